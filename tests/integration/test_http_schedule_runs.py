@@ -45,7 +45,7 @@ async def test_a_due_schedule_starts_a_run_that_is_charged_to_its_key(
 
     assert (due["outcome"], due["trigger"], due["error"]) == ("started", "cron", None)
     assert (run["status"], run["final"]["content"]) == ("succeeded", "hi")
-    assert run["requestId"].startswith("schedule:")
+    assert run["requestId"] == "schedule:report"
     assert [receipt["ingressRequestId"] for receipt in receipts] == [run["requestId"]]
     assert schedule["lastAt"] == due["dueAt"]
     assert schedule["nextAt"] > due["dueAt"]

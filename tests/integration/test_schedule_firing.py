@@ -46,7 +46,7 @@ async def test_a_run_is_started_when_it_is_due_and_not_before(database: Database
     assert before == []
     assert (run.key.run_id, run.api_key_id, run.status) == (due.run_id, owner.api_key_id, "succeeded")
     assert run.key.run_id == run_id_of(schedule.id, NOON + 5 * MINUTE)
-    assert run.request_id == f"schedule:{schedule.id}"
+    assert run.request_id == f"schedule:{schedule.schedule_id}"
     assert (due.due_at, due.outcome, due.trigger, due.error) == (NOON + 5 * MINUTE, "started", "cron", None)
     assert due.started_at is not None
     assert schedule.next_at == NOON + 5 * MINUTE

@@ -14,8 +14,10 @@ from tests.integration.schedule_server import (
     MINUTE,
     NOON,
     SECOND,
+    SetClock,
     a_schedule,
     a_schedule_server,
+    execute,
     until,
 )
 
@@ -158,3 +160,25 @@ async def test_while_a_request_starts_a_run_its_schedule_may_be_paused(
         assert (triggered.outcome, triggered.trigger) == ("started", "request")
         assert triggered.due_at == NOON + 5 * MINUTE
         assert (await server.service.get(owner, schedule.schedule_id)).paused_reason == "by_request"
+
+
+async def test_a_run_counts_although_the_earlier_one_could_not_be_cancelled(
+    database: Database, tmp_path: Path
+) -> None:
+    go_on, clock = asyncio.Event(), SetClock()
+    async with (
+        a_schedule_server(database, tmp_path / "a", lambda _: until(go_on), clock=clock) as first,
+        a_schedule_server(database, tmp_path / "b", clock=clock) as second,
+    ):
+        owner = caller_of(await an_account(database))
+        schedule = await a_schedule(first, owner, overlap="cancel")
+        await first.at(NOON + MINUTE)
+        await execute(database, "ALTER TABLE run_commands RENAME TO lost")
+        await second.at(NOON + 2 * MINUTE)
+        go_on.set()
+        await first.ended()
+        await second.ended()
+
+        due_times = await first.history(owner, schedule)
+        assert [(due.outcome, due.error) for due in due_times] == [("started", None)] * 2
+        assert len(await first.runs(owner)) == 2

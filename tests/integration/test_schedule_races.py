@@ -130,13 +130,13 @@ async def runs_of(database: Database, schedule: Schedule) -> list[str]:
     """The ids of all runs that were started for a schedule."""
     async with database.read() as reader:
         statement = text("SELECT run_id FROM runs WHERE request_id = :id ORDER BY run_id")
-        return list((await reader.execute(statement, {"id": f"schedule:{schedule.id}"})).scalars())
+        return list((await reader.execute(statement, {"id": f"schedule:{schedule.schedule_id}"})).scalars())
 
 
 async def unfinished(database: Database, schedule: Schedule) -> int:
     async with database.read() as reader:
         statement = text("SELECT count(*) FROM runs WHERE request_id = :id AND ended_at IS NULL")
-        return int((await reader.execute(statement, {"id": f"schedule:{schedule.id}"})).scalar_one())
+        return int((await reader.execute(statement, {"id": f"schedule:{schedule.schedule_id}"})).scalar_one())
 
 
 @pytest.mark.parametrize("overlap", ["skip", "cancel"])

@@ -155,7 +155,7 @@ class ScheduleFiring:
         named = request.model_copy(update={"run_id": claimed.due.run_id})
         # It was started by an earlier attempt, with the request that the schedule had then.
         with suppress(RunIdTaken, RunDeleted):
-            await self._runs.start(owner, named, request_id=f"schedule:{schedule.id}")
+            await self._runs.start(owner, named, request_id=f"schedule:{schedule.schedule_id}")
         return True
 
     async def _read_request(self, schedule: Schedule) -> GraphRunRequest | None:
@@ -186,9 +186,13 @@ class ScheduleFiring:
                 await update_open(tx, due, values, attempt=claimed.attempt)
 
     async def _record_refusal(self, claimed: Claim, error: AppError) -> None:
-        now = await self.read_time()
         # Whether such an attempt has started the run after all is not known: the next one finds out.
         is_temporary = isinstance(error, Unavailable | TooMany)
+        if not is_temporary and await self._exists(claimed.key):
+            # What failed came after the start.
+            await self._record(claimed, has_run=True)
+            return
+        now = await self.read_time()
         values: dict[str, object] = {"error": error.code}
         values |= {"next_attempt_at": now + self._pause(claimed)} if is_temporary else {"outcome": "refused"}
         async with self._database.transaction() as tx:
