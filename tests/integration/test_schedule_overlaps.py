@@ -8,9 +8,11 @@ import pytest
 
 from app.db import Database
 from app.ids import RunKey
+from app.runs.dispatcher import Capacity
 from tests.factories import an_account
 from tests.integration.run_service import a_request, caller_of
 from tests.integration.schedule_server import (
+    HOUR,
     MINUTE,
     NOON,
     SECOND,
@@ -182,3 +184,39 @@ async def test_a_run_counts_although_the_earlier_one_could_not_be_cancelled(
         due_times = await first.history(owner, schedule)
         assert [(due.outcome, due.error) for due in due_times] == [("started", None)] * 2
         assert len(await first.runs(owner)) == 2
+
+
+async def test_a_time_that_is_too_late_waits_for_no_run(database: Database, tmp_path: Path) -> None:
+    go_on = asyncio.Event()
+    async with a_schedule_server(database, tmp_path, lambda _: until(go_on)) as server:
+        owner = caller_of(await an_account(database))
+        schedule = await a_schedule(server, owner, "0 * * * *", overlap="queue", catch_up_s=600)
+        await server.at(NOON + HOUR)
+        await server.at(NOON + 2 * HOUR + 11 * MINUTE)
+        go_on.set()
+        await server.ended()
+        await server.pass_once()
+
+        assert await server.outcomes(owner, schedule) == ["started", "missed"]
+
+
+async def test_the_newest_due_time_waits_until_the_earlier_run_can_be_cancelled(
+    database: Database, tmp_path: Path
+) -> None:
+    go_on, full = asyncio.Event(), Capacity.of(1, 0)
+    async with a_schedule_server(database, tmp_path, lambda _: until(go_on), capacity=full) as server:
+        owner = caller_of(await an_account(database))
+        await server.core.service.start(owner, a_request(), request_id=None)
+        schedule = await a_schedule(server, owner, overlap="cancel")
+        # The first is tried again and again.
+        for minutes in (1, 2, 3):
+            await server.at(NOON + minutes * MINUTE)
+        waiting = await server.outcomes(owner, schedule)
+        go_on.set()
+        await server.ended()
+        for seconds in range(40, 60):
+            await server.at(NOON + 3 * MINUTE + seconds * SECOND)
+            await server.ended()
+
+        assert waiting == ["starting", "skipped", "waiting"]
+        assert await server.outcomes(owner, schedule) == ["started", "skipped", "started"]
