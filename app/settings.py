@@ -92,6 +92,9 @@ class Settings(BaseSettings):
     max_queued_runs: int = Field(256, ge=0, validation_alias="RUNTALLY_MAX_QUEUED_RUNS")
     max_runs_per_account: int | None = Field(None, ge=1, validation_alias="RUNTALLY_MAX_RUNS_PER_ACCOUNT")
     max_runs_per_key: int | None = Field(None, ge=1, validation_alias="RUNTALLY_MAX_RUNS_PER_KEY")
+    max_schedules_per_account: int = Field(
+        100, ge=0, le=100_000, validation_alias="RUNTALLY_MAX_SCHEDULES_PER_ACCOUNT"
+    )
     max_waiting_messages: int = Field(64, ge=1, le=10_000, validation_alias="RUNTALLY_MAX_WAITING_MESSAGES")
     idle_processes: int = Field(4, ge=0, le=256, validation_alias="RUNTALLY_IDLE_PROCESSES")
     idle_process_minutes: float = Field(10, gt=0, le=1440, validation_alias="RUNTALLY_IDLE_PROCESS_MINUTES")

@@ -14,6 +14,7 @@ from app.auth.repository import (
     find_account_keys,
     find_accounts,
     find_all_keys,
+    find_key,
     find_key_by_hash,
     find_names,
     find_provider_profiles,
@@ -68,6 +69,14 @@ class Accounts:
         if key is None or key.revoked_at is not None:
             raise Unauthenticated
         await self._record_use(key)
+        return Principal(key.account_id, key.id, frozenset(key.scopes))
+
+    async def principal_of(self, key_id: ApiKeyId) -> Principal:
+        """The holder of a key, for what is done later; raises `Unauthenticated` if it is revoked."""
+        async with self._database.read() as reader:
+            key = await find_key(reader, key_id)
+        if key is None or key.revoked_at is not None:
+            raise Unauthenticated
         return Principal(key.account_id, key.id, frozenset(key.scopes))
 
     async def find_by_name(self, name: str) -> AccountRecord:

@@ -98,6 +98,12 @@ async def find_key_by_hash(reader: Reader, key_hash: bytes) -> KeyRecord | None:
     return None if row is None else _key_record(row)
 
 
+async def find_key(reader: Reader, key_id: ApiKeyId) -> KeyRecord | None:
+    """The key with this id, revoked or not."""
+    row = (await reader.execute(_KEYS.where(api_keys.c.id == key_id))).mappings().one_or_none()
+    return None if row is None else _key_record(row)
+
+
 async def find_all_keys(reader: Reader) -> list[KeyRecord]:
     """Every key of every account, oldest first."""
     found = await reader.execute(_KEYS.order_by(api_keys.c.created_at))

@@ -18,6 +18,7 @@ from app.billing.reports.service import BillingReports
 from app.bootstrap.agent import warm_up
 from app.bootstrap.infrastructure import Infrastructure, open_infrastructure
 from app.bootstrap.runs import open_runs
+from app.bootstrap.schedules import open_schedules
 from app.bootstrap.webhooks import open_webhooks
 from app.concurrency.offload import Offload
 from app.db import Database
@@ -36,6 +37,7 @@ from app.runs.generate import Generator
 from app.runs.preview import RunPreviewer
 from app.runs.revocation.service import KeyRevocation
 from app.runs.service import RunService
+from app.schedules.service import ScheduleService
 from app.server.memory import MemoryCeiling
 from app.settings import Settings
 from app.streams.port import EventLog
@@ -60,6 +62,7 @@ class Services:
     chats: ChatRuns
     generator: Generator
     previewer: RunPreviewer
+    schedules: ScheduleService
     billing: BillingReports
     statements: ReconciliationStatements
     delivery: ReceiptDelivery
@@ -97,10 +100,11 @@ async def open_services(
         webhooks = await stack.enter_async_context(open_webhooks(settings, infra.database))
         accounts = Accounts(infra.database)
         runs, commands, conversations = await open_runs(infra, stack, executor, accounts=accounts)
-        if infra.agent.auth.unavailable_reason is None:
-            warm_up(infra.agent.starter, planner)
-        watch = IdleWatch(infra.agent.starter.pool, infra.sessions, accounts.find_active_keys)
-        infra.tasks.start_soon(watch.watch)
+        previewer = RunPreviewer(planner, executor, infra.schemas)
+        schedules = await open_schedules(
+            infra, stack, runs=runs, commands=commands, previewer=previewer, accounts=accounts
+        )
+        _start_processes(infra, accounts)
         if settings.bootstrap_key is not None:
             await accounts.ensure_key(settings.bootstrap_key.get_secret_value())
         credentials = CredentialMonitor(accounts.find_valid_credentials)
@@ -121,7 +125,8 @@ async def open_services(
             conversations=conversations,
             chats=ChatRuns(runs, commands, conversations),
             generator=Generator(runs, planner.models, infra.schemas),
-            previewer=RunPreviewer(planner, executor, infra.schemas),
+            previewer=previewer,
+            schedules=schedules,
             billing=infra.billing,
             statements=ReconciliationStatements(infra.database),
             delivery=infra.delivery,
@@ -140,6 +145,14 @@ async def open_services(
             memory=infra.memory,
             offload=infra.offload,
         )
+
+
+def _start_processes(infra: Infrastructure, accounts: Accounts) -> None:
+    """Start agent processes in advance, and end those of deleted conversations and revoked keys."""
+    if infra.agent.auth.unavailable_reason is None:
+        warm_up(infra.agent.starter, infra.planner)
+    watch = IdleWatch(infra.agent.starter.pool, infra.sessions, accounts.find_active_keys)
+    infra.tasks.start_soon(watch.watch)
 
 
 def _open_contents(infra: Infrastructure) -> RunDeletion:

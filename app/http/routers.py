@@ -21,11 +21,12 @@ from app.http.api.receipts.routes import router as receipts
 from app.http.api.reconciliation.routes import router as reconciliation
 from app.http.api.runs.command_routes import router as commands
 from app.http.api.runs.routes import router as runs
+from app.http.api.schedules.routes import router as schedules
 from app.http.api.usage.routes import router as usage
 from app.http.api.webhooks.routes import router as webhooks
 
 ROUTERS = (
-    *(runs, commands, files, conversations, generate, ag_ui, ai_sdk),
+    *(runs, commands, schedules, files, conversations, generate, ag_ui, ai_sdk),
     *(receipts, chain, prices, usage, balance, alarms, reconciliation, keys, accounts, webhooks, catalogs),
     *(health, metrics, browser_session, pages),
 )

@@ -31,6 +31,15 @@ class RunPreviewer:
 
         The graph's own prompt belongs to the operator: without the scope `admin` only its length is shown.
         """
+        plan = await self.plan(caller, request, request_id=request_id)
+        if not caller.may("admin"):
+            plan = replace(plan, spec=_without_prompt(plan.spec))
+        return plan, await self.executor.preview(request, plan)
+
+    async def plan(
+        self, caller: Principal, request: GraphRunRequest, *, request_id: str | None = None
+    ) -> RunPlan:
+        """The plan of a run, were it started now; raises `GraphNotFound`, or `Invalid` naming the field."""
         run = RunKey(caller.account_id, RunId(request.run_id or str(new_uuid())))
         plan = self.planner.plan(run, request, api_key_id=caller.api_key_id, request_id=request_id)
         if (response_format := request.response_format) is not None:
@@ -40,9 +49,7 @@ class RunPreviewer:
                 field="responseFormat.schema",
                 account_id=caller.account_id,
             )
-        if not caller.may("admin"):
-            plan = replace(plan, spec=_without_prompt(plan.spec))
-        return plan, await self.executor.preview(request, plan)
+        return plan
 
 
 def _without_prompt(spec: GraphSpec) -> GraphSpec:

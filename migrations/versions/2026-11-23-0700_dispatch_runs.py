@@ -6,7 +6,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision: str = "c3a97d52e816"
-down_revision: str | None = "2b7f60d9c3a1"
+down_revision: str | None = "3f7a91c0d24e"
 branch_labels: str | Sequence[str] | None = None
 depends_on: str | Sequence[str] | None = None
 

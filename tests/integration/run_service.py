@@ -28,6 +28,7 @@ from app.requests import GraphRunRequest, Message
 from app.runs.acceptance import RunAcceptance
 from app.runs.conversations.service import ConversationService
 from app.runs.dispatch.dispatcher import RunDispatcher
+from app.runs.dispatch.limits import DispatchLimits
 from app.runs.dispatch.maintenance import QueueMaintenance
 from app.runs.dispatch.records import Worker
 from app.runs.events.endings import RunEndings
@@ -90,6 +91,7 @@ async def a_core(
     peers: Peers | None = None,
     log: EventLog | None = None,
     places: int = 4,
+    queued: int = 100,
     max_bytes: int | None = None,
     messages: MessageLimits | None = None,
     relay: Relay | None = None,
@@ -100,8 +102,7 @@ async def a_core(
     `executor` replaces the one that plays `script`.
     """
     executor = executor or ScriptedExecutor(script)
-    planner, accounts = _a_planner(), Accounts(database)
-    storage = StorageQuota(database, None)
+    planner, accounts, storage = _a_planner(), Accounts(database), StorageQuota(database, None)
     history = ConversationHistory(PostgresSessionStore(database), forks={}, tool_id_of=str)
     conversations = ConversationService(database, history, storage=storage, max_bytes=2**20)
     async with (
@@ -113,6 +114,7 @@ async def a_core(
             lease=lease,
             log=log,
             places=places,
+            dispatch=DispatchLimits(queued),
             graphs=[ONCE, RETRIED],
             max_bytes=max_bytes,
             limits=messages,
@@ -129,7 +131,6 @@ async def a_core(
             require_active_key=accounts.require_active_key,
             queue=process.queue,
         )
-        endings = RunEndings(database, process.log, is_active=process.supervisor.is_active)
         starter = RunStarter(
             database,
             planner=planner,
@@ -156,7 +157,7 @@ async def a_core(
             acceptance=acceptance,
             dispatcher=dispatcher,
             supervisor=process.supervisor,
-            reader=RunEventReader(database, process.log, endings),
+            reader=_a_reader(database, process),
             commands=process.commands,
             conversations=conversations,
             receipts=process.receipts,
@@ -208,6 +209,11 @@ def _a_planner() -> RunPlanner:
     models = ModelRegistry("haiku", OperatorModels(), is_priced=lambda _: True)
     graphs = GraphCatalog([ONCE, RETRIED])
     return RunPlanner(graphs, models, ToolCatalog([]), PriceList(), timedelta(seconds=60))
+
+
+def _a_reader(database: Database, process: Process) -> RunEventReader:
+    endings = RunEndings(database, process.log, is_active=process.supervisor.is_active)
+    return RunEventReader(database, process.log, endings)
 
 
 async def _no_sandbox() -> None:

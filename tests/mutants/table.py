@@ -10,6 +10,7 @@ from tests.mutants.gateway import GATEWAY
 from tests.mutants.mutant import Mutant
 from tests.mutants.receipts import RECEIPTS
 from tests.mutants.reconciliation import RECONCILIATION
+from tests.mutants.schedules import SCHEDULES
 
 WORKER = ("tests/integration/test_run_worker.py",)
 SUPERVISOR = ("tests/integration/test_run_supervisor.py",)
@@ -30,6 +31,7 @@ MUTANTS = (
     *GATEWAY,
     *RECEIPTS,
     *RECONCILIATION,
+    *SCHEDULES,
     # Faults that the tests of an earlier version did not find.
     Mutant(
         "readers get the end of a run before it is stored",

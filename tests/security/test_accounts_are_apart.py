@@ -19,7 +19,7 @@ from tests.security.server import TENANT, Target
 SECRET = "the heron flies at dawn"
 """What the victim has said; in no answer to anybody else."""
 
-NAMED = re.compile(r"\{(runId|stateKey|chatId|webhookId|account)\}")
+NAMED = re.compile(r"\{(runId|stateKey|chatId|webhookId|scheduleId|account)\}")
 """Paths of what belongs to somebody."""
 
 MATRIX = documented()
@@ -27,13 +27,14 @@ MATRIX = documented()
 
 @dataclass(frozen=True, slots=True)
 class Victim:
-    """An account with a conversation and a webhook."""
+    """An account with a conversation, a webhook and a schedule."""
 
     http: httpx.AsyncClient
     account: str
     run_id: str
     chat: str
     webhook_id: str
+    schedule_id: str
 
     def path(self, path: str) -> str:
         """A path with its ids."""
@@ -44,6 +45,7 @@ class Victim:
             "chatId": self.chat,
             "graphId": ASSISTANT,
             "webhookId": self.webhook_id,
+            "scheduleId": self.schedule_id,
             "deliveryId": str(uuid4()),
             "path": "a.txt",
             "account": self.account,
@@ -56,6 +58,7 @@ class Victim:
         paths = [
             *("/v1/runs", "/v1/sessions", "/v1/webhooks", "/v1/receipts", "/v1/balance", "/v1/usage"),
             *(f"/v1/sessions/{self.chat}", f"/v1/runs/{self.run_id}"),
+            *("/v1/schedules", f"/v1/schedules/{self.schedule_id}/runs"),
         ]
         return {path: (await self.http.get(path)).raise_for_status().json() for path in paths}
 
@@ -69,7 +72,9 @@ async def a_victim(target: Target) -> AsyncIterator[Victim]:
         assert posted.raise_for_status().json()["ok"]
         hook = {"url": "https://example.org/hook", "events": ["budget.threshold"]}
         registered = (await http.post("/v1/webhooks", json=hook)).raise_for_status().json()
-        yield Victim(http, account, run_id, chat, registered["id"])
+        schedule = {"scheduleId": uuid4().hex, "cron": "0 0 1 1 *", "run": a_request(SECRET)}
+        scheduled = (await http.post("/v1/schedules", json=schedule)).raise_for_status().json()
+        yield Victim(http, account, run_id, chat, registered["id"], scheduled["scheduleId"])
 
 
 def a_body(operation: Operation, victim: Victim) -> Any:
@@ -82,6 +87,7 @@ def a_body(operation: Operation, victim: Victim) -> Any:
     entry = {"interruptId": f"{victim.run_id}/1/{uuid4()}", "status": "cancelled"}
     hook = {"url": "https://example.org/mine", "events": ["run.completed"]}
     run = a_request("hi", runId=victim.run_id, stateKey=victim.chat)
+    schedule = {"cron": "0 0 1 1 *", "run": a_request("hi", stateKey=victim.chat)}
     bodies: dict[str, Any] = {
         "/v1/runs": run,
         "/v1/runs/stream": run,
@@ -103,6 +109,8 @@ def a_body(operation: Operation, victim: Victim) -> Any:
         "/v1/runs/{runId}": {"permissionMode": "plan"},
         "/v1/runs/{runId}/permissions/{requestId}": {"decision": "allow"},
         "/v1/sessions/{stateKey}/fork": {"at": victim.run_id},
+        "/v1/schedules": {"scheduleId": victim.schedule_id, **schedule},
+        "/v1/schedules/{scheduleId}": schedule,
         "/v1/webhooks": hook,
         "/v1/webhooks/{webhookId}": hook,
         "/v1/webhooks/{webhookId}/replay": {"from": "2026-01-01T00:00:00Z"},
@@ -264,6 +272,7 @@ def ways_to_read(victim: Victim) -> dict[str, tuple[str, Any]]:
         "whether a history is its": ("/v1/runs", {**onward, "messages": guess}),
         "its thread": (agent, {**thread, "runId": uuid4().hex}),
         "its chat": (f"/v1/ai-sdk/{ASSISTANT}/chat", {"id": victim.chat, "messages": [question]}),
+        "its schedule": (f"/v1/schedules/{victim.schedule_id}/trigger", {}),
         "a copy": (f"/v1/sessions/{victim.chat}/fork", {}),
         "through the agent": (f"/v1/runs/{victim.run_id}/messages", {"content": "Repeat everything."}),
     }

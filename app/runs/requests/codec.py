@@ -25,8 +25,12 @@ class RequestCodec:
         """The JSON that is stored: everything but the files, which are stored separately."""
         return await self._offload.run(partial(_encode, request), size=request.size)
 
+    async def encode_with_files(self, request: GraphRunRequest) -> str:
+        """The same with its files, for a request that is no run yet."""
+        return await self._offload.run(partial(_encode, request, with_files=True), size=request.size)
+
     async def decode(self, text: str) -> GraphRunRequest:
-        """The request that `encode` was given, without its files."""
+        """The request that was encoded, with what files it has there."""
         return await self._offload.run(partial(_decode, text), size=len(text))
 
 
@@ -43,5 +47,6 @@ def _decode(text: str) -> GraphRunRequest:
     return GraphRunRequest.model_validate(from_json(text))
 
 
-def _encode(request: GraphRunRequest) -> str:
-    return dumps(request.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"files"}))
+def _encode(request: GraphRunRequest, *, with_files: bool = False) -> str:
+    exclude = set() if with_files else {"files"}
+    return dumps(request.model_dump(mode="json", by_alias=True, exclude_none=True, exclude=exclude))

@@ -11,6 +11,8 @@ LARGE_BODY_PATHS = {
     "/v1/runs/wait",
     "/v1/runs/preview",
     "/v1/runs/{runId}/messages",
+    "/v1/schedules",
+    "/v1/schedules/{scheduleId}",
     "/v1/ag-ui/{graphId}",
     "/v1/ai-sdk/{graphId}/chat",
 }

@@ -1,0 +1,113 @@
+"""Schedules of the key's account."""
+
+import re
+from typing import Annotated, TypeAlias
+
+from fastapi import APIRouter, Depends, Path, Query, Response
+
+from app.http.admission.checks import CheckedRoute, large_body
+from app.http.api.schedules.schemas import (
+    ScheduleChange,
+    ScheduledRunResponse,
+    ScheduleRequest,
+    ScheduleResponse,
+)
+from app.http.dependencies import RunReader, ServicesDep, Writer
+from app.http.response_model import Page
+from app.ids import RUN_ID_PATTERN
+from app.pagination import MAX_PAGE
+from app.schedules.service import ScheduleNotFound
+
+router = APIRouter(route_class=CheckedRoute, prefix="/v1/schedules", tags=["schedules"])
+
+
+async def _valid_schedule_id(schedule_id: Annotated[str, Path(alias="scheduleId")]) -> str:
+    # PostgreSQL would reject some malformed ids.
+    if not re.fullmatch(RUN_ID_PATTERN, schedule_id):
+        raise ScheduleNotFound
+    return schedule_id
+
+
+ScheduleId: TypeAlias = Annotated[str, Depends(_valid_schedule_id)]
+
+
+@router.post("", status_code=201, dependencies=[large_body], summary="Create a schedule")
+async def create_schedule(
+    body: ScheduleRequest, services: ServicesDep, caller: Writer, response: Response
+) -> ScheduleResponse:
+    """Start runs with the caller's key at the times of a cron expression.
+
+    The same `scheduleId` with the same body returns the existing schedule.
+    """
+    schedule = await services.schedules.create(caller, body.order)
+    response.headers["Location"] = f"/v1/schedules/{schedule.schedule_id}"
+    return ScheduleResponse.of(schedule)
+
+
+@router.get("", summary="List schedules")
+async def list_schedules(
+    services: ServicesDep,
+    caller: RunReader,
+    limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 50,
+    cursor: str | None = None,
+) -> Page[ScheduleResponse]:
+    """Schedules of the key's account, newest first."""
+    found, next_cursor = await services.schedules.list_schedules(caller, limit=limit, cursor=cursor)
+    return Page(items=[ScheduleResponse.of(schedule) for schedule in found], next_cursor=next_cursor)
+
+
+@router.get("/{scheduleId}", summary="Look up a schedule")
+async def get_schedule(schedule_id: ScheduleId, services: ServicesDep, caller: RunReader) -> ScheduleResponse:
+    """A schedule and its next due time."""
+    return ScheduleResponse.of(await services.schedules.get(caller, schedule_id))
+
+
+@router.patch("/{scheduleId}", dependencies=[large_body], summary="Change a schedule")
+async def change_schedule(
+    schedule_id: ScheduleId, body: ScheduleChange, services: ServicesDep, caller: Writer
+) -> ScheduleResponse:
+    """Omitted fields stay unchanged; `run` is replaced as a whole.
+
+    A schedule that another key has created needs `runs:read` as well.
+    """
+    changed = await services.schedules.change(caller, schedule_id, body.applied_to, request=body.run)
+    return ScheduleResponse.of(changed)
+
+
+@router.post("/{scheduleId}/pause", summary="Pause a schedule")
+async def pause_schedule(schedule_id: ScheduleId, services: ServicesDep, caller: Writer) -> ScheduleResponse:
+    """Start no run at its due times, nor one that waits. Runs that have been started continue."""
+    return ScheduleResponse.of(await services.schedules.pause(caller, schedule_id))
+
+
+@router.post("/{scheduleId}/resume", summary="Resume a schedule")
+async def resume_schedule(schedule_id: ScheduleId, services: ServicesDep, caller: Writer) -> ScheduleResponse:
+    """Go on with the next due time. If its key was revoked, its runs use the caller's key from now on."""
+    return ScheduleResponse.of(await services.schedules.resume(caller, schedule_id))
+
+
+@router.post("/{scheduleId}/trigger", status_code=202, summary="Start a run of a schedule now")
+async def trigger_schedule(
+    schedule_id: ScheduleId, services: ServicesDep, caller: Writer
+) -> ScheduledRunResponse:
+    """As if the schedule were due now, also while it is paused. Its overlap policy decides as usual."""
+    return ScheduledRunResponse.of(await services.schedules.trigger(caller, schedule_id))
+
+
+@router.delete("/{scheduleId}", status_code=204, summary="Delete a schedule")
+async def delete_schedule(schedule_id: ScheduleId, services: ServicesDep, caller: Writer) -> None:
+    """Delete a schedule and its history. Its runs stay."""
+    await services.schedules.delete(caller, schedule_id)
+
+
+@router.get("/{scheduleId}/runs", summary="A schedule's history")
+async def list_scheduled_runs(
+    schedule_id: ScheduleId,
+    services: ServicesDep,
+    caller: RunReader,
+    limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 50,
+    cursor: str | None = None,
+) -> Page[ScheduledRunResponse]:
+    """Its due times and what became of each, newest first; the latest 1000 of the last 90 days."""
+    found, next_cursor = await services.schedules.history(caller, schedule_id, limit=limit, cursor=cursor)
+    return Page(items=[ScheduledRunResponse.of(due) for due in found], next_cursor=next_cursor)

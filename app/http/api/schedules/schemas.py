@@ -1,0 +1,158 @@
+"""JSON of schedules and their history."""
+
+from dataclasses import replace
+from typing import Annotated, Self
+
+from pydantic import Field, ValidationInfo, field_validator
+from pydantic.json_schema import SkipJsonSchema
+
+from app.http.parameters import NEVER_NULL, MomentParam, StorableText
+from app.http.response_model import Moment, ResponseModel
+from app.ids import RUN_ID_PATTERN
+from app.requests import GraphRunRequest, InputModel
+from app.schedules.cron import MAX_CRON_CHARS, Timing
+from app.schedules.overlap import Overlap
+from app.schedules.records import Outcome, PausedReason, Schedule, ScheduledRun, ScheduleTerms, Trigger
+from app.schedules.service import ScheduleOrder
+
+MIN_CATCH_UP_S = 60
+MAX_CATCH_UP_S = 7 * 86_400
+
+CronText = Annotated[StorableText, Field(max_length=MAX_CRON_CHARS)]
+TimeZoneName = Annotated[StorableText, Field(max_length=100)]
+CatchUp = Annotated[int, Field(ge=MIN_CATCH_UP_S, le=MAX_CATCH_UP_S, strict=True)]
+
+
+class ScheduledRequest(GraphRunRequest):
+    """The request of each run of a schedule: that of `POST /v1/runs` without `runId`."""
+
+    run_id: SkipJsonSchema[None] = None
+
+    @field_validator("run_id", mode="before")
+    @classmethod
+    def _is_omitted(cls, value: object) -> object:
+        if value is not None:
+            message = "must be omitted: each run has an id of its own"
+            raise ValueError(message)
+        return value
+
+
+class ScheduleRequest(InputModel):
+    """When to start runs, and which."""
+
+    schedule_id: Annotated[str, Field(pattern=RUN_ID_PATTERN)] | None = None
+    cron: CronText
+    time_zone: TimeZoneName = "UTC"
+    overlap: Overlap = "skip"
+    paused: Annotated[bool, Field(strict=True)] = False
+    start_at: MomentParam | None = None
+    end_at: Annotated[MomentParam | None, Field(description="Exclusive.")] = None
+    catch_up_s: CatchUp = 3600
+    run: ScheduledRequest
+
+    @property
+    def order(self) -> ScheduleOrder:
+        """The order that the service expects."""
+        timing = Timing(self.cron, self.time_zone, self.start_at, self.end_at)
+        terms = ScheduleTerms(timing, self.overlap, self.catch_up_s)
+        return ScheduleOrder(self.schedule_id, terms, self.run, self.paused)
+
+
+class ScheduleChange(InputModel):
+    """Fields to change; omitted fields stay unchanged, and `run` is replaced as a whole."""
+
+    cron: Annotated[CronText | None, NEVER_NULL] = None
+    time_zone: Annotated[TimeZoneName | None, NEVER_NULL] = None
+    overlap: Annotated[Overlap | None, NEVER_NULL] = None
+    start_at: MomentParam | None = None
+    end_at: Annotated[MomentParam | None, Field(description="Exclusive.")] = None
+    catch_up_s: Annotated[CatchUp | None, NEVER_NULL] = None
+    run: Annotated[ScheduledRequest | None, NEVER_NULL] = None
+
+    @field_validator("cron", "time_zone", "overlap", "catch_up_s", "run")
+    @classmethod
+    def _is_something(cls, value: object, _info: ValidationInfo) -> object:
+        # Validators run only for fields that were sent.
+        if value is None:
+            message = "must not be null"
+            raise ValueError(message)
+        return value
+
+    def applied_to(self, terms: ScheduleTerms) -> ScheduleTerms:
+        """The terms with the sent fields replaced."""
+        sent = {name: getattr(self, name) for name in self.model_fields_set if name != "run"}
+        timing = {name: sent.pop(name) for name in list(sent) if name in Timing.__dataclass_fields__}
+        return replace(terms, timing=replace(terms.timing, **timing), **sent)
+
+
+class ScheduleResponse(ResponseModel):
+    """A schedule. `nextAt` is null while it is paused and after its last due time."""
+
+    schedule_id: str
+    cron: str
+    time_zone: str
+    overlap: Overlap
+    start_at: Moment | None
+    end_at: Moment | None
+    catch_up_s: int
+    graph_id: str
+    model: str | None
+    state_key: str | None
+    question: str
+    """The first 1000 characters of the last message."""
+    paused: bool
+    paused_reason: PausedReason | None
+    paused_at: Moment | None
+    next_at: Moment | None
+    last_at: Moment | None
+    created_at: Moment
+
+    @classmethod
+    def of(cls, schedule: Schedule) -> Self:
+        """Build from a schedule."""
+        terms, timing, summary = schedule.terms, schedule.terms.timing, schedule.summary
+        return cls(
+            schedule_id=schedule.schedule_id,
+            cron=timing.cron,
+            time_zone=timing.time_zone,
+            overlap=terms.overlap,
+            start_at=timing.start_at,
+            end_at=timing.end_at,
+            catch_up_s=terms.catch_up_s,
+            graph_id=summary.graph_id,
+            model=summary.model,
+            state_key=summary.state_key,
+            question=summary.question,
+            paused=schedule.paused,
+            paused_reason=schedule.paused_reason,
+            paused_at=schedule.paused_at,
+            next_at=schedule.next_at,
+            last_at=schedule.last_at,
+            created_at=schedule.created_at,
+        )
+
+
+class ScheduledRunResponse(ResponseModel):
+    """A due time and what became of it; `runId` is null unless there is a run.
+
+    `error` is the code of the error with which the run was refused, also while it is tried again.
+    """
+
+    due_at: Moment
+    trigger: Trigger
+    outcome: Outcome
+    run_id: str | None
+    started_at: Moment | None
+    error: str | None
+
+    @classmethod
+    def of(cls, due: ScheduledRun) -> Self:
+        """Build from a due time."""
+        return cls(
+            due_at=due.due_at,
+            trigger=due.trigger,
+            outcome=due.outcome,
+            run_id=due.run_id if due.outcome == "started" else None,
+            started_at=due.started_at,
+            error=due.error,
+        )

@@ -1,0 +1,1 @@
+"""Schedules: start runs at the times of cron expressions."""

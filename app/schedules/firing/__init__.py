@@ -1,0 +1,1 @@
+"""Firing: starts the run of each due time exactly once."""

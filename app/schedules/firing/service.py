@@ -1,0 +1,232 @@
+"""ScheduleFiring: starts the run of a due time exactly once, whichever process does it, and however often.
+
+The due time is claimed in one short transaction, its run is started outside any, the outcome is recorded in
+another. The id of the run is derived from the due time: a start that is repeated joins the run.
+"""
+
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from datetime import datetime, timedelta
+from uuid import UUID
+
+import structlog
+
+from app.background import run_to_completion
+from app.db import Database, Transaction
+from app.errors import AppError, TooMany, Unauthenticated, Unavailable
+from app.ids import ApiKeyId, RunKey
+from app.principal import Principal
+from app.requests import GraphRunRequest
+from app.runs.commands.service import RunCommands, RunNotFound
+from app.runs.deletion.service import RunDeleted
+from app.runs.requests.codec import RequestCodec
+from app.runs.service import RunIdTaken, RunService
+from app.schedules.firing.agenda import add_due_time, claim, take_due_times, wake
+from app.schedules.firing.repository import find_due, record_started, update_open
+from app.schedules.records import Claim, FiringConfig, PausedReason, Schedule, ScheduledRun, Trigger
+from app.schedules.repository import lock_schedule, pause_schedule, stored_request, update_schedule
+from app.server.memory import MemoryCeiling
+
+log = structlog.get_logger(__name__)
+
+_LARGE_BYTES = 262_144
+_COPIES_WHILE_PARSING = 4
+"""Memory used for a large request, as a multiple of its size."""
+
+_FIRST_PAUSE = timedelta(seconds=2)
+
+
+class ScheduleFiring:
+    """Starts the runs of schedules."""
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        runs: RunService,
+        commands: RunCommands,
+        codec: RequestCodec,
+        memory: MemoryCeiling,
+        find_principal: Callable[[ApiKeyId], Awaitable[Principal]],
+        read_time: Callable[[], Awaitable[datetime]] | None = None,
+        config: FiringConfig | None = None,
+    ) -> None:
+        """`find_principal` raises `Unauthenticated` for a revoked key; `read_time`: the database's clock."""
+        self._database = database
+        self._runs = runs
+        self._commands = commands
+        self._codec = codec
+        self._memory = memory
+        self._find_principal = find_principal
+        self.read_time = read_time or database.time
+        self.config = config or FiringConfig()
+
+    async def fire(self, schedule: UUID, due_at: datetime) -> ScheduledRun | None:
+        """Start the run of a due time, or decide that it gets none; None if the schedule is deleted.
+
+        Repeating it has no further effect. If the run is refused for the moment, any server's worker goes on.
+        """
+        return await self._fire(schedule, due_at)
+
+    async def fire_now(self, schedule: UUID) -> ScheduledRun | None:
+        """The same for a due time that is now, also if the schedule is paused."""
+        return await self._fire(schedule, None)
+
+    async def take(self, schedule: UUID) -> list[Claim] | None:
+        """Decide everything that has become due, and claim what is to be started.
+
+        None if another process is at it, or the schedule is deleted.
+        """
+        now = await self.read_time()
+        async with self._database.transaction() as tx:
+            if (locked := await lock_schedule(tx, schedule, skip_locked=True)) is None:
+                return None
+            await wake(tx, locked, now)
+            if locked.next_at is not None and (locked.next_at <= now or self._is_ahead(locked, now)):
+                await take_due_times(tx, locked, now)
+            return await claim(tx, locked, now, config=self.config)
+
+    async def is_accepting(self) -> bool:
+        """Whether this process accepts runs; otherwise it leaves them to others."""
+        try:
+            await self._runs.ping()
+        except Unavailable:
+            return False
+        return True
+
+    async def start(self, claimed: Claim) -> None:
+        """Start the run of a claimed due time and record the outcome; a cancellation does not interrupt it.
+
+        Raises `Unavailable` if the outcome cannot be recorded: then it is repeated when the claim expires.
+        """
+        await run_to_completion(self._start(claimed))
+
+    async def _fire(self, schedule: UUID, due_at: datetime | None) -> ScheduledRun | None:
+        now = await self.read_time()
+        async with self._database.transaction() as tx:
+            if (locked := await lock_schedule(tx, schedule)) is None:
+                return None
+            if due_at is None:
+                due_at = await self._unused(tx, schedule, now)
+                await add_due_time(tx, locked, due_at, now=now, trigger="request")
+            else:
+                await add_due_time(tx, locked, due_at, now=now)
+            claims = await claim(tx, locked, now, config=self.config)
+        for each in claims:
+            await self.start(each)
+        async with self._database.read() as reader:
+            return await find_due(reader, schedule, due_at)
+
+    async def _unused(self, tx: Transaction, schedule: UUID, moment: datetime) -> datetime:
+        """The first moment that is no due time of the schedule yet."""
+        while await find_due(tx, schedule, moment) is not None:
+            moment += timedelta(microseconds=1)
+        return moment
+
+    async def _start(self, claimed: Claim) -> None:
+        with structlog.contextvars.bound_contextvars(schedule_id=claimed.schedule.schedule_id):
+            try:
+                has_run = await self._has_run(claimed)
+            except AppError as error:
+                await self._record_refusal(claimed, error)
+            except Exception:
+                log.exception("schedule.start_failed")
+                await self._record_refusal(claimed, AppError())
+            else:
+                await self._record(claimed, has_run=has_run)
+
+    async def _has_run(self, claimed: Claim) -> bool:
+        """Start the run unless it is too late; returns whether there is one."""
+        is_started = claimed.attempt > 1 and await self._exists(claimed.key)
+        if not is_started and (claimed.is_over or not await self._start_run(claimed)):
+            return False
+        for earlier in claimed.to_cancel:
+            with suppress(RunNotFound):
+                await self._commands.stop(RunKey(claimed.schedule.account_id, earlier), "cancel")
+        return True
+
+    async def _start_run(self, claimed: Claim) -> bool:
+        """Start or join the run; False if the schedule is deleted."""
+        schedule = claimed.schedule
+        owner = await self._find_principal(schedule.api_key_id)
+        owner.require("runs:write")
+        if (request := await self._read_request(schedule)) is None:
+            return False
+        named = request.model_copy(update={"run_id": claimed.due.run_id})
+        # It was started by an earlier attempt, with the request that the schedule had then.
+        with suppress(RunIdTaken, RunDeleted):
+            await self._runs.start(owner, named, request_id=f"schedule:{schedule.schedule_id}")
+        return True
+
+    async def _read_request(self, schedule: Schedule) -> GraphRunRequest | None:
+        if schedule.bytes > _LARGE_BYTES:
+            self._memory.require_room(_COPIES_WHILE_PARSING * schedule.bytes)
+        async with self._database.read() as reader:
+            text = await stored_request(reader, schedule.id)
+        return None if text is None else await self._codec.decode(text)
+
+    async def _exists(self, run: RunKey) -> bool:
+        try:
+            await self._runs.get(run)
+        except RunNotFound:
+            return False
+        return True
+
+    async def _record(self, claimed: Claim, *, has_run: bool) -> None:
+        due = claimed.due
+        async with self._database.transaction() as tx:
+            if (schedule := await lock_schedule(tx, claimed.schedule.id)) is None:
+                return
+            if has_run:
+                await record_started(tx, due)
+                if schedule.refusals:
+                    await update_schedule(tx, schedule.id, {"refusals": 0})
+            else:
+                values = {"outcome": "missed" if due.error is None else "refused"}
+                await update_open(tx, due, values, attempt=claimed.attempt)
+
+    async def _record_refusal(self, claimed: Claim, error: AppError) -> None:
+        # Whether such an attempt has started the run after all is not known: the next one finds out.
+        is_temporary = isinstance(error, Unavailable | TooMany)
+        if not is_temporary and await self._exists(claimed.key):
+            # What failed came after the start.
+            await self._record(claimed, has_run=True)
+            return
+        now = await self.read_time()
+        values: dict[str, object] = {"error": error.code}
+        values |= {"next_attempt_at": now + self._pause(claimed)} if is_temporary else {"outcome": "refused"}
+        async with self._database.transaction() as tx:
+            if (schedule := await lock_schedule(tx, claimed.schedule.id)) is None:
+                return
+            # Another process may have taken it up meanwhile: then that one decides.
+            is_recorded = await update_open(tx, claimed.due, values, attempt=claimed.attempt)
+            if not is_recorded or is_temporary:
+                return
+            reason = await self._count_refusal(tx, schedule, error, claimed.due.trigger)
+            if reason is not None:
+                await pause_schedule(tx, schedule.id, reason, now=now)
+        log.warning("schedule.run_refused", code=error.code, due_at=claimed.due.due_at)
+        if reason is not None:
+            log.warning("schedule.paused", reason=reason)
+
+    async def _count_refusal(
+        self, tx: Transaction, schedule: Schedule, error: AppError, trigger: Trigger
+    ) -> PausedReason | None:
+        """Count a refusal; returns why the schedule has to be paused, if it has."""
+        if schedule.paused:
+            return None
+        if isinstance(error, Unauthenticated):
+            return "key_revoked"
+        if trigger == "request":
+            return None
+        await update_schedule(tx, schedule.id, {"refusals": schedule.refusals + 1})
+        return "failing" if schedule.refusals + 1 >= self.config.max_refusals else None
+
+    def _pause(self, claimed: Claim) -> timedelta:
+        # The exponent is bounded: a larger power would overflow.
+        factor: int = 2 ** min(claimed.attempt - 1, 10)
+        return min(_FIRST_PAUSE * factor, self.config.longest_pause)
+
+    def _is_ahead(self, schedule: Schedule, now: datetime) -> bool:
+        """Whether its next due time was computed before the database's clock went back."""
+        return schedule.aligned_at > now + self.config.clock_tolerance

@@ -1,0 +1,58 @@
+"""ScheduledRequests: checks the request of a schedule's runs as starting one would, and encodes it."""
+
+import hashlib
+import json
+from dataclasses import dataclass, fields
+
+from app.errors import FieldError, Invalid
+from app.principal import Principal
+from app.requests import GraphRunRequest
+from app.runs.preview import RunPreviewer
+from app.runs.requests.codec import RequestCodec
+from app.schedules.records import RequestSummary, ScheduleTerms, StoredRequest
+
+QUESTION_CHARS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduledRequests:
+    """Stores nothing."""
+
+    previewer: RunPreviewer
+    codec: RequestCodec
+
+    async def prepare(self, owner: Principal, request: GraphRunRequest) -> StoredRequest:
+        """Encode a request that a run of this key could be started with now.
+
+        Raises `GraphNotFound`, or `Invalid` naming the field below `run`.
+        """
+        turns = [message for message in request.messages if message.role != "system"]
+        if request.state_key is not None and len(turns) > 1:
+            # The conversation grows with each run, and would soon contradict them.
+            raise Invalid.field("run.messages", "must be one message, as there is a stateKey")
+        try:
+            await self.previewer.plan(owner, request)
+        except Invalid as error:
+            raise _below_run(error) from error
+        summary = RequestSummary(
+            graph_id=request.graph_id,
+            model=request.model,
+            state_key=request.state_key,
+            question=request.messages[-1].text[:QUESTION_CHARS],
+        )
+        return StoredRequest(summary, await self.codec.encode_with_files(request))
+
+    async def fingerprint(self, terms: ScheduleTerms, request: GraphRunRequest, *, paused: bool) -> bytes:
+        """A hash that is equal for equal requests to create a schedule."""
+        timing = terms.timing
+        plain = {each.name: str(getattr(timing, each.name)) for each in fields(timing)}
+        plain |= {"overlap": terms.overlap, "catch_up_s": str(terms.catch_up_s), "paused": str(paused)}
+        plain["run"] = (await self.codec.fingerprint(request)).hex()
+        return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).digest()
+
+
+def _below_run(error: Invalid) -> Invalid:
+    """The same error, with the field names of a schedule; its class decides the code."""
+    errors = [FieldError(f"run.{fault.field}", fault.message) for fault in error.errors]
+    detail = f"run.{error.detail}" if errors else error.detail
+    return type(error)(detail, errors=errors)

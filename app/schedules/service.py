@@ -1,0 +1,281 @@
+"""ScheduleService: an account's schedules and their history."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from app.concurrency.fair_semaphore import FairSemaphore
+from app.db import Database, Transaction
+from app.errors import Conflict, NotFound, Unauthenticated
+from app.ids import ApiKeyId, new_uuid
+from app.pagination import PageRequest
+from app.principal import Principal
+from app.requests import GraphRunRequest
+from app.schedules.firing.agenda import take_due_times
+from app.schedules.firing.service import ScheduleFiring
+from app.schedules.records import NewSchedule, Schedule, ScheduledRun, ScheduleTerms, StoredRequest
+from app.schedules.repository import (
+    columns_of,
+    count_schedules,
+    delete_schedule,
+    due_times,
+    find_schedule,
+    insert_schedule,
+    lock_account,
+    lock_named,
+    newest_schedules,
+    pause_schedule,
+    update_schedule,
+)
+from app.schedules.requests import ScheduledRequests
+from app.storage.service import StorageQuota
+
+
+class ScheduleNotFound(NotFound):
+    """This account has no schedule with this id."""
+
+    code = "schedule_not_found"
+
+
+class ScheduleIdTaken(Conflict):
+    """There already is a schedule with this id, created by a different request."""
+
+    code = "schedule_id_taken"
+
+
+class TooManySchedules(Conflict):
+    """This account has the maximum number of schedules; delete one first."""
+
+    code = "too_many_schedules"
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleOrder:
+    """A request to create a schedule."""
+
+    schedule_id: str | None
+    terms: ScheduleTerms
+    request: GraphRunRequest
+    paused: bool
+
+
+ChangeTerms = Callable[[ScheduleTerms], ScheduleTerms]
+
+
+class ScheduleService:
+    """Creates, lists and changes schedules, of one account at a time.
+
+    Schedules of other keys are treated as their runs are: reading or changing them needs `runs:read`.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        firing: ScheduleFiring,
+        *,
+        requests: ScheduledRequests,
+        storage: StorageQuota,
+        find_principal: Callable[[ApiKeyId], Awaitable[Principal]],
+        require_active_key: Callable[[Transaction, ApiKeyId], Awaitable[None]],
+        max_per_account: int,
+    ) -> None:
+        """`find_principal` and `require_active_key` raise `Unauthenticated` for a revoked key."""
+        self._database = database
+        self._firing = firing
+        self._requests = requests
+        self._storage = storage
+        self._find_principal = find_principal
+        self._require_active_key = require_active_key
+        self._max_per_account = max_per_account
+        # Their requests may be large: more at once would leave the database no time for anything else.
+        self._stores = FairSemaphore(2)
+
+    async def create(self, caller: Principal, order: ScheduleOrder) -> Schedule:
+        """Create a schedule, or return the one that the same request has created.
+
+        Raises `ScheduleIdTaken`, `ScopeMissing` if that would show what other keys created,
+        `TooManySchedules`, `StorageFull`, `GraphNotFound`, and `Invalid` naming the field.
+        """
+        creation_hash = await self._requests.fingerprint(order.terms, order.request, paused=order.paused)
+        schedule_id = order.schedule_id or str(new_uuid())
+        if order.schedule_id is not None:
+            existing = await self._find(caller, schedule_id)
+            if existing is not None:
+                return _joined(existing, creation_hash, caller)
+        now = await self._firing.read_time()
+        order.terms.timing.check(now)
+        request = await self._requests.prepare(caller, order.request)
+        new = NewSchedule(
+            id=new_uuid(),
+            account_id=caller.account_id,
+            schedule_id=schedule_id,
+            api_key_id=caller.api_key_id,
+            terms=order.terms,
+            request=request,
+            creation_hash=creation_hash,
+            paused=order.paused,
+            next_at=None if order.paused else order.terms.timing.next_after(now),
+        )
+        async with self._stores.slot(str(caller.account_id)):
+            created = await self._insert(new, now)
+        if created is not None:
+            return created
+        return _joined(await self.get(caller, schedule_id), creation_hash, caller)
+
+    async def list_schedules(
+        self, caller: Principal, *, limit: int, cursor: str | None = None
+    ) -> tuple[list[Schedule], str | None]:
+        """A page of the account's schedules, newest first, and the cursor of the next page."""
+        page = PageRequest.of(limit, cursor)
+        async with self._database.read() as reader:
+            found = await newest_schedules(reader, caller.account_id, page)
+        return page.cut(found, lambda schedule: (schedule.created_at, schedule.schedule_id))
+
+    async def get(self, caller: Principal, schedule_id: str) -> Schedule:
+        """One schedule; raises `ScheduleNotFound`."""
+        if (schedule := await self._find(caller, schedule_id)) is None:
+            raise ScheduleNotFound
+        return schedule
+
+    async def history(
+        self, caller: Principal, schedule_id: str, *, limit: int, cursor: str | None = None
+    ) -> tuple[list[ScheduledRun], str | None]:
+        """Its due times, newest first, and the cursor of the next page; raises `ScheduleNotFound`."""
+        page = PageRequest.of(limit, cursor)
+        schedule = await self.get(caller, schedule_id)
+        async with self._database.read() as reader:
+            found = await due_times(reader, schedule.id, page)
+        return page.cut(found, lambda due: (due.due_at, due.run_id))
+
+    async def change(
+        self,
+        caller: Principal,
+        schedule_id: str,
+        change: ChangeTerms,
+        *,
+        request: GraphRunRequest | None = None,
+    ) -> Schedule:
+        """Change a schedule; `change` gets its current terms. What has become due by now stays due.
+
+        Raises `ScheduleNotFound`, `ScopeMissing`, `StorageFull`, `GraphNotFound`, and `Invalid` naming the
+        field.
+        """
+        stored = None
+        if request is not None:
+            schedule = await self.get(caller, schedule_id)
+            caller.require_reading(schedule.api_key_id)
+            stored = await self._requests.prepare(await self._owner(schedule, caller), request)
+        async with self._stores.slot(str(caller.account_id)):
+            now = await self._firing.read_time()
+            async with self._database.transaction() as tx:
+                schedule = await _lock(tx, caller, schedule_id)
+                terms = change(schedule.terms)
+                if stored is not None:
+                    await self._storage.require_room(tx, caller.account_id, _growth(schedule, stored))
+                changed: dict[str, Any] = columns_of(terms)
+                if terms.timing != schedule.terms.timing:
+                    terms.timing.check(now)
+                    if schedule.next_at is not None and schedule.next_at <= now:
+                        await take_due_times(tx, schedule, now)
+                    next_at = None if schedule.paused else terms.timing.next_after(now)
+                    changed |= {"next_at": next_at, "aligned_at": now}
+                return await update_schedule(tx, schedule.id, changed, request=stored)
+
+    async def pause(self, caller: Principal, schedule_id: str) -> Schedule:
+        """Start no run at its due times; one that is paused already stays as it is.
+
+        Raises `ScheduleNotFound`, `ScopeMissing`.
+        """
+        now = await self._firing.read_time()
+        async with self._database.transaction() as tx:
+            schedule = await _lock(tx, caller, schedule_id)
+            if schedule.paused:
+                return schedule
+            return await pause_schedule(tx, schedule.id, "by_request", now=now)
+
+    async def resume(self, caller: Principal, schedule_id: str) -> Schedule:
+        """Go on with the next due time; one that is not paused stays as it is.
+
+        If the key of the schedule was revoked, it is that of the caller from now on. Raises
+        `ScheduleNotFound`, `ScopeMissing`.
+        """
+        schedule = await self.get(caller, schedule_id)
+        caller.require_reading(schedule.api_key_id)
+        owner = await self._owner(schedule, caller)
+        now = await self._firing.read_time()
+        async with self._database.transaction() as tx:
+            await self._require_active_key(tx, owner.api_key_id)
+            schedule = await _lock(tx, caller, schedule_id)
+            if not schedule.paused:
+                return schedule
+            values = {
+                "api_key_id": owner.api_key_id,
+                "paused_reason": None,
+                "paused_at": None,
+                "refusals": 0,
+                "next_at": schedule.terms.timing.next_after(now),
+                "aligned_at": now,
+            }
+            return await update_schedule(tx, schedule.id, values)
+
+    async def trigger(self, caller: Principal, schedule_id: str) -> ScheduledRun:
+        """Start a run now, as if the schedule were due, also if it is paused.
+
+        Raises `ScheduleNotFound`, `ScopeMissing`.
+        """
+        schedule = await self.get(caller, schedule_id)
+        caller.require_reading(schedule.api_key_id)
+        due = await self._firing.fire_now(schedule.id)
+        if due is None:
+            raise ScheduleNotFound
+        return due
+
+    async def delete(self, caller: Principal, schedule_id: str) -> None:
+        """Delete a schedule and its history; its runs stay. Raises `ScheduleNotFound`, `ScopeMissing`."""
+        async with self._database.transaction() as tx:
+            schedule = await _lock(tx, caller, schedule_id)
+            await delete_schedule(tx, schedule.id)
+
+    async def _insert(self, new: NewSchedule, now: datetime) -> Schedule | None:
+        """Store a schedule; None if its id was taken meanwhile."""
+        async with self._database.transaction() as tx:
+            await self._require_active_key(tx, new.api_key_id)
+            await lock_account(tx, new.account_id)
+            if await find_schedule(tx, new.account_id, new.schedule_id) is not None:
+                return None
+            if await count_schedules(tx, new.account_id) >= self._max_per_account:
+                raise TooManySchedules
+            await self._storage.require_room(tx, new.account_id, len(new.request.text))
+            return await insert_schedule(tx, new, now=now)
+
+    async def _find(self, caller: Principal, schedule_id: str) -> Schedule | None:
+        async with self._database.read() as reader:
+            return await find_schedule(reader, caller.account_id, schedule_id)
+
+    async def _owner(self, schedule: Schedule, caller: Principal) -> Principal:
+        """The holder of the schedule's key, or the caller if that key is revoked."""
+        try:
+            return await self._find_principal(schedule.api_key_id)
+        except Unauthenticated:
+            return caller
+
+
+async def _lock(tx: Transaction, caller: Principal, schedule_id: str) -> Schedule:
+    schedule = await lock_named(tx, caller.account_id, schedule_id)
+    if schedule is None:
+        raise ScheduleNotFound
+    caller.require_reading(schedule.api_key_id)
+    return schedule
+
+
+def _joined(schedule: Schedule, creation_hash: bytes, caller: Principal) -> Schedule:
+    # First, because whether the requests are equal reveals something about the existing one.
+    caller.require_reading(schedule.api_key_id)
+    if schedule.creation_hash != creation_hash:
+        raise ScheduleIdTaken
+    return schedule
+
+
+def _growth(schedule: Schedule, stored: StoredRequest) -> int:
+    return max(0, len(stored.text) - schedule.bytes)

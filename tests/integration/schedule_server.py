@@ -1,0 +1,171 @@
+"""The part of a server process that starts the runs of schedules, with a clock that can be set."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import text
+
+from app.auth.accounts import Accounts
+from app.auth.records import KeyRecord
+from app.db import Database
+from app.executors.scripted import Script, ScriptedExecutor, WaitFor, WriteMessage
+from app.json_schema.checker import SchemaChecker
+from app.principal import Principal
+from app.requests import GraphRunRequest
+from app.runs.preview import RunPreviewer
+from app.runs.records import RunRecord
+from app.schedules.cron import Timing
+from app.schedules.firing.service import ScheduleFiring
+from app.schedules.firing.worker import ScheduleWorker
+from app.schedules.overlap import Overlap
+from app.schedules.records import FiringConfig, Schedule, ScheduledRun, ScheduleTerms
+from app.schedules.requests import ScheduledRequests
+from app.schedules.service import ScheduleOrder, ScheduleService
+from app.server.memory import MemoryCeiling
+from app.storage.service import StorageQuota
+from tests.integration.run_service import Core, a_core, a_request, answers, caller_of
+
+NOON = datetime(2027, 3, 1, 12, tzinfo=UTC)
+SECOND, MINUTE, HOUR = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1)
+
+
+@dataclass
+class SetClock:
+    """The clock of the database, as far as schedules know it."""
+
+    now: datetime = NOON
+
+    async def read(self) -> datetime:
+        return self.now
+
+    def go_on(self, by: timedelta) -> None:
+        self.now += by
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleServer:
+    """What a server process has for schedules."""
+
+    core: Core
+    database: Database
+    clock: SetClock
+    firing: ScheduleFiring
+    service: ScheduleService
+    worker: ScheduleWorker
+
+    async def pass_once(self) -> None:
+        """Do everything that is to be done now, and wait until it is done."""
+        while due := await self.worker._find_work():
+            self.worker._active.extend(due)
+            works = [self.worker._work_on(each) for each in due]
+            # All of them end before the first error is raised.
+            for error in filter(None, await asyncio.gather(*works, return_exceptions=True)):
+                raise error
+
+    async def at(self, moment: datetime) -> None:
+        """Do everything that is to be done at this moment."""
+        self.clock.now = moment
+        await self.pass_once()
+
+    async def history(self, owner: Principal, schedule: Schedule) -> list[ScheduledRun]:
+        """All due times of a schedule, oldest first."""
+        found, _ = await self.service.history(owner, schedule.schedule_id, limit=10_000)
+        return found[::-1]
+
+    async def outcomes(self, owner: Principal, schedule: Schedule) -> list[str]:
+        """What became of them."""
+        return [due.outcome for due in await self.history(owner, schedule)]
+
+    async def runs(self, owner: Principal) -> list[RunRecord]:
+        """All runs of the account, oldest first."""
+        found, _ = await self.core.service.list_runs(owner.account_id, limit=10_000)
+        return found[::-1]
+
+    async def ended(self) -> None:
+        """Wait for the end of all runs."""
+        unfinished = text("SELECT EXISTS (SELECT FROM runs WHERE ended_at IS NULL)")
+        async with asyncio.timeout(20), self.core.process.queue.database.read() as reader:
+            while (await reader.execute(unfinished)).scalar_one():
+                await asyncio.sleep(0.01)
+
+
+@asynccontextmanager
+async def a_schedule_server(
+    database: Database,
+    directory: Path,
+    script: Script = answers,
+    *,
+    clock: SetClock | None = None,
+    config: FiringConfig | None = None,
+    places: int = 100,
+    queued: int = 100,
+    max_per_account: int = 100,
+    storage: StorageQuota | None = None,
+    memory: MemoryCeiling | None = None,
+) -> AsyncIterator[ScheduleServer]:
+    clock, accounts = clock or SetClock(), Accounts(database)
+    async with (
+        SchemaChecker(workers=1, check_s=5.0) as schemas,
+        a_core(database, directory, script, places=places, queued=queued) as core,
+    ):
+        codec = core.process.codec
+        firing = ScheduleFiring(
+            database,
+            runs=core.service,
+            commands=core.process.commands,
+            codec=codec,
+            memory=memory or MemoryCeiling(2**40),
+            find_principal=accounts.principal_of,
+            read_time=clock.read,
+            config=config or FiringConfig(poll_interval=timedelta(milliseconds=20)),
+        )
+        previewer = RunPreviewer(core.planner, ScriptedExecutor(script), schemas)
+        service = ScheduleService(
+            database,
+            firing,
+            requests=ScheduledRequests(previewer, codec),
+            storage=storage or StorageQuota(database, None),
+            find_principal=accounts.principal_of,
+            require_active_key=accounts.require_active_key,
+            max_per_account=max_per_account,
+        )
+        yield ScheduleServer(core, database, clock, firing, service, ScheduleWorker(database, firing))
+
+
+async def a_schedule(
+    server: ScheduleServer,
+    owner: Principal | KeyRecord,
+    cron: str = "* * * * *",
+    *,
+    overlap: Overlap = "skip",
+    catch_up_s: int = 3600,
+    request: GraphRunRequest | None = None,
+    schedule_id: str | None = None,
+    paused: bool = False,
+    **timing: Any,
+) -> Schedule:
+    """A schedule of this key."""
+    caller = owner if isinstance(owner, Principal) else caller_of(owner)
+    terms = ScheduleTerms(Timing(cron, **timing), overlap, catch_up_s)
+    order = ScheduleOrder(schedule_id, terms, request or a_request(), paused)
+    return await server.service.create(caller, order)
+
+
+async def execute(database: Database, statement: str) -> None:
+    async with database.transaction() as tx:
+        await tx.execute(text(statement))
+
+
+def due_at(due_times: Sequence[ScheduledRun]) -> list[timedelta]:
+    """How long after noon they are."""
+    return [due.due_at - NOON for due in due_times]
+
+
+def until(go_on: asyncio.Event) -> list[WaitFor | WriteMessage]:
+    """The script of a run that waits."""
+    return [WaitFor(go_on), WriteMessage("Done.")]

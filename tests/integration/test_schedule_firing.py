@@ -1,0 +1,339 @@
+"""Each due time of a schedule gets one run, or a reason why it has none."""
+
+import asyncio
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+from app.auth.accounts import Accounts
+from app.db import Database
+from app.executors.scripted import WriteMessage
+from app.ids import new_uuid
+from app.requests import GraphRunRequest, RunLimits, UploadedFile
+from app.schedules.cron import Timing
+from app.schedules.firing.agenda import MISSED_AT_ONCE
+from app.schedules.firing.repository import HISTORY_ROWS
+from app.schedules.records import FiringConfig, run_id_of
+from app.schedules.upkeep import ScheduleUpkeep
+from tests.factories import an_account
+from tests.integration.run_service import a_request, caller_of
+from tests.integration.schedule_server import (
+    HOUR,
+    MINUTE,
+    NOON,
+    SECOND,
+    SetClock,
+    a_schedule,
+    a_schedule_server,
+    due_at,
+    execute,
+)
+
+
+async def test_a_run_is_started_when_it_is_due_and_not_before(database: Database, tmp_path: Path) -> None:
+    async with a_schedule_server(database, tmp_path) as server:
+        owner = caller_of(await an_account(database))
+        schedule = await a_schedule(server, owner, "5 12 * * *", request=a_request(prompt="Report!"))
+
+        await server.at(NOON + 5 * MINUTE - timedelta(microseconds=1))
+        before = await server.runs(owner)
+        await server.at(NOON + 5 * MINUTE)
+        await server.pass_once()
+        await server.ended()
+
+        (run,), (due,) = await server.runs(owner), await server.history(owner, schedule)
+        changed = await server.service.get(owner, schedule.schedule_id)
+    assert before == []
+    assert (run.key.run_id, run.api_key_id, run.status) == (due.run_id, owner.api_key_id, "succeeded")
+    assert run.key.run_id == run_id_of(schedule.id, NOON + 5 * MINUTE)
+    assert run.request_id == f"schedule:{schedule.schedule_id}"
+    assert (due.due_at, due.outcome, due.trigger, due.error) == (NOON + 5 * MINUTE, "started", "cron", None)
+    assert due.started_at is not None
+    assert schedule.next_at == NOON + 5 * MINUTE
+    assert (changed.last_at, changed.next_at) == (schedule.next_at, NOON + 5 * MINUTE + 24 * HOUR)
+
+
+async def test_the_run_gets_the_request_with_its_files(database: Database, tmp_path: Path) -> None:
+    seen: list[GraphRunRequest] = []
+
+    def script(request: GraphRunRequest) -> list[WriteMessage]:
+        seen.append(request)
+        return [WriteMessage("Hi.")]
+
+    async with a_schedule_server(database, tmp_path, script) as server:
+        owner = caller_of(await an_account(database))
+        request = a_request(
+            prompt="Report!", state_key="daily", tool_ids=[], limits=RunLimits.of(max_turns=3)
+        )
+        schedule = await a_schedule(server, owner, request=request)
+        stored = await server.firing._read_request(schedule)
+        with_files = request.model_copy(update={"files": (UploadedFile.of(path="a.txt", data="aGk="),)})
+        text = await server.core.process.codec.encode_with_files(with_files)
+
+        await server.at(NOON + MINUTE)
+        await server.ended()
+
+    assert stored == request
+    assert await server.core.process.codec.decode(text) == with_files
+    assert [each.model_copy(update={"run_id": None}) for each in seen] == [request]
+
+
+async def test_of_an_outage_only_the_latest_time_is_started(database: Database, tmp_path: Path) -> None:
+    async with a_schedule_server(database, tmp_path) as server:
+        owner = caller_of(await an_account(database))
+        schedule = await a_schedule(server, owner, "*/10 * * * *")
+
+        await server.at(NOON + 42 * MINUTE)
+        await server.ended()
+
+        due_times = await server.history(owner, schedule)
+        assert due_at(due_times) == [10 * MINUTE, 20 * MINUTE, 30 * MINUTE, 40 * MINUTE]
+        assert [due.outcome for due in due_times] == ["missed", "missed", "missed", "started"]
+        assert len(await server.runs(owner)) == 1
+
+
+async def test_a_time_that_is_too_late_gets_no_run(database: Database, tmp_path: Path) -> None:
+    async with a_schedule_server(database, tmp_path) as server:
+        owner = caller_of(await an_account(database))
+        schedule = await a_schedule(server, owner, "0 * * * *", catch_up_s=600)
+
+        await server.at(NOON + HOUR + 601 * SECOND)
+        late = await server.outcomes(owner, schedule)
+        await server.at(NOON + 2 * HOUR + 600 * SECOND)
+
+        assert late == ["missed"]
+        assert await server.outcomes(owner, schedule) == ["missed", "started"]
+
+
+async def test_a_clock_that_jumps_forward_starts_one_run_and_lists_the_latest_missed_times(
+    database: Database, tmp_path: Path
+) -> None:
+    async with a_schedule_server(database, tmp_path) as server:
+        owner = caller_of(await an_account(database))
+        schedule = await a_schedule(server, owner)
+
+        await server.at(NOON + 1000 * 24 * HOUR)
+        await server.ended()
+
+        outcomes = await server.outcomes(owner, schedule)
+        assert outcomes == ["missed"] * (MISSED_AT_ONCE - 1) + ["started"]
+        assert len(await server.runs(owner)) == 1
+
+
+async def test_a_clock_that_goes_back_starts_nothing_twice_and_the_schedule_goes_on(
+    database: Database, tmp_path: Path
+) -> None:
+    async with a_schedule_server(database, tmp_path) as server:
+        owner = caller_of(await an_account(database))
+        schedule = await a_schedule(server, owner, overlap="allow")
+        for minutes in (1, 2, 62):
+            await server.at(NOON + minutes * MINUTE)
+
+        for seconds in range(60, 60 * 64, 20):
+            # An hour back, and on.
+            await server.at(NOON + seconds * SECOND)
+
+        due_times = await server.history(owner, schedule)
+        runs = await server.runs(owner)
+        await server.ended()
+    assert due_at(due_times) == [minutes * MINUTE for minutes in range(1, 64)]
+    # Those that were missed when the clock jumped forward are due after all.
+    assert {due.outcome for due in due_times} == {"started"}
+    assert sorted(run.key.run_id for run in runs) == sorted(due.run_id for due in due_times)
+
+
+async def test_firing_a_due_time_again_has_no_further_effect(database: Database, tmp_path: Path) -> None:
+    async with a_schedule_server(database, tmp_path) as server:
+        owner = caller_of(await an_account(database))
+        schedule = await a_schedule(server, owner, "0 0 1 1 *")
+
+        fired = [await server.firing.fire(schedule.id, NOON) for _ in range(3)]
+        await server.ended()
+
+        assert {due.outcome for due in fired if due} == {"started"}
+        assert len(await server.runs(owner)) == 1
+        assert await server.firing.fire(new_uuid(), NOON) is None
+
+
+async def test_a_server_that_accepts_no_runs_leaves_them_to_others(
+    database: Database, tmp_path: Path
+) -> None:
+    clock = SetClock()
+    async with (
+        a_schedule_server(database, tmp_path / "a", clock=clock) as stopping,
+        a_schedule_server(database, tmp_path / "b", clock=clock) as other,
+    ):
+        owner = caller_of(await an_account(database))
+        schedule = await a_schedule(other, owner)
+        await stopping.core.service.drain(within_s=1)
+
+        await stopping.at(NOON + MINUTE)
+        untouched = await other.history(owner, schedule)
+        await other.pass_once()
+        await other.ended()
+
+        assert untouched == []
+        assert await other.outcomes(owner, schedule) == ["started"]
+
+
+async def test_a_run_that_was_started_counts_although_its_request_was_changed(
+    database: Database, tmp_path: Path
+) -> None:
+    async with a_schedule_server(database, tmp_path) as server:
+        owner = caller_of(await an_account(database))
+        schedule = await a_schedule(server, owner)
+        server.clock.now = NOON + MINUTE
+        # The process dies when it has started the run.
+        claims = await server.firing.take(schedule.id)
+        assert claims is not None
+        assert await server.firing._start_run(claims[0])
+        await server.ended()
+        await server.service.change(
+            owner, schedule.schedule_id, lambda terms: terms, request=a_request(prompt="else")
+        )
+        # Both at once: the first has not died after all.
+        again = await server.firing._start_run(claims[0])
+        await server.at(NOON + MINUTE + 20 * SECOND)
+
+        assert again
+        assert (await server.outcomes(owner, schedule)) == ["started"]
+        assert len(await server.runs(owner)) == 1
+
+
+async def test_a_run_that_was_started_counts_although_it_is_too_late_to_start_one(
+    database: Database, tmp_path: Path
+) -> None:
+    async with a_schedule_server(database, tmp_path) as server:
+        owner = caller_of(await an_account(database))
+        schedule = await a_schedule(server, owner, "0 13 * * *", catch_up_s=60)
+        server.clock.now = NOON + HOUR
+        claims = await server.firing.take(schedule.id)
+        assert claims is not None
+        await server.firing._start_run(claims[0])
+        await server.ended()
+        await server.at(NOON + 2 * HOUR)
+
+        assert (await server.outcomes(owner, schedule)) == ["started"]
+
+
+async def test_a_deleted_schedule_starts_nothing_and_its_runs_stay(
+    database: Database, tmp_path: Path
+) -> None:
+    async with a_schedule_server(database, tmp_path) as server:
+        owner = caller_of(await an_account(database))
+        schedule = await a_schedule(server, owner)
+        await server.at(NOON + MINUTE)
+        await server.ended()
+        server.clock.now = NOON + 2 * MINUTE
+        claims = await server.firing.take(schedule.id)
+        assert claims is not None
+        await server.service.delete(owner, schedule.schedule_id)
+        for claimed in claims:
+            await server.firing.start(claimed)
+        await server.at(NOON + 3 * MINUTE)
+
+        assert len(await server.runs(owner)) == 1
+        assert await server.firing.take(schedule.id) is None
+
+
+async def test_the_history_is_limited(database: Database, tmp_path: Path) -> None:
+    async with a_schedule_server(database, tmp_path) as server:
+        owner = caller_of(await an_account(database))
+        schedule = await a_schedule(server, owner, "0 13 1 * *")
+        await execute(
+            database,
+            f"""INSERT INTO schedule_runs
+                       (schedule, due_at, trigger, run_id, outcome, next_attempt_at, start_by)
+                SELECT '{schedule.id}', timestamptz '{NOON}' - n * interval '1 minute', 'cron', n::text,
+                       'skipped', now(), now() FROM generate_series(1, {HISTORY_ROWS + 10}) AS n""",  # noqa: S608 - our own numbers
+        )
+        await server.at(NOON + HOUR)
+        await server.ended()
+
+        due_times = await server.history(owner, schedule)
+        assert len(due_times) == HISTORY_ROWS
+        assert due_times[-1].outcome == "started"
+
+
+async def test_old_history_is_deleted(database: Database, tmp_path: Path) -> None:
+    async with a_schedule_server(database, tmp_path) as server:
+        owner = caller_of(await an_account(database))
+        schedule = await a_schedule(server, owner, "0 13 1 * *")
+        await execute(
+            database,
+            f"""INSERT INTO schedule_runs
+                       (schedule, due_at, trigger, run_id, outcome, next_attempt_at, start_by)
+                SELECT '{schedule.id}', now() - n * interval '1 day', 'cron', n::text,
+                       CASE WHEN n = 95 THEN 'waiting' ELSE 'skipped' END, now(), now()
+                  FROM generate_series(80, 100) AS n""",  # noqa: S608 - our own id
+        )
+        await ScheduleUpkeep(database, Accounts(database).find_active_keys).delete_old_history()
+
+        assert [due.run_id for due in await server.history(owner, schedule)][::-1] == [
+            *(str(n) for n in range(80, 90)),
+            "95",
+        ]
+
+
+async def test_a_schedule_ends(database: Database, tmp_path: Path) -> None:
+    async with a_schedule_server(database, tmp_path) as server:
+        owner = caller_of(await an_account(database))
+        schedule = await a_schedule(server, owner, overlap="allow", end_at=NOON + 3 * MINUTE)
+        for minutes in range(1, 10):
+            await server.at(NOON + minutes * MINUTE)
+
+        ended = await server.service.get(owner, schedule.schedule_id)
+        assert due_at(await server.history(owner, schedule)) == [MINUTE, 2 * MINUTE]
+        assert (ended.next_at, ended.paused) == (None, False)
+
+
+async def test_what_is_due_stays_due_when_the_times_are_changed(database: Database, tmp_path: Path) -> None:
+    async with a_schedule_server(database, tmp_path) as server:
+        owner = caller_of(await an_account(database))
+        schedule = await a_schedule(server, owner, "0 13 * * *")
+        server.clock.now = NOON + HOUR + SECOND
+        changed = await server.service.change(
+            owner, schedule.schedule_id, lambda terms: replace(terms, timing=Timing("30 * * * *"))
+        )
+        await server.pass_once()
+        await server.ended()
+        await server.at(NOON + 2 * HOUR)
+        await server.ended()
+
+        assert changed.next_at == NOON + HOUR + 30 * MINUTE
+        assert due_at(await server.history(owner, schedule)) == [HOUR, HOUR + 30 * MINUTE]
+        assert await server.outcomes(owner, schedule) == ["started"] * 2
+
+
+async def test_the_worker_starts_what_is_due_until_it_is_cancelled(
+    database: Database, tmp_path: Path
+) -> None:
+    async with a_schedule_server(database, tmp_path) as server:
+        owner = caller_of(await an_account(database))
+        schedules = [await a_schedule(server, owner) for _ in range(30)]
+        working = asyncio.create_task(server.worker.work())
+        server.clock.now = NOON + MINUTE
+        async with asyncio.timeout(20):
+            while len(await server.runs(owner)) < len(schedules):
+                await asyncio.sleep(0.01)
+        working.cancel()
+        await asyncio.wait({working})
+        await server.ended()
+        server.clock.now = NOON + 2 * MINUTE
+        assert len(await server.runs(owner)) == len(schedules)
+
+
+async def test_one_account_does_not_use_every_slot(database: Database, tmp_path: Path) -> None:
+    config = FiringConfig(max_concurrent=8, max_per_account=2)
+    async with a_schedule_server(database, tmp_path, config=config) as server:
+        greedy, other = [caller_of(await an_account(database, name)) for name in ("greedy", "other")]
+        for _ in range(20):
+            await a_schedule(server, greedy)
+        await a_schedule(server, other)
+        server.clock.now = NOON + MINUTE
+
+        found = await server.worker._find_work()
+
+        assert sorted(due.account_id for due in found) == sorted(
+            [greedy.account_id, greedy.account_id, other.account_id]
+        )

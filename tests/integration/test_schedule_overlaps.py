@@ -1,0 +1,221 @@
+"""What happens to a due time while an earlier run of its schedule has not ended."""
+
+import asyncio
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from app.db import Database
+from app.ids import RunKey
+from tests.factories import an_account
+from tests.integration.run_service import a_request, caller_of
+from tests.integration.schedule_server import (
+    HOUR,
+    MINUTE,
+    NOON,
+    SECOND,
+    SetClock,
+    a_schedule,
+    a_schedule_server,
+    execute,
+    until,
+)
+
+
+async def test_while_its_run_has_not_ended_no_other_is_started(database: Database, tmp_path: Path) -> None:
+    go_on = asyncio.Event()
+    async with a_schedule_server(database, tmp_path, lambda _: until(go_on)) as server:
+        owner = caller_of(await an_account(database))
+        schedule = await a_schedule(server, owner, overlap="skip")
+        for minutes in (1, 2, 3):
+            await server.at(NOON + minutes * MINUTE)
+        skipped = await server.outcomes(owner, schedule)
+        go_on.set()
+        await server.ended()
+        await server.at(NOON + 4 * MINUTE)
+        await server.ended()
+
+        assert skipped == ["started", "skipped", "skipped"]
+        assert await server.outcomes(owner, schedule) == [*skipped, "started"]
+
+
+async def test_one_run_waits_for_the_end_of_the_other(database: Database, tmp_path: Path) -> None:
+    go_on = asyncio.Event()
+    async with a_schedule_server(database, tmp_path, lambda _: until(go_on)) as server:
+        owner = caller_of(await an_account(database))
+        schedule = await a_schedule(server, owner, overlap="queue", catch_up_s=60)
+        for minutes in (1, 2, 3):
+            await server.at(NOON + minutes * MINUTE)
+        queued = await server.outcomes(owner, schedule)
+        # However long it takes.
+        await server.at(NOON + 3 * MINUTE + 59 * SECOND)
+        go_on.set()
+        await server.ended()
+        await server.pass_once()
+        await server.ended()
+
+        assert queued == ["started", "waiting", "skipped"]
+        assert await server.outcomes(owner, schedule) == ["started", "started", "skipped"]
+        assert len(await server.runs(owner)) == 2
+
+
+async def test_the_earlier_run_is_cancelled(database: Database, tmp_path: Path) -> None:
+    async with a_schedule_server(database, tmp_path, lambda _: until(asyncio.Event())) as server:
+        owner = caller_of(await an_account(database))
+        schedule = await a_schedule(server, owner, overlap="cancel")
+        for minutes in (1, 2, 3):
+            await server.at(NOON + minutes * MINUTE)
+        async with asyncio.timeout(20):
+            first, second, _third = [run.key for run in await server.runs(owner)]
+            finals = [await server.core.service.wait(key) for key in (first, second)]
+        running = [run.finished for run in await server.runs(owner)]
+        await server.core.process.commands.stop((await server.runs(owner))[2].key, "cancel")
+        await server.ended()
+
+        assert [final.error for final in finals] == ["aborted", "aborted"]
+        assert running == [True, True, False]
+        assert await server.outcomes(owner, schedule) == ["started"] * 3
+
+
+async def test_runs_may_overlap(database: Database, tmp_path: Path) -> None:
+    go_on = asyncio.Event()
+    async with a_schedule_server(database, tmp_path, lambda _: until(go_on)) as server:
+        owner = caller_of(await an_account(database))
+        schedule = await a_schedule(server, owner, overlap="allow")
+        for minutes in (1, 2, 3):
+            await server.at(NOON + minutes * MINUTE)
+        unfinished = [run.finished for run in await server.runs(owner)]
+        go_on.set()
+        await server.ended()
+
+        assert unfinished == [False] * 3
+        assert await server.outcomes(owner, schedule) == ["started"] * 3
+
+
+@pytest.mark.parametrize("is_finished", [False, True])
+async def test_a_run_outside_the_schedule_is_no_obstacle(
+    database: Database, tmp_path: Path, *, is_finished: bool
+) -> None:
+    go_on = asyncio.Event()
+    if is_finished:
+        go_on.set()
+    async with a_schedule_server(database, tmp_path, lambda _: until(go_on)) as server:
+        owner = caller_of(await an_account(database))
+        await server.core.service.start(owner, a_request(), request_id=None)
+        schedule = await a_schedule(server, owner)
+        await server.at(NOON + MINUTE)
+        go_on.set()
+        await server.ended()
+
+        (due,) = await server.history(owner, schedule)
+        assert due.outcome == "started"
+        run = await server.core.service.get(RunKey(owner.account_id, due.run_id))
+        assert run.finished
+
+
+async def test_what_waits_when_a_schedule_is_paused_is_not_started(
+    database: Database, tmp_path: Path
+) -> None:
+    go_on = asyncio.Event()
+    async with a_schedule_server(database, tmp_path, lambda _: until(go_on)) as server:
+        owner = caller_of(await an_account(database))
+        schedule = await a_schedule(server, owner, overlap="queue")
+        for minutes in (1, 2):
+            await server.at(NOON + minutes * MINUTE)
+        await server.service.pause(owner, schedule.schedule_id)
+        go_on.set()
+        await server.ended()
+        await server.at(NOON + 10 * MINUTE)
+
+        assert await server.outcomes(owner, schedule) == ["started", "missed"]
+
+
+async def test_each_request_for_a_run_has_a_due_time_of_its_own(database: Database, tmp_path: Path) -> None:
+    async with a_schedule_server(database, tmp_path) as server:
+        owner = caller_of(await an_account(database))
+        schedule = await a_schedule(server, owner, overlap="allow")
+        await server.at(NOON + MINUTE)
+
+        triggered = [await server.service.trigger(owner, schedule.schedule_id) for _ in range(2)]
+        await server.ended()
+
+        assert len(await server.runs(owner)) == 3
+        assert [due.due_at - NOON - MINUTE for due in triggered] == [
+            timedelta(microseconds=1),
+            timedelta(microseconds=2),
+        ]
+
+
+async def test_while_a_request_starts_a_run_its_schedule_may_be_paused(
+    database: Database, tmp_path: Path
+) -> None:
+    async with a_schedule_server(database, tmp_path) as server:
+        owner = caller_of(await an_account(database))
+        schedule = await a_schedule(server, owner, paused=True)
+        await server.at(NOON + 5 * MINUTE)
+
+        triggered = await server.service.trigger(owner, schedule.schedule_id)
+        await server.ended()
+
+        assert (triggered.outcome, triggered.trigger) == ("started", "request")
+        assert triggered.due_at == NOON + 5 * MINUTE
+        assert (await server.service.get(owner, schedule.schedule_id)).paused_reason == "by_request"
+
+
+async def test_a_run_counts_although_the_earlier_one_could_not_be_cancelled(
+    database: Database, tmp_path: Path
+) -> None:
+    go_on, clock = asyncio.Event(), SetClock()
+    async with (
+        a_schedule_server(database, tmp_path / "a", lambda _: until(go_on), clock=clock) as first,
+        a_schedule_server(database, tmp_path / "b", clock=clock) as second,
+    ):
+        owner = caller_of(await an_account(database))
+        schedule = await a_schedule(first, owner, overlap="cancel")
+        await first.at(NOON + MINUTE)
+        await execute(database, "ALTER TABLE run_commands RENAME TO lost")
+        await second.at(NOON + 2 * MINUTE)
+        go_on.set()
+        await first.ended()
+        await second.ended()
+
+        due_times = await first.history(owner, schedule)
+        assert [(due.outcome, due.error) for due in due_times] == [("started", None)] * 2
+        assert len(await first.runs(owner)) == 2
+
+
+async def test_a_time_that_is_too_late_waits_for_no_run(database: Database, tmp_path: Path) -> None:
+    go_on = asyncio.Event()
+    async with a_schedule_server(database, tmp_path, lambda _: until(go_on)) as server:
+        owner = caller_of(await an_account(database))
+        schedule = await a_schedule(server, owner, "0 * * * *", overlap="queue", catch_up_s=600)
+        await server.at(NOON + HOUR)
+        await server.at(NOON + 2 * HOUR + 11 * MINUTE)
+        go_on.set()
+        await server.ended()
+        await server.pass_once()
+
+        assert await server.outcomes(owner, schedule) == ["started", "missed"]
+
+
+async def test_the_newest_due_time_waits_until_the_earlier_run_can_be_cancelled(
+    database: Database, tmp_path: Path
+) -> None:
+    go_on = asyncio.Event()
+    async with a_schedule_server(database, tmp_path, lambda _: until(go_on), places=1, queued=0) as server:
+        owner = caller_of(await an_account(database))
+        await server.core.service.start(owner, a_request(), request_id=None)
+        schedule = await a_schedule(server, owner, overlap="cancel")
+        # The first is tried again and again.
+        for minutes in (1, 2, 3):
+            await server.at(NOON + minutes * MINUTE)
+        waiting = await server.outcomes(owner, schedule)
+        go_on.set()
+        await server.ended()
+        for seconds in range(40, 60):
+            await server.at(NOON + 3 * MINUTE + seconds * SECOND)
+            await server.ended()
+
+        assert waiting == ["starting", "skipped", "waiting"]
+        assert await server.outcomes(owner, schedule) == ["started", "skipped", "started"]
