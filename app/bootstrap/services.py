@@ -107,8 +107,6 @@ async def open_services(
         _start_processes(infra, accounts)
         if settings.bootstrap_key is not None:
             await accounts.ensure_key(settings.bootstrap_key.get_secret_value())
-        credentials = CredentialMonitor(accounts.find_valid_credentials)
-        infra.tasks.start_soon(credentials.watch)
         readiness = ReadinessProbe(infra.agent.auth)
         infra.tasks.start_soon(readiness.run)
         yield Services(
@@ -116,7 +114,7 @@ async def open_services(
             database=infra.database,
             accounts=accounts,
             browser_sessions=BrowserSessions(infra.database, accounts),
-            credentials=credentials,
+            credentials=_open_credentials(infra, accounts),
             key_revocation=KeyRevocation(
                 infra.database, accounts.revoke_key, deliver_cancels=commands.deliver_cancels
             ),
@@ -145,6 +143,12 @@ async def open_services(
             memory=infra.memory,
             offload=infra.offload,
         )
+
+
+def _open_credentials(infra: Infrastructure, accounts: Accounts) -> CredentialMonitor:
+    credentials = CredentialMonitor(accounts.find_valid_credentials)
+    infra.tasks.start_soon(credentials.watch)
+    return credentials
 
 
 def _start_processes(infra: Infrastructure, accounts: Accounts) -> None:

@@ -3,8 +3,6 @@
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +10,6 @@ import psutil
 from structlog.contextvars import merge_contextvars
 from structlog.testing import capture_logs
 
-from app.ids import new_uuid
 from app.simulator.script import ApiRequest, Hold, HttpError, Reply, Text, ToolUse, text_of
 from app.simulator.server import Simulator
 from tests.e2e.office import MAIL, MAILER, office, settings
@@ -25,7 +22,6 @@ from tests.e2e.stories import (
     WorldOf,
     a_client,
     a_request,
-    a_world,
     cli_processes,
     contents_below,
     until,
@@ -318,67 +314,6 @@ async def test_a_process_belongs_to_one_account_and_ends_with_its_key(world_of: 
 def process_of_account(world: World, number: int) -> psutil.Process:
     found = pool_of(world).parked()[number].cli.process._directory.pid_file
     return psutil.Process(int(found.read_text()))
-
-
-def hang_or_echo(request: ApiRequest) -> Reply:
-    """Run `hang` keeps its place until it is cancelled."""
-    if "hang" in request.last_text:
-        return Reply([Text("word " * 600)], delta_delay_s=0.5)
-    return echo(request)
-
-
-@asynccontextmanager
-async def busy(world: World) -> AsyncIterator[None]:
-    """Each place of this server is taken meanwhile."""
-    places = world.services.runs._dispatcher.places
-    run_id = f"hang-{new_uuid()}"
-    await world.start(a_request("hang", runId=run_id))
-    await until(lambda: places.free == 0)
-    try:
-        yield
-    finally:
-        await world.http.post(f"/v1/runs/{run_id}/cancel")
-        await until(lambda: places.free > 0)
-
-
-async def test_two_servers_take_turns(
-    world_of: WorldOf, tmp_path: Path, database_url: str, redis_url: str
-) -> None:
-    """Each with its own text of the same graph: what one has parked is stale once the other has answered."""
-    (tmp_path / "one").mkdir()
-    (tmp_path / "two").mkdir()
-    shared: dict[str, Any] = {
-        "RUNTALLY_IDLE_PROCESSES": 2,
-        "RUNTALLY_MAX_CONCURRENT_RUNS": 1,
-        "RUNTALLY_MAX_RUNS_PER_ACCOUNT": 4,
-        "REDIS_URL": redis_url,
-    }
-    one = await world_of(hang_or_echo, **shared, **graphs(tmp_path / "one", "I am the first server."))
-    other = graphs(tmp_path / "two", "I am the second server.")
-    async with a_world(tmp_path / "other", database_url, hang_or_echo, **shared, **other) as two:
-        said: list[str] = []
-
-        async def is_answered_by(server: World, *, through: World) -> None:
-            said.append(str(len(said)))
-            await turn(through, said[-1], graphId="claude_agents:speaker")
-            last = server.simulator.requests[-1]
-            assert questions(last) == said
-            assert ("first server" in last.system) == (server is one)
-
-        await is_answered_by(one, through=one)
-        # It keeps the process of the conversation, and gets the next turn wherever that is posted.
-        await is_answered_by(one, through=two)
-        async with busy(one):
-            await is_answered_by(two, through=two)
-        stale = process_of(one, "chat-1")
-        async with busy(two):
-            await is_answered_by(one, through=two)
-        await gone(stale)
-
-
-def graphs(directory: Path, prompt: str) -> dict[str, Any]:
-    (directory / "speaker.md").write_text(f"---\ndescription: Speaks.\n---\n{prompt}\n")
-    return {"RUNTALLY_GRAPHS_DIR": directory}
 
 
 async def test_no_process_outlives_a_killed_server_and_nothing_is_lost(

@@ -140,11 +140,10 @@ async def a_process(
 ) -> AsyncIterator[Process]:
     """`relay` leads to other processes; `within_s`: how long its commands to them are repeated."""
     log, journal = MemoryEventLog() if log is None else log, Journal(directory, new_uuid())
-    receipts = ReceiptQueue(journal, PriceList())
-    lease = lease or Lease()
-    limits, process_id = limits or MessageLimits(), process_id or new_uuid()
-    ledger, codec = CreditLedger(database), RequestCodec(Offload())
-    queue, room = RunQueue(database, process_id, dispatch or DispatchLimits(100)), Places(places)
+    receipts, ledger = ReceiptQueue(journal, PriceList()), CreditLedger(database)
+    lease, limits = lease or Lease(), limits or MessageLimits()
+    process_id, room = process_id or new_uuid(), Places(places)
+    queue = RunQueue(database, process_id, dispatch or DispatchLimits(100))
     closer = RunCloser(log, queue, receipts=receipts, ledger=ledger)
     async with anyio.create_task_group() as tasks, AsyncExitStack() as stack:
         worker = RunWorker(
@@ -159,42 +158,23 @@ async def a_process(
             lease=lease,
         )
         supervisor = RunSupervisor(
-            database,
-            worker,
-            log,
-            places=room,
-            tasks=tasks,
-            message_limits=limits,
-            lease=lease,
+            database, worker, log, places=room, tasks=tasks, message_limits=limits, lease=lease
         )
         queued = QueuedRuns(database, closer, GraphCatalog(graphs), StorageQuota(database, max_bytes), limits)
         channel = None if relay is None else ProcessChannel(relay, process_id)
-        sender = None if channel is None else _open_commands(channel, supervisor, memory, stack)
         commands = RunCommands(
             database,
             supervisor,
             process_id=process_id,
             queued=queued,
             limits=limits,
-            sender=sender,
+            sender=None if channel is None else _open_commands(channel, supervisor, memory, stack),
             within_s=within_s,
             cancel_within_s=min(within_s, CANCEL_WITHIN_S),
         )
         yield Process(
-            process_id,
-            queue,
-            room,
-            closer,
-            supervisor,
-            queued,
-            commands,
-            log,
-            receipts,
-            ledger,
-            codec,
-            lease,
-            tasks,
-            channel,
+            *(process_id, queue, room, closer, supervisor, queued, commands, log, receipts, ledger),
+            *(RequestCodec(Offload()), lease, tasks, channel),
         )
     journal.close()
 

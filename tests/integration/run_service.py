@@ -102,7 +102,7 @@ async def a_core(
     `executor` replaces the one that plays `script`.
     """
     executor = executor or ScriptedExecutor(script)
-    planner, accounts, storage = _a_planner(), Accounts(database), StorageQuota(database, None)
+    planner, storage = _a_planner(), StorageQuota(database, None)
     history = ConversationHistory(PostgresSessionStore(database), forks={}, tool_id_of=str)
     conversations = ConversationService(database, history, storage=storage, max_bytes=2**20)
     async with (
@@ -121,36 +121,8 @@ async def a_core(
             relay=relay,
         ) as process,
     ):
-        acceptance = RunAcceptance(
-            database,
-            codec=process.codec,
-            conversations=conversations,
-            ledger=process.ledger,
-            storage=storage,
-            workspaces=Workspaces(database, []),
-            require_active_key=accounts.require_active_key,
-            queue=process.queue,
-        )
-        starter = RunStarter(
-            database,
-            planner=planner,
-            supervisor=process.supervisor,
-            closer=process.closer,
-            receipts=process.receipts,
-            reports=BillingReports(database),
-            codec=process.codec,
-            places=process.places,
-            lease=process.lease,
-            tasks=process.tasks,
-        )
-        dispatcher = RunDispatcher(
-            process.queue,
-            process.places,
-            lease=process.lease,
-            graphs=[graph.id for graph in planner.graphs.all()],
-            start=starter.start,
-            require_ready=process.receipts.require_ready,
-        )
+        acceptance = _an_acceptance(database, process, conversations, storage)
+        starter, dispatcher = _a_dispatcher(database, process, planner)
         service = RunService(
             database,
             planner=planner,
@@ -166,29 +138,82 @@ async def a_core(
             memory=MemoryCeiling(2**40),
             require_sandbox=_no_sandbox,
         )
-        heartbeat = Heartbeat(
-            database,
-            Worker(process.process_id, "1", 0, 0, draining=False, lease_s=process.lease.term_s),
-            lease=process.lease,
-            dispatcher=dispatcher,
-            supervisor=process.supervisor,
-            attempts=starter.attempts,
-        )
-        recovery = RunRecovery(
-            database,
-            heartbeat=heartbeat,
-            closer=process.closer,
-            graphs=planner.graphs,
-            process_id=process.process_id,
-            term_s=process.lease.term_s,
-            peers=peers,
-        )
+        heartbeat, recovery = _a_recovery(database, process, starter, dispatcher=dispatcher, peers=peers)
         await heartbeat.send()
         await dispatcher.claim()
         process.tasks.start_soon(dispatcher.work)
         process.tasks.start_soon(QueueMaintenance(process.queue, dispatcher, process.queued.stop).watch)
         yield Core(process, planner, acceptance, service, dispatcher, heartbeat, starter, recovery)
         process.tasks.cancel_scope.cancel()
+
+
+def _an_acceptance(
+    database: Database, process: Process, conversations: ConversationService, storage: StorageQuota
+) -> RunAcceptance:
+    return RunAcceptance(
+        database,
+        codec=process.codec,
+        conversations=conversations,
+        ledger=process.ledger,
+        storage=storage,
+        workspaces=Workspaces(database, []),
+        require_active_key=Accounts(database).require_active_key,
+        queue=process.queue,
+    )
+
+
+def _a_dispatcher(
+    database: Database, process: Process, planner: RunPlanner
+) -> tuple[RunStarter, RunDispatcher]:
+    starter = RunStarter(
+        database,
+        planner=planner,
+        supervisor=process.supervisor,
+        closer=process.closer,
+        receipts=process.receipts,
+        reports=BillingReports(database),
+        codec=process.codec,
+        places=process.places,
+        lease=process.lease,
+        tasks=process.tasks,
+    )
+    dispatcher = RunDispatcher(
+        process.queue,
+        process.places,
+        lease=process.lease,
+        graphs=[graph.id for graph in planner.graphs.all()],
+        start=starter.start,
+        require_ready=process.receipts.require_ready,
+    )
+    return starter, dispatcher
+
+
+def _a_recovery(
+    database: Database,
+    process: Process,
+    starter: RunStarter,
+    *,
+    dispatcher: RunDispatcher,
+    peers: Peers | None,
+) -> tuple[Heartbeat, RunRecovery]:
+    heartbeat = Heartbeat(
+        database,
+        Worker(process.process_id, "1", 0, 0, draining=False, lease_s=process.lease.term_s),
+        lease=process.lease,
+        dispatcher=dispatcher,
+        supervisor=process.supervisor,
+        attempts=starter.attempts,
+    )
+    recovery = RunRecovery(
+        database,
+        heartbeat=heartbeat,
+        closer=process.closer,
+        graphs=GraphCatalog([ONCE, RETRIED]),
+        process_id=process.process_id,
+        term_s=process.lease.term_s,
+        peers=peers,
+    )
+    return heartbeat, recovery
 
 
 async def move_elsewhere(database: Database) -> None:

@@ -121,9 +121,10 @@ async def test_a_command_follows_a_run_that_moves_to_another_process(
         a_relay(redis_url) as third,
         a_core(database, tmp_path / "frozen", relay=first, executor=agents[0]) as frozen,
         a_core(database, tmp_path / "heir", relay=second, executor=agents[1]) as heir,
-        a_core(database, tmp_path / "here", relay=third) as here,
+        a_core(database, tmp_path / "here", relay=third, places=0) as here,
     ):
         run = await a_run_of(frozen, agents[0], database)
+        frozen.dispatcher.drain()
         assert frozen.process.channel is not None
         # What its death looks like to others.
         await frozen.process.channel.aclose()
