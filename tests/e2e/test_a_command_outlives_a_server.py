@@ -18,8 +18,8 @@ from tests.e2e.stories import World, WorldOf, a_request, until_sent
 
 LEASE_S = 1.5
 WITHIN_S = 15.0
-"""The other server waits two seconds for an answer, and before that for the run's row: the first one may stand
-still in a transaction, which the database ends after ten seconds."""
+"""The other server waits two seconds for an answer, and before that for the run's row: the first one may
+stand still in a transaction, which the database ends after ten seconds."""
 
 
 @dataclass(frozen=True, slots=True)
