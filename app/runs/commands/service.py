@@ -31,7 +31,7 @@ WITHIN_S = 10.0
 CANCEL_WITHIN_S = 2.0
 """The same for a cancellation, which is stored: the run's process also sees it with its next heartbeat."""
 _FIRST_PAUSE_S = 0.05
-_LONGEST_PAUSE_S = 1.0
+_LONGEST_PAUSE_S = 0.5
 _CANCELS_AT_ONCE = 32
 _CANCEL = Stop(kind="cancel", is_stored=True)
 
