@@ -61,14 +61,14 @@ SCHEDULES = (
         _AGENDA,
         "is_late = now > latest + _catch_up(schedule)",
         "is_late = False",
-        FIRING,
+        OVERLAPS,
     ),
     Mutant(
         "a due time is claimed while another process starts its run",
         _AGENDA,
         "[due for due in starting if not now < due.next_attempt_at <= farthest_attempt(now, config)]",
         "starting",
-        REFUSALS,
+        FIRING,
     ),
     Mutant(
         "a claim of before the clock went back is waited for",
