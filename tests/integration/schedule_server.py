@@ -60,12 +60,13 @@ class ScheduleServer:
 
     async def pass_once(self) -> None:
         """Do everything that is to be done now, and wait until it is done."""
-        while due := await self.worker._find_work():
-            self.worker._active.extend(due)
-            works = [self.worker._work_on(each) for each in due]
-            # All of them end before the first error is raised.
-            for error in filter(None, await asyncio.gather(*works, return_exceptions=True)):
-                raise error
+        async with asyncio.timeout(30):
+            while due := await self.worker._find_work():
+                self.worker._active.extend(due)
+                works = [self.worker._work_on(each) for each in due]
+                # All of them end before the first error is raised.
+                for error in filter(None, await asyncio.gather(*works, return_exceptions=True)):
+                    raise error
 
     async def at(self, moment: datetime) -> None:
         """Do everything that is to be done at this moment."""

@@ -337,3 +337,30 @@ async def test_one_account_does_not_use_every_slot(database: Database, tmp_path:
         assert sorted(due.account_id for due in found) == sorted(
             [greedy.account_id, greedy.account_id, other.account_id]
         )
+
+
+async def test_while_a_process_starts_a_run_no_other_does(database: Database, tmp_path: Path) -> None:
+    async with a_schedule_server(database, tmp_path) as server:
+        owner = caller_of(await an_account(database))
+        schedule = await a_schedule(server, owner, "0 13 * * *")
+        server.clock.now = NOON + HOUR
+        claims = [await server.firing.take(schedule.id) for _ in range(2)]
+        server.clock.go_on(20 * SECOND - timedelta(microseconds=1))
+        claims.append(await server.firing.take(schedule.id))
+        server.clock.go_on(timedelta(microseconds=1))
+        claims.append(await server.firing.take(schedule.id))
+
+        assert [None if found is None else len(found) for found in claims] == [1, 0, 0, 1]
+
+
+async def test_a_claim_expires_also_when_the_clock_goes_back(database: Database, tmp_path: Path) -> None:
+    async with a_schedule_server(database, tmp_path) as server:
+        owner = caller_of(await an_account(database))
+        schedule = await a_schedule(server, owner)
+        server.clock.now = NOON + HOUR
+        # Its process is killed.
+        await server.firing.take(schedule.id)
+        await server.at(NOON + MINUTE)
+        await server.ended()
+
+        assert (await server.outcomes(owner, schedule))[-1] == "started"

@@ -39,6 +39,14 @@ HOURLY = Timing("0 * * * *")
 OVERLAPS: tuple[Overlap, ...] = ("skip", "queue", "cancel", "allow")
 
 
+class TickingClock(SetClock):
+    """Tells no time twice."""
+
+    async def read(self) -> datetime:
+        self.go_on(timedelta(microseconds=1))
+        return self.now
+
+
 class Killed(BaseException):
     """The process is killed: it does nothing more."""
 
@@ -290,7 +298,7 @@ async def test_every_run_belongs_to_one_due_time_whatever_happens(
 async def test_runs_do_not_overlap_however_many_processes_and_requests_start_them(
     database: Database, database_url: str, tmp_path: Path, overlap: Overlap
 ) -> None:
-    clock, most = SetClock(), 0
+    clock, most = TickingClock(), 0
     other = await Database.open(database_url)
     async with (
         a_schedule_server(database, tmp_path / "a", clock=clock) as first,

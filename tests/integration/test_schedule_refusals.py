@@ -127,11 +127,13 @@ async def test_a_revoked_key_pauses_its_schedules(database: Database, tmp_path: 
         yearly = await a_schedule(server, owner, "0 0 1 1 *")
         await accounts.revoke_key(key.id)
         await server.at(NOON + MINUTE)
+        at_once = await server.service.get(owner, minutely.schedule_id)
         await ScheduleUpkeep(database, accounts.find_active_keys).pause_revoked()
         await server.at(NOON + 5 * MINUTE)
 
         (due,) = await server.history(owner, minutely)
         assert (due.outcome, due.error) == ("refused", "unauthenticated")
+        assert at_once.paused_reason == "key_revoked"
         for schedule in (minutely, yearly):
             paused = await server.service.get(owner, schedule.schedule_id)
             assert (paused.paused_reason, paused.next_at) == ("key_revoked", None)

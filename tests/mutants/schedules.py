@@ -5,6 +5,7 @@ from tests.mutants.mutant import Mutant
 FIRING = ("tests/integration/test_schedule_firing.py",)
 OVERLAPS = ("tests/integration/test_schedule_overlaps.py",)
 REFUSALS = ("tests/integration/test_schedule_refusals.py",)
+LIMITS = ("tests/integration/test_schedule_limits.py",)
 RACES = ("tests/integration/test_schedule_races.py",)
 HTTP = ("tests/integration/test_http_schedules.py",)
 
@@ -61,14 +62,14 @@ SCHEDULES = (
         _AGENDA,
         "is_late = now > latest + _catch_up(schedule)",
         "is_late = False",
-        FIRING,
+        OVERLAPS,
     ),
     Mutant(
         "a due time is claimed while another process starts its run",
         _AGENDA,
         "[due for due in starting if not now < due.next_attempt_at <= farthest_attempt(now, config)]",
         "starting",
-        REFUSALS,
+        FIRING,
     ),
     Mutant(
         "a claim of before the clock went back is waited for",
@@ -223,7 +224,7 @@ SCHEDULES = (
         _SERVICE,
         "await lock_account(tx, new.account_id)",
         "pass",
-        HTTP,
+        LIMITS,
     ),
     Mutant(
         "what is due is lost when the times are changed",

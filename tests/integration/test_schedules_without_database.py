@@ -1,0 +1,72 @@
+"""Schedules that are due while the database is away."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import asyncpg
+
+from app.db import Database
+from tests.factories import an_account
+from tests.integration.run_service import caller_of
+from tests.integration.schedule_server import (
+    MINUTE,
+    NOON,
+    ScheduleServer,
+    SetClock,
+    a_schedule,
+    a_schedule_server,
+)
+from tests.integration.test_schedule_races import LEASE, runs_of
+
+STARTED = "SELECT count(*) FROM schedule_runs WHERE outcome = 'started'"
+BROKEN = 25
+"""How often all connections break."""
+
+
+@asynccontextmanager
+async def working(*servers: ScheduleServer) -> AsyncIterator[None]:
+    """Let the workers of these servers work."""
+    tasks = [asyncio.create_task(server.worker.work()) for server in servers]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+
+
+async def test_connections_that_break_while_runs_are_started_cost_none_and_double_none(
+    database: Database, database_url: str, admin: asyncpg.Connection, tmp_path: Path
+) -> None:
+    clock, other = SetClock(), await Database.open(database_url)
+    breaking = (
+        "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity "
+        "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    )
+    async with (
+        a_schedule_server(database, tmp_path / "a", clock=clock) as first,
+        a_schedule_server(other, tmp_path / "b", clock=clock) as second,
+    ):
+        owner = caller_of(await an_account(database))
+        schedules = [await a_schedule(first, owner) for _ in range(40)]
+        clock.now = NOON + MINUTE
+        async with working(first, second):
+            for _ in range(BROKEN):
+                await admin.fetchval(breaking)
+                await asyncio.sleep(0.02)
+            # What was claimed by then is claimed again, twice.
+            async with asyncio.timeout(60):
+                while (
+                    await admin.fetchval("SELECT count(*) FROM schedule_runs WHERE outcome = 'started'") < 40
+                ):
+                    clock.go_on(LEASE / 100)
+                    await asyncio.sleep(0.01)
+        for schedule in schedules:
+            (due,) = await first.history(owner, schedule)
+            assert (due.outcome, due.due_at) == ("started", NOON + MINUTE)
+            assert await runs_of(database, schedule) == [due.run_id]
+        await first.ended()
+        await second.ended()
+    await other.aclose()
