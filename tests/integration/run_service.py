@@ -97,11 +97,7 @@ async def a_core(
     relay: Relay | None = None,
     executor: GraphExecutor | None = None,
 ) -> AsyncIterator[Core]:
-    """Everything that `POST /v1/runs` needs, without HTTP, gateway and CLI.
-
-    `executor` replaces the one that plays `script`.
-    """
-    executor = executor or ScriptedExecutor(script)
+    """Everything that `POST /v1/runs` needs; `executor` replaces the one that plays `script`."""
     planner, storage = _a_planner(), StorageQuota(database, None)
     history = ConversationHistory(PostgresSessionStore(database), forks={}, tool_id_of=str)
     conversations = ConversationService(database, history, storage=storage, max_bytes=2**20)
@@ -110,7 +106,7 @@ async def a_core(
         a_process(
             database,
             directory,
-            executor=executor,
+            executor=executor or ScriptedExecutor(script),
             lease=lease,
             log=log,
             places=places,
