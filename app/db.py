@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NewType, NoReturn, Self, TypeAlias
 from uuid import UUID
 
+import anyio
 from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
@@ -234,9 +235,10 @@ class Database:
                         # The network may have dropped the connection silently.
                         await connection.execute(text("SELECT 1"))
                 finally:
-                    self._listening -= 1
                     # In the pool it would go on to listen.
-                    await connection.invalidate()
+                    with anyio.CancelScope(shield=True):
+                        await connection.invalidate()
+                    self._listening -= 1
 
     async def ping(self) -> None:
         """Raise `DatabaseUnavailable` if the database does not respond."""

@@ -92,6 +92,7 @@ async def a_core(
     log: EventLog | None = None,
     places: int = 4,
     queued: int = 100,
+    is_dispatching: bool = True,
     max_bytes: int | None = None,
     messages: MessageLimits | None = None,
     relay: Relay | None = None,
@@ -137,10 +138,15 @@ async def a_core(
         heartbeat, recovery = _a_recovery(database, process, starter, dispatcher=dispatcher, peers=peers)
         await heartbeat.send()
         await dispatcher.claim()
-        process.tasks.start_soon(dispatcher.work)
-        process.tasks.start_soon(QueueMaintenance(process.queue, dispatcher, process.queued.stop).watch)
+        if is_dispatching:
+            _start_dispatching(process, dispatcher)
         yield Core(process, planner, acceptance, service, dispatcher, heartbeat, starter, recovery)
         process.tasks.cancel_scope.cancel()
+
+
+def _start_dispatching(process: Process, dispatcher: RunDispatcher) -> None:
+    process.tasks.start_soon(dispatcher.work)
+    process.tasks.start_soon(QueueMaintenance(process.queue, dispatcher, process.queued.stop).watch)
 
 
 def _an_acceptance(

@@ -88,10 +88,9 @@ class ScheduleServer:
         return found[::-1]
 
     async def ended(self) -> None:
-        """Wait for the end of all runs."""
-        unfinished = text("SELECT EXISTS (SELECT FROM runs WHERE ended_at IS NULL)")
-        async with asyncio.timeout(20), self.core.process.queue.database.read() as reader:
-            while (await reader.execute(unfinished)).scalar_one():
+        """Wait for the end of all runs that this process executes."""
+        async with asyncio.timeout(20):
+            while self.core.starter.attempts():
                 await asyncio.sleep(0.01)
 
 
@@ -105,6 +104,7 @@ async def a_schedule_server(
     config: FiringConfig | None = None,
     places: int = 100,
     queued: int = 100,
+    is_dispatching: bool = True,
     max_per_account: int = 100,
     storage: StorageQuota | None = None,
     memory: MemoryCeiling | None = None,
@@ -112,7 +112,9 @@ async def a_schedule_server(
     clock, accounts = clock or SetClock(), Accounts(database)
     async with (
         SchemaChecker(workers=1, check_s=5.0) as schemas,
-        a_core(database, directory, script, places=places, queued=queued) as core,
+        a_core(
+            database, directory, script, places=places, queued=queued, is_dispatching=is_dispatching
+        ) as core,
     ):
         codec = core.process.codec
         firing = ScheduleFiring(

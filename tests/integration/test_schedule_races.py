@@ -100,7 +100,7 @@ async def a_mortal_server(
     """A process that is killed when it has used the database so often; leaving it kills it at once."""
     database = await MortalDatabase.open(url)
     try:
-        async with a_schedule_server(database, directory, clock=clock) as server:
+        async with a_schedule_server(database, directory, clock=clock, is_dispatching=False) as server:
             database.uses_left = uses
             yield server
             _kill()
