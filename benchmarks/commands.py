@@ -77,7 +77,7 @@ async def _timed(
     commands: Iterator[Callable[[], Awaitable[object]]],
     *,
     at_once: int = 1,
-    pause_s: float = 0.0,
+    between: Callable[[], Awaitable[object]] | None = None,
 ) -> Times:
     found = Times(name, [])
 
@@ -86,7 +86,8 @@ async def _timed(
             began = time.perf_counter()
             await command()
             found.ms.append((time.perf_counter() - began) * 1000)
-            await asyncio.sleep(pause_s)
+            if between is not None:
+                await between()
 
     await asyncio.gather(*(work() for _ in range(at_once)))
     return found
@@ -107,13 +108,19 @@ async def _times(commands: RunCommands, scene: Scene, count: int, cancels: Seque
     }
     found: list[Times] = []
     for name, command in kinds.items():
-        await _timed(name, itertools.repeat(command, WARM_UP))
+        await _timed(name, itertools.repeat(command, WARM_UP), at_once=AT_ONCE)
         found.append(await _timed(name, itertools.repeat(command, count)))
         several = itertools.repeat(command, count)
         found.append(await _timed(f"{name}, {AT_ONCE} at a time", several, at_once=AT_ONCE))
     stops = iter([_cancel(commands, scene.run(name)) for name in cancels])
-    # The end of one run is no part of the next command.
-    found.append(await _timed("cancel", stops, pause_s=END_S))
+
+    async def until_ended() -> None:
+        """The end of one run is no part of the next command, nor is a processor that has to wake up."""
+        until = time.perf_counter() + END_S
+        while time.perf_counter() < until:
+            await kinds["change mode"]()
+
+    found.append(await _timed("cancel", stops, between=until_ended))
     return found
 
 
