@@ -32,6 +32,7 @@ from app.events import PermissionRequest
 from app.ids import AccountId, RunId, RunKey, new_uuid
 from app.runs.commands.records import ChangeMode, Decide, Send
 from app.runs.commands.service import RunCommands
+from app.runs.repository import store_interruption
 from app.streams.relay.server import Relay
 from benchmarks.goals import Goal
 from benchmarks.markdown import table
@@ -44,6 +45,7 @@ LARGE_CHARS = 20 * 10**6
 WARM_UP = 50
 END_S = 0.05
 GOAL_MS = 10.0
+COMMIT = "(one update of a row, committed)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +215,17 @@ async def _beside_large(process: Process, scene: Scene, count: int) -> tuple[Tim
     return beside, Times("send 20 MB", large)
 
 
+def _commit(database: Database, scene: Scene) -> Callable[[], Awaitable[object]]:
+    """What a cancellation needs of the database's disk."""
+    interruption = {"kind": "interrupt", "state": "requested", "at": ""}
+
+    async def store() -> None:
+        async with database.write() as tx:
+            await store_interruption(tx, scene.run("large"), interruption, attempt=0)
+
+    return store
+
+
 async def measure(directory: str, count: int) -> tuple[list[Times], list[Times]]:
     """The times of direct calls, and of those from another process."""
     with _a_relay(Path(directory)) as relay:
@@ -229,6 +242,7 @@ async def measure(directory: str, count: int) -> tuple[list[Times], list[Times]]
             async with _a_process(database, directory, relay.connection_url) as process:
                 elsewhere = await _times(process.commands, scene, count, scene.cancelled[: count // 2])
                 elsewhere += await _beside_large(process, scene, count)
+                elsewhere.append(await _timed(COMMIT, itertools.repeat(_commit(database, scene), count)))
             pipe.send(None)
             direct: list[Times] = await asyncio.to_thread(pipe.recv)
             await asyncio.to_thread(child.join)
