@@ -76,6 +76,7 @@ benchmark: $(READY) ## programs that print ratios, side by side in one run, and 
 	$(BIN)/python -m benchmarks.receipts
 	$(BIN)/python -m benchmarks.gateway
 	$(BIN)/python -m benchmarks.relay
+	$(BIN)/python -m benchmarks.commands
 	$(BIN)/python -m benchmarks.goals
 
 lock: $(READY) ## resolve the dependencies anew; needs uv and npm

@@ -32,6 +32,7 @@ from app.events import PermissionRequest
 from app.ids import AccountId, RunId, RunKey, new_uuid
 from app.runs.commands.records import ChangeMode, Decide, Send
 from app.runs.commands.service import RunCommands
+from app.runs.repository import store_interruption
 from app.streams.relay.server import Relay
 from benchmarks.goals import Goal
 from benchmarks.markdown import table
@@ -44,6 +45,7 @@ LARGE_CHARS = 20 * 10**6
 WARM_UP = 50
 END_S = 0.05
 GOAL_MS = 10.0
+COMMIT = "(one update of a row, committed)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,7 @@ async def _timed(
     commands: Iterator[Callable[[], Awaitable[object]]],
     *,
     at_once: int = 1,
-    pause_s: float = 0.0,
+    between: Callable[[], Awaitable[object]] | None = None,
 ) -> Times:
     found = Times(name, [])
 
@@ -86,7 +88,8 @@ async def _timed(
             began = time.perf_counter()
             await command()
             found.ms.append((time.perf_counter() - began) * 1000)
-            await asyncio.sleep(pause_s)
+            if between is not None:
+                await between()
 
     await asyncio.gather(*(work() for _ in range(at_once)))
     return found
@@ -107,13 +110,19 @@ async def _times(commands: RunCommands, scene: Scene, count: int, cancels: Seque
     }
     found: list[Times] = []
     for name, command in kinds.items():
-        await _timed(name, itertools.repeat(command, WARM_UP))
+        await _timed(name, itertools.repeat(command, WARM_UP), at_once=AT_ONCE)
         found.append(await _timed(name, itertools.repeat(command, count)))
         several = itertools.repeat(command, count)
         found.append(await _timed(f"{name}, {AT_ONCE} at a time", several, at_once=AT_ONCE))
     stops = iter([_cancel(commands, scene.run(name)) for name in cancels])
-    # The end of one run is no part of the next command.
-    found.append(await _timed("cancel", stops, pause_s=END_S))
+
+    async def until_ended() -> None:
+        """The end of one run is no part of the next command, nor is a processor that has to wake up."""
+        until = time.perf_counter() + END_S
+        while time.perf_counter() < until:
+            await kinds["change mode"]()
+
+    found.append(await _timed("cancel", stops, between=until_ended))
     return found
 
 
@@ -208,6 +217,17 @@ async def _beside_large(process: Process, scene: Scene, count: int) -> tuple[Tim
     return beside, Times("send 20 MB", large)
 
 
+def _commit(database: Database, scene: Scene) -> Callable[[], Awaitable[object]]:
+    """What a cancellation needs of the database's disk."""
+    interruption = {"kind": "interrupt", "state": "requested", "at": ""}
+
+    async def store() -> None:
+        async with database.write() as tx:
+            await store_interruption(tx, scene.run("large"), interruption, attempt=0)
+
+    return store
+
+
 async def measure(directory: str, count: int) -> tuple[list[Times], list[Times]]:
     """The times of direct calls, and of those from another process."""
     with _a_relay(Path(directory)) as relay:
@@ -224,6 +244,7 @@ async def measure(directory: str, count: int) -> tuple[list[Times], list[Times]]
             async with _a_process(database, directory, relay.connection_url) as process:
                 elsewhere = await _times(process.commands, scene, count, scene.cancelled[: count // 2])
                 elsewhere += await _beside_large(process, scene, count)
+                elsewhere.append(await _timed(COMMIT, itertools.repeat(_commit(database, scene), count)))
             pipe.send(None)
             direct: list[Times] = await asyncio.to_thread(pipe.recv)
             await asyncio.to_thread(child.join)

@@ -133,7 +133,7 @@ COMMANDS = (
     Mutant(
         "a cancellation is sent without being stored",
         f"{_COMMANDS}/service.py",
-        "cancelled = await request_cancel(tx, record.key)",
+        "cancelled = await request_cancel(tx, run)",
         "cancelled = None",
         CANCELLED,
     ),

@@ -51,16 +51,36 @@ class ChangeMode(WireModel):
     """Whether the caller may approve tool calls, and so choose a less strict mode."""
 
 
+_VALUE_BYTES = 8
+"""What a value takes besides its text."""
+
 Command = Stop | Send | Decide | ChangeMode
 COMMANDS: TypeAdapter[Command] = TypeAdapter(Annotated[Command, Field(discriminator="type")])
 
 
 def size_of(command: Command) -> int:
-    """About how many bytes a command has; arguments of tools count as more than a few."""
+    """About how many bytes a command has; above `SMALL_BYTES` it may be more."""
     match command:
         case Send():
             return command.message.size
-        case Decide(args=dict()):
-            return SMALL_BYTES + 1
+        case Decide():
+            return _size_of_json(command.args)
         case _:
             return 0
+
+
+def _size_of_json(value: object) -> int:
+    size, left = 0, [value]
+    while left and size <= SMALL_BYTES:
+        match left.pop():
+            case str() as text:
+                size += len(text)
+            case dict() as members:
+                size += sum(map(len, members))
+                left += members.values()
+            case list() as items:
+                left += items
+            case _:
+                pass
+        size += _VALUE_BYTES
+    return size

@@ -82,11 +82,10 @@ class RunCommands:
         A cancellation takes effect in any case: it is stored before it is sent to another process. Raises
         `RunNotFound`; for an interrupt also `RunOnAnotherServer` and `MessageQueueFull`.
         """
-        record = await self._get(run)
         if kind == "cancel":
-            return await self._cancel(record)
+            return await self._cancel(run)
         with suppress(RunEnded):
-            await self._deliver(record, Stop(kind=kind), within_s=self._within_s)
+            await self._deliver(await self._get(run), Stop(kind=kind), within_s=self._within_s)
         return await self._get(run)
 
     async def submit(self, run: RunKey, command: Command) -> dict[str, Any]:
@@ -113,19 +112,20 @@ class RunCommands:
                 for run in runs:
                     tasks.start_soon(deliver, run)
 
-    async def _cancel(self, record: RunRecord) -> RunRecord:
-        if (active := self._find_here(record)) is not None:
+    async def _cancel(self, run: RunKey) -> RunRecord:
+        if self._supervisor.is_active(run) and (active := self._find_here(await self._get(run))) is not None:
             with suppress(NotApplied):
                 await apply(active, Stop(kind="cancel"))
-                return await self._get(record.key)
-        if record.status == "queued" and await self._queued.stop(record.key, "cancel"):
-            return await self._get(record.key)
+                return await self._get(run)
+        async with self._database.write() as tx:
+            cancelled = await request_cancel(tx, run)
+        record = cancelled or await self._get(run)
         if record.finished:
             return record
-        async with self._database.write() as tx:
-            cancelled = await request_cancel(tx, record.key)
-        await self._deliver_cancel(cancelled or record)
-        return cancelled or await self._get(record.key)
+        if record.status == "queued" and await self._queued.stop(run, "cancel"):
+            return await self._get(run)
+        await self._deliver_cancel(record)
+        return cancelled or await self._get(run)
 
     async def _deliver_cancel(self, record: RunRecord) -> None:
         # Where it is not delivered, the process that executes the run gets it with its next heartbeat.
