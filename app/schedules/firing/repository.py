@@ -45,12 +45,14 @@ _WORK = text(
                       AND runs.run_id = waits_for AND status IN ('queued', 'running')))
     ), of_each_account AS (
         SELECT id, account_id, min(work_at) AS work_at,
-               row_number() OVER (PARTITION BY account_id ORDER BY min(work_at), id) AS place
+               row_number() OVER (
+                   PARTITION BY account_id ORDER BY min(work_at), hashtextextended(id::text, :salt)
+               ) AS place
           FROM work WHERE id <> ALL (CAST(:busy AS uuid[])) GROUP BY id, account_id
     )
     SELECT id, account_id FROM of_each_account
      WHERE place <= :per_account AND account_id <> ALL (CAST(:busy_accounts AS uuid[]))
-     ORDER BY work_at, id LIMIT :limit
+     ORDER BY work_at, hashtextextended(id::text, :salt) LIMIT :limit
     """
 )
 _PRUNE = text(
@@ -71,13 +73,14 @@ async def find_work(
     farthest_attempt: datetime,
     per_account: int,
     limit: int,
+    salt: int,
     busy: Collection[UUID],
     busy_accounts: Collection[AccountId],
 ) -> list[DueSchedule]:
     """Schedules for which there is something to do, the longest due first, without those that are `busy`.
 
-    Times beyond `farthest_alignment` and `farthest_attempt` were stored before the database's clock went
-    back.
+    Of those due at the same moment, processes with different `salt` find different ones first. Times beyond
+    `farthest_alignment` and `farthest_attempt` were stored before the database's clock went back.
     """
     values = {
         "now": now,
@@ -85,6 +88,7 @@ async def find_work(
         "farthest_attempt": farthest_attempt,
         "per_account": per_account,
         "limit": limit,
+        "salt": salt,
         "busy": list(busy),
         "busy_accounts": list(busy_accounts),
     }
