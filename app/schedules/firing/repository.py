@@ -11,7 +11,6 @@ from sqlalchemy.dialects import postgresql
 
 from app.db import Reader, Transaction
 from app.ids import AccountId, RunId
-from app.runs.records import UNFINISHED
 from app.runs.tables import runs
 from app.schedules.records import DueSchedule, Schedule, ScheduledRun, Trigger, run_id_of
 from app.schedules.tables import schedule_runs
@@ -42,7 +41,7 @@ _WORK = text(
                             WHERE other.schedule = due.schedule AND other.outcome = 'starting')
            AND (overlap IN ('cancel', 'allow') OR NOT EXISTS (
                    SELECT FROM runs WHERE runs.account_id = schedules.account_id
-                      AND runs.run_id = waits_for AND status IN ('queued', 'running')))
+                      AND runs.run_id = waits_for AND ended_at IS NULL))
     ), of_each_account AS (
         SELECT id, account_id, min(work_at) AS work_at,
                row_number() OVER (
@@ -135,7 +134,7 @@ async def unfinished_runs(reader: Reader, schedule: Schedule) -> list[RunId]:
     statement = (
         select(_due.run_id)
         .join(runs, is_run)
-        .where(_due.schedule == schedule.id, _due.outcome == "started", runs.c.status.in_(UNFINISHED))
+        .where(_due.schedule == schedule.id, _due.outcome == "started", runs.c.ended_at.is_(None))
         .order_by(_due.due_at)
     )
     return [RunId(run_id) for run_id in (await reader.execute(statement)).scalars()]
