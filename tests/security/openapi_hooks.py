@@ -16,14 +16,14 @@ INEXPRESSIBLE: Final = {
     "a reference that must exist": r"cursor: is not a|role: there is no|model: .* is neither|"
     r"resume\.\d+\.interruptId: |toolIds(\.\d+)?: ",
     "a rule about two fields": r"to: must be later than|body: give either|role: a role selects the model|"
-    r"splitBy: must be another than groupBy",
-    "a rule about the messages for a model": r"messages: must have at least|"
+    r"splitBy: must be another than groupBy|groupBy: is needed where",
+    "a rule about the messages for a model": r"messages: must have at least|messages: must be one|"
     r"messages(\.\d+)?: .*must be the user's",
     "a rule about a list's items together": r"files: (contains a path twice|uses a path both)",
     "a rule about a message's parts": r"messages\.\d+(\.content)?: a message of role|\S*parts: hold no text|"
     r"messages\.\d+(\.parts\.\d+\.url: |\.content: must have at least)",
     "a rule about parts of a text": r"files\.\d+\.path: ",
-    "what the graph allows": r".*accepts no system messages",
+    "what the graph allows": r".*accepts no system messages|files: the graph",
     "a library's list": r"timeZone: must be an IANA time zone",
     "the language of cron": r"cron: ",
     "times that are compared": r"startAt: must be in|endAt: must be later than",

@@ -11,7 +11,6 @@ from sqlalchemy.dialects import postgresql
 
 from app.db import Reader, Transaction
 from app.ids import AccountId, RunId
-from app.runs.records import UNFINISHED
 from app.runs.tables import runs
 from app.schedules.records import DueSchedule, Schedule, ScheduledRun, Trigger, run_id_of
 from app.schedules.tables import schedule_runs
@@ -42,15 +41,17 @@ _WORK = text(
                             WHERE other.schedule = due.schedule AND other.outcome = 'starting')
            AND (overlap IN ('cancel', 'allow') OR NOT EXISTS (
                    SELECT FROM runs WHERE runs.account_id = schedules.account_id
-                      AND runs.run_id = waits_for AND status IN ('queued', 'running')))
+                      AND runs.run_id = waits_for AND ended_at IS NULL))
     ), of_each_account AS (
         SELECT id, account_id, min(work_at) AS work_at,
-               row_number() OVER (PARTITION BY account_id ORDER BY min(work_at), id) AS place
+               row_number() OVER (
+                   PARTITION BY account_id ORDER BY min(work_at), hashtextextended(id::text, :salt)
+               ) AS place
           FROM work WHERE id <> ALL (CAST(:busy AS uuid[])) GROUP BY id, account_id
     )
     SELECT id, account_id FROM of_each_account
      WHERE place <= :per_account AND account_id <> ALL (CAST(:busy_accounts AS uuid[]))
-     ORDER BY work_at, id LIMIT :limit
+     ORDER BY work_at, hashtextextended(id::text, :salt) LIMIT :limit
     """
 )
 _PRUNE = text(
@@ -71,13 +72,14 @@ async def find_work(
     farthest_attempt: datetime,
     per_account: int,
     limit: int,
+    salt: int,
     busy: Collection[UUID],
     busy_accounts: Collection[AccountId],
 ) -> list[DueSchedule]:
     """Schedules for which there is something to do, the longest due first, without those that are `busy`.
 
-    Times beyond `farthest_alignment` and `farthest_attempt` were stored before the database's clock went
-    back.
+    Of those due at the same moment, processes with different `salt` find different ones first. Times beyond
+    `farthest_alignment` and `farthest_attempt` were stored before the database's clock went back.
     """
     values = {
         "now": now,
@@ -85,6 +87,7 @@ async def find_work(
         "farthest_attempt": farthest_attempt,
         "per_account": per_account,
         "limit": limit,
+        "salt": salt,
         "busy": list(busy),
         "busy_accounts": list(busy_accounts),
     }
@@ -131,7 +134,7 @@ async def unfinished_runs(reader: Reader, schedule: Schedule) -> list[RunId]:
     statement = (
         select(_due.run_id)
         .join(runs, is_run)
-        .where(_due.schedule == schedule.id, _due.outcome == "started", runs.c.status.in_(UNFINISHED))
+        .where(_due.schedule == schedule.id, _due.outcome == "started", runs.c.ended_at.is_(None))
         .order_by(_due.due_at)
     )
     return [RunId(run_id) for run_id in (await reader.execute(statement)).scalars()]

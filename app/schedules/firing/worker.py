@@ -12,6 +12,7 @@ from anyio.abc import TaskGroup
 from app.background import forever
 from app.db import Database
 from app.errors import Unavailable
+from app.ids import new_uuid
 from app.schedules.firing.agenda import farthest_attempt
 from app.schedules.firing.repository import find_work
 from app.schedules.firing.service import ScheduleFiring
@@ -29,6 +30,7 @@ class ScheduleWorker:
         self._config = firing.config
         self._active: list[DueSchedule] = []
         self._slot_free = asyncio.Event()
+        self._salt = new_uuid().int % 2**63
 
     async def work(self) -> None:
         """Start runs until cancelled; those that are being started are started nevertheless."""
@@ -59,6 +61,7 @@ class ScheduleWorker:
                 farthest_attempt=farthest_attempt(now, config),
                 per_account=config.max_per_account,
                 limit=free,
+                salt=self._salt,
                 busy=[each.id for each in self._active],
                 busy_accounts=[name for name, count in accounts.items() if count >= config.max_per_account],
             )
