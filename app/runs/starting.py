@@ -1,8 +1,10 @@
 """RunStarter: starts the runs that this process has claimed, from what the database has of them."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import structlog
 from anyio.abc import TaskGroup
@@ -21,6 +23,7 @@ from app.requests import GraphRunRequest
 from app.runs.closing import RunCloser, RunEnd
 from app.runs.commands.application import apply_queued
 from app.runs.dispatch.places import Places
+from app.runs.dispatch.records import ClaimedRun
 from app.runs.dispatch.repository import take_queued_commands
 from app.runs.planner import RunPlanner
 from app.runs.records import RunRecord
@@ -63,40 +66,42 @@ class RunStarter:
         self._tasks = tasks
         self._starting: dict[RunKey, int] = {}
 
-    def start(self, run: RunRecord) -> None:
+    def start(self, claimed: ClaimedRun) -> None:
         """Start a run that this process has claimed, and that holds a place."""
-        self._starting[run.key] = run.attempt
-        self._tasks.start_soon(self._start, run)
+        self._starting[claimed.run.key] = claimed.run.attempt
+        self._tasks.start_soon(self._start, claimed)
 
     def attempts(self) -> dict[RunKey, int]:
         """The attempts of the runs of this process."""
         return {**self._starting, **self._supervisor.active_attempts()}
 
-    async def _start(self, run: RunRecord) -> None:
-        has_started = False
+    async def _start(self, claimed: ClaimedRun) -> None:
+        run, has_started = claimed.run, False
         try:
             with structlog.contextvars.bound_contextvars(run_id=run.key.run_id, request_id=run.request_id):
-                has_started = await self._start_or_end(run)
+                has_started = await self._start_or_end(claimed)
         finally:
             del self._starting[run.key]
             if not has_started:
                 self._places.give_back()
 
-    async def _start_or_end(self, run: RunRecord) -> bool:
+    async def _start_or_end(self, claimed: ClaimedRun) -> bool:
         """Repeat it until the database answers; returns whether the run has started."""
+        run = claimed.run
         await self._supervisor.wait_ended(run.key)
         while not self._lease.is_lost(run.key):
             try:
-                return await self._start_once(run)
+                return await self._start_once(claimed)
             except (Unavailable, StatementFailed) as error:
                 log.warning("run.start_delayed", reason=str(error))
             await asyncio.sleep(LONGEST_BACKOFF_S)
         self._lease.forget(run.key)
         return False
 
-    async def _start_once(self, run: RunRecord) -> bool:
+    async def _start_once(self, claimed: ClaimedRun) -> bool:
+        run = claimed.run
         try:
-            plan, request = await self._plan(run)
+            plan, request = await self._plan(run, claimed.request)
         except (Unavailable, StatementFailed):
             raise
         except Exception as error:
@@ -111,16 +116,19 @@ class RunStarter:
             if has_ended:
                 await self._closer.publish(end)
             return False
-        async with self._database.write() as tx:
-            commands = await take_queued_commands(tx, run.key)
+        commands: Sequence[dict[str, Any]] = ()
+        if claimed.has_commands:
+            async with self._database.write() as tx:
+                commands = await take_queued_commands(tx, run.key)
         if run.attempt > FIRST_ATTEMPT:
             log.warning("run.recovered", resumed=True, attempt=run.attempt)
         apply_queued(self._supervisor.start(plan, request), commands)
         return True
 
-    async def _plan(self, run: RunRecord) -> tuple[RunPlan, GraphRunRequest]:
-        async with self._database.read() as reader:
-            text = await stored_request(reader, run.key)
+    async def _plan(self, run: RunRecord, text: str | None) -> tuple[RunPlan, GraphRunRequest]:
+        if text is None:
+            async with self._database.read() as reader:
+                text = await stored_request(reader, run.key)
         request = await self._codec.decode(text)
         plan = self._planner.plan(run.key, request, api_key_id=run.api_key_id, request_id=run.request_id)
         plan = replace(plan, attempt=run.attempt, timeout=_remaining(plan, run))

@@ -63,6 +63,13 @@ runs = Table(
     Column("start_after", UtcDateTime),
     Column("queued_position", Integer, comment="Of its event `queued`; null: it was started at once"),
     Column(
+        "has_commands",
+        Boolean,
+        nullable=False,
+        server_default=text("false"),
+        comment="Whether it has got some in `queued_commands`",
+    ),
+    Column(
         "bytes",
         BigInteger,
         Computed("coalesce(octet_length(request::text), 0) + coalesce(octet_length(final::text), 0)"),

@@ -25,6 +25,13 @@ _COLUMNS = (
     sa.Column("offered_until", sa.DateTime(timezone=True), comment="When any worker may start it"),
     sa.Column("start_after", sa.DateTime(timezone=True)),
     sa.Column("queued_position", sa.Integer(), comment="Of its event `queued`; null: it was started at once"),
+    sa.Column(
+        "has_commands",
+        sa.Boolean(),
+        nullable=False,
+        server_default=sa.text("false"),
+        comment="Whether it has got some in `queued_commands`",
+    ),
 )
 
 _STORAGE = (

@@ -83,7 +83,7 @@ class Queue:
 
     async def claim(self, count: int = 100, *graphs: str) -> list[str]:
         """Run ids that this worker claims."""
-        return [run.key.run_id for run in await self.queue.claim(count, graphs=graphs or [GRAPH])]
+        return [claimed.run.key.run_id for claimed in await self.queue.claim(count, graphs=graphs or [GRAPH])]
 
     async def end(self, key: KeyRecord, run_id: str) -> None:
         """A run of this worker ends."""

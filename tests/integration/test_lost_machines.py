@@ -81,7 +81,7 @@ async def test_the_budget_of_the_next_attempt_counts_what_the_lost_machine_had_b
         record = await core.service.get(run)
         delivering = asyncio.create_task(ReceiptDelivery(database, core.process.receipts).work())
 
-        plan, _ = await core.starter._plan(replace(record, attempt=1))
+        plan, _ = await core.starter._plan(replace(record, attempt=1), None)
 
         delivering.cancel()
         await asyncio.wait({delivering})

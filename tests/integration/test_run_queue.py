@@ -10,10 +10,12 @@ from sqlalchemy import text
 from app.auth.records import KeyRecord
 from app.db import Database
 from app.runs.dispatch.limits import DispatchLimits, QueueFull
+from app.runs.dispatch.records import QueuedCommand
+from app.runs.dispatch.repository import insert_queued_command, lock_queued_run
 from app.runs.recovery.repository import requeue_run
 from app.runs.repository import find_run
 from tests.factories import an_account
-from tests.integration.run_queue import Queue
+from tests.integration.run_queue import GRAPH, Queue
 
 
 @pytest_asyncio.fixture
@@ -364,3 +366,24 @@ async def test_a_resumed_run_is_the_next_of_all(database: Database, key: KeyReco
     assert (record.attempt, record.process_id) == (1, other.process_id)
     # Its limit counted it all the time.
     assert await other.active(key.account_id) == 4
+
+
+async def test_a_command_that_was_stored_while_a_run_was_claimed_is_not_missed(
+    database: Database, key: KeyRecord
+) -> None:
+    worker = Queue(database)
+    await worker.join(4)
+    run = (await worker.post(key, "r0")).key
+
+    async def claim_with_commands() -> bool:
+        while not (claimed := await worker.queue.claim(1, graphs=[GRAPH])):
+            await asyncio.sleep(0)
+        return claimed[0].has_commands
+
+    async with database.transaction() as tx:
+        assert await lock_queued_run(tx, run) is not None
+        claiming = asyncio.create_task(claim_with_commands())
+        await asyncio.sleep(0.05)
+        await insert_queued_command(tx, QueuedCommand(run, {"type": "send"}))
+
+    assert await claiming

@@ -14,8 +14,7 @@ from app.clock.lease import Lease
 from app.errors import AppError
 from app.runs.dispatch.places import PlaceClaim, Places
 from app.runs.dispatch.queue import RunQueue
-from app.runs.dispatch.records import Workers
-from app.runs.records import RunRecord
+from app.runs.dispatch.records import ClaimedRun, Workers
 
 log = structlog.get_logger(__name__)
 
@@ -45,7 +44,7 @@ class RunDispatcher:
         *,
         lease: Lease,
         graphs: Sequence[str],
-        start: Callable[[RunRecord], None],
+        start: Callable[[ClaimedRun], None],
         require_ready: Callable[[], None],
     ) -> None:
         """`start` gets each claimed run, which holds a place; `require_ready` raises while none may start.
@@ -128,7 +127,7 @@ class RunDispatcher:
             # A run that becomes ready during the query sets it again.
             places.may_have_backlog = False
             places.take(count)
-            claimed: list[RunRecord] = []
+            claimed: list[ClaimedRun] = []
             try:
                 claimed = await self._queue.claim(count, graphs=self._graphs)
             except BaseException:

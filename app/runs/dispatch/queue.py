@@ -7,7 +7,7 @@ from uuid import UUID
 from app.db import Database, Transaction
 from app.ids import AccountId, RunKey
 from app.runs.dispatch.limits import DispatchLimits
-from app.runs.dispatch.records import DueWork
+from app.runs.dispatch.records import ClaimedRun, DueWork
 from app.runs.dispatch.repository import (
     claim_runs,
     due_work,
@@ -43,7 +43,7 @@ class RunQueue:
             process_id=self.process_id,
         )
 
-    async def claim(self, count: int, *, graphs: Sequence[str]) -> list[RunRecord]:
+    async def claim(self, count: int, *, graphs: Sequence[str]) -> list[ClaimedRun]:
         """Assign up to so many ready runs of these graphs to this process."""
         async with self.database.write() as tx:
             return await claim_runs(tx, self.process_id, count=count, graphs=graphs)

@@ -7,6 +7,18 @@ from uuid import UUID
 
 from app.ids import AccountId, RunKey
 from app.requests import PermissionMode
+from app.runs.records import RunRecord
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimedRun:
+    """A run that a process executes from now on."""
+
+    run: RunRecord
+    request: str | None
+    """As JSON; None for a large one, which is read later."""
+    has_commands: bool
+    """Whether commands wait for its start."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,12 +34,13 @@ from sqlalchemy.dialects import postgresql
 from app.db import Json, Reader, Transaction, UtcDateTime, json_text
 from app.ids import AccountId, RunId, RunKey
 from app.runs.dispatch.limits import RETRY_AFTER_S, DispatchLimits, QueueFull
-from app.runs.dispatch.records import DueWork, QueuedCommand, StoredCommand, Worker, Workers
+from app.runs.dispatch.records import ClaimedRun, DueWork, QueuedCommand, StoredCommand, Worker, Workers
 from app.runs.records import NewRun, RunRecord
 from app.runs.repository import RUN_COLUMNS, record_of, run_of
 from app.runs.tables import queued_commands, runs, workers
 
 _commands = queued_commands.c
+_SMALL_BYTES = 65_536
 
 
 async def insert_run(tx: Transaction, run: NewRun, *, limits: DispatchLimits) -> RunRecord | None:
@@ -76,10 +77,10 @@ async def insert_run(tx: Transaction, run: NewRun, *, limits: DispatchLimits) ->
 
 async def claim_runs(
     tx: Transaction, process_id: UUID, *, count: int, graphs: Sequence[str]
-) -> list[RunRecord]:
+) -> list[ClaimedRun]:
     """Assign up to so many ready runs of these graphs to a process; their status is then running."""
     parameters = {"process": process_id, "count": count, "graphs": graphs}
-    return [run_of(row) for row in await tx.execute(_CLAIM, parameters)]
+    return [_claimed(row._asdict()) for row in await tx.execute(_CLAIM, parameters)]
 
 
 async def has_ready_runs(reader: Reader) -> bool:
@@ -168,6 +169,8 @@ async def insert_queued_command(tx: Transaction, waiting: QueuedCommand) -> None
     """Store a command for a run that has not started."""
     values = {**waiting.run._asdict(), "command": waiting.command}
     await tx.execute(insert(queued_commands).values(values))
+    is_run = (runs.c.account_id == waiting.run.account_id) & (runs.c.run_id == waiting.run.run_id)
+    await tx.execute(update(runs).where(is_run).values(has_commands=True))
 
 
 async def take_queued_commands(tx: Transaction, run: RunKey) -> list[dict[str, Any]]:
@@ -176,6 +179,11 @@ async def take_queued_commands(tx: Transaction, run: RunKey) -> list[dict[str, A
     statement = delete(queued_commands).where(is_run).returning(_commands.id, _commands.command)
     rows = (await tx.execute(statement)).all()
     return [row.command for row in sorted(rows, key=lambda row: int(row.id))]
+
+
+def _claimed(columns: dict[str, Any]) -> ClaimedRun:
+    request, has_commands = columns.pop("request_text"), columns.pop("has_commands")
+    return ClaimedRun(record_of(columns), request, has_commands)
 
 
 def _limit_values(limits: DispatchLimits) -> dict[str, Any]:
@@ -273,7 +281,13 @@ _CLAIM = (
         offered_to=None,
         offered_until=None,
     )
-    .returning(*RUN_COLUMNS)
+    .returning(
+        *RUN_COLUMNS,
+        # With the claim, because each further statement would delay the start.
+        case((runs.c.bytes <= _SMALL_BYTES, cast(runs.c.request, Text))).label("request_text"),
+        # A column of the locked row: a query of the other table would miss what was just committed.
+        runs.c.has_commands,
+    )
 )
 
 _LOCK_QUEUED = (
