@@ -80,6 +80,9 @@ class RunStarter:
         try:
             with structlog.contextvars.bound_contextvars(run_id=run.key.run_id, request_id=run.request_id):
                 has_started = await self._start_or_end(claimed)
+        except Exception:
+            # It must not end every other run. Recovery ends this one: nothing executes it.
+            log.exception("run.start_crashed")
         finally:
             del self._starting[run.key]
             if not has_started:

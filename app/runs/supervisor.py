@@ -9,6 +9,7 @@ from datetime import timedelta
 import structlog
 from anyio.abc import TaskGroup
 
+from app.background import first_of
 from app.clock.lease import Lease
 from app.db import Database
 from app.executors.approvals import ApprovalRules
@@ -60,6 +61,7 @@ class RunSupervisor:
         self._message_limits = message_limits
         self._lease = lease
         self._active: dict[RunKey, ActiveRun] = {}
+        self._is_stopping = False
 
     def start(self, plan: RunPlan, request: GraphRunRequest) -> ActiveRun:
         """Execute a run that is stored as running in this process; its end gives back the place it holds.
@@ -71,6 +73,8 @@ class RunSupervisor:
         )
         control = RunControl(publisher.publish, rules=_approval_rules(plan), limits=self._message_limits)
         self._active[plan.run] = run = ActiveRun(plan, control, publisher)
+        if self._is_stopping:
+            control.stop.set()
         # In a context of its own: what the request's handler bound for its log lines is not the run's.
         Context().run(self._tasks.start_soon, self._execute, run, request)
         return run
@@ -112,15 +116,15 @@ class RunSupervisor:
         return self.find(run) is not None
 
     async def drain(self, *, within_s: float) -> None:
-        """Wait for the runs to finish, then stop those that have not."""
-        ended = [asyncio.create_task(run.ended.wait()) for run in self._active.values()]
-        if not ended:
-            return
-        _, late = await asyncio.wait(ended, timeout=within_s)
+        """Wait for the runs that have places to finish, then stop those that have not.
+
+        Among them are runs that have been claimed and start meanwhile.
+        """
+        await first_of(self._places.emptied.wait(), timeout_s=within_s)
+        self._is_stopping = True
         for run in self._active.values():
             run.control.stop.set()
-        if late:
-            await asyncio.wait(late, timeout=within_s)
+        await first_of(self._places.emptied.wait(), timeout_s=within_s)
 
     async def _execute(self, run: ActiveRun, request: GraphRunRequest) -> None:
         plan = run.plan

@@ -1,6 +1,7 @@
 """dispatch runs: the rows of runs are the queue, and processes send one heartbeat for all their runs."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import sqlalchemy as sa
 from alembic import op
@@ -10,7 +11,7 @@ down_revision: str | None = "3f7a91c0d24e"
 branch_labels: str | Sequence[str] | None = None
 depends_on: str | Sequence[str] | None = None
 
-_COLUMNS = (
+_COLUMNS: tuple[sa.Column[Any], ...] = (
     sa.Column("held_for", sa.Text(), comment="What a queued run waits for; null: for a worker"),
     sa.Column("priority", sa.SmallInteger(), nullable=False, server_default="3", comment="1 is the highest"),
     sa.Column(

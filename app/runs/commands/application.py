@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any, assert_never
 
+import structlog
+
 from app.errors import AppError, Invalid
 from app.executors.approvals import Decision, is_less_strict
 from app.graphs.spec import GraphSpec
@@ -11,6 +13,8 @@ from app.requests import PermissionMode, SentMessage
 from app.runs.commands.answers import NotApplied
 from app.runs.commands.records import COMMANDS, ChangeMode, Command, Decide, Send, Stop
 from app.runs.supervisor import ActiveRun
+
+log = structlog.get_logger(__name__)
 
 DELIVERY_WAIT_S = 2.0
 """How long the sender of a message waits for the position at which it takes effect."""
@@ -67,8 +71,16 @@ def check_mode(command: ChangeMode, spec: GraphSpec, *, current: PermissionMode)
 def apply_queued(run: ActiveRun, commands: Sequence[dict[str, Any]]) -> None:
     """Apply what a run got while it was queued, and which was checked then; it has not begun yet."""
     for stored in commands:
-        match COMMANDS.validate_python(stored):
-            case Send() as command:
-                run.control.send(SentMessage(command.message_id, command.message, command.priority))
-            case ChangeMode(mode=mode):
-                run.control.approvals.mode = mode
+        try:
+            _apply_queued(run, COMMANDS.validate_python(stored))
+        except Exception:
+            # Such as a command of a newer server. The run starts without it.
+            log.exception("command.failed")
+
+
+def _apply_queued(run: ActiveRun, command: Command) -> None:
+    match command:
+        case Send():
+            run.control.send(SentMessage(command.message_id, command.message, command.priority))
+        case ChangeMode(mode=mode):
+            run.control.approvals.mode = mode

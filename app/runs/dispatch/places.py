@@ -25,6 +25,12 @@ class Places:
     """Whether runs may wait in the database for a worker: a free place is theirs first."""
     freed: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when a place becomes free while runs may wait."""
+    emptied: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set while no place is taken."""
+
+    def __post_init__(self) -> None:
+        """No place is taken yet."""
+        self.emptied.set()
 
     @property
     def free(self) -> int:
@@ -39,10 +45,13 @@ class Places:
     def take(self, count: int = 1) -> None:
         """Take places for runs that this process executes from now on, also if none is free."""
         self.taken += count
+        self.emptied.clear()
 
     def give_back(self, count: int = 1) -> None:
         """Their runs have ended."""
         self.taken -= count
+        if self.taken <= 0:
+            self.emptied.set()
         if self.may_have_backlog:
             self.freed.set()
 
