@@ -145,6 +145,7 @@ async def test_what_does_not_exist_is_not_found(tenant: httpx.AsyncClient) -> No
         ({"run": None}, "run"),
         ({"run": {}}, "run.graphId"),
         ({"run": a_request(runId="mine")}, "run.runId"),
+        ({"run": a_request(startAfter="2030-01-01T00:00:00Z")}, "run.startAfter"),
         ({"run": a_request(cron="x")}, "run.cron"),
         ({"run": a_request(messages=[])}, "run.messages"),
         ({"run": a_request(model="gpt")}, "run.model"),

@@ -24,15 +24,16 @@ CatchUp = Annotated[int, Field(ge=MIN_CATCH_UP_S, le=MAX_CATCH_UP_S, strict=True
 
 
 class ScheduledRequest(GraphRunRequest):
-    """The request of each run of a schedule: that of `POST /v1/runs` without `runId`."""
+    """The request of each run of a schedule: that of `POST /v1/runs` without `runId` and `startAfter`."""
 
     run_id: SkipJsonSchema[None] = None
+    start_after: SkipJsonSchema[None] = None
 
-    @field_validator("run_id", mode="before")
+    @field_validator("run_id", "start_after", mode="before")
     @classmethod
     def _is_omitted(cls, value: object) -> object:
         if value is not None:
-            message = "must be omitted: each run has an id of its own"
+            message = "must be omitted: the schedule decides it for each run"
             raise ValueError(message)
         return value
 
