@@ -74,7 +74,7 @@ class Timing:
         Takes no longer for a gap of years.
         """
         since = first - _INSTANT
-        # Backwards the library may give other times while clocks are changed: they only tell where to begin.
+        # Backwards the library may give other times while clocks are changed: they only limit where to begin.
         backwards = CronSim(_expanded(self.cron), until.astimezone(ZoneInfo(self.time_zone)), reverse=True)
         for _, time in zip(range(most), backwards, strict=False):
             since = max(first - _INSTANT, time.astimezone(UTC) - _LONGEST_SHIFT)

@@ -1,6 +1,7 @@
 """What is to do for a schedule at a moment; decided in a transaction that has locked its row.
 
-All due times of a schedule are decided one after the other, so that each knows what became of the others.
+All due times of a schedule are decided one after the other; each decision takes the earlier ones into
+account.
 """
 
 from datetime import datetime, timedelta
