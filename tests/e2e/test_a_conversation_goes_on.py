@@ -48,12 +48,14 @@ async def test_the_next_run_with_the_same_key_goes_on(world_of: WorldOf) -> None
 
 
 async def test_two_turns_on_two_server_processes(
-    world_of: WorldOf, tmp_path: Path, database_url: str
+    world_of: WorldOf, tmp_path: Path, database_url: str, redis_url: str
 ) -> None:
-    first = await world_of(echo)
+    # Neither keeps a process for the next turn.
+    shared: dict[str, Any] = {"REDIS_URL": redis_url, "RUNTALLY_IDLE_PROCESSES": 0}
+    first = await world_of(echo, **shared)
     await said(first, "chat-1", "I am Ada")
 
-    async with a_world(tmp_path / "other", database_url, echo) as second:
+    async with a_world(tmp_path / "other", database_url, echo, **shared) as second:
         final = await said(second, "chat-1", "who am I?")
         session = (await first.http.get("/v1/sessions/chat-1")).json()
 

@@ -154,12 +154,14 @@ async def test_each_request_of_a_conversation_begins_with_the_one_before(
 
 @pytest.mark.parametrize("agents", ["", AGENTS], ids=["lean", "full"])
 async def test_a_process_that_has_warmed_up_makes_the_requests_of_a_fresh_one(
-    world_of: WorldOf, tmp_path: Path, agents: str
+    world_of: WorldOf, tmp_path: Path, redis_url: str, agents: str
 ) -> None:
     (tmp_path / "thinker.md").write_text(THINKER.format(agents=agents))
     asked: list[list[str]] = []
     for idle in (0, 2):
-        world = await world_of(thinks, RUNTALLY_IDLE_PROCESSES=idle, RUNTALLY_GRAPHS_DIR=tmp_path)
+        world = await world_of(
+            thinks, RUNTALLY_IDLE_PROCESSES=idle, RUNTALLY_GRAPHS_DIR=tmp_path, REDIS_URL=redis_url
+        )
         await world.run(a_request("hello", graphId="claude_agents:thinker", stateKey=f"other-{idle}"))
         ready = await next_ready(world) if idle else None
         # Nothing of its question reaches the provider.
