@@ -212,6 +212,18 @@ async def test_a_process_that_drains_leaves_its_queued_runs_to_others(
             assert (await two.service.wait(running.key)).ok
 
 
+async def test_a_process_that_drains_takes_no_run_although_it_has_a_place(
+    database: Database, tmp_path: Path
+) -> None:
+    async with a_core(database, tmp_path) as core:
+        core.dispatcher.drain()
+        record = await core.service.start(caller_of(await an_account(database)), a_request(), request_id=None)
+        await core.dispatcher.claim()
+
+        assert (await core.service.get(record.key)).status == "queued"
+        assert core.process.places.taken == 0
+
+
 async def test_without_notifications_ready_runs_are_found_all_the_same(
     database: Database, tmp_path: Path
 ) -> None:

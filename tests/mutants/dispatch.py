@@ -88,9 +88,9 @@ DISPATCH = (
     ),
     Mutant(
         "a full queue takes further runs",
-        _REPOSITORY,
-        ".where(_admitted.c.full_at.is_(None))",
-        "",
+        _SQL,
+        "IF is_full THEN",
+        "IF false THEN",
         _QUEUE,
     ),
     Mutant(
