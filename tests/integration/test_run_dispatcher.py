@@ -241,7 +241,8 @@ async def test_without_notifications_ready_runs_are_found_all_the_same(
         core.process.places.may_have_backlog = False
         core.process.places.give_back(core.process.places.total)
 
-        assert (await core.service.wait(record.key)).ok
+        async with asyncio.timeout(20):
+            assert (await core.service.wait(record.key)).ok
 
 
 async def test_a_run_that_cannot_be_started_any_more_ends_and_gives_back_its_place(
@@ -261,7 +262,8 @@ async def test_a_run_that_cannot_be_started_any_more_ends_and_gives_back_its_pla
             async with database.write() as tx:
                 await tx.execute(text(changed), {"request": text_, "run_id": run.key.run_id})
         go_on.set()
-        ends = [await core.service.wait(run.key) for run in (gone, unreadable, last)]
+        async with asyncio.timeout(20):
+            ends = [await core.service.wait(run.key) for run in (gone, unreadable, last)]
 
         assert [end.error for end in ends] == ["internal", "internal", None]
         await until(lambda: core.process.places.taken == 0)
