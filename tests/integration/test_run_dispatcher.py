@@ -114,6 +114,22 @@ async def test_a_queued_run_can_be_cancelled(database: Database, tmp_path: Path)
         assert (await core.process.ledger.balance(key.account_id)).reserved == 0
 
 
+async def test_a_cancelled_run_releases_the_next_turn(database: Database, tmp_path: Path) -> None:
+    async with a_core(database, tmp_path, places=0, is_dispatching=False) as core:
+        caller = caller_of(await an_account(database))
+        first, _ = [
+            await core.service.start(caller, a_request(state_key="chat"), request_id=None) for _ in range(2)
+        ]
+        held = text("SELECT held_for FROM runs WHERE ended_at IS NULL ORDER BY turn")
+        async with database.read() as reader:
+            before = list((await reader.execute(held)).scalars())
+        await core.process.commands.stop(first.key, "cancel")
+        async with database.read() as reader:
+            after = list((await reader.execute(held)).scalars())
+
+    assert (before, after) == ([None, "turn"], [None])
+
+
 async def test_messages_to_a_queued_run_reach_its_agent(database: Database, tmp_path: Path) -> None:
     go_on, pause = asyncio.Event(), WaitFor(asyncio.Event(), asyncio.Event())
     scripts: list[list[Action]] = [
