@@ -25,7 +25,6 @@ from app.auth.repository import (
     revoke,
     set_provider_profile,
 )
-from app.background import until
 from app.db import Database, Transaction
 from app.errors import Invalid, NotFound, Unauthenticated, Unavailable
 from app.ids import AccountId, ApiKeyId
@@ -36,7 +35,6 @@ log = structlog.get_logger(__name__)
 
 BOOTSTRAP_ACCOUNT = "default"
 USE_RECORD_INTERVAL = timedelta(minutes=1)
-_ACCOUNT_POLL_S = 5.0
 
 _PROFILE_ID = re.compile(r"uprof_[A-Za-z0-9]{1,100}")
 _ACCOUNT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -112,10 +110,6 @@ class Accounts:
         async with self._database.read() as reader:
             return await find_names(reader, account_ids)
 
-    async def wait_for_second_account(self) -> None:
-        """Return as soon as there is a second account; polls the database."""
-        await until(self._has_several, _ACCOUNT_POLL_S, name="accounts.poll")
-
     async def list_accounts(
         self, *, limit: int, cursor: str | None = None
     ) -> tuple[list[AccountRecord], str | None]:
@@ -183,10 +177,6 @@ class Accounts:
         if key.revoked_at is not None:
             log.warning("bootstrap_key.revoked", key_id=str(key.id))
         return key
-
-    async def _has_several(self) -> bool:
-        async with self._database.read() as reader:
-            return len(await find_accounts(reader, PageRequest(1))) > 1
 
     async def _insert(
         self,

@@ -1,4 +1,3 @@
-import asyncio
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -56,19 +55,6 @@ async def test_use_of_a_key_is_recorded_at_intervals(database: Database) -> None
     assert first.last_used_at is not None
     assert datetime.now(UTC) - first.last_used_at < timedelta(minutes=1)
     assert second.last_used_at == first.last_used_at
-
-
-async def test_a_second_account_is_detected(database: Database) -> None:
-    accounts = Accounts(database)
-    await accounts.create_key("acme", ["runs:read"])
-    with pytest.raises(TimeoutError):
-        async with asyncio.timeout(0.2):
-            await accounts.wait_for_second_account()
-
-    await accounts.create_key("umbrella", ["runs:read"])
-
-    async with asyncio.timeout(10):
-        await accounts.wait_for_second_account()
 
 
 async def test_an_account_is_created_once(database: Database) -> None:

@@ -58,7 +58,7 @@ class RunDispatcher:
         self._start = start
         self._require_ready = require_ready
         self._due = asyncio.Event()
-        self._workers = Workers(live=0, with_free_places=0, first=None)
+        self._workers = Workers(with_free_places=0, first=None)
         self.is_draining = False
 
     @property

@@ -38,7 +38,6 @@ class Worker:
 class Workers:
     """The workers whose heartbeat counts."""
 
-    live: int
     with_free_places: int
     first: UUID | None
     """The one that was started first; it alone does what has to be done once for all."""

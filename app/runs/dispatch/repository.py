@@ -125,7 +125,7 @@ async def delete_worker(tx: Transaction, process_id: UUID) -> None:
 async def live_workers(reader: Reader) -> Workers:
     """The workers whose heartbeat counts."""
     row = (await reader.execute(_LIVE_WORKERS)).one()
-    return Workers(row.live, row.with_free_places, row.first)
+    return Workers(row.with_free_places, row.first)
 
 
 async def has_older_worker(reader: Reader, process_id: UUID) -> bool:
@@ -319,7 +319,7 @@ _RECORD_WORKER = text(
 
 _LIVE_WORKERS = text(
     """
-    SELECT count(*) AS live, count(*) FILTER (WHERE taken < places AND NOT draining) AS with_free_places,
+    SELECT count(*) FILTER (WHERE taken < places AND NOT draining) AS with_free_places,
            (array_agg(process_id ORDER BY started_at, process_id))[1] AS first
       FROM workers WHERE seen_at > now() - make_interval(secs => lease_s)
     """
