@@ -52,14 +52,7 @@ async def test_readers_and_the_next_turn_notice_nothing_of_a_deployment(
     def held() -> Hold:
         return holds[len(simulator.sent)]
 
-    graphs = settings(tmp_path)
-    shared = {
-        "DATABASE_URL": database_url,
-        "REDIS_URL": redis_url,
-        "RUNTALLY_DRAIN_S": "0",
-        "RUNTALLY_TOOLS": graphs["RUNTALLY_TOOLS"],
-        "RUNTALLY_GRAPHS_DIR": str(graphs["RUNTALLY_GRAPHS_DIR"]),
-    }
+    shared = _shared(tmp_path) | {"DATABASE_URL": database_url, "REDIS_URL": redis_url}
     async with (
         Simulator(named(agent, respond)) as simulator,
         a_fleet(tmp_path, simulator.url, agent, "api", "api", "worker", **shared) as (first, second, old),
@@ -70,13 +63,13 @@ async def test_readers_and_the_next_turn_notice_nothing_of_a_deployment(
         assert first[0].children() == []
         posted = await first[1].post("/v1/runs", json=body)
         reading = asyncio.create_task(read(first[1], "kept"))
+        waiting = asyncio.create_task(first[1].post("/v1/runs/wait", json=body))
         await holds[0].reached.wait()
         async with a_fleet(tmp_path / "new", simulator.url, agent, "worker", **shared) as (_new,):
             old[0].send_signal(signal.SIGTERM)
             async with asyncio.timeout(WITHIN_S):
                 await holds[1].reached.wait()
                 await asyncio.to_thread(old[0].wait)
-            waiting = asyncio.create_task(first[1].post("/v1/runs/wait", json=body))
             # The stream is at the second attempt when its server stops.
             first[0].send_signal(signal.SIGTERM)
             frames, refused = await reading, await waiting
@@ -91,12 +84,8 @@ async def test_readers_and_the_next_turn_notice_nothing_of_a_deployment(
         holds[0].until.set()
 
     assert (preview.status_code, posted.status_code) == (200, 202)
-    assert frames[-1].startswith("retry: ")
     assert (refused.status_code, refused.json()["type"]) == (503, "urn:runtally:problem:shutting_down")
-    ids = ids_of(frames) + ids_of(rest)
-    assert ids == sorted(set(ids))
-    assert [frame.count("event: done") for frame in frames + rest].count(1) == 1
-    assert [frame for frame in rest if "event: done" in frame] == rest[-1:]
+    _assert_continued(frames, rest)
     assert (run["attempt"], run["final"]["content"]) == (1, "five six seven eight")
     assert {(r["attempt"], r["usageUnitId"], r["basis"]) for r in receipts} == {
         (0, simulator.sent[0].message_id, "partial"),
@@ -106,6 +95,18 @@ async def test_readers_and_the_next_turn_notice_nothing_of_a_deployment(
     # The interrupted answer is not in the conversation, and the one that was given is.
     assert "five six seven eight" in str(asked.messages)
     assert "interrupted by user" not in str(asked.messages).lower()
+
+
+def _shared(directory: Path) -> dict[str, str]:
+    return {name: str(value) for name, value in settings(directory).items()} | {"RUNTALLY_DRAIN_S": "0"}
+
+
+def _assert_continued(frames: list[str], rest: list[str]) -> None:
+    """Each event was sent once, and the end last."""
+    assert frames[-1].startswith("retry: ")
+    ids = ids_of(frames) + ids_of(rest)
+    assert ids == sorted(set(ids))
+    assert [frame for frame in frames + rest if "event: done" in frame] == rest[-1:]
 
 
 async def read(http: httpx.AsyncClient, run: str, *, after: int = 0) -> list[str]:
