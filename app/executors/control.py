@@ -38,7 +38,8 @@ class RunControl:
         self._requested: StopKind | None = None
         self._state: StopState | None = None
         self._publishing: set[asyncio.Task[None]] = set()
-        self._ended = False
+        self.has_ended = False
+        """Whether the executor has returned; the run is about to be stored."""
 
     def send(self, sent: SentMessage) -> None:
         """Queue a message for the agent; raises `RunEnded`, `MessageQueueFull`.
@@ -80,7 +81,7 @@ class RunControl:
 
     async def end(self) -> None:
         """The run is over: deny waiting tool calls, release senders, publish the remaining events."""
-        self._ended = True
+        self.has_ended = True
         self.inbox.close()
         await self.approvals.end()
         await self.mark_stopped()
@@ -90,7 +91,7 @@ class RunControl:
 
     def _request(self, kind: StopKind) -> "asyncio.Task[None] | None":
         # A repeated request changes nothing, except a cancel after an interrupt.
-        if not self._ended and self._requested not in {kind, "cancel"}:
+        if not self.has_ended and self._requested not in {kind, "cancel"}:
             self._requested = kind
             return self._advance("requested")
         return None

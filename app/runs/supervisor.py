@@ -89,6 +89,10 @@ class RunSupervisor:
         if (active := self._active.get(run)) is not None:
             await active.ended.wait()
 
+    def active(self) -> list[ActiveRun]:
+        """The runs that this process executes."""
+        return list(self._active.values())
+
     def active_attempts(self) -> dict[RunKey, int]:
         """The attempts of the runs that this process executes."""
         return {key: run.plan.attempt for key, run in self._active.items()}

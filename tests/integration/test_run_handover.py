@@ -39,6 +39,7 @@ class Agent:
     messages: list[SentMessage] = field(default_factory=list)
     is_stubborn: bool = False
     may_stop: asyncio.Event = field(default_factory=asyncio.Event)
+    may_answer: asyncio.Event | None = None
 
     async def run(self, _request: GraphRunRequest, context: RunContext) -> None:
         """See the port."""
@@ -47,6 +48,8 @@ class Agent:
             await context.events.publish(event)
         self.contexts.append(context)
         with context.control.inbox.forwarding_to(self.messages.append):
+            if self.may_answer is not None:
+                await self.may_answer.wait()
             if self.answers:
                 await context.events.publish(AssistantFinal(content="Good morning."))
                 return
@@ -150,6 +153,42 @@ async def test_a_run_that_may_not_be_resumed_ends(database: Database, tmp_path: 
         record = await core.service.get(run)
 
     assert (record.status, record.attempt) == ("cancelled", 0)
+
+
+@pytest.mark.parametrize("answers_first", [True, False])
+async def test_an_answer_is_given_once(database: Database, tmp_path: Path, *, answers_first: bool) -> None:
+    """In the moment in which the run is handed over."""
+    agent = Agent(answers=True, may_answer=asyncio.Event())
+    assert agent.may_answer is not None
+    async with a_core(database, tmp_path, executor=agent) as core:
+        run = (await started(core, agent, database)).key
+        reading = asyncio.create_task(followed(core, run))
+        async with database.transaction() as tx:
+            await tx.execute(text("SELECT FROM runs FOR UPDATE"))
+            if answers_first:
+                agent.may_answer.set()
+                await until(lambda: agent.contexts[0].control.has_ended)
+            draining = asyncio.create_task(core.service.drain(within_s=0))
+            if answers_first:
+                await until(lambda: core.process.supervisor._is_stopping)
+            else:
+                await _until_one_waits_for_a_lock(database)
+                agent.may_answer.set()
+        await draining
+        answers = [entry for entry in await reading if isinstance(entry.event, AssistantFinal)]
+        record = await core.service.get(run)
+
+    assert (len(answers), record.status) == ((1, "succeeded") if answers_first else (0, "queued"))
+
+
+async def _until_one_waits_for_a_lock(database: Database) -> None:
+    waiting = text("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'")
+    async with asyncio.timeout(10):
+        while True:
+            async with database.read() as reader:
+                if (await reader.execute(waiting)).scalar_one():
+                    return
+            await asyncio.sleep(0.01)
 
 
 async def test_a_process_that_dies_during_a_handover_leaves_the_run_to_recovery(

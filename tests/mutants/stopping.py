@@ -46,6 +46,13 @@ STOPPING = (
         ("tests/contracts/test_relayed_event_log.py",),
     ),
     Mutant(
+        "an answer may be published while its run is handed over",
+        _HANDOVER,
+        "if await stack.enter_async_context(paused) and not run.control.has_ended:",
+        "if paused and not run.control.has_ended:",
+        HANDOVER,
+    ),
+    Mutant(
         "messages are not handed over",
         _HANDOVER,
         "return [(run, pending_commands(run)) for run in active]",

@@ -1,6 +1,8 @@
 """RunEventPublisher: appends a run's events to the event log, one at a time."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 
 import structlog
@@ -62,6 +64,20 @@ class RunEventPublisher:
         if isinstance(event, Interrupted):
             await self._store_interruption(event)
         return position
+
+    @asynccontextmanager
+    async def paused(self, *, within_s: float) -> AsyncIterator[bool]:
+        """While the body runs nothing is published; yields False if an event could not be `within_s`."""
+        try:
+            async with asyncio.timeout(within_s):
+                await self._publish_lock.acquire()
+        except TimeoutError:
+            yield False
+            return
+        try:
+            yield True
+        finally:
+            self._publish_lock.release()
 
     async def resume(self) -> None:
         """Continue the event log of the earlier attempts, unless this has been done."""

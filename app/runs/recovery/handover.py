@@ -1,7 +1,9 @@
 """RunHandover: leaves the runs of a process that stops to the other processes, as their next attempts."""
 
 import asyncio
+import time
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from uuid import UUID
 
 import structlog
@@ -20,6 +22,9 @@ from app.runs.supervisor import ActiveRun, RunSupervisor
 from app.streams.port import EventLog
 
 log = structlog.get_logger(__name__)
+
+_PAUSE_S = 0.5
+"""How long the events may take that are being published; runs with others are not handed over."""
 
 _FLUSH_S = 2.0
 """How long the relay may take to get the last events."""
@@ -59,11 +64,19 @@ class RunHandover:
         await asyncio.gather(*(self._finish(run, commands, within_s) for run, commands in given))
 
     async def _begin(self) -> list[tuple[ActiveRun, Sequence[Command]]]:
-        async with self._database.transaction() as tx:
-            running = await lock_running_attempts(tx, self._process_id, self._supervisor.active_attempts())
-            given = [run for run in running if await may_be_resumed(tx, run, self._graphs)]
-            await begin_handover(tx, given)
-        active = self._supervisor.hand_over(run.key for run in given)
+        deadline = time.monotonic() + _PAUSE_S
+        async with AsyncExitStack() as stack:
+            attempts = {}
+            for run in self._supervisor.active():
+                # No answer may be published meanwhile: it would be given twice.
+                paused = run.publisher.paused(within_s=max(0.0, deadline - time.monotonic()))
+                if await stack.enter_async_context(paused) and not run.control.has_ended:
+                    attempts[run.plan.run] = run.plan.attempt
+            async with self._database.transaction() as tx:
+                running = await lock_running_attempts(tx, self._process_id, attempts)
+                given = [run for run in running if await may_be_resumed(tx, run, self._graphs)]
+                await begin_handover(tx, given)
+            active = self._supervisor.hand_over(run.key for run in given)
         # Before the end of the execution answers the senders of messages.
         return [(run, pending_commands(run)) for run in active]
 
