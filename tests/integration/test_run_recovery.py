@@ -184,7 +184,7 @@ async def test_what_crashes_every_process_is_given_up(
     database: Database, tmp_path: Path, *, handed_over: bool
 ) -> None:
     """A process that gives the run away has not been crashed by it."""
-    async with a_core(database, tmp_path) as core:
+    async with a_core(database, tmp_path, is_dispatching=False) as core:
         run = await a_lost_run(database, core, RETRIED, "chat-1")
         async with database.transaction() as tx:
             for attempt in range(MAX_ATTEMPTS - 1):

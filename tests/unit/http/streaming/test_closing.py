@@ -23,7 +23,8 @@ async def test_a_stream_ends_once_it_has_sent_what_there_is() -> None:
     streams, began = OpenStreams(), time.monotonic()
     sending = asyncio.create_task(_send(streams, [0.03] * 10))
     await asyncio.sleep(0)
-    await streams.close()
+    async with asyncio.timeout(5):
+        await streams.close()
     with pytest.raises(ServerStopping) as caught:
         await sending
 
@@ -35,7 +36,8 @@ async def test_a_stream_that_never_pauses_ends_as_well() -> None:
     streams = OpenStreams()
     sending = asyncio.create_task(_send(streams, repeat(0)))
     await asyncio.sleep(0)
-    await streams.close()
+    async with asyncio.timeout(5):
+        await streams.close()
 
     with pytest.raises(ServerStopping):
         await sending
