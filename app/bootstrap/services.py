@@ -27,6 +27,7 @@ from app.executors.claude_agent.launching.idle_watch import IdleWatch
 from app.executors.claude_agent.process.cli import Cli
 from app.executors.claude_agent.readiness import ReadinessProbe
 from app.executors.port import GraphExecutor
+from app.fleet.service import Fleet
 from app.graphs.catalog import GraphCatalog
 from app.models.registry import ModelRegistry
 from app.runs.chats import ChatRuns
@@ -63,6 +64,7 @@ class Services:
     generator: Generator
     previewer: RunPreviewer
     schedules: ScheduleService
+    fleet: Fleet
     billing: BillingReports
     statements: ReconciliationStatements
     delivery: ReceiptDelivery
@@ -125,6 +127,7 @@ async def open_services(
             generator=Generator(runs, planner.models, infra.schemas),
             previewer=previewer,
             schedules=schedules,
+            fleet=Fleet(infra.database),
             billing=infra.billing,
             statements=ReconciliationStatements(infra.database),
             delivery=infra.delivery,
