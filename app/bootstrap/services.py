@@ -163,12 +163,13 @@ def _start_processes(infra: Infrastructure, accounts: Accounts) -> None:
 
 
 def _open_contents(infra: Infrastructure) -> RunDeletion:
-    days = infra.settings.retention_days
+    days, days_of_events = infra.settings.retention_days, infra.settings.events_retention_days
     contents = RunDeletion(
         infra.database,
         workspaces=infra.workspaces,
         storage=infra.storage,
         keep=timedelta(days=days) if days else None,
+        keep_events=timedelta(days=days_of_events) if days_of_events else None,
     )
     infra.tasks.start_soon(contents.sweep)
     return contents
