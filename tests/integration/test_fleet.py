@@ -1,5 +1,6 @@
 """What operators see of all processes on one database: the API, the metrics and `runtally doctor`."""
 
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
@@ -8,6 +9,7 @@ from uuid import uuid4
 
 import httpx
 import pytest
+import yaml
 from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import text
 
@@ -19,12 +21,14 @@ from app.fleet.repository import fleet_workers, queue_of_accounts
 from app.fleet.service import Fleet
 from app.principal import SCOPES
 from app.runs.dispatch.limits import DispatchLimits
+from tests.architecture.tree import ROOT
 from tests.e2e.stories import World, a_client
 from tests.factories import an_account
 from tests.integration.conftest import in_shared_world
 from tests.integration.run_queue import Queue
 
 ENDED_RUNS = 20_000
+KUBERNETES = ROOT / "deploy" / "kubernetes"
 NOBODYS_GRAPH = "claude_agents:not_there"
 """Of runs that stay ready: for a minute no worker takes them."""
 
@@ -276,3 +280,38 @@ async def test_without_any_part_there_are_no_metrics(world: World) -> None:
         response: Any = await world.http.get("/v1/metrics")
 
     assert response.status_code >= 500
+
+
+async def test_the_scaler_of_kubernetes_counts_active_runs_and_can_read_nothing_else(
+    database: Database,
+) -> None:
+    await a_fleet(database)
+    documents = yaml.safe_load_all((KUBERNETES / "keda.yaml").read_text())
+    (query,) = [
+        each["spec"]["triggers"][0]["metadata"]["query"] for each in documents if "triggers" in each["spec"]
+    ]
+    # Roles belong to all databases of a server.
+    role = f"scaler_{uuid4().hex}"
+    script = (KUBERNETES / "scaler-role.sql").read_text().replace("runtally_scaler", role)
+    create, grant = [part for part in re.sub("--.*", "", script).split(";") if part.strip()]
+
+    async with database.transaction() as tx:
+        await tx.execute(text(create))
+        await tx.execute(text(grant))
+        await tx.execute(text(f"SET LOCAL ROLE {role}"))
+        count = (await tx.execute(text(query))).scalar_one()
+        readable = await tx.execute(
+            text(
+                "SELECT table_name || '.' || column_name FROM information_schema.column_privileges"
+                " WHERE grantee = :role"
+            ),
+            {"role": role},
+        )
+        columns = set(readable.scalars())
+        await tx.execute(text("RESET ROLE"))
+        await tx.execute(text(f"DROP OWNED BY {role}"))
+        await tx.execute(text(f"DROP ROLE {role}"))
+
+    found = await Fleet(database).snapshot()
+    assert count == found.totals.ready + found.totals.running == 5
+    assert columns == {"runs.status", "runs.held_for"}

@@ -46,8 +46,8 @@ FLEET = (
     Mutant(
         "every key may see the fleet",
         "app/http/api/fleet/routes.py",
-        "_caller: Admin",
-        "_caller: RunReader",
+        "import Admin, ServicesDep",
+        "import RunReader as Admin, ServicesDep",
         ("tests/architecture/test_documented_scopes.py",),
     ),
     Mutant(
