@@ -81,8 +81,8 @@ FLEET = (
     Mutant(
         "a sweep reads the runs of earlier sweeps",
         "app/runs/deletion/repository.py",
-        ".where(runs.c.events_deleted_at.is_(None), runs",
-        ".where(runs",
+        "runs.c.events_deleted_at.is_(None), older",
+        "runs.c.run_id.is_not(None), older",
         _RETENTION,
     ),
 )

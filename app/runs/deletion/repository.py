@@ -23,21 +23,20 @@ async def lock_ended_run(tx: Transaction, key: RunKey) -> bool | None:
 
 async def lock_old_runs(tx: Transaction, *, older_than: timedelta, most: int) -> list[RunKey]:
     """Lock runs that ended that long ago and still have their contents; skips those another server locked."""
-    statement = (
-        select(runs.c.account_id, runs.c.run_id)
-        .where(runs.c.contents_deleted_at.is_(None), runs.c.ended_at < func.now() - older_than)
-        .order_by(runs.c.ended_at)
-        .limit(most)
-        .with_for_update(skip_locked=True)
-    )
-    return [RunKey(AccountId(row.account_id), RunId(row.run_id)) for row in await tx.execute(statement)]
+    return await _lock_ended(tx, runs.c.contents_deleted_at.is_(None), older_than=older_than, most=most)
 
 
 async def lock_runs_with_old_events(tx: Transaction, *, older_than: timedelta, most: int) -> list[RunKey]:
     """Lock runs that ended that long ago and still have their events; skips those another server locked."""
+    return await _lock_ended(tx, runs.c.events_deleted_at.is_(None), older_than=older_than, most=most)
+
+
+async def _lock_ended(
+    tx: Transaction, has_some: ColumnElement[bool], *, older_than: timedelta, most: int
+) -> list[RunKey]:
     statement = (
         select(runs.c.account_id, runs.c.run_id)
-        .where(runs.c.events_deleted_at.is_(None), runs.c.ended_at < func.now() - older_than)
+        .where(has_some, runs.c.ended_at < func.now() - older_than)
         .order_by(runs.c.ended_at)
         .limit(most)
         .with_for_update(skip_locked=True)
