@@ -85,4 +85,11 @@ FLEET = (
         "runs.c.run_id.is_not(None), older",
         _RETENTION,
     ),
+    Mutant(
+        "the retention of events is set without effect",
+        "app/bootstrap/services.py",
+        "keep_events=timedelta(days=days_of_events) if days_of_events else None",
+        "keep_events=None",
+        ("tests/integration/test_http_storage.py",),
+    ),
 )
