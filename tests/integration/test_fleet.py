@@ -4,6 +4,7 @@ import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -26,6 +27,7 @@ from tests.e2e.stories import World, a_client
 from tests.factories import an_account
 from tests.integration.conftest import in_shared_world
 from tests.integration.run_queue import Queue
+from tests.integration.run_service import a_core
 
 ENDED_RUNS = 20_000
 KUBERNETES = ROOT / "deploy" / "kubernetes"
@@ -134,6 +136,19 @@ async def test_ended_runs_are_not_read(database: Database) -> None:
         after = (await tx.execute(scans)).one()
 
     assert after == before
+
+
+async def test_only_processes_without_runs_are_forgotten_an_hour_later(
+    database: Database, tmp_path: Path
+) -> None:
+    workers = await a_fleet(database)
+    await silent_since(workers["silent"], "2 hours")
+    async with a_core(database, tmp_path) as core:
+        await core.recovery.forget_dead()
+
+    left = {row.process_id for row in await workers["busy"].rows("SELECT process_id FROM workers")}
+    assert left >= {worker.process_id for name, worker in workers.items() if name != "forgotten"}
+    assert workers["forgotten"].process_id not in left
 
 
 def checks_of(found: list[Check]) -> list[tuple[str, str]]:

@@ -92,4 +92,11 @@ FLEET = (
         "keep_events=None",
         ("tests/integration/test_http_storage.py",),
     ),
+    Mutant(
+        "processes that died without runs are never forgotten",
+        "app/runs/recovery/service.py",
+        "            await delete_dead_workers(tx)",
+        "            pass",
+        _FLEET,
+    ),
 )
