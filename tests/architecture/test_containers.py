@@ -10,7 +10,7 @@ import yaml
 from tests.architecture.tree import BIN, ROOT
 
 DEFAULT_DRAIN_S = 20
-STOP_S = 30
+STOP_S = 60
 """What stopping takes after the active runs had their time: interrupting, storing, delivering receipts."""
 
 
