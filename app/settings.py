@@ -100,6 +100,7 @@ class Settings(BaseSettings):
     idle_process_minutes: float = Field(10, gt=0, le=1440, validation_alias="RUNTALLY_IDLE_PROCESS_MINUTES")
     prompt_cache_ttl: Literal["5m", "1h"] = Field("5m", validation_alias="RUNTALLY_PROMPT_CACHE_TTL")
     lease_s: float = Field(15, ge=1, le=300, validation_alias="RUNTALLY_LEASE_S")
+    drain_s: float = Field(20, ge=0, le=86_400, validation_alias="RUNTALLY_DRAIN_S")
     run_timeout_s: int = Field(600, ge=1, le=86_400, validation_alias="RUNTALLY_RUN_TIMEOUT_S")
     schema_workers: int = Field(2, ge=1, le=32, validation_alias="RUNTALLY_SCHEMA_WORKERS")
     schema_check_s: float = Field(0.5, ge=0.05, le=30, validation_alias="RUNTALLY_SCHEMA_CHECK_S")

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import psutil
 
+from app.bootstrap.roles import Role
 from app.cli.logs import configure_logs
 from app.cli.serve import serve
 from app.settings import Settings, withdraw_secrets
@@ -76,7 +77,7 @@ async def _serve(settings: Settings, port: int, commands: Connection) -> None:
         commands.send(_alive())
 
     asyncio.get_running_loop().add_reader(commands.fileno(), answer)
-    await serve(settings, host="127.0.0.1", port=port)
+    await serve(settings, role=Role.SERVE, host="127.0.0.1", port=port)
 
 
 def _alive() -> Alive:

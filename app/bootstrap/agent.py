@@ -7,23 +7,30 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
 
-from app.bootstrap.messages import open_messages
 from app.clock.clock import Clock
+from app.conversations.history import ConversationHistory
 from app.conversations.message_store import MessageStore
 from app.conversations.prompt_store import PromptStore
 from app.conversations.sdk_store import PostgresSessionStore
+from app.db import Database
 from app.executors.claude_agent.auth import GatewayAuth, LoginAuth, ModelAuth
 from app.executors.claude_agent.executor import ClaudeAgentExecutor
 from app.executors.claude_agent.graph_keys import PROVIDER
 from app.executors.claude_agent.launching.launcher import CliLauncher
+from app.executors.claude_agent.previewer import ClaudeAgentPreviewer
 from app.executors.claude_agent.process.cli import Cli, bundled_cli
 from app.executors.claude_agent.process.directory import server_directory
 from app.executors.claude_agent.process.environment import Login
 from app.executors.claude_agent.sandbox.control_groups import ControlGroups
 from app.executors.claude_agent.sandbox.probe import SandboxProbe
 from app.executors.claude_agent.starter import CliStarter
+from app.executors.claude_agent.tools.names import tool_id_of
+from app.executors.messages_api import graph_keys as messages_api
+from app.executors.messages_api.client import MessagesClient
+from app.executors.messages_api.executor import MessagesExecutor
+from app.executors.messages_api.previewer import MessagesPreviewer
 from app.executors.metering import Metering
-from app.executors.port import GraphExecutor
+from app.executors.port import GraphExecutor, GraphPreviewer
 from app.gateway.proxy import Gateway
 from app.gateway.upstream import Upstream
 from app.graphs.spec import GraphSpec
@@ -54,15 +61,14 @@ async def open_agent(
     metering: Metering,
     sessions: PostgresSessionStore,
     *,
-    store: MessageStore,
-    prompts: PromptStore,
+    database: Database,
     workspaces: Workspaces,
     schemas: SchemaChecker,
     cli: Cli | None = None,
     clock: Clock | None = None,
 ) -> AsyncIterator[Agent]:
-    """Open the executors while the body runs; `store` has the conversations of `messages`."""
-    cli = cli or Cli(bundled_cli())
+    """Open the executors while the body runs."""
+    cli, prompts = cli or Cli(bundled_cli()), PromptStore(database)
     async with AsyncExitStack() as stack:
         directory = stack.enter_context(server_directory(settings.data_dir.absolute() / "runs"))
         auth = await stack.enter_async_context(open_auth(settings, cli, directory, clock=clock))
@@ -85,9 +91,55 @@ async def open_agent(
             groups=await asyncio.to_thread(ControlGroups.delegated),
         )
         messages = await stack.enter_async_context(
-            open_messages(settings, auth, metering, store=store, prompts=prompts, schemas=schemas)
+            _open_messages(
+                settings, auth, metering, store=MessageStore(database), prompts=prompts, schemas=schemas
+            )
         )
         yield Agent(executor, {PROVIDER: executor, **messages}, auth, starter, sandbox_probe)
+
+
+def open_history(database: Database, sessions: PostgresSessionStore) -> ConversationHistory:
+    """The history of conversations, whichever executor writes them."""
+    forks = {PROVIDER: sessions.fork, messages_api.PROVIDER: MessageStore(database).fork}
+    return ConversationHistory(sessions, forks=forks, tool_id_of=tool_id_of)
+
+
+@asynccontextmanager
+async def _open_messages(
+    settings: Settings,
+    auth: ModelAuth,
+    metering: Metering,
+    *,
+    store: MessageStore,
+    prompts: PromptStore,
+    schemas: SchemaChecker,
+) -> AsyncIterator[Mapping[str, GraphExecutor]]:
+    """The executor of `messages` while the body runs; none without a gateway, with the machine's login."""
+    if not isinstance(auth, GatewayAuth):
+        yield {}
+        return
+    async with MessagesClient(auth.gateway.handle) as client:
+        executor = MessagesExecutor(
+            gateway=auth.gateway,
+            client=client,
+            metering=metering,
+            store=store,
+            prompts=prompts,
+            servers=McpConnector(settings.mcp_secrets, schemas),
+            schemas=schemas,
+            cache_ttl=settings.prompt_cache_ttl,
+        )
+        yield {messages_api.PROVIDER: executor}
+
+
+def open_previewers(settings: Settings) -> Mapping[str, GraphPreviewer]:
+    """The previewers of the executors that a worker with these settings has."""
+    if settings.claude_auth == "local_session":
+        return {PROVIDER: ClaudeAgentPreviewer(needs_full_mode=LoginAuth.needs_full_mode)}
+    return {
+        PROVIDER: ClaudeAgentPreviewer(needs_full_mode=GatewayAuth.needs_full_mode),
+        messages_api.PROVIDER: MessagesPreviewer(settings.prompt_cache_ttl),
+    }
 
 
 @asynccontextmanager

@@ -23,11 +23,10 @@ from app.bootstrap.catalogs import open_planner
 from app.bootstrap.clock import open_clock, open_lease, watch_clock
 from app.bootstrap.event_log import open_shared_log
 from app.bootstrap.reconciliation import open_provider_accounting
+from app.bootstrap.roles import Role
 from app.bootstrap.storage import open_database, open_journal, open_sealer
 from app.clock.lease import Lease
 from app.concurrency.offload import Offload
-from app.conversations.message_store import MessageStore
-from app.conversations.prompt_store import PromptStore
 from app.conversations.sdk_store import PostgresSessionStore
 from app.db import Database
 from app.executors.claude_agent.process.cli import Cli
@@ -51,6 +50,7 @@ class Infrastructure:
     """What the services of runs depend on."""
 
     settings: Settings
+    role: Role
     process_id: UUID
     lease: Lease
     database: Database
@@ -66,7 +66,8 @@ class Infrastructure:
     planner: RunPlanner
     workspaces: Workspaces
     schemas: SchemaChecker
-    agent: Agent
+    agent: Agent | None
+    """None in a process that executes no run."""
     memory: MemoryCeiling
     offload: Offload
     storage: StorageQuota
@@ -79,14 +80,14 @@ class Infrastructure:
         self.receipts.require_ready()
 
 
-async def open_infrastructure(settings: Settings, stack: AsyncExitStack, cli: Cli | None) -> Infrastructure:
+async def open_infrastructure(
+    settings: Settings, stack: AsyncExitStack, *, role: Role, cli: Cli | None
+) -> Infrastructure:
     """Open everything but the services of runs; `cli` replaces the bundled one."""
-    planner = open_planner(settings)
-    process_id = new_uuid()
+    process_id, planner = new_uuid(), open_planner(settings)
     database = await stack.enter_async_context(open_database(settings, process_id))
     await database.require_current_schema()
-    chain = open_sealer(settings, database)
-    journal = open_journal(settings, process_id)
+    chain, journal = open_sealer(settings, database), open_journal(settings, process_id)
     receipts, delivery, writing = _open_receipts(database, journal, planner.prices, stack=stack)
     clock, lease = await open_clock(database), open_lease(settings)
     ledger, sessions = CreditLedger(database, clock), PostgresSessionStore(database)
@@ -100,24 +101,25 @@ async def open_infrastructure(settings: Settings, stack: AsyncExitStack, cli: Cl
         find_unpriced=reports.unpriced_of_month,
         lease=lease,
     )
-    agent = await stack.enter_async_context(
-        open_agent(
+    agent = None
+    if role.executes_runs:
+        opened = open_agent(
             settings,
             metering,
             sessions,
-            store=MessageStore(database),
-            prompts=PromptStore(database),
+            database=database,
             workspaces=workspaces,
             schemas=schemas,
             cli=cli,
             clock=clock,
         )
-    )
+        agent = await stack.enter_async_context(opened)
     event_log, channel = await open_shared_log(settings, process_id, stack)
     tasks = await _open_tasks(stack, *writing, chain.work, partial(watch_clock, clock, database))
     accounting.start(tasks)
     return Infrastructure(
         settings=settings,
+        role=role,
         process_id=process_id,
         lease=lease,
         database=database,

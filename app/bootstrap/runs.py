@@ -6,10 +6,10 @@ from datetime import timedelta
 from importlib.metadata import version
 
 from app.auth.accounts import Accounts
+from app.bootstrap.agent import open_history
 from app.bootstrap.catalogs import message_limits
 from app.bootstrap.event_log import open_reader
 from app.bootstrap.infrastructure import Infrastructure
-from app.bootstrap.messages import open_history
 from app.executors.aggregator import ExecutorAggregator
 from app.runs.acceptance import RunAcceptance
 from app.runs.closing import RunCloser
@@ -24,6 +24,8 @@ from app.runs.dispatch.maintenance import QueueMaintenance
 from app.runs.dispatch.places import Places
 from app.runs.dispatch.queue import RunQueue
 from app.runs.dispatch.records import Worker
+from app.runs.recovery.draining import RunDrain
+from app.runs.recovery.handover import RunHandover
 from app.runs.recovery.heartbeat import Heartbeat
 from app.runs.recovery.peers import ProcessPeers
 from app.runs.recovery.service import RunRecovery
@@ -33,9 +35,6 @@ from app.runs.starting import RunStarter
 from app.runs.supervisor import RunSupervisor
 from app.runs.worker import RunWorker
 from app.settings import Settings
-
-DRAIN_S = 20.0
-"""How long active runs may continue after the server got a signal to stop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +60,7 @@ async def open_runs(
     )
     commands = _open_commands(infra, stack, execution.supervisor, queued)
     conversations = _open_conversations(infra)
+    heartbeat = _open_heartbeat(infra, execution)
     runs = RunService(
         database,
         planner=infra.planner,
@@ -74,22 +74,28 @@ async def open_runs(
         schemas=infra.schemas,
         codec=execution.codec,
         memory=infra.memory,
-        require_sandbox=infra.agent.sandbox_probe.require,
+        require_sandbox=_checked_by_workers if infra.agent is None else infra.agent.sandbox_probe.require,
+        drain=_open_drain(infra, execution, heartbeat),
     )
-    await _start_recovery(infra, execution, stack)
-    stack.push_async_callback(runs.drain, within_s=DRAIN_S)
+    await _start_recovery(infra, execution, heartbeat, stack=stack)
+    stack.push_async_callback(runs.drain, within_s=settings.drain_s)
     await execution.dispatcher.claim()
     infra.tasks.start_soon(execution.dispatcher.work)
     infra.tasks.start_soon(QueueMaintenance(execution.queue, execution.dispatcher, queued.stop).watch)
     infra.tasks.start_soon(infra.workspaces.sweep)
-    if any(graph.native_tools for graph in infra.planner.graphs.definitions()):
+    if infra.agent is not None and any(graph.native_tools for graph in infra.planner.graphs.definitions()):
         infra.tasks.start_soon(infra.agent.sandbox_probe.check)
     return runs, commands, conversations
 
 
+async def _checked_by_workers() -> None:
+    """Whether agents with native tools can be confined is known where they are executed."""
+
+
 def _open_execution(infra: Infrastructure, executor: ExecutorAggregator) -> _Execution:
     settings, planner = infra.settings, infra.planner
-    codec, places = RequestCodec(infra.offload), Places(settings.max_concurrent_runs)
+    codec = RequestCodec(infra.offload)
+    places = Places(settings.max_concurrent_runs if infra.role.executes_runs else 0)
     queue = RunQueue(infra.database, infra.process_id, _limits(settings))
     worker = RunWorker(
         infra.database,
@@ -167,30 +173,48 @@ def _open_acceptance(
     )
 
 
-async def _start_recovery(infra: Infrastructure, execution: _Execution, stack: AsyncExitStack) -> None:
-    """Send the first heartbeat, and recover the runs of processes that died from now on."""
-    lease, process_id = infra.lease, infra.process_id
-    heartbeat = Heartbeat(
+def _open_heartbeat(infra: Infrastructure, execution: _Execution) -> Heartbeat:
+    lease = infra.lease
+    return Heartbeat(
         infra.database,
         Worker(
-            process_id,
+            infra.process_id,
             version("runtally"),
             places=0,
             taken=0,
             draining=False,
             lease_s=lease.term_s,
+            role=infra.role.value,
         ),
         lease=lease,
         dispatcher=execution.dispatcher,
         supervisor=execution.supervisor,
         attempts=execution.starter.attempts,
     )
+
+
+def _open_drain(infra: Infrastructure, execution: _Execution, heartbeat: Heartbeat) -> RunDrain:
+    handover = RunHandover(
+        infra.database,
+        infra.log,
+        process_id=infra.process_id,
+        supervisor=execution.supervisor,
+        graphs=infra.planner.graphs,
+    )
+    return RunDrain(execution.dispatcher, execution.supervisor, heartbeat, handover)
+
+
+async def _start_recovery(
+    infra: Infrastructure, execution: _Execution, heartbeat: Heartbeat, *, stack: AsyncExitStack
+) -> None:
+    """Send the first heartbeat, and recover the runs of processes that died from now on."""
+    lease = infra.lease
     recovery = RunRecovery(
         infra.database,
         heartbeat=heartbeat,
         closer=execution.closer,
         graphs=infra.planner.graphs,
-        process_id=process_id,
+        process_id=infra.process_id,
         term_s=lease.term_s,
         peers=None if infra.channel is None else ProcessPeers(infra.channel, lease),
     )

@@ -15,14 +15,15 @@ from app.billing.prices.price_list import PriceList
 from app.billing.receipts.delivery import ReceiptDelivery
 from app.billing.reconciliation.statements.service import ReconciliationStatements
 from app.billing.reports.service import BillingReports
-from app.bootstrap.agent import warm_up
+from app.bootstrap.agent import Agent, open_previewers, warm_up
 from app.bootstrap.infrastructure import Infrastructure, open_infrastructure
+from app.bootstrap.roles import Role
 from app.bootstrap.runs import open_runs
 from app.bootstrap.schedules import open_schedules
 from app.bootstrap.webhooks import open_webhooks
 from app.concurrency.offload import Offload
 from app.db import Database
-from app.executors.aggregator import ExecutorAggregator
+from app.executors.aggregator import ExecutorAggregator, PreviewerAggregator
 from app.executors.claude_agent.launching.idle_watch import IdleWatch
 from app.executors.claude_agent.process.cli import Cli
 from app.executors.claude_agent.readiness import ReadinessProbe
@@ -52,6 +53,7 @@ class Services:
     """Everything the HTTP layer uses."""
 
     settings: Settings
+    role: Role
     database: Database
     accounts: Accounts
     browser_sessions: BrowserSessions
@@ -77,7 +79,8 @@ class Services:
     tools: ToolCatalog
     log: EventLog
     webhooks: Webhooks
-    readiness: ReadinessProbe
+    readiness: ReadinessProbe | None
+    """None in a process that makes no model calls."""
     workspaces: Workspaces
     contents: RunDeletion
     memory: MemoryCeiling
@@ -87,65 +90,78 @@ class Services:
 
 @asynccontextmanager
 async def open_services(
-    settings: Settings, *, cli: Cli | None = None, executors: Mapping[str, GraphExecutor] | None = None
+    settings: Settings,
+    *,
+    role: Role = Role.SERVE,
+    cli: Cli | None = None,
+    executors: Mapping[str, GraphExecutor] | None = None,
 ) -> AsyncIterator[Services]:
-    """Open everything and close it in reverse order.
+    """Open everything that a process of this role needs, and close it in reverse order.
 
     `cli` replaces the bundled one; `executors` (by provider, as in graph ids) replace the Claude Agent SDK.
 
     Raises any error in settings, graphs, tools or database before anything is served.
     """
+    role.require_settings(settings)
     async with AsyncExitStack() as stack:
-        infra = await open_infrastructure(settings, stack, cli)
-        planner = infra.planner
-        executor = ExecutorAggregator({**infra.agent.executors, **(executors or {})})
-        webhooks = await stack.enter_async_context(open_webhooks(settings, infra.database))
-        accounts = Accounts(infra.database)
-        runs, commands, conversations = await open_runs(infra, stack, executor, accounts=accounts)
-        previewer = RunPreviewer(planner, executor, infra.schemas)
-        schedules = await open_schedules(
-            infra, stack, runs=runs, commands=commands, previewer=previewer, accounts=accounts
-        )
-        _start_processes(infra, accounts)
-        if settings.bootstrap_key is not None:
-            await accounts.ensure_key(settings.bootstrap_key.get_secret_value())
-        readiness = ReadinessProbe(infra.agent.auth)
-        infra.tasks.start_soon(readiness.run)
-        yield Services(
-            settings=settings,
-            database=infra.database,
-            accounts=accounts,
-            browser_sessions=BrowserSessions(infra.database, accounts),
-            credentials=_open_credentials(infra, accounts),
-            key_revocation=KeyRevocation(
-                infra.database, accounts.revoke_key, deliver_cancels=commands.deliver_cancels
-            ),
-            runs=runs,
-            commands=commands,
-            conversations=conversations,
-            chats=ChatRuns(runs, commands, conversations),
-            generator=Generator(runs, planner.models, infra.schemas),
-            previewer=previewer,
-            schedules=schedules,
-            fleet=Fleet(infra.database),
-            billing=infra.billing,
-            statements=ReconciliationStatements(infra.database),
-            delivery=infra.delivery,
-            ledger=infra.ledger,
-            chain=infra.chain,
-            chains=AccountChains(infra.database),
-            graphs=planner.graphs,
-            models=planner.models,
-            prices=planner.prices,
-            tools=planner.tools,
-            log=infra.log,
-            webhooks=webhooks,
-            readiness=readiness,
-            workspaces=infra.workspaces,
-            contents=_open_contents(infra),
-            memory=infra.memory,
-            offload=infra.offload,
-        )
+        infra = await open_infrastructure(settings, stack, role=role, cli=cli)
+        yield await _open(infra, stack, executors or {})
+
+
+async def _open(
+    infra: Infrastructure, stack: AsyncExitStack, executors: Mapping[str, GraphExecutor]
+) -> Services:
+    settings, planner = infra.settings, infra.planner
+    webhooks = await stack.enter_async_context(
+        open_webhooks(settings, infra.database, delivers=infra.role.executes_runs)
+    )
+    accounts = Accounts(infra.database)
+    own = {} if infra.agent is None else infra.agent.executors
+    executor = ExecutorAggregator({**own, **executors})
+    runs, commands, conversations = await open_runs(infra, stack, executor, accounts=accounts)
+    previewer = RunPreviewer(planner, PreviewerAggregator(open_previewers(settings)), infra.schemas)
+    schedules = await open_schedules(
+        infra, stack, runs=runs, commands=commands, previewer=previewer, accounts=accounts
+    )
+    if settings.bootstrap_key is not None:
+        await accounts.ensure_key(settings.bootstrap_key.get_secret_value())
+    readiness = None if infra.agent is None else _start_agent(infra, infra.agent, accounts)
+    return Services(
+        settings=settings,
+        role=infra.role,
+        database=infra.database,
+        accounts=accounts,
+        browser_sessions=BrowserSessions(infra.database, accounts),
+        credentials=_open_credentials(infra, accounts),
+        key_revocation=KeyRevocation(
+            infra.database, accounts.revoke_key, deliver_cancels=commands.deliver_cancels
+        ),
+        runs=runs,
+        commands=commands,
+        conversations=conversations,
+        chats=ChatRuns(runs, commands, conversations),
+        generator=Generator(runs, planner.models, infra.schemas),
+        previewer=previewer,
+        schedules=schedules,
+        fleet=Fleet(infra.database),
+        billing=infra.billing,
+        statements=ReconciliationStatements(infra.database),
+        delivery=infra.delivery,
+        ledger=infra.ledger,
+        chain=infra.chain,
+        chains=AccountChains(infra.database),
+        graphs=planner.graphs,
+        models=planner.models,
+        prices=planner.prices,
+        tools=planner.tools,
+        log=infra.log,
+        webhooks=webhooks,
+        readiness=readiness,
+        workspaces=infra.workspaces,
+        contents=_open_contents(infra),
+        memory=infra.memory,
+        offload=infra.offload,
+    )
 
 
 def _open_credentials(infra: Infrastructure, accounts: Accounts) -> CredentialMonitor:
@@ -154,12 +170,15 @@ def _open_credentials(infra: Infrastructure, accounts: Accounts) -> CredentialMo
     return credentials
 
 
-def _start_processes(infra: Infrastructure, accounts: Accounts) -> None:
+def _start_agent(infra: Infrastructure, agent: Agent, accounts: Accounts) -> ReadinessProbe:
     """Start agent processes in advance, and end those of deleted conversations and revoked keys."""
-    if infra.agent.auth.unavailable_reason is None:
-        warm_up(infra.agent.starter, infra.planner)
-    watch = IdleWatch(infra.agent.starter.pool, infra.sessions, accounts.find_active_keys)
+    if agent.auth.unavailable_reason is None:
+        warm_up(agent.starter, infra.planner)
+    watch = IdleWatch(agent.starter.pool, infra.sessions, accounts.find_active_keys)
+    readiness = ReadinessProbe(agent.auth)
     infra.tasks.start_soon(watch.watch)
+    infra.tasks.start_soon(readiness.run)
+    return readiness
 
 
 def _open_contents(infra: Infrastructure) -> RunDeletion:

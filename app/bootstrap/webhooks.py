@@ -14,13 +14,14 @@ from app.webhooks.service import Webhooks
 
 
 @asynccontextmanager
-async def open_webhooks(settings: Settings, database: Database) -> AsyncIterator[Webhooks]:
-    """Deliver webhooks while the body runs; interrupted calls are made again later."""
+async def open_webhooks(settings: Settings, database: Database, *, delivers: bool) -> AsyncIterator[Webhooks]:
+    """Deliver webhooks while the body runs, if it `delivers`; interrupted calls are made again later."""
     async with (
         AddressPolicy(allow_private=settings.webhook_allow_private) as addresses,
         WebhookSender(addresses) as sender,
         anyio.create_task_group() as tasks,
     ):
-        tasks.start_soon(DeliveryWorker(database, sender).work)
+        if delivers:
+            tasks.start_soon(DeliveryWorker(database, sender).work)
         yield Webhooks(database, addresses)
         tasks.cancel_scope.cancel()

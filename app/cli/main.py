@@ -38,6 +38,7 @@ console = Terminal(highlight=False)
 
 Usd = Annotated[str, typer.Option(help="Dollars, for example 5.00.")]
 Note = Annotated[str | None, typer.Option(help="The reason; stored with the entry.")]
+Host = Annotated[str, typer.Option(help="Address to listen on.")]
 Port = Annotated[int, typer.Option(min=0, max=65_535, help="0 takes any free port.")]
 
 
@@ -58,13 +59,26 @@ def demo(
 
 
 @app.command()
-def serve(
-    *,
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Port = 8000,
-) -> None:
-    """Serve HTTP. An embedded database is migrated first."""
+def serve(*, host: Host = "127.0.0.1", port: Port = 8000) -> None:
+    """Serve the API and execute runs. An embedded database is migrated first."""
+    _serve("serve", host, port)
+
+
+@app.command()
+def api(*, host: Host = "127.0.0.1", port: Port = 8000) -> None:
+    """Serve the API only: runs are executed by workers. Needs DATABASE_URL and REDIS_URL."""
+    _serve("api", host, port)
+
+
+@app.command()
+def worker(*, host: Host = "127.0.0.1", port: Port = 8000) -> None:
+    """Execute runs; serves health and metrics only. Needs DATABASE_URL and REDIS_URL."""
+    _serve("worker", host, port)
+
+
+def _serve(role: str, host: str, port: int) -> None:
     with without_garbage_collection():
+        from app.bootstrap.roles import Role
         from app.cli.logs import configure_logs
         from app.cli.serve import serve as run_server
 
@@ -73,7 +87,7 @@ def serve(
         settings = Settings.load()
         # Child processes must not inherit secrets.
         withdraw_secrets(os.environ)
-        asyncio.run(run_server(settings, host=host, port=port))
+        asyncio.run(run_server(settings, role=Role(role), host=host, port=port))
 
 
 @app.command()

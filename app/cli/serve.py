@@ -1,4 +1,4 @@
-"""`runtally serve`: serves HTTP until it receives a signal."""
+"""`runtally serve`, `api` and `worker`: serve HTTP until they receive a signal."""
 
 import asyncio
 import gc
@@ -14,12 +14,13 @@ import uvicorn
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from app.background import first_of
-from app.bootstrap.runs import DRAIN_S
+from app.bootstrap.roles import Role
 from app.bootstrap.services import Services, open_services
 from app.errors import Unavailable
 from app.executors.claude_agent.process.cli import Cli
 from app.executors.port import GraphExecutor
 from app.http.app import create_app
+from app.http.streaming.closing import OpenStreams
 from app.server.protocol import ConnectionLimits, ConnectionTable, raise_open_files
 from app.settings import Settings
 
@@ -48,7 +49,7 @@ class _Server(uvicorn.Server):
     """Stops in order: no new runs, then active runs to their end, then the connections."""
 
     def __init__(self, services: Services) -> None:
-        app = create_app(services, is_proxy=self._is_proxy)
+        self._app = app = create_app(services, is_proxy=self._is_proxy)
         config = uvicorn.Config(
             app,
             lifespan="off",
@@ -102,14 +103,16 @@ class _Server(uvicorn.Server):
             self._draining = asyncio.create_task(self._drain())
 
     def _stop(self) -> None:
-        log.info("server.stopping", within_s=DRAIN_S)
+        log.info("server.stopping", within_s=self._services.settings.drain_s)
         self.drain()
 
     def _is_proxy(self, address: str) -> bool:
         return address in self._proxies.trusted_hosts
 
     async def _drain(self) -> None:
-        await self._services.runs.drain(within_s=DRAIN_S)
+        await self._services.runs.drain(within_s=self._services.settings.drain_s)
+        streams: OpenStreams = self._app.state.open_streams
+        await streams.close()
         self.should_exit = True
         self._drained.set()
 
@@ -148,7 +151,7 @@ def url_of(sock: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-async def serve(settings: Settings, *, host: str, port: int) -> None:
+async def serve(settings: Settings, *, role: Role, host: str, port: int) -> None:
     """Serve until a signal arrives, even during startup."""
     loop, starting = asyncio.get_running_loop(), asyncio.current_task()
     if starting is not None:
@@ -156,11 +159,11 @@ async def serve(settings: Settings, *, host: str, port: int) -> None:
         signal.signal(signal.SIGTERM, lambda *_: loop.call_soon_threadsafe(starting.cancel))
     try:
         with listen(host, port) as sock:
-            async with open_services(settings) as services:
+            async with open_services(settings, role=role) as services:
                 server = _Server(services)
                 # Exempt all current objects from garbage collection: scanning them takes 0.17 s.
                 gc.freeze()
-                log.info("server.started", url=url_of(sock))
+                log.info("server.started", url=url_of(sock), role=role.value)
                 await server.serve(sockets=[sock])
     except asyncio.CancelledError:
         log.info("server.stopped_before_start")
@@ -171,11 +174,12 @@ async def served(
     settings: Settings,
     sock: socket.socket,
     *,
+    role: Role = Role.SERVE,
     cli: Cli | None = None,
     executors: Mapping[str, GraphExecutor] | None = None,
 ) -> AsyncIterator[Services]:
     """Serve while the body runs. `cli` and `executors`: see `open_services`."""
-    async with open_services(settings, cli=cli, executors=executors) as services:
+    async with open_services(settings, role=role, cli=cli, executors=executors) as services:
         server = _Server(services)
         task = asyncio.create_task(server.serve(sockets=[sock]))
         try:

@@ -7,8 +7,6 @@ from app.billing.reconciliation.calls.counter import record_unbilled
 from app.bootstrap.agent import open_agent, open_auth, open_schema_checker
 from app.bootstrap.event_log import open_log, open_relay
 from app.bootstrap.storage import attach_database
-from app.conversations.message_store import MessageStore
-from app.conversations.prompt_store import PromptStore
 from app.conversations.sdk_store import PostgresSessionStore
 from app.db import Database
 from app.doctor.catalogs import Catalogs, check_catalogs
@@ -145,8 +143,7 @@ class _Examination:
                     alone,
                     billing,
                     sessions,
-                    store=MessageStore(self._database),
-                    prompts=PromptStore(self._database),
+                    database=self._database,
                     workspaces=workspaces,
                     schemas=schemas,
                     cli=self._cli,

@@ -1,10 +1,13 @@
-"""ExecutorAggregator: routes a run to the executor of the provider in its graph id."""
+"""Aggregators: route a run, or its preview, by the provider in its graph id."""
 
 from collections.abc import Mapping
+from typing import TypeVar
 
-from app.executors.port import GraphExecutor, Preview, RunContext, RunPlan
+from app.executors.port import GraphExecutor, GraphPreviewer, Preview, RunContext, RunPlan
 from app.graphs.catalog import GraphNotFound
 from app.requests import GraphRunRequest
+
+_T = TypeVar("_T")
 
 
 class ExecutorAggregator:
@@ -15,15 +18,22 @@ class ExecutorAggregator:
 
     async def run(self, request: GraphRunRequest, context: RunContext) -> None:
         """See the port; raises `GraphNotFound` for a provider without an executor."""
-        await self._executor_of(request).run(request, context)
+        await _of_provider(self._executors, request).run(request, context)
+
+
+class PreviewerAggregator:
+    """Implements `GraphPreviewer` in the same way."""
+
+    def __init__(self, previewers: Mapping[str, GraphPreviewer]) -> None:
+        self._previewers = previewers
 
     async def preview(self, request: GraphRunRequest, plan: RunPlan) -> Preview:
-        """See the port; raises `GraphNotFound` for a provider without an executor."""
-        return await self._executor_of(request).preview(request, plan)
+        """See the port; raises `GraphNotFound` for a provider without a previewer."""
+        return await _of_provider(self._previewers, request).preview(request, plan)
 
-    def _executor_of(self, request: GraphRunRequest) -> GraphExecutor:
-        provider, _, _ = request.graph_id.partition(":")
-        executor = self._executors.get(provider)
-        if executor is None:
-            raise GraphNotFound
-        return executor
+
+def _of_provider(found: Mapping[str, _T], request: GraphRunRequest) -> _T:
+    provider, _, _ = request.graph_id.partition(":")
+    if provider not in found:
+        raise GraphNotFound
+    return found[provider]

@@ -45,8 +45,8 @@ class MessageInbox:
         """Messages from before there was an agent."""
         self._deliver: Callable[[SentMessage], None] | None = None
         self._positions: dict[str, asyncio.Future[int | None]] = {}
-        self._pending_sizes: dict[str, int] = {}
-        """The size of each message by its id, until the message takes effect."""
+        self._pending: dict[str, SentMessage] = {}
+        """Each message by its id, until it takes effect."""
         self._closed = False
         self.is_open = False
         """Whether an agent receives the messages, or has received them."""
@@ -62,7 +62,7 @@ class MessageInbox:
             raise RunEnded
         self._require_room(sent.message.size)
         self._positions[sent.message_id] = asyncio.get_running_loop().create_future()
-        self._pending_sizes[sent.message_id] = sent.message.size
+        self._pending[sent.message_id] = sent
         if self._deliver is None:
             self._early.append(sent)
         else:
@@ -83,6 +83,10 @@ class MessageInbox:
         finally:
             self._closed = True
 
+    def pending(self) -> list[SentMessage]:
+        """The messages that have not taken effect, in order."""
+        return list(self._pending.values())
+
     async def wait_for_position(self, message_id: str, *, within_s: float) -> int | None:
         """The position of the event with which the message took effect; None if it has none within that time.
 
@@ -93,7 +97,7 @@ class MessageInbox:
 
     def mark_delivered(self, message_id: str, position: int | None) -> None:
         """The message took effect with the event at this position."""
-        self._pending_sizes.pop(message_id, None)
+        self._pending.pop(message_id, None)
         waiting = self._positions.get(message_id)
         if waiting is not None and not waiting.done():
             waiting.set_result(position)
@@ -115,14 +119,14 @@ class MessageInbox:
             self._refuse(sent.message_id, error)
 
     def _refuse(self, message_id: str, error: Exception) -> None:
-        self._pending_sizes.pop(message_id, None)
+        self._pending.pop(message_id, None)
         refused = self._positions[message_id]
         refused.set_exception(error)
         # Marks it as seen: the sender may have stopped waiting.
         refused.exception()
 
     def _require_room(self, size: int) -> None:
-        full = len(self._pending_sizes) >= self._limits.count
+        waiting = [sent.message.size for sent in self._pending.values()]
         # A single message may always wait: the size of its request is limited.
-        if full or (self._pending_sizes and sum(self._pending_sizes.values()) + size > self._limits.size):
+        if len(waiting) >= self._limits.count or (waiting and sum(waiting) + size > self._limits.size):
             raise MessageQueueFull(retry_after_s=RETRY_AFTER_S)

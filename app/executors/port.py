@@ -1,4 +1,4 @@
-"""GraphExecutor: the port of executors, with their input (RunContext) and result (RunOutcome)."""
+"""GraphExecutor: the port of executors, with their input (RunContext) and result (RunOutcome); previewers."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -132,6 +132,10 @@ class GraphExecutor(Protocol):
         """
         ...
 
+
+class GraphPreviewer(Protocol):
+    """Shows what the executor of one provider would run; also in processes that execute nothing."""
+
     async def preview(self, request: GraphRunRequest, plan: RunPlan) -> Preview:
-        """What `run` would execute, from the same parts; starts nothing."""
+        """What the executor would run, from the same parts; starts nothing."""
         ...

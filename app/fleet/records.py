@@ -16,6 +16,8 @@ class FleetWorker:
     """A process, as its latest heartbeat reported it, and what the database knows of it."""
 
     process_id: UUID
+    role: str
+    """`serve`, `api` or `worker`."""
     version: str
     places: int
     taken: int

@@ -54,7 +54,8 @@ def _seconds(value: object) -> float | None:
 # A heartbeat in the future is from before the database's clock was set back: it does not count.
 _WORKERS = text(
     """
-    SELECT process_id, version, places, taken, draining, lease_s, started_at, seen_at AS last_heartbeat_at,
+    SELECT process_id, role, version, places, taken, draining, lease_s, started_at,
+           seen_at AS last_heartbeat_at,
            seen_at > now() - make_interval(secs => lease_s)
                AND seen_at <= now() + make_interval(secs => lease_s) AS is_alive,
            coalesce(runs, 0) AS running

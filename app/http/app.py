@@ -7,6 +7,7 @@ from typing import Any, Final
 from fastapi import APIRouter, FastAPI
 from starlette.middleware.cors import CORSMiddleware
 
+from app.bootstrap.roles import Role
 from app.bootstrap.services import Services
 from app.http.admission.bodies import BodyReader
 from app.http.admission.body_budget import BodyBudget
@@ -21,7 +22,8 @@ from app.http.middleware import HeadRequests, RequestIds, SecurityHeaders, Unexp
 from app.http.native.openapi import event_schemas
 from app.http.openapi.document import ERRORS, DocumentedApp
 from app.http.problems import Problem, install_error_handlers
-from app.http.routers import LITERAL_PATHS, ROUTERS
+from app.http.routers import LITERAL_PATHS, ROUTERS, WORKER_ROUTERS
+from app.http.streaming.closing import OpenStreams
 from app.http.streaming.sse import HEARTBEAT_S
 
 DESCRIPTION: Final = """
@@ -50,7 +52,7 @@ _CORS: Final[dict[str, Any]] = {
 }
 
 
-def documented_app() -> DocumentedApp:
+def documented_app(role: Role = Role.SERVE) -> DocumentedApp:
     """The routes and error handlers without services: what the OpenAPI document describes."""
     app = DocumentedApp(
         wire_schemas={**event_schemas(), **ag_ui_schemas()},
@@ -63,18 +65,18 @@ def documented_app() -> DocumentedApp:
         redoc_url=None,
     )
     install_error_handlers(app)
-    app.router.routes.extend(_api().routes)
+    app.router.routes.extend(_api(role).routes)
     return app
 
 
 @cache
-def _api() -> APIRouter:
+def _api(role: Role) -> APIRouter:
     """The routes of every app in this process: FastAPI needs 0.3 s of CPU to prepare them."""
     api = APIRouter(
         responses={status: {"model": Problem} for status in ERRORS},
         generate_unique_id_function=lambda route: route.name,
     )
-    for router in ROUTERS:
+    for router in WORKER_ROUTERS if role is Role.WORKER else ROUTERS:
         api.include_router(router)
     return api
 
@@ -89,12 +91,14 @@ def create_app(
 
     `is_proxy` recognizes addresses of proxies, each of which represents many clients.
     """
-    app = documented_app()
+    app = documented_app(services.role)
     app.state.services = services
     app.state.heartbeat_s = heartbeat_s
     app.state.readiness = SharedResult(partial(unavailable_parts, services), max_age_s=MAX_AGE_S)
     app.state.limits = _limits(services, is_proxy)
-    app.mount("/assets", files)
+    app.state.open_streams = OpenStreams()
+    if services.role is not Role.WORKER:
+        app.mount("/assets", files)
     app.state.literal_paths = LITERAL_PATHS
     # The middleware added last is the outermost.
     app.add_middleware(HeadRequests)

@@ -15,12 +15,13 @@ from app.errors import Invalid
 from app.http.admission.authentication import RequireScopes, request_principal
 from app.http.admission.limits import request_limits
 from app.http.middleware import REQUEST_ID
+from app.http.streaming.closing import OpenStream, OpenStreams
 from app.ids import RUN_ID_PATTERN, RunId, RunKey
 from app.principal import Principal
 from app.requests import GRAPH_ID_PATTERN
 from app.runs.commands.service import RunNotFound
 
-OpenReader: TypeAlias = Callable[[Principal, Hashable], AbstractContextManager[None]]
+OpenReader: TypeAlias = Callable[[Principal, Hashable], AbstractContextManager[OpenStream | None]]
 
 _MAX_KEY_CHARS = 255
 
@@ -67,9 +68,16 @@ OpenExportReader: TypeAlias = Annotated[OpenReader, Depends(open_export_reader)]
 
 
 async def open_stream_reader(request: Request, opened: OpenExportReader) -> OpenReader:
-    """The same, checked early: raises `TooManyReaders` before a run is started."""
+    """The same for what ends when the server stops; raises `TooManyReaders` before a run is started."""
     request_limits(request).readers.check((await request_principal(request)).api_key_id)
-    return opened
+    streams: OpenStreams = request.app.state.open_streams
+
+    @contextmanager
+    def reader_scope(caller: Principal, source: Hashable) -> Iterator[OpenStream]:
+        with opened(caller, source), streams.opened() as stream:
+            yield stream
+
+    return reader_scope
 
 
 OpenStreamReader: TypeAlias = Annotated[OpenReader, Depends(open_stream_reader)]

@@ -32,4 +32,7 @@ ROUTERS = (
     *(health, fleet, metrics, browser_session, pages),
 )
 
+WORKER_ROUTERS = (health, metrics)
+"""Of a process that only executes runs."""
+
 LITERAL_PATHS = literal_paths([route for router in ROUTERS for route in router.routes])

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from app.executors.port import GraphExecutor, Preview, RunPlan
+from app.executors.port import GraphPreviewer, Preview, RunPlan
 from app.graphs.spec import GraphSpec
 from app.ids import RunId, RunKey, new_uuid
 from app.json_schema.checker import SchemaChecker
@@ -14,10 +14,10 @@ from app.runs.requests.response_schema import check_response_schema
 
 @dataclass(frozen=True, slots=True)
 class RunPreviewer:
-    """Plans a run as `RunService` does and gets the preview of its executor."""
+    """Plans a run as `RunService` does and gets the preview of what its executor would run."""
 
     planner: RunPlanner
-    executor: GraphExecutor
+    previewer: GraphPreviewer
     schemas: SchemaChecker
 
     async def preview(
@@ -34,7 +34,7 @@ class RunPreviewer:
         plan = await self.plan(caller, request, request_id=request_id)
         if not caller.may("admin"):
             plan = replace(plan, spec=_without_prompt(plan.spec))
-        return plan, await self.executor.preview(request, plan)
+        return plan, await self.previewer.preview(request, plan)
 
     async def plan(
         self, caller: Principal, request: GraphRunRequest, *, request_id: str | None = None

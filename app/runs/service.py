@@ -24,6 +24,7 @@ from app.runs.dispatch.limits import RETRY_AFTER_S, QueueFull
 from app.runs.events.reader import RunEventReader
 from app.runs.planner import RunPlanner
 from app.runs.records import DriftedRuns, RunRecord
+from app.runs.recovery.draining import RunDrain
 from app.runs.repository import drifted_runs, find_run, newest_runs
 from app.runs.requests.codec import RequestCodec
 from app.runs.requests.response_schema import check_response_schema
@@ -69,6 +70,7 @@ class RunService:
         codec: RequestCodec,
         memory: MemoryCeiling,
         require_sandbox: Callable[[], Awaitable[None]],
+        drain: RunDrain,
     ) -> None:
         """`require_sandbox` raises where agents with native tools cannot be confined."""
         self._database = database
@@ -84,6 +86,7 @@ class RunService:
         self._codec = codec
         self._memory = memory
         self._require_sandbox = require_sandbox
+        self._drain = drain
         self._closing = False
 
     async def start(
@@ -185,10 +188,9 @@ class RunService:
         return final
 
     async def drain(self, *, within_s: float) -> None:
-        """Accept and start no more runs, wait for the running ones, and stop those that take longer."""
+        """Accept and start no more runs, and wait for the running ones; see `RunDrain`."""
         self._closing = True
-        self._dispatcher.drain()
-        await self._supervisor.drain(within_s=within_s)
+        await self._drain.drain(within_s=within_s)
 
     async def ping(self) -> None:
         """Raise `ShuttingDown`, `Overloaded` or `JournalUnavailable` while no run is accepted."""

@@ -27,6 +27,7 @@ from app.runs.dispatch.records import ClaimedRun
 from app.runs.dispatch.repository import take_queued_commands
 from app.runs.planner import RunPlanner
 from app.runs.records import RunRecord
+from app.runs.recovery.repository import return_run
 from app.runs.repository import stored_request
 from app.runs.requests.codec import RequestCodec
 from app.runs.supervisor import RunSupervisor
@@ -38,7 +39,10 @@ _RECEIPTS_WAIT_S = 2.0
 
 
 class RunStarter:
-    """Plans claimed runs anew; one that cannot be planned any more ends with `internal`."""
+    """Plans claimed runs anew; one that cannot be planned any more ends with `internal`.
+
+    Those that have not started when the process begins to stop are left to the others.
+    """
 
     def __init__(
         self,
@@ -118,6 +122,10 @@ class RunStarter:
                 has_ended = await self._closer.store(tx, end)
             if has_ended:
                 await self._closer.publish(end)
+            return False
+        if self._places.is_closed:
+            async with self._database.write() as tx:
+                await return_run(tx, run.key, run.attempt)
             return False
         commands: Sequence[dict[str, Any]] = ()
         if claimed.has_commands:

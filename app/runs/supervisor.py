@@ -34,6 +34,7 @@ class ActiveRun:
     control: RunControl
     publisher: RunEventPublisher
     final: GraphFinal | None = None
+    """Set when it has ended, unless another process executes it further."""
     ended: asyncio.Event = field(default_factory=asyncio.Event)
     is_lost: bool = False
     """Whether another process has taken it over, as far as this one knows."""
@@ -94,14 +95,21 @@ class RunSupervisor:
 
     def lose(self, runs: Iterable[RunKey]) -> None:
         """Stop runs that another process has taken over or ended; they publish nothing more."""
-        lost = [run for key in runs if (run := self._active.get(key)) is not None]
-        self._lease.lose(run.plan.run for run in lost)
-        for run in lost:
-            run.is_lost = True
+        for run in self._lose(runs):
             self._log.abandon(run.plan.run)
             if not run.control.stop.is_set():
                 log.warning("run.lost", run_id=run.plan.run.run_id)
                 run.control.stop.set()
+
+    def hand_over(self, runs: Iterable[RunKey]) -> list[ActiveRun]:
+        """Stop runs whose next attempt another process will execute; they publish nothing more.
+
+        The caller hands their event logs over.
+        """
+        given = self._lose(runs)
+        for run in given:
+            run.control.stop.set()
+        return given
 
     def cancel(self, runs: Iterable[RunKey]) -> None:
         """Stop runs whose cancellation is stored, unless they are stopping."""
@@ -115,16 +123,25 @@ class RunSupervisor:
         """Whether this process executes the run and has not lost it."""
         return self.find(run) is not None
 
-    async def drain(self, *, within_s: float) -> None:
-        """Wait for the runs that have places to finish, then stop those that have not.
+    async def wait_idle(self, *, within_s: float) -> bool:
+        """Whether no run has a place of this process any more, after `within_s` at most.
 
-        Among them are runs that have been claimed and start meanwhile.
+        Runs that have been claimed and start meanwhile have one.
         """
-        await first_of(self._places.emptied.wait(), timeout_s=within_s)
+        return await first_of(self._places.emptied.wait(), timeout_s=within_s) is not None
+
+    def stop(self) -> None:
+        """Stop all runs, and those that start from now on."""
         self._is_stopping = True
         for run in self._active.values():
             run.control.stop.set()
-        await first_of(self._places.emptied.wait(), timeout_s=within_s)
+
+    def _lose(self, runs: Iterable[RunKey]) -> list[ActiveRun]:
+        lost = [run for key in runs if (run := self._active.get(key)) is not None]
+        self._lease.lose(run.plan.run for run in lost)
+        for run in lost:
+            run.is_lost = True
+        return lost
 
     async def _execute(self, run: ActiveRun, request: GraphRunRequest) -> None:
         plan = run.plan

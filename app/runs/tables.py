@@ -147,6 +147,7 @@ workers = Table(
     "workers",
     metadata,
     Column("process_id", Uuid, primary_key=True),
+    Column("role", Text, nullable=False, server_default="serve", comment="serve, api or worker"),
     Column("version", Text, nullable=False),
     Column("places", Integer, nullable=False, comment="How many runs it executes at once"),
     Column("taken", Integer, nullable=False, comment="How many of them are taken"),
@@ -176,6 +177,13 @@ run_takeovers = Table(
     Column("run_id", Text, primary_key=True),
     Column("attempt", Integer, primary_key=True, comment="The attempt that was taken over"),
     Column("at", UtcDateTime, nullable=False, server_default=text("now()")),
+    Column(
+        "handed_over",
+        Boolean,
+        nullable=False,
+        server_default=text("false"),
+        comment="Whether the process gave the run away itself, because it stopped",
+    ),
     ForeignKeyConstraint(["account_id", "run_id"], ["runs.account_id", "runs.run_id"], ondelete="CASCADE"),
 )
 

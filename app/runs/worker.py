@@ -111,8 +111,11 @@ class RunWorker:
         control: RunControl,
         *,
         publisher: RunEventPublisher,
-    ) -> GraphFinal:
-        """Execute a run that is stored as running, and store its result."""
+    ) -> GraphFinal | None:
+        """Execute a run that is stored as running, and store its result.
+
+        None for an attempt that another process has taken over.
+        """
         output = RunOutput(
             plan, control, publisher=publisher, receipts=self._receipts, max_bytes=self._max_output_bytes
         )
@@ -142,11 +145,11 @@ class RunWorker:
                     output.report,
                     output_bytes=output.size,
                 )
-                unstored = await self._finish(finished)
-        while unstored is not None:
+                stored = await self._finish(finished)
+        while isinstance(stored, _Unstored):
             await asyncio.sleep(self._store_retry_s)
-            unstored = await self._store_again(unstored)
-        return finished.final
+            stored = await self._store_again(stored)
+        return finished.final if stored is _Stored.YES else None
 
     async def _start(self, plan: RunPlan, control: RunControl, publisher: RunEventPublisher) -> None:
         await publisher.resume()
@@ -163,8 +166,8 @@ class RunWorker:
         )
         await publisher.publish(started)
 
-    async def _finish(self, finished: _FinishedRun) -> _Unstored | None:
-        """Store the run, then publish its end; returns what could not be stored yet.
+    async def _finish(self, finished: _FinishedRun) -> _Stored | _Unstored:
+        """Store the run, then publish its end.
 
         While the database is unavailable the end is published first, unless the lease is over: then another
         process may have ended the run.
@@ -182,18 +185,16 @@ class RunWorker:
         is_published = stored is _Stored.YES or (stored is _Stored.LATER and self._lease.is_held)
         if is_published:
             await self._publish_end(finished)
-        if stored is not _Stored.LATER:
-            return None
-        return _Unstored(finished, entries, is_published)
+        return _Unstored(finished, entries, is_published) if stored is _Stored.LATER else stored
 
-    async def _store_again(self, unstored: _Unstored) -> _Unstored | None:
-        """Try again to store a run; returns what could still not be stored."""
+    async def _store_again(self, unstored: _Unstored) -> _Stored | _Unstored:
+        """Try again to store a run."""
         stored = await self._store(unstored.finished, unstored.entries)
         if stored is _Stored.LATER:
             return unstored
         if stored is _Stored.YES and not unstored.is_published:
             await self._publish_end(unstored.finished)
-        return None
+        return stored
 
     async def _publish_end(self, finished: _FinishedRun) -> None:
         final = finished.final
@@ -232,6 +233,7 @@ class RunWorker:
             return _Stored.LATER
         if stored:
             return _Stored.YES
-        self._log.abandon(finished.run)
-        log.error("run.fenced", attempt=finished.attempt)
+        if not self._lease.is_lost(finished.run):
+            self._log.abandon(finished.run)
+            log.error("run.fenced", attempt=finished.attempt)
         return _Stored.FENCED

@@ -74,6 +74,10 @@ class MemoryEventLog:
         """End the readers of a run: there is no way to follow another process."""
         self.stop_following(run)
 
+    async def hand_over(self, run: RunKey, *, within_s: float) -> None:  # noqa: ARG002 - the port's signature
+        """As `abandon`."""
+        self.abandon(run)
+
     async def read(self, run: RunKey) -> tuple[LogEntry, ...]:
         """Return everything held of a run."""
         buffer = self._buffers.get(run)

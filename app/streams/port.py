@@ -56,6 +56,13 @@ class EventLog(Protocol):
         """Write no more of a run that another process writes; its readers follow that."""
         ...
 
+    async def hand_over(self, run: RunKey, *, within_s: float) -> None:
+        """As `abandon`, but as soon as other processes can read everything that was appended.
+
+        After `within_s` at the latest: then they lack the last events.
+        """
+        ...
+
     async def read(self, run: RunKey) -> Sequence[LogEntry]:
         """Return everything the log holds of a run; empty when it holds nothing.
 

@@ -5,6 +5,7 @@ copy to the readers of other processes. No run waits for the relay.
 """
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
@@ -29,6 +30,7 @@ CLOSED_RUNS_REMEMBERED = 4096
 
 _RESUME_S = 2.0
 """How long a resumed run waits for its earlier events."""
+_FLUSH_CHECK_S = 0.005
 _CLOSE_S = 1.0
 """How long `aclose` waits until the relay has everything."""
 
@@ -124,6 +126,15 @@ class RelayedEventLog:
         if (written := self._written.get(run)) is not None:
             written.is_fenced = True
             self.on_fenced(written)
+
+    async def hand_over(self, run: RunKey, *, within_s: float) -> None:
+        """See the port."""
+        deadline = time.monotonic() + within_s
+        while (written := self._written.get(run)) is not None and time.monotonic() < deadline:
+            if not written.buffer.after(written.relayed, 1):
+                break
+            await asyncio.sleep(_FLUSH_CHECK_S)
+        self.abandon(run)
 
     async def read(self, run: RunKey) -> tuple[LogEntry, ...]:
         """Return everything held of a run; raises `EventLogUnavailable` if it is written elsewhere."""

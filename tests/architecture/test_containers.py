@@ -11,7 +11,7 @@ from tests.architecture.tree import BIN, ROOT
 
 DEFAULT_DRAIN_S = 20
 STOP_S = 60
-"""What stopping takes after the active runs had their time: interrupting, storing, delivering receipts."""
+"""What stopping takes after the active runs had their time: handing over, stopping, delivering receipts."""
 
 
 def run(*command: str) -> subprocess.CompletedProcess[str]:

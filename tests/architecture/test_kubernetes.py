@@ -13,14 +13,8 @@ from tests.architecture.tree import ROOT
 
 FOLDER = ROOT / "deploy" / "kubernetes"
 SEPARATE = {"kustomization.yaml", "secrets.example.yaml", "keda.yaml"}
-ARRIVING = {"api", "worker", "RUNTALLY_DRAIN_S"}
-"""Commands and settings of the roles."""
-
-COMMANDS = {
-    *ARRIVING,
-    *(command.name or getattr(command.callback, "__name__", "") for command in app.registered_commands),
-}
-VARIABLES = {*KNOWN, *ARRIVING}
+COMMANDS = {command.name or getattr(command.callback, "__name__", "") for command in app.registered_commands}
+VARIABLES = set(KNOWN)
 PATHS = {"/healthz", "/readyz"}
 
 MANIFESTS: dict[tuple[str, str], dict[str, Any]] = {

@@ -23,9 +23,11 @@ from app.events import (
     UserMessageDelivered,
 )
 from app.executors.approvals import ApprovalRules, Decision
+from app.executors.claude_agent.previewer import ClaudeAgentPreviewer
 from app.executors.control import RunControl
 from app.executors.inbox import RunEnded
-from app.executors.port import ExecutionFailed, GraphExecutor, RunContext, RunPlan
+from app.executors.messages_api.previewer import MessagesPreviewer
+from app.executors.port import ExecutionFailed, GraphExecutor, GraphPreviewer, RunContext, RunPlan
 from app.executors.scripted import Action, CallTool, ScriptedExecutor, TakeMessage, WaitFor, WriteMessage
 from app.requests import GraphRunRequest, Message, SentMessage
 from tests.contracts.messages_executor import a_messages_executor
@@ -210,11 +212,19 @@ async def test_a_tool_call_is_published_before_its_approval_is_requested(
     assert run.of(MeterReport)[0].tool_failures == (decision == "deny")
 
 
-async def test_a_preview_shows_the_prompts_and_starts_nothing(playing: Playing) -> None:
-    async with playing([WriteMessage("hello")]) as executor:
-        request = GraphRunRequest.of(
-            graph_id=a_graph().id, messages=[Message.of(role="user", content="what now?")]
-        )
-        preview = await executor.preview(request, a_plan(spec=a_graph()))
+@pytest.mark.parametrize(
+    "previewer",
+    [
+        ScriptedExecutor(lambda _: [WriteMessage("hello")]),
+        ClaudeAgentPreviewer(needs_full_mode=False),
+        MessagesPreviewer("5m"),
+    ],
+    ids=lambda previewer: type(previewer).__name__,
+)
+async def test_a_preview_shows_the_prompts(previewer: GraphPreviewer) -> None:
+    request = GraphRunRequest.of(
+        graph_id=a_graph().id, messages=[Message.of(role="user", content="what now?")]
+    )
+    preview = await previewer.preview(request, a_plan(spec=a_graph()))
     assert preview.system_prompt.startswith("Be brief.")
     assert preview.prompt[0]["text"] == "what now?"

@@ -47,7 +47,7 @@ def _pool(services: Services) -> CliPool:
 
 
 def _starter(services: Services) -> CliStarter:
-    aggregator = services.previewer.executor
+    aggregator = services.runs._supervisor._worker._executor
     assert isinstance(aggregator, ExecutorAggregator)
     executor = aggregator._executors["claude_agents"]
     assert isinstance(executor, ClaudeAgentExecutor)

@@ -1,4 +1,4 @@
-"""`runtally serve` in processes of their own, to be killed."""
+"""`runtally serve`, `api` and `worker` in processes of their own, to be killed."""
 
 import asyncio
 import os
@@ -16,19 +16,26 @@ from tests.e2e.agents import CLAUDE
 from tests.e2e.stories import KEY, a_client
 
 ROOT = Path(__file__).parents[2]
+_STARTED = re.compile(r'"url": "(\S+)", "role": "\w+", "event": "server.started"')
 STOPPED_S = 60.0
 """How long it may take to stop: runs under way get 20 seconds."""
 
 
 @asynccontextmanager
 async def a_server(
-    directory: Path, provider_url: str, *, within: Sequence[str] = (), agent: str = CLAUDE, **settings: str
+    directory: Path,
+    provider_url: str,
+    *,
+    role: str = "serve",
+    within: Sequence[str] = (),
+    agent: str = CLAUDE,
+    **settings: str,
 ) -> AsyncIterator[tuple[psutil.Process, httpx.AsyncClient]]:
-    """A server with its embedded database unless settings say otherwise, and a client for it.
+    """A process of this role, with an embedded database unless settings say otherwise, and a client for it.
 
     `within` is a command that runs it; `agents.py` has `agent`.
     """
-    command = [*within, sys.executable, "-m", "app", "serve", "--port", "0"]
+    command = [*within, sys.executable, "-m", "app", role, "--port", "0"]
     environment = an_environment(directory, provider_url, **settings)
     with (directory / "log").open("ab") as log:
         logged_before = log.tell()
@@ -63,7 +70,7 @@ async def _url_of(server: psutil.Popen, log: Path, logged_before: int) -> str:
     async with asyncio.timeout(READY_S):
         while True:
             logged = (await asyncio.to_thread(log.read_bytes))[logged_before:].decode()
-            if (found := re.search(r'"url": "(\S+)", "event": "server.started"', logged)) is not None:
+            if (found := _STARTED.search(logged)) is not None:
                 return found[1]
             assert server.poll() is None, logged
             await asyncio.sleep(0.05)

@@ -247,7 +247,9 @@ async def test_a_refused_key_is_told_to_the_operator_at_start(
 async def test_a_missing_key_is_told_to_the_operator_at_start(world_of: WorldOf) -> None:
     with capture_logs() as logs:
         world = await world_of(in_turn(), ANTHROPIC_API_KEY=None)
-        await until(lambda: world.services.readiness.checked)
+        readiness = world.services.readiness
+        assert readiness is not None
+        await until(lambda: readiness.checked)
 
     (told,) = [log for log in logs if log["event"] == "model.unreachable"]
     assert "ANTHROPIC_API_KEY is not set" in told["reason"]

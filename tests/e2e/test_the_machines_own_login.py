@@ -149,8 +149,10 @@ async def test_without_a_login_a_run_fails_whatever_keys_the_server_has(
         monkeypatch.setenv("ANTHROPIC_BASE_URL", world.simulator.url)
         events = await world.run(a_request())
         run_id = events[0].data["runId"]
+        own = world.services.readiness
+        assert own is not None
         async with asyncio.timeout(20):
-            while not world.services.readiness.checked:
+            while not own.checked:
                 await asyncio.sleep(0.01)
         readiness = await world.http.get("/readyz")
         receipts = await world.receipts(run_id)
@@ -159,7 +161,7 @@ async def test_without_a_login_a_run_fails_whatever_keys_the_server_has(
     assert [event.data["error"] for event in events if event.type == "error"] == ["provider_unavailable"]
     assert "login" not in str(events)
     assert (receipts, asked) == ([], [])
-    assert "auth login" in (world.services.readiness.problem or "")
+    assert "auth login" in (own.problem or "")
     assert (readiness.status_code, readiness.json()["provider"]) == (200, "unusable")
 
 

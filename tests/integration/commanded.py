@@ -12,7 +12,7 @@ from app.background import first_of
 from app.db import Database
 from app.executors.control import RunControl
 from app.executors.inbox import MessageLimits
-from app.executors.port import ABORTED, ExecutionFailed, Preview, RunContext, RunPlan
+from app.executors.port import ABORTED, ExecutionFailed, RunContext
 from app.graphs.spec import GraphSpec
 from app.ids import RunKey, new_uuid
 from app.requests import GraphRunRequest, SentMessage
@@ -116,10 +116,6 @@ class Agent:
             self.called_with.append(args)
         await asyncio.Event().wait()
 
-    async def preview(self, _request: GraphRunRequest, _plan: RunPlan) -> Preview:
-        """See the port."""
-        return Preview(system_prompt="", prompt=(), options={})
-
 
 @dataclass(frozen=True, slots=True)
 class Pair:
@@ -179,7 +175,8 @@ async def a_pair(
         try:
             yield Pair(here, there, run, agent)
         finally:
-            await there.supervisor.drain(within_s=0)
+            there.supervisor.stop()
+            await there.supervisor.wait_idle(within_s=10)
 
 
 async def until_connected(here: Process, there: Process) -> None:

@@ -21,7 +21,7 @@ from app.db import Database, Transaction
 from app.events import AssistantFinal
 from app.executors.aggregator import ExecutorAggregator
 from app.executors.inbox import MessageLimits
-from app.executors.port import GraphExecutor, Preview, RunContext, RunPlan
+from app.executors.port import GraphExecutor, RunContext
 from app.graphs.catalog import GraphCatalog
 from app.graphs.spec import GraphSpec
 from app.ids import RunId, RunKey, new_uuid
@@ -95,9 +95,6 @@ class Executing:
     async def run(self, _request: GraphRunRequest, context: RunContext) -> None:
         await self.do(context)
         await context.events.publish(AssistantFinal(content="done"))
-
-    async def preview(self, _request: GraphRunRequest, _plan: RunPlan) -> Preview:
-        return Preview(system_prompt="", prompt=(), options={})
 
 
 @dataclass(frozen=True, slots=True)

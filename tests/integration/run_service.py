@@ -34,6 +34,8 @@ from app.runs.dispatch.records import Worker
 from app.runs.events.endings import RunEndings
 from app.runs.events.reader import RunEventReader
 from app.runs.planner import RunPlanner
+from app.runs.recovery.draining import RunDrain
+from app.runs.recovery.handover import RunHandover
 from app.runs.recovery.heartbeat import Heartbeat
 from app.runs.recovery.peers import Peers
 from app.runs.recovery.service import RunRecovery
@@ -120,6 +122,7 @@ async def a_core(
     ):
         acceptance = _an_acceptance(database, process, conversations, storage)
         starter, dispatcher = _a_dispatcher(database, process, planner)
+        heartbeat, recovery = _a_recovery(database, process, starter, dispatcher=dispatcher, peers=peers)
         service = RunService(
             database,
             planner=planner,
@@ -134,8 +137,8 @@ async def a_core(
             codec=process.codec,
             memory=MemoryCeiling(2**40),
             require_sandbox=_no_sandbox,
+            drain=_a_drain(database, process, dispatcher, heartbeat),
         )
-        heartbeat, recovery = _a_recovery(database, process, starter, dispatcher=dispatcher, peers=peers)
         await heartbeat.send()
         await dispatcher.claim()
         if is_dispatching:
@@ -190,6 +193,19 @@ def _a_dispatcher(
     return starter, dispatcher
 
 
+def _a_drain(
+    database: Database, process: Process, dispatcher: RunDispatcher, heartbeat: Heartbeat
+) -> RunDrain:
+    handover = RunHandover(
+        database,
+        process.log,
+        process_id=process.process_id,
+        supervisor=process.supervisor,
+        graphs=GraphCatalog([ONCE, RETRIED]),
+    )
+    return RunDrain(dispatcher, process.supervisor, heartbeat, handover)
+
+
 def _a_recovery(
     database: Database,
     process: Process,
@@ -240,6 +256,7 @@ def _a_planner() -> RunPlanner:
 
 def _a_reader(database: Database, process: Process) -> RunEventReader:
     endings = RunEndings(database, process.log, is_active=process.supervisor.is_active)
+    process.tasks.start_soon(endings.watch)
     return RunEventReader(database, process.log, endings)
 
 

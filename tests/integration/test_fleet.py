@@ -206,7 +206,18 @@ async def test_operators_see_the_fleet(world: World) -> None:
     assert worker["processId"] == str(expected.workers[0].process_id)
     assert (worker["state"], worker["isAlive"], worker["places"]) == ("alive", True, expected.places)
     assert set(worker) == {
-        *("processId", "version", "state", "isAlive", "draining", "places", "taken", "running", "leaseS"),
+        *(
+            "processId",
+            "role",
+            "version",
+            "state",
+            "isAlive",
+            "draining",
+            "places",
+            "taken",
+            "running",
+            "leaseS",
+        ),
         *("startedAt", "lastHeartbeatAt"),
     }
     assert found["totals"] | {"oldestReadySeconds": None} == {

@@ -12,7 +12,7 @@ from app.clock.lease import Lease
 from app.db import Database
 from app.events import AssistantFinal, UsageReport
 from app.executors.metering import usage_fact
-from app.executors.port import INTERNAL, ExecutionFailed, Preview, RunContext, RunPlan
+from app.executors.port import INTERNAL, ExecutionFailed, RunContext
 from app.gateway.wire import MessageUsage
 from app.ids import MessageId, RunId, RunKey, new_uuid
 from app.requests import FinalUsage, GraphFinal, GraphRunRequest, Message
@@ -52,9 +52,6 @@ class TakenForDead:
         assert await self._ledger.resize_reservation(context.plan.run, 500) is not None
         raise ExecutionFailed(*INTERNAL)
 
-    async def preview(self, _request: GraphRunRequest, _plan: RunPlan) -> Preview:
-        return Preview(system_prompt="", prompt=(), options={})
-
 
 class CallsOnce:
     """Uses one message, whose receipt nobody delivers."""
@@ -67,9 +64,6 @@ class CallsOnce:
             UsageReport(usage_fact(message, context.plan, executor_type="claude_sdk"))
         )
         await context.events.publish(AssistantFinal(content="done"))
-
-    async def preview(self, _request: GraphRunRequest, _plan: RunPlan) -> Preview:
-        return Preview(system_prompt="", prompt=(), options={})
 
 
 async def test_what_a_run_has_spent_is_debited_before_its_credit_is_released(

@@ -9,7 +9,7 @@ from app.billing.receipts.queue import ReceiptQueue
 from app.clock.lease import Lease
 from app.db import Database
 from app.events import AssistantFinal, MeterReport, TextDelta, UsageReport
-from app.executors.port import ABORTED, ExecutionFailed, Preview, RunContext, RunPlan
+from app.executors.port import ABORTED, ExecutionFailed, RunContext
 from app.ids import RunId, RunKey, new_uuid
 from app.requests import GraphFinal, GraphRunRequest, Message
 from app.runs.dispatch.queue import RunQueue
@@ -42,9 +42,6 @@ class Talkative:
         await context.events.publish(self._report)
         await context.events.publish(AssistantFinal(content="done"))
 
-    async def preview(self, _request: GraphRunRequest, _plan: RunPlan) -> Preview:
-        return Preview(system_prompt="", prompt=(), options={})
-
 
 async def ended(database: Database, directory: Path, *, deltas: int) -> tuple[GraphFinal, int, int]:
     """How a run ended, what it is charged and how much is kept of its events."""
@@ -70,6 +67,7 @@ async def ended(database: Database, directory: Path, *, deltas: int) -> tuple[Gr
     request = GraphRunRequest.of(graph_id=graph, messages=[Message.of(role="user", content="talk")])
     publisher = RunEventPublisher(database, log, run, attempt=0, lease=Lease())
     final = await worker.execute(plan, request, a_control(), publisher=publisher)
+    assert final is not None
     pending = receipts.pending_credits(run).total
     journal.close()
     async with database.snapshot() as reader:

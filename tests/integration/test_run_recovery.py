@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from uuid import UUID
@@ -21,7 +21,8 @@ from app.ids import RunId, RunKey
 from app.requests import FinalUsage
 from app.runs.dispatch.records import Worker
 from app.runs.dispatch.repository import record_worker
-from app.runs.recovery.service import MAX_ATTEMPTS
+from app.runs.recovery.repository import record_takeovers
+from app.runs.recovery.resumption import MAX_ATTEMPTS
 from app.streams.memory import MemoryEventLog
 from tests.contracts.event_logs import a_relayed_log
 from tests.e2e.stories import until
@@ -178,17 +179,24 @@ async def _types_of(log: MemoryEventLog, run: RunKey) -> list[str]:
         return [entry.event.type async for batch in batches for entry in batch]
 
 
-async def test_what_crashes_every_process_is_given_up(database: Database, tmp_path: Path) -> None:
+@pytest.mark.parametrize("handed_over", [False, True])
+async def test_what_crashes_every_process_is_given_up(
+    database: Database, tmp_path: Path, *, handed_over: bool
+) -> None:
+    """A process that gives the run away has not been crashed by it."""
     async with a_core(database, tmp_path) as core:
         run = await a_lost_run(database, core, RETRIED, "chat-1")
         async with database.transaction() as tx:
-            for _ in range(MAX_ATTEMPTS - 1):
+            for attempt in range(MAX_ATTEMPTS - 1):
+                lost = replace(await core.service.get(run), attempt=attempt)
+                await record_takeovers(tx, [lost], handed_over=handed_over)
                 await begin_next_attempt(tx, run)
 
         assert await core.recovery.recover() == 1
 
         record = await core.service.get(run)
-        assert (record.status, record.attempt) == ("failed", MAX_ATTEMPTS - 1)
+        ended = ("failed", MAX_ATTEMPTS - 1)
+        assert (record.status, record.attempt) == (("queued", MAX_ATTEMPTS) if handed_over else ended)
 
 
 async def test_a_process_does_not_recover_its_own_runs(database: Database, tmp_path: Path) -> None:

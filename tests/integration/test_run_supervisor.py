@@ -8,7 +8,7 @@ import structlog
 
 from app.db import Database
 from app.events import AssistantFinal
-from app.executors.port import ABORTED, ExecutionFailed, Preview, RunContext, RunPlan
+from app.executors.port import ABORTED, ExecutionFailed, RunContext
 from app.ids import RunKey
 from app.requests import GraphRunRequest
 from tests.factories import a_plan
@@ -24,9 +24,6 @@ class Witness:
     async def run(self, _request: GraphRunRequest, context: RunContext) -> None:
         self.bound.append(structlog.contextvars.get_contextvars())
         await context.events.publish(AssistantFinal(content="done"))
-
-    async def preview(self, _request: GraphRunRequest, _plan: RunPlan) -> Preview:
-        return Preview(system_prompt="", prompt=(), options={})
 
 
 async def test_log_lines_of_a_run_name_nothing_of_what_started_it(database: Database, tmp_path: Path) -> None:
@@ -87,7 +84,8 @@ async def test_a_process_that_drains_stops_the_runs_that_do_not_end(
         process.supervisor.start(a_plan(run=run), REQUEST)
         active = process.supervisor.find(run)
         await started.wait()
-        await process.supervisor.drain(within_s=0)
+        process.supervisor.stop()
+        assert await process.supervisor.wait_idle(within_s=10)
         assert active is not None
         assert active.control.stop.is_set()
 

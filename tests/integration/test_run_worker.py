@@ -10,7 +10,7 @@ from app.billing.credit.ledger import AccountTerms, CreditLedger
 from app.clock.lease import Lease
 from app.db import Database
 from app.events import AssistantFinal, ClientEvent, Done, TextDelta
-from app.executors.port import Preview, RunContext, RunPlan
+from app.executors.port import RunContext
 from app.ids import RunKey
 from app.requests import GraphRunRequest
 from app.runs.events.terminal import POSITIONS_PER_ATTEMPT
@@ -39,9 +39,6 @@ class Answering:
         self.began.set()
         await self.may_answer.wait()
         await context.events.publish(AssistantFinal(content="hello"))
-
-    async def preview(self, _request: GraphRunRequest, _plan: RunPlan) -> Preview:
-        return Preview(system_prompt="", prompt=(), options={})
 
 
 class WitnessLog(MemoryEventLog):

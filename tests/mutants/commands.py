@@ -189,9 +189,9 @@ COMMANDS = (
     ),
     Mutant(
         "a cancelled run is resumed",
-        f"{_RECOVERY}/service.py",
-        "run.state_key is None or run.interruption is not None or",
-        "run.state_key is None or",
+        f"{_RECOVERY}/resumption.py",
+        "if run.state_key is None or run.interruption is not None:",
+        "if run.state_key is None:",
         CANCELLED,
     ),
     Mutant(

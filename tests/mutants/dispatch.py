@@ -95,9 +95,9 @@ DISPATCH = (
     ),
     Mutant(
         "a process that drains starts runs",
-        "app/runs/dispatch/dispatcher.py",
-        "while places.free and not self.is_draining and self._is_ready():",
-        "while places.free and self._is_ready():",
+        "app/runs/dispatch/places.py",
+        "return 0 if self.is_closed else max(0, self.total - self.taken)",
+        "return max(0, self.total - self.taken)",
         _DISPATCHER,
     ),
     Mutant(

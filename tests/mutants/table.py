@@ -200,7 +200,7 @@ MUTANTS = (
     Mutant(
         "a run that could not be stored is not stored later",
         "app/runs/worker.py",
-        "while unstored is not None:",
+        "while isinstance(stored, _Unstored):",
         "while False:",
         WORKER,
     ),
@@ -261,7 +261,7 @@ MUTANTS = (
         "a message that has taken effect still counts as waiting",
         "app/executors/inbox.py",
         '        """The message took effect with the event at this position."""\n'
-        "        self._pending_sizes.pop(message_id, None)\n",
+        "        self._pending.pop(message_id, None)\n",
         "",
     ),
     Mutant(

@@ -16,7 +16,7 @@ INEXPRESSIBLE: Final = {
     "a reference that must exist": r"cursor: is not a|role: there is no|model: .* is neither|"
     r"resume\.\d+\.interruptId: |toolIds(\.\d+)?: ",
     "a rule about two fields": r"to: must be later than|body: give either|role: a role selects the model|"
-    r"splitBy: must be another than groupBy|groupBy: is needed where",
+    r"splitBy: must be another than groupBy|groupBy: is needed where|startAfter: cannot be combined",
     "a rule about the messages for a model": r"messages: must have at least|messages: must be one|"
     r"messages(\.\d+)?: .*must be the user's",
     "a rule about a list's items together": r"files: (contains a path twice|uses a path both)",

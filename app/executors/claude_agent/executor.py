@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
-from pathlib import Path
 
 import anyio
 import structlog
@@ -14,25 +13,19 @@ from app.conversations.prompt_store import PromptStore
 from app.events import AssistantFinal
 from app.executors.api_format.failures import REFUSAL_OUTCOMES
 from app.executors.claude_agent.auth import ModelAuth
-from app.executors.claude_agent.graph_keys import needs_full_mode
 from app.executors.claude_agent.launching.started_cli import StartedCli
 from app.executors.claude_agent.meters.port import EXECUTOR_TYPE
 from app.executors.claude_agent.options.init_check import UnexpectedCapabilities
-from app.executors.claude_agent.options.preview import preview_options
-from app.executors.claude_agent.options.sdk_options import build_options
 from app.executors.claude_agent.process.cli_process import CliFailed, CliProcess
-from app.executors.claude_agent.prompt import content_blocks, system_prompt, user_content
+from app.executors.claude_agent.prompt import user_content
 from app.executors.claude_agent.run_stream import RunStream
 from app.executors.claude_agent.sandbox.control_groups import ControlGroups
 from app.executors.claude_agent.sandbox.probe import SandboxProbe, SandboxUnavailable
 from app.executors.claude_agent.sandbox.running_sandbox import RunningSandbox
 from app.executors.claude_agent.starter import CliStarter
-from app.executors.claude_agent.tools.mcp_bridge import McpBridge
-from app.executors.claude_agent.tools.permissions import ToolPermissions
-from app.executors.claude_agent.tools.sdk_hooks import SdkHooks
 from app.executors.claude_agent.watchdog import Watchdog
 from app.executors.metering import Metering, channel_limits
-from app.executors.port import ExecutionFailed, Preview, RunContext, RunOutcome, RunPlan
+from app.executors.port import ExecutionFailed, RunContext, RunOutcome, RunPlan
 from app.executors.structured_output import require_match
 from app.executors.text import loggable
 from app.executors.tools.servers import connected_tools
@@ -162,27 +155,6 @@ class ClaudeAgentExecutor:
     def _open_channel(self, plan: RunPlan, cli: StartedCli) -> Channel:
         hooks = self._metering.hooks_for(plan, executor_type=EXECUTOR_TYPE)
         return self._auth.open_channel(plan, channel_limits(plan), hooks, at=cli.address)
-
-    async def preview(self, request: GraphRunRequest, plan: RunPlan) -> Preview:
-        """See the port."""
-        full = self._auth.needs_full_mode or needs_full_mode(plan.spec)
-        bridge = McpBridge(plan)
-        permissions = ToolPermissions(plan.spec, bridge.denial_reason, bridge.review_builtin)
-        options = build_options(
-            plan,
-            launcher=Path(),
-            system_prompt_file=Path(),
-            work=Path(),
-            server=bridge.server(),
-            hooks=SdkHooks([], permissions, full=full),
-            response_format=request.response_format,
-            full=full,
-        )
-        return Preview(
-            system_prompt=system_prompt(plan.spec.system_prompt, request.messages),
-            prompt=content_blocks(request.messages),
-            options=preview_options(options),
-        )
 
 
 def _send_message(process: CliProcess, stream: RunStream, sent: SentMessage) -> None:

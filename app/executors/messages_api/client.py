@@ -55,9 +55,7 @@ class MessagesClient:
         """Import the official client when it is first needed: that takes a second and 35 MB."""
         async with self._loading:
             if self._client is None:
-                self._client = _open(
-                    await asyncio.to_thread(importlib.import_module, "anthropic"), self._http
-                )
+                self._client = _open(await asyncio.to_thread(import_sdk), self._http)
 
     async def __aenter__(self) -> Self:
         """Open."""
@@ -105,6 +103,11 @@ class MessagesClient:
             yield _events(
                 cast("AsyncIterator[Any]", anthropic.AsyncStream.raw_events(response.http_response))
             )
+
+
+def import_sdk() -> Any:
+    """Import the official client: the first time that takes a second, so not on the event loop."""
+    return importlib.import_module("anthropic")
 
 
 def _open(sdk: Any, http: httpx2.AsyncClient) -> "anthropic.AsyncAnthropic":

@@ -14,11 +14,11 @@ from app.executors.messages_api.client import MessagesClient
 from app.executors.messages_api.exchange import ModelCalls
 from app.executors.messages_api.loop import AgentLoop
 from app.executors.messages_api.meter import EXECUTOR_TYPE, LoopMeter
-from app.executors.messages_api.request import AgentRequest, posted_messages
+from app.executors.messages_api.request import AgentRequest
 from app.executors.messages_api.tool_turn import ToolTurn
 from app.executors.messages_api.transcript import RunTranscript
 from app.executors.metering import Metering, channel_limits
-from app.executors.port import ABORTED, ExecutionFailed, Preview, RunContext, RunPlan
+from app.executors.port import ABORTED, ExecutionFailed, RunContext, RunPlan
 from app.executors.structured_output import require_match
 from app.executors.tools.calls import ToolCalls
 from app.executors.tools.servers import connected_tools
@@ -72,26 +72,6 @@ class MessagesExecutor:
         )
         await context.events.publish(final)
 
-    async def preview(self, request: GraphRunRequest, plan: RunPlan) -> Preview:
-        """See the port."""
-        await self._client.load()
-        agent = self._agent_request(request, plan)
-        messages = posted_messages(request.messages)
-        body = agent.body(messages, marked={len(messages) - 1})
-        options = {name: value for name, value in body.items() if name not in ("system", "messages", "tools")}
-        return Preview(
-            system_prompt=agent.system,
-            prompt=messages[-1]["content"],
-            options={
-                **options,
-                "tools": [tool["name"] for tool in agent.tools],
-                "cache_control": dict(agent.cache_control),
-            },
-        )
-
-    def _agent_request(self, request: GraphRunRequest, plan: RunPlan) -> AgentRequest:
-        return AgentRequest.of(plan, request.messages, request.response_format, ttl=self._cache_ttl)
-
     async def _run(
         self, request: GraphRunRequest, context: RunContext, deadline: RunDeadline
     ) -> AssistantFinal:
@@ -115,16 +95,17 @@ class MessagesExecutor:
     def _loop(
         self, request: GraphRunRequest, context: RunContext, channel: Channel, *, transcript: RunTranscript
     ) -> AgentLoop:
-        tools = ToolCalls(context.plan)
+        plan = context.plan
+        tools = ToolCalls(plan)
         tools.attach_run(context, channel)
         calls = ModelCalls(
             context=context,
             client=self._client,
             channel=channel,
-            request=self._agent_request(request, context.plan),
+            request=AgentRequest.of(plan, request.messages, request.response_format, ttl=self._cache_ttl),
             transcript=transcript,
             tools=tools,
-            meter=LoopMeter(context.plan, channel),
+            meter=LoopMeter(plan, channel),
         )
         return AgentLoop(context, calls, ToolTurn(tools, context.events))
 

@@ -1,4 +1,4 @@
-"""RevocableStream: server-sent event responses that end when their credential is revoked."""
+"""InterruptibleStream: server-sent events, which end when their credential is revoked or the server stops."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from contextlib import AbstractContextManager, aclosing
@@ -9,13 +9,15 @@ from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.types import Message, Receive, Scope, Send
 
 from app.auth.credential_monitor import CredentialRevoked
+from app.http.streaming.closing import OpenStream, ServerStopping, closing_frame
 from app.http.streaming.encoder import Encoder
 from app.streams.port import LogEntry
 
 HEARTBEAT_S = 15.0
 
-ReaderScope: TypeAlias = AbstractContextManager[None]
-"""Held while a response is sent: counts the reader, and is cancelled when its credential is revoked."""
+ReaderScope: TypeAlias = AbstractContextManager[OpenStream | None]
+"""Held while a response is sent: counts the reader, and is cancelled when its credential is revoked, or, for
+an `OpenStream`, when the server stops."""
 
 _MAX_ENTRIES_PER_CHUNK: Final = 256
 """Bounds the bytes that are encoded ahead for a slow reader."""
@@ -29,8 +31,8 @@ _HEADERS = {
 }
 
 
-class RevocableStream(EventSourceResponse):
-    """A stream that ends when its credential is revoked."""
+class InterruptibleStream(EventSourceResponse):
+    """A stream that ends early, in order, when its credential is revoked or the server stops."""
 
     def __init__(
         self, chunks: AsyncIterator[bytes], encoder: Encoder, *, heartbeat_s: float, reader_scope: ReaderScope
@@ -43,29 +45,39 @@ class RevocableStream(EventSourceResponse):
             sep="\n",
         )
         self._reader_scope = reader_scope
-        self._final_chunk = encoder.encode_revoked
+        self._revoked_chunk = encoder.encode_revoked
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Respond; raises `CredentialRevoked` if nothing has been sent yet."""
+        """Respond; raises `CredentialRevoked` or `ServerStopping` if nothing has been sent yet."""
         sent: Message | None = None
+        stream: OpenStream | None = None
 
         async def send_recorded(message: Message) -> None:
             nonlocal sent
             sent = message
+            if stream is not None:
+                stream.sent()
             await send(message)
 
         try:
-            with self._reader_scope:
+            with self._reader_scope as stream:
                 await super().__call__(scope, receive, send_recorded)
         except CredentialRevoked:
             if sent is None:
                 raise
-            if sent.get("more_body", True):
-                # A client that does not read must not block this.
-                with anyio.move_on_after(_FINAL_SEND_S):
-                    await send(
-                        {"type": "http.response.body", "body": self._final_chunk(), "more_body": False}
-                    )
+            await _end(sent, self._revoked_chunk(), send)
+        except ServerStopping:
+            if sent is None:
+                raise
+            await _end(sent, closing_frame(), send)
+
+
+async def _end(last: Message, chunk: bytes, send: Send) -> None:
+    """Send the last chunk, unless the response is complete."""
+    if last.get("more_body", True):
+        # A client that does not read must not block this.
+        with anyio.move_on_after(_FINAL_SEND_S):
+            await send({"type": "http.response.body", "body": chunk, "more_body": False})
 
 
 def stream_events(
@@ -85,7 +97,7 @@ def stream_chunks(
     chunks: AsyncIterator[bytes], encoder: Encoder, *, heartbeat_s: float, reader_scope: ReaderScope
 ) -> EventSourceResponse:
     """Stream encoded frames."""
-    return RevocableStream(chunks, encoder, heartbeat_s=heartbeat_s, reader_scope=reader_scope)
+    return InterruptibleStream(chunks, encoder, heartbeat_s=heartbeat_s, reader_scope=reader_scope)
 
 
 async def _chunks(

@@ -78,6 +78,17 @@ def apply_queued(run: ActiveRun, commands: Sequence[dict[str, Any]]) -> None:
             log.exception("command.failed")
 
 
+def pending_commands(run: ActiveRun) -> list[Command]:
+    """What the run's next attempt must get again: messages that have not taken effect, and the mode."""
+    control, initial = run.control, run.plan.spec.permission_mode
+    pending: list[Command] = [
+        Send(message_id=sent.message_id, content=sent.message.content, priority=sent.priority)
+        for sent in control.inbox.pending()
+    ]
+    mode = control.approvals.mode
+    return pending if mode == initial else [ChangeMode(mode=mode), *pending]
+
+
 def _apply_queued(run: ActiveRun, command: Command) -> None:
     match command:
         case Send():

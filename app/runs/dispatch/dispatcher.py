@@ -59,7 +59,6 @@ class RunDispatcher:
         self._require_ready = require_ready
         self._due = asyncio.Event()
         self._workers = Workers(with_free_places=0, first=None)
-        self.is_draining = False
 
     @property
     def places(self) -> Places:
@@ -71,13 +70,18 @@ class RunDispatcher:
         """Whether this is the worker that does what has to be done once for all."""
         return self._workers.first == self._queue.process_id
 
+    @property
+    def is_draining(self) -> bool:
+        """Whether this process takes no more runs."""
+        return self._places.is_closed
+
     def claim_place(self, *, wanted: bool) -> AbstractContextManager[PlaceClaim]:
         """Take a place for a run that this process stores as its own, if it is wanted and free."""
-        return self._places.claim(wanted=wanted and self._lease.is_held and not self.is_draining)
+        return self._places.claim(wanted=wanted and self._lease.is_held)
 
     def drain(self) -> None:
         """Take no more runs: those that wait are for other workers, or for this one when it is back."""
-        self.is_draining = True
+        self._places.is_closed = True
 
     def observe(self, workers: Workers) -> None:
         """The last heartbeat has shown these workers."""
@@ -98,7 +102,7 @@ class RunDispatcher:
 
     def _on_ready(self, offered_to: str) -> None:
         self._places.may_have_backlog = True
-        if not self._places.free or self.is_draining:
+        if not self._places.free:
             return
         if offered_to == str(self._queue.process_id):
             self._due.set()
@@ -122,7 +126,7 @@ class RunDispatcher:
     async def claim(self) -> None:
         """Claim ready runs for the free places."""
         places = self._places
-        while places.free and not self.is_draining and self._is_ready():
+        while places.free and self._is_ready():
             count = min(places.free, _RUNS_AT_ONCE)
             # A run that becomes ready during the query sets it again.
             places.may_have_backlog = False

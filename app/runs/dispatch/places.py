@@ -21,6 +21,8 @@ class Places:
 
     total: int
     taken: int = 0
+    is_closed: bool = False
+    """Whether this process executes no further run: it is about to stop."""
     may_have_backlog: bool = True
     """Whether runs may wait in the database for a worker: a free place is theirs first."""
     freed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -35,7 +37,7 @@ class Places:
     @property
     def free(self) -> int:
         """How many further runs this process may execute."""
-        return max(0, self.total - self.taken)
+        return 0 if self.is_closed else max(0, self.total - self.taken)
 
     @property
     def load(self) -> float:

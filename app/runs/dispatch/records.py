@@ -23,7 +23,7 @@ class ClaimedRun:
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """A process that executes runs, as it reports itself with each heartbeat."""
+    """A process of the service, as it reports itself with each heartbeat."""
 
     process_id: UUID
     version: str
@@ -32,6 +32,8 @@ class Worker:
     draining: bool
     lease_s: float
     """For how long the heartbeat counts."""
+    role: str = "serve"
+    """`serve`, `api` or `worker`; an `api` has no places."""
 
 
 @dataclass(frozen=True, slots=True)

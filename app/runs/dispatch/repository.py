@@ -310,8 +310,8 @@ _RELEASE = text(
 
 _RECORD_WORKER = text(
     """
-    INSERT INTO workers (process_id, version, places, taken, draining, lease_s, started_at, seen_at)
-    VALUES (:process_id, :version, :places, :taken, :draining, :lease_s, now(), now())
+    INSERT INTO workers (process_id, role, version, places, taken, draining, lease_s, started_at, seen_at)
+    VALUES (:process_id, :role, :version, :places, :taken, :draining, :lease_s, now(), now())
     ON CONFLICT (process_id) DO UPDATE
        SET places = excluded.places, taken = excluded.taken, draining = excluded.draining, seen_at = now()
     """

@@ -2,9 +2,24 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, and_, delete, exists, func, select, text, true, tuple_
+from sqlalchemy import (
+    ColumnElement,
+    Integer,
+    Select,
+    and_,
+    bindparam,
+    delete,
+    exists,
+    func,
+    select,
+    text,
+    true,
+    tuple_,
+    update,
+)
 from sqlalchemy.dialects import postgresql
 
 from app.db import Reader, Transaction, application_name
@@ -73,17 +88,7 @@ async def lock_unconfirmed_runs(
     tx: Transaction, process_id: UUID, attempts: Mapping[RunKey, int]
 ) -> list[RunRecord]:
     """Those of these attempts that are stored as running in this process; locks them."""
-    statement = (
-        select(*RUN_COLUMNS)
-        .where(
-            runs.c.status == "running",
-            runs.c.process_id == process_id,
-            tuple_(runs.c.account_id, runs.c.run_id, runs.c.attempt).in_(
-                [(run.account_id, run.run_id, attempt) for run, attempt in attempts.items()]
-            ),
-        )
-        .with_for_update(skip_locked=True)
-    )
+    statement = _running_attempts(process_id, attempts).with_for_update(skip_locked=True)
     return [run_of(row) for row in await tx.execute(statement)]
 
 
@@ -117,30 +122,64 @@ async def end_connections(tx: Transaction, processes: Sequence[UUID]) -> None:
     )
 
 
-async def record_takeovers(tx: Transaction, lost: Sequence[RunRecord]) -> None:
+async def lock_running_attempts(
+    tx: Transaction, process_id: UUID, attempts: Mapping[RunKey, int]
+) -> list[RunRecord]:
+    """Those of these attempts that are stored as running in this process; waits until it has locked them."""
+    statement = _running_attempts(process_id, attempts).order_by(runs.c.account_id, runs.c.run_id)
+    return [run_of(row) for row in await tx.execute(statement.with_for_update())]
+
+
+async def count_lost_attempts(tx: Transaction, key: RunKey) -> int:
+    """How many attempts of the run have ended with their process, without being handed over."""
+    statement = select(func.count()).where(
+        run_takeovers.c.account_id == key.account_id,
+        run_takeovers.c.run_id == key.run_id,
+        ~run_takeovers.c.handed_over,
+    )
+    count: int = (await tx.execute(statement)).scalar_one()
+    return count
+
+
+async def record_takeovers(tx: Transaction, lost: Sequence[RunRecord], *, handed_over: bool = False) -> None:
     """Fence the attempts of these runs, whose rows are locked: their process may only stand still."""
     if lost:
-        rows = [{**run.key._asdict(), "attempt": run.attempt} for run in lost]
+        rows = [{**run.key._asdict(), "attempt": run.attempt, "handed_over": handed_over} for run in lost]
         await tx.execute(postgresql.insert(run_takeovers).on_conflict_do_nothing(), rows)
+
+
+async def begin_handover(tx: Transaction, given: Sequence[RunRecord]) -> None:
+    """Fence the attempts of these runs, whose rows are locked; the next ones are for other processes."""
+    await record_takeovers(tx, given, handed_over=True)
+    for run in given:
+        is_run = and_(runs.c.account_id == run.key.account_id, runs.c.run_id == run.key.run_id)
+        await tx.execute(update(runs).where(is_run).values(attempt=run.attempt + 1))
 
 
 async def requeue_run(tx: Transaction, key: RunKey) -> None:
     """Begin the run's next attempt in any worker: it is ready, before what has become ready since."""
-    await tx.execute(_REQUEUE, key._asdict())
+    await tx.execute(_REQUEUE, {**key._asdict(), "attempt": None, "more": 1})
+
+
+async def return_run(tx: Transaction, key: RunKey, attempt: int) -> None:
+    """Leave an attempt that has not begun to any worker, in the same way."""
+    await tx.execute(_REQUEUE, {**key._asdict(), "attempt": attempt, "more": 0})
 
 
 _REQUEUE = text(
     """
     WITH requeued AS (
         UPDATE runs
-           SET status = 'queued', attempt = attempt + 1, process_id = NULL, held_for = NULL, rank = 0,
-               ready_at = now(), offered_to = NULL, offered_until = NULL
+           SET status = 'queued', attempt = attempt + :more, process_id = NULL, held_for = NULL, rank = 0,
+               ready_at = now(), offered_to = NULL, offered_until = NULL,
+               started_at = CASE WHEN attempt + :more > 0 THEN started_at END
          WHERE account_id = :account_id AND run_id = :run_id AND status = 'running'
+           AND attempt = coalesce(:attempt, attempt)
         RETURNING run_id
     )
     SELECT pg_notify('runtally_runs_ready', '') FROM requeued
     """
-)
+).bindparams(bindparam("attempt", type_=Integer), bindparam("more", type_=Integer))
 _LOST = text(
     """
     SELECT DISTINCT account_id, run_id FROM run_takeovers AS lost
@@ -150,6 +189,16 @@ _LOST = text(
      WHERE lost.attempt >= active.attempt
     """
 )
+
+
+def _running_attempts(process_id: UUID, attempts: Mapping[RunKey, int]) -> Select[Any]:
+    return select(*RUN_COLUMNS).where(
+        runs.c.status == "running",
+        runs.c.process_id == process_id,
+        tuple_(runs.c.account_id, runs.c.run_id, runs.c.attempt).in_(
+            [(run.account_id, run.run_id, attempt) for run, attempt in attempts.items()]
+        ),
+    )
 
 
 def _is_silent(margin_s: float | None) -> ColumnElement[bool]:

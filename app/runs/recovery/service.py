@@ -9,8 +9,7 @@ import anyio
 import structlog
 
 from app.background import forever
-from app.conversations.repository import find_conversation
-from app.db import Database, StatementFailed, Transaction
+from app.db import Database, StatementFailed
 from app.errors import Unavailable
 from app.executors.port import ABORTED, INTERNAL
 from app.graphs.catalog import GraphCatalog
@@ -28,6 +27,7 @@ from app.runs.recovery.repository import (
     record_takeovers,
     requeue_run,
 )
+from app.runs.recovery.resumption import may_be_resumed
 
 log = structlog.get_logger(__name__)
 
@@ -35,9 +35,6 @@ _MARGIN_S = 1.0
 """How long after the end of its process's lease a run is taken over; a third of a shorter lease."""
 
 _FORGET_EVERY_S = 60.0
-
-MAX_ATTEMPTS = 3
-"""Limits how many processes can be crashed by one run."""
 
 
 class RunRecovery:
@@ -111,7 +108,7 @@ class RunRecovery:
             orphans += await lock_unconfirmed_runs(tx, self._process_id, unconfirmed)
             if unless():
                 return 0
-            resumed = [run for run in orphans if await self._may_be_resumed(tx, run)]
+            resumed = [run for run in orphans if await may_be_resumed(tx, run, self._graphs)]
             await record_takeovers(tx, resumed)
             for run in resumed:
                 await requeue_run(tx, run.key)
@@ -134,18 +131,6 @@ class RunRecovery:
 
     async def _may_be_alive(self, process_id: UUID) -> bool:
         return self._peers is not None and await self._peers.may_be_alive(process_id)
-
-    async def _may_be_resumed(self, tx: Transaction, run: RunRecord) -> bool:
-        """Its graph must have `retry: true`, its conversation must hold the messages so far.
-
-        And there must be no stop request.
-        """
-        if run.state_key is None or run.interruption is not None or run.attempt + 1 >= MAX_ATTEMPTS:
-            return False
-        spec = self._graphs.find(run.graph_id)
-        if spec is None or not spec.retry:
-            return False
-        return await find_conversation(tx, run.key.account_id, run.state_key) is not None
 
     async def _end(self, run: RunRecord) -> None:
         # Each in a transaction of its own: those that lock the queues of several accounts could deadlock.

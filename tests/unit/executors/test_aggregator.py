@@ -1,7 +1,7 @@
 import pytest
 
 from app.events import AssistantFinal
-from app.executors.aggregator import ExecutorAggregator
+from app.executors.aggregator import ExecutorAggregator, PreviewerAggregator
 from app.executors.port import ExecutionFailed, GraphExecutor, Preview, RunContext, RunPlan
 from app.graphs.catalog import GraphNotFound
 from app.requests import GraphRunRequest, Message
@@ -55,9 +55,9 @@ async def test_a_provider_without_an_executor_is_not_found() -> None:
         await aggregator.run(a_request("other:planner"), a_context())
 
 
-async def test_a_preview_comes_from_the_executor_that_would_run_it() -> None:
+async def test_a_preview_comes_from_the_previewer_of_its_provider() -> None:
     agents, messages = Parrot("agents"), Parrot("messages")
-    aggregator = ExecutorAggregator({"claude_agents": agents, "messages": messages})
+    aggregator = PreviewerAggregator({"claude_agents": agents, "messages": messages})
     assert (await aggregator.preview(a_request("messages:planner"), a_plan())).system_prompt == "messages"
     assert not agents.requests
     with pytest.raises(GraphNotFound):

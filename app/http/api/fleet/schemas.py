@@ -17,6 +17,7 @@ class FleetWorkerResponse(ResponseModel):
     """A process that uses the database."""
 
     process_id: UUID
+    role: Annotated[str, Field(description="`serve`, `api` or `worker`.")]
     version: str
     state: WorkerState
     is_alive: Annotated[bool, Field(description="Whether its last heartbeat is younger than its lease.")]

@@ -54,7 +54,7 @@ async def ready(services: ServicesDep, readiness: ReadinessDep) -> Readiness:
         raise Unavailable(message)
     receipts, chain = services.delivery.state, services.chain.state
     provider: Literal["ok", "unusable", "unknown"] = "unknown"
-    if services.readiness.checked:
+    if services.readiness is not None and services.readiness.checked:
         provider = "ok" if services.readiness.problem is None else "unusable"
     return Readiness(status="ok", provider=provider, receipts=receipts, chain=chain, relay=relay)
 

@@ -6,7 +6,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision: str = "5e0b94c7d2f3"
-down_revision: str | None = "c3a97d52e816"
+down_revision: str | None = "6b1d84f0a7c3"
 branch_labels: str | Sequence[str] | None = None
 depends_on: str | Sequence[str] | None = None
 

@@ -1,0 +1,34 @@
+"""MessagesPreviewer: shows the first request that a run would send to the Messages API; needs no key."""
+
+import asyncio
+from dataclasses import dataclass
+
+from app.executors.messages_api.client import import_sdk
+from app.executors.messages_api.request import AgentRequest, posted_messages
+from app.executors.port import Preview, RunPlan
+from app.requests import GraphRunRequest
+
+
+@dataclass(frozen=True, slots=True)
+class MessagesPreviewer:
+    """Implements the `GraphPreviewer` port."""
+
+    cache_ttl: str
+    """How long the provider keeps prompts in its cache."""
+
+    async def preview(self, request: GraphRunRequest, plan: RunPlan) -> Preview:
+        """See the port."""
+        await asyncio.to_thread(import_sdk)
+        agent = AgentRequest.of(plan, request.messages, request.response_format, ttl=self.cache_ttl)
+        messages = posted_messages(request.messages)
+        body = agent.body(messages, marked={len(messages) - 1})
+        options = {name: value for name, value in body.items() if name not in ("system", "messages", "tools")}
+        return Preview(
+            system_prompt=agent.system,
+            prompt=messages[-1]["content"],
+            options={
+                **options,
+                "tools": [tool["name"] for tool in agent.tools],
+                "cache_control": dict(agent.cache_control),
+            },
+        )

@@ -1,0 +1,74 @@
+"""OpenStreams: the streams and waiting requests of this server, which end when it stops."""
+
+import asyncio
+import random
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import anyio
+
+from app.errors import Unavailable
+
+_RETRY_AFTER_S = 1
+_QUIET_S = 0.1
+"""A stream without output for so long has sent what there is."""
+
+_AT_MOST_S = 2.0
+_CHECK_S = 0.02
+_RETRY_MS = (500, 3000)
+"""When clients reconnect: not all in the same moment."""
+
+
+class ServerStopping(Unavailable):
+    """This server is stopping: the run continues; get its result with a new request."""
+
+    code = "shutting_down"
+
+
+@dataclass(slots=True, eq=False)
+class OpenStream:
+    """A stream that is being sent, or a request that waits for a result."""
+
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    sent_at: float = field(default_factory=time.monotonic)
+
+    def sent(self) -> None:
+        """Something was sent."""
+        self.sent_at = time.monotonic()
+
+
+class OpenStreams:
+    """Closes streams once they are quiet, so that the end of a run that has just ended is sent."""
+
+    def __init__(self) -> None:
+        self._streams: set[OpenStream] = set()
+
+    @contextmanager
+    def opened(self) -> Iterator[OpenStream]:
+        """Send a stream, or wait for a result, in the body; raises `ServerStopping` if it was cut short."""
+        stream = OpenStream()
+        with stream.scope:
+            self._streams.add(stream)
+            try:
+                yield stream
+            finally:
+                self._streams.discard(stream)
+        if stream.scope.cancelled_caught:
+            raise ServerStopping(retry_after_s=_RETRY_AFTER_S)
+
+    async def close(self) -> None:
+        """Close all streams, and those that are opened meanwhile."""
+        began = time.monotonic()
+        while self._streams:
+            now = time.monotonic()
+            for stream in self._streams:
+                if now - max(stream.sent_at, began) > _QUIET_S or now - began > _AT_MOST_S:
+                    stream.scope.cancel()
+            await asyncio.sleep(_CHECK_S)
+
+
+def closing_frame() -> bytes:
+    """The last frame of a stream that was cut short."""
+    return f"retry: {random.randint(*_RETRY_MS)}\n\n".encode()  # noqa: S311 - no secret

@@ -1,0 +1,48 @@
+"""RunDrain: what becomes of its runs when a process stops."""
+
+from dataclasses import dataclass
+
+import structlog
+
+from app.background import first_of
+from app.db import StatementFailed
+from app.errors import Unavailable
+from app.runs.dispatch.dispatcher import RunDispatcher
+from app.runs.recovery.handover import RunHandover
+from app.runs.recovery.heartbeat import Heartbeat
+from app.runs.supervisor import RunSupervisor
+
+log = structlog.get_logger(__name__)
+
+STOP_S = 20.0
+"""How long runs may take to stop."""
+
+_HEARTBEAT_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class RunDrain:
+    """Takes no more runs, lets the active ones end, hands over those that may be resumed, stops the rest."""
+
+    dispatcher: RunDispatcher
+    supervisor: RunSupervisor
+    heartbeat: Heartbeat
+    handover: RunHandover
+
+    async def drain(self, *, within_s: float) -> None:
+        """Runs that have not ended `within_s` are handed over or stopped; returns when none is active."""
+        if not self.dispatcher.is_draining:
+            self.dispatcher.drain()
+            await self._announce()
+        if await self.supervisor.wait_idle(within_s=within_s):
+            return
+        await self.handover.hand_over(within_s=STOP_S)
+        self.supervisor.stop()
+        await self.supervisor.wait_idle(within_s=STOP_S)
+
+    async def _announce(self) -> None:
+        """Let the others know at once: the limits of accounts depend on the places of all."""
+        try:
+            await first_of(self.heartbeat.send(), timeout_s=_HEARTBEAT_S)
+        except (Unavailable, StatementFailed) as error:
+            log.warning("worker.draining_not_recorded", reason=str(error))

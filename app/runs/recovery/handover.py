@@ -1,0 +1,86 @@
+"""RunHandover: leaves the runs of a process that stops to the other processes, as their next attempts."""
+
+import asyncio
+from collections.abc import Sequence
+from uuid import UUID
+
+import structlog
+
+from app.background import first_of
+from app.db import Database, StatementFailed
+from app.errors import Unavailable
+from app.graphs.catalog import GraphCatalog
+from app.runs.commands.application import pending_commands
+from app.runs.commands.records import Command
+from app.runs.dispatch.records import QueuedCommand
+from app.runs.dispatch.repository import insert_queued_command
+from app.runs.recovery.repository import begin_handover, lock_running_attempts, return_run
+from app.runs.recovery.resumption import may_be_resumed
+from app.runs.supervisor import ActiveRun, RunSupervisor
+from app.streams.port import EventLog
+
+log = structlog.get_logger(__name__)
+
+_FLUSH_S = 2.0
+"""How long the relay may take to get the last events."""
+
+
+class RunHandover:
+    """Works like a takeover, by the process itself: it fences its attempts, then stops them.
+
+    Another worker gets a run once its receipts are recorded; if this process dies before that, recovery does.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        event_log: EventLog,
+        *,
+        process_id: UUID,
+        supervisor: RunSupervisor,
+        graphs: GraphCatalog,
+    ) -> None:
+        self._database = database
+        self._log = event_log
+        self._process_id = process_id
+        self._supervisor = supervisor
+        self._graphs = graphs
+
+    async def hand_over(self, *, within_s: float) -> None:
+        """Hand over the active runs that may be resumed; the others go on.
+
+        A run that has not stopped `within_s` is handed over nevertheless: it can publish and charge nothing.
+        """
+        try:
+            given = await self._begin()
+        except (Unavailable, StatementFailed) as error:
+            log.error("run.handover_failed", reason=str(error))  # noqa: TRY400
+            return
+        await asyncio.gather(*(self._finish(run, commands, within_s) for run, commands in given))
+
+    async def _begin(self) -> list[tuple[ActiveRun, Sequence[Command]]]:
+        async with self._database.transaction() as tx:
+            running = await lock_running_attempts(tx, self._process_id, self._supervisor.active_attempts())
+            given = [run for run in running if await may_be_resumed(tx, run, self._graphs)]
+            await begin_handover(tx, given)
+        active = self._supervisor.hand_over(run.key for run in given)
+        # Before the end of the execution answers the senders of messages.
+        return [(run, pending_commands(run)) for run in active]
+
+    async def _finish(self, run: ActiveRun, commands: Sequence[Command], within_s: float) -> None:
+        key, attempt = run.plan.run, run.plan.attempt + 1
+        with structlog.contextvars.bound_contextvars(run_id=key.run_id):
+            await asyncio.gather(
+                self._log.hand_over(key, within_s=_FLUSH_S), first_of(run.ended.wait(), timeout_s=within_s)
+            )
+            try:
+                async with self._database.transaction() as tx:
+                    for command in commands:
+                        stored = command.model_dump(mode="json", by_alias=True)
+                        await insert_queued_command(tx, QueuedCommand(key, stored))
+                    await return_run(tx, key, attempt)
+            except (Unavailable, StatementFailed) as error:
+                # It stays a run of this process, whose heartbeats end: recovery takes it over.
+                log.error("run.handover_failed", reason=str(error))  # noqa: TRY400
+            else:
+                log.info("run.handed_over", attempt=attempt)

@@ -1,0 +1,196 @@
+"""A process that stops: what becomes of its runs."""
+
+import asyncio
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from app.db import Database
+from app.events import AiEvent, AssistantFinal, Done, RunStarted, TextDelta
+from app.executors.inbox import RunEnded
+from app.executors.port import ABORTED, ExecutionFailed, RunContext
+from app.executors.scripted import WriteMessage
+from app.graphs.spec import GraphSpec
+from app.ids import MessageId
+from app.requests import GraphRunRequest, SentMessage
+from app.runs.commands.answers import NotApplied
+from app.runs.commands.application import apply
+from app.runs.commands.records import ChangeMode, Send
+from app.runs.records import RunRecord
+from app.runs.recovery.handover import RunHandover
+from tests.contracts.event_logs import a_relay, a_relayed_log
+from tests.e2e.stories import until
+from tests.factories import an_account
+from tests.integration.run_service import ONCE, RETRIED, Core, a_core, a_request, caller_of
+from tests.integration.test_run_dispatcher import followed
+from tests.integration.test_run_recovery import without_heartbeat
+
+MESSAGE = Send(message_id="m1", content="And in Rome?", priority="next")
+
+
+@dataclass(slots=True)
+class Agent:
+    """Speaks, then works until it is stopped, or answers at once."""
+
+    answers: bool = False
+    contexts: list[RunContext] = field(default_factory=list)
+    messages: list[SentMessage] = field(default_factory=list)
+    is_stubborn: bool = False
+    may_stop: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def run(self, _request: GraphRunRequest, context: RunContext) -> None:
+        """See the port."""
+        events: list[AiEvent] = [TextDelta(delta="Well ", message_id=MessageId("msg_1"))]
+        for event in events:
+            await context.events.publish(event)
+        self.contexts.append(context)
+        with context.control.inbox.forwarding_to(self.messages.append):
+            if self.answers:
+                await context.events.publish(AssistantFinal(content="Good morning."))
+                return
+            await context.control.stop.wait()
+            # It is stopping, and no reader may see it.
+            await context.events.publish(events[0])
+            if self.is_stubborn:
+                await self.may_stop.wait()
+            raise ExecutionFailed(*ABORTED)
+
+
+async def started(core: Core, agent: Agent, database: Database, graph: GraphSpec = RETRIED) -> RunRecord:
+    """A run that this process executes."""
+    request = a_request(graph, state_key="chat" if graph is RETRIED else None)
+    record = await core.service.start(caller_of(await an_account(database)), request, request_id=None)
+    await until(lambda: len(agent.contexts) == 1)
+    return record
+
+
+async def test_a_run_is_handed_over_and_its_readers_see_one_end(
+    database: Database, tmp_path: Path, redis_url: str
+) -> None:
+    agents = [Agent(), Agent(answers=True)]
+    async with (
+        a_relayed_log(redis_url) as first,
+        a_relayed_log(redis_url) as second,
+        a_core(database, tmp_path / "old", log=first, executor=agents[0]) as old,
+        a_core(database, tmp_path / "new", log=second, executor=agents[1]) as new,
+    ):
+        run = (await started(old, agents[0], database)).key
+        readers = [asyncio.create_task(followed(core, run)) for core in (old, new)]
+        waiting = asyncio.create_task(old.service.wait(run))
+        await old.service.drain(within_s=0)
+        seen = [[entry.event for entry in await reader] for reader in readers]
+        final, record = await waiting, await new.service.get(run)
+
+    assert (final.ok, final.content) == (True, "Good morning.")
+    assert (record.status, record.attempt) == ("succeeded", 1)
+    for events in seen:
+        assert [event.attempt for event in events if isinstance(event, RunStarted)] == [0, 1]
+        assert sum(isinstance(event, TextDelta) for event in events) == 2
+        assert [event.finish_reason for event in events if isinstance(event, Done)] == ["stop"]
+
+
+async def test_messages_that_have_not_taken_effect_and_the_mode_go_with_the_run(
+    database: Database, tmp_path: Path, redis_url: str
+) -> None:
+    agents = [Agent(), Agent()]
+    async with (
+        a_relay(redis_url) as first,
+        a_relay(redis_url) as second,
+        a_core(database, tmp_path / "old", relay=first, executor=agents[0]) as old,
+        a_core(database, tmp_path / "new", relay=second, executor=agents[1]) as new,
+    ):
+        run = (await started(old, agents[0], database)).key
+        for command in (MESSAGE, MESSAGE.model_copy(update={"message_id": "m2"})):
+            await old.process.commands.submit(run, command)
+        agents[0].contexts[0].control.inbox.mark_delivered("m2", 5)
+        agents[0].contexts[0].control.approvals.mode = "plan"
+        await old.service.drain(within_s=0)
+        await until(lambda: len(agents[1].contexts) == 1)
+
+        assert [sent.message_id for sent in agents[1].messages] == ["m1"]
+        assert agents[1].contexts[0].control.approvals.mode == "plan"
+        await new.process.commands.stop(run, "cancel")
+        assert (await new.service.wait(run)).error == "aborted"
+
+
+async def test_a_message_during_the_handover_is_for_the_next_attempt(
+    database: Database, tmp_path: Path
+) -> None:
+    agent = Agent(is_stubborn=True)
+    async with a_core(database, tmp_path, executor=agent) as core:
+        run = (await started(core, agent, database)).key
+        active = core.process.supervisor.find(run)
+        assert active is not None
+        draining = asyncio.create_task(core.service.drain(within_s=0))
+        await until(lambda: active.is_lost)
+        # It came to this process before, so it is answered that the run is not here.
+        with pytest.raises(NotApplied):
+            await apply(active, ChangeMode(mode="plan"))
+        with pytest.raises((NotApplied, RunEnded)):
+            await apply(active, MESSAGE)
+        assert (await core.service.get(run)).status == "running"
+        agent.may_stop.set()
+        await draining
+        record = await core.service.get(run)
+
+    assert (record.status, record.attempt, record.finished) == ("queued", 1, False)
+
+
+async def test_a_run_that_may_not_be_resumed_ends(database: Database, tmp_path: Path) -> None:
+    agent = Agent()
+    async with a_core(database, tmp_path, executor=agent) as core:
+        run = (await started(core, agent, database, ONCE)).key
+        await core.service.drain(within_s=0)
+        record = await core.service.get(run)
+
+    assert (record.status, record.attempt) == ("cancelled", 0)
+
+
+async def test_a_process_that_dies_during_a_handover_leaves_the_run_to_recovery(
+    database: Database, tmp_path: Path
+) -> None:
+    agents = [Agent(is_stubborn=True), Agent(answers=True)]
+    async with (
+        a_core(database, tmp_path / "old", executor=agents[0]) as old,
+        a_core(database, tmp_path / "new", executor=agents[1], peers=None) as new,
+    ):
+        run = (await started(old, agents[0], database)).key
+        await _handover_of(old, database)._begin()
+        await without_heartbeat(database)
+        assert await new.recovery.recover() == 1
+        assert (await new.service.wait(run)).ok
+        assert (await new.service.get(run)).attempt == 2
+        # What the first process stores now is refused.
+        agents[0].may_stop.set()
+        await old.process.supervisor.wait_ended(run)
+        assert (await new.service.get(run)).status == "succeeded"
+
+
+async def test_a_claimed_run_that_has_not_started_is_left_to_others(
+    database: Database, tmp_path: Path
+) -> None:
+    script = [WriteMessage("Hi.")]
+    async with a_core(database, tmp_path, lambda _: script, is_dispatching=False) as core:
+        core.process.places.may_have_backlog = True
+        caller = caller_of(await an_account(database))
+        run = (await core.service.start(caller, a_request(), request_id=None)).key
+        claimed = await core.process.queue.claim(1, graphs=[ONCE.id])
+        core.process.places.take()
+        core.dispatcher.drain()
+        core.starter.start(claimed[0])
+        await until(lambda: not core.starter.attempts())
+        record = await core.service.get(run)
+
+    assert (record.status, record.attempt, record.started_at) == ("queued", 0, None)
+    assert core.process.places.taken == 0
+
+
+def _handover_of(core: Core, database: Database) -> RunHandover:
+    return RunHandover(
+        database,
+        core.process.log,
+        process_id=core.process.process_id,
+        supervisor=core.process.supervisor,
+        graphs=core.planner.graphs,
+    )
