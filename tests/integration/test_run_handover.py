@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from sqlalchemy import text
 
 from app.db import Database
 from app.events import AiEvent, AssistantFinal, Done, RunStarted, TextDelta
@@ -81,7 +82,11 @@ async def test_a_run_is_handed_over_and_its_readers_see_one_end(
         await old.service.drain(within_s=0)
         seen = [[entry.event for entry in await reader] for reader in readers]
         final, record = await waiting, await new.service.get(run)
+        async with database.snapshot() as reader:
+            noted = text("SELECT draining, handed_over FROM workers, run_takeovers")
+            states = (await reader.execute(noted)).all()
 
+    assert sorted(map(tuple, states)) == [(False, True), (True, True)]
     assert (final.ok, final.content) == (True, "Good morning.")
     assert (record.status, record.attempt) == ("succeeded", 1)
     for events in seen:
@@ -101,8 +106,8 @@ async def test_messages_that_have_not_taken_effect_and_the_mode_go_with_the_run(
         a_core(database, tmp_path / "new", relay=second, executor=agents[1]) as new,
     ):
         run = (await started(old, agents[0], database)).key
-        for command in (MESSAGE, MESSAGE.model_copy(update={"message_id": "m2"})):
-            await old.process.commands.submit(run, command)
+        commands = (MESSAGE, MESSAGE.model_copy(update={"message_id": "m2"}))
+        await asyncio.gather(*(old.process.commands.submit(run, command) for command in commands))
         agents[0].contexts[0].control.inbox.mark_delivered("m2", 5)
         agents[0].contexts[0].control.approvals.mode = "plan"
         await old.service.drain(within_s=0)

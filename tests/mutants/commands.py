@@ -35,7 +35,7 @@ COMMANDS = (
         "a lost run is not marked",
         "app/runs/supervisor.py",
         "            run.is_lost = True\n",
-        "",
+        "            run.is_lost = False\n",
         REPEATED,
     ),
     Mutant(

@@ -12,6 +12,7 @@ from tests.mutants.mutant import Mutant
 from tests.mutants.receipts import RECEIPTS
 from tests.mutants.reconciliation import RECONCILIATION
 from tests.mutants.schedules import SCHEDULES
+from tests.mutants.stopping import STOPPING
 
 WORKER = ("tests/integration/test_run_worker.py",)
 SUPERVISOR = ("tests/integration/test_run_supervisor.py",)
@@ -34,6 +35,7 @@ MUTANTS = (
     *RECEIPTS,
     *RECONCILIATION,
     *SCHEDULES,
+    *STOPPING,
     # Faults that the tests of an earlier version did not find.
     Mutant(
         "readers get the end of a run before it is stored",
