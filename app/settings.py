@@ -111,6 +111,7 @@ class Settings(BaseSettings):
     )
     max_conversation_mb: int = Field(64, ge=1, validation_alias="RUNTALLY_MAX_CONVERSATION_MB")
     retention_days: int = Field(0, ge=0, le=36_500, validation_alias="RUNTALLY_RETENTION_DAYS")
+    events_retention_days: int = Field(0, ge=0, le=36_500, validation_alias="RUNTALLY_EVENTS_RETENTION_DAYS")
     max_memory_mb: int | None = Field(None, ge=128, validation_alias="RUNTALLY_MAX_MEMORY_MB")
     max_bodies_bytes: int = Field(268_435_456, ge=1024, validation_alias="RUNTALLY_MAX_BODIES_BYTES")
     max_bodies_bytes_per_account: int = Field(
@@ -200,6 +201,14 @@ class Settings(BaseSettings):
     def _holds_a_body(cls, value: int, info: ValidationInfo) -> int:
         if value < info.data.get("max_body_bytes", 0):
             message = "must not be smaller than RUNTALLY_MAX_BODY_BYTES"
+            raise ValueError(message)
+        return value
+
+    @field_validator("events_retention_days")
+    @classmethod
+    def _ends_with_the_contents(cls, value: int, info: ValidationInfo) -> int:
+        if value > (info.data.get("retention_days") or value):
+            message = "must not exceed RUNTALLY_RETENTION_DAYS, after which a run's events are deleted anyway"
             raise ValueError(message)
         return value
 

@@ -28,6 +28,7 @@ from app.executors.claude_agent.launching.idle_watch import IdleWatch
 from app.executors.claude_agent.process.cli import Cli
 from app.executors.claude_agent.readiness import ReadinessProbe
 from app.executors.port import GraphExecutor
+from app.fleet.service import Fleet
 from app.graphs.catalog import GraphCatalog
 from app.models.registry import ModelRegistry
 from app.runs.chats import ChatRuns
@@ -65,6 +66,7 @@ class Services:
     generator: Generator
     previewer: RunPreviewer
     schedules: ScheduleService
+    fleet: Fleet
     billing: BillingReports
     statements: ReconciliationStatements
     delivery: ReceiptDelivery
@@ -141,6 +143,7 @@ async def _open(
         generator=Generator(runs, planner.models, infra.schemas),
         previewer=previewer,
         schedules=schedules,
+        fleet=Fleet(infra.database),
         billing=infra.billing,
         statements=ReconciliationStatements(infra.database),
         delivery=infra.delivery,
@@ -179,12 +182,13 @@ def _start_agent(infra: Infrastructure, agent: Agent, accounts: Accounts) -> Rea
 
 
 def _open_contents(infra: Infrastructure) -> RunDeletion:
-    days = infra.settings.retention_days
+    days, days_of_events = infra.settings.retention_days, infra.settings.events_retention_days
     contents = RunDeletion(
         infra.database,
         workspaces=infra.workspaces,
         storage=infra.storage,
         keep=timedelta(days=days) if days else None,
+        keep_events=timedelta(days=days_of_events) if days_of_events else None,
     )
     infra.tasks.start_soon(contents.sweep)
     return contents

@@ -11,6 +11,7 @@ from app.conversations.sdk_store import PostgresSessionStore
 from app.db import Database
 from app.doctor.catalogs import Catalogs, check_catalogs
 from app.doctor.chain import check_chain
+from app.doctor.fleet import check_fleet
 from app.doctor.machine import check_cli, check_data_directory, check_journal, check_sandbox
 from app.doctor.probe import UnbilledMetering, probe
 from app.doctor.reconciliation import check_reconciliation
@@ -48,6 +49,7 @@ async def examine(
             "data_dir": examination.data_directory,
             "database": examination.database,
             "chain": examination.chain,
+            "fleet": examination.fleet,
             "event_log": examination.event_log,
             "journal": examination.journal,
             "cli": examination.cli,
@@ -89,6 +91,9 @@ class _Examination:
 
     async def chain(self) -> list[Check]:
         return [await check_chain(self._settings, self._database)]
+
+    async def fleet(self) -> list[Check]:
+        return await check_fleet(self._database)
 
     async def event_log(self) -> list[Check]:
         await open_log(open_relay(self._settings, self._stack), self._stack)

@@ -11,6 +11,7 @@ from app.http.api.catalogs.routes import router as catalogs
 from app.http.api.chain.routes import router as chain
 from app.http.api.conversations.routes import router as conversations
 from app.http.api.files.routes import router as files
+from app.http.api.fleet.routes import router as fleet
 from app.http.api.generate.routes import router as generate
 from app.http.api.health.routes import router as health
 from app.http.api.keys.routes import router as keys
@@ -28,7 +29,7 @@ from app.http.api.webhooks.routes import router as webhooks
 ROUTERS = (
     *(runs, commands, schedules, files, conversations, generate, ag_ui, ai_sdk),
     *(receipts, chain, prices, usage, balance, alarms, reconciliation, keys, accounts, webhooks, catalogs),
-    *(health, metrics, browser_session, pages),
+    *(health, fleet, metrics, browser_session, pages),
 )
 
 WORKER_ROUTERS = (health, metrics)

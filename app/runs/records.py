@@ -41,6 +41,8 @@ class RunRecord:
     """How many tool calls failed; None until the run has ended."""
     contents_deleted_at: datetime | None
     """When its request, events and answer were deleted."""
+    events_deleted_at: datetime | None
+    """When its events were deleted, with its other contents or before them."""
     process_id: UUID | None
     """The process that executes it, or was the last; None while it is queued."""
     priority: int

@@ -210,6 +210,7 @@ RUN_COLUMNS = (
     runs.c.cost_comparison,
     runs.c.tool_failures,
     runs.c.contents_deleted_at,
+    runs.c.events_deleted_at,
     runs.c.process_id,
     runs.c.priority,
     runs.c.start_after,

@@ -48,6 +48,7 @@ runs = Table(
     Column("started_at", UtcDateTime),
     Column("ended_at", UtcDateTime),
     Column("contents_deleted_at", UtcDateTime),
+    Column("events_deleted_at", UtcDateTime),
     Column("held_for", Text, comment="What a queued run waits for; null: for a worker"),
     Column("priority", SmallInteger, nullable=False, server_default="3", comment="1 is the highest"),
     Column(
@@ -115,6 +116,12 @@ Index(
     "ix_runs_with_contents",
     runs.c.ended_at,
     postgresql_where=text("contents_deleted_at IS NULL"),
+)
+
+Index(
+    "ix_runs_with_events",
+    runs.c.ended_at,
+    postgresql_where=text("events_deleted_at IS NULL AND ended_at IS NOT NULL"),
 )
 
 DRIFTED = "(meters ->> 'drift')::int > 0 OR (cost_comparison ->> 'drift_usd')::numeric <> 0"

@@ -1,9 +1,11 @@
 """Deletion of run contents, and storage quotas, over HTTP."""
 
 import httpx
+from sqlalchemy import text
 
 from app.principal import SCOPES
 from app.simulator.script import Hold, Reply, Text, in_turn
+from tests.e2e.agents import without_cli
 from tests.e2e.stories import WorldOf, a_client, a_request
 
 ONE_MB = {"RUNTALLY_MAX_STORAGE_MB_PER_ACCOUNT": 1}
@@ -82,3 +84,32 @@ async def test_a_full_storage_quota_is_a_507_until_something_is_deleted(
     assert [answer.json()["ok"] for answer in (answered, beside, again)] == [True] * 3
     # The posts that were refused have asked no model.
     assert len(world.simulator.requests) == 3
+
+
+@without_cli
+async def test_a_run_whose_events_are_deleted_keeps_its_answer_and_its_end(world_of: WorldOf) -> None:
+    world = await world_of(in_turn(Reply([Text("one two three")])), RUNTALLY_EVENTS_RETENTION_DAYS=1)
+    body = a_request("count", runId="old", stateKey="chat")
+    before = await world.run(body)
+    answered = await world.ended("old")
+    early = await world.services.contents.delete_old_events()
+    async with world.services.database.write() as tx:
+        await tx.execute(text("UPDATE runs SET ended_at = ended_at - interval '25 hours'"))
+
+    deleted = await world.services.contents.delete_old_events()
+
+    after = await world.run(body)
+    resumed = await world.http.get("/v1/runs/old/events", headers={"Last-Event-ID": str(before[-1].id)})
+    run = await world.ended("old")
+    assert (early, deleted) == (0, 1)
+    assert answered["eventsDeletedAt"] is None
+    assert run["eventsDeletedAt"] is not None
+    assert (run["final"], run["contentsDeletedAt"]) == (answered["final"], None)
+    assert [event.data for event in after] == [event.data for event in before[-2:]]
+    assert [event.type for event in after] == ["assistant_final", "done"]
+    assert f"id: {before[-1].id + 2}\nevent: done" in resumed.text
+    assert (await world.http.post("/v1/runs/wait", json=body)).json()["content"] == "one two three"
+    conversation = (await world.http.get("/v1/sessions/chat")).json()
+    assert "one two three" in str(conversation)
+    # The model was called once: a repeated request joins the run.
+    assert len(world.simulator.requests) == 1

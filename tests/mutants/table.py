@@ -6,6 +6,7 @@ from tests.mutants.commands import COMMANDS
 from tests.mutants.dispatch import DISPATCH
 from tests.mutants.event_log import EVENT_LOG
 from tests.mutants.fences import FENCES
+from tests.mutants.fleet import FLEET
 from tests.mutants.gateway import GATEWAY
 from tests.mutants.mutant import Mutant
 from tests.mutants.receipts import RECEIPTS
@@ -29,6 +30,7 @@ MUTANTS = (
     *DISPATCH,
     *EVENT_LOG,
     *FENCES,
+    *FLEET,
     *GATEWAY,
     *RECEIPTS,
     *RECONCILIATION,

@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from sqlalchemy import and_, delete, func, null, select, update
+from sqlalchemy import ColumnElement, and_, delete, func, null, select, update
 
 from app.db import Transaction
 from app.ids import AccountId, RunId, RunKey
@@ -23,9 +23,20 @@ async def lock_ended_run(tx: Transaction, key: RunKey) -> bool | None:
 
 async def lock_old_runs(tx: Transaction, *, older_than: timedelta, most: int) -> list[RunKey]:
     """Lock runs that ended that long ago and still have their contents; skips those another server locked."""
+    return await _lock_ended(tx, runs.c.contents_deleted_at.is_(None), older_than=older_than, most=most)
+
+
+async def lock_runs_with_old_events(tx: Transaction, *, older_than: timedelta, most: int) -> list[RunKey]:
+    """Lock runs that ended that long ago and still have their events; skips those another server locked."""
+    return await _lock_ended(tx, runs.c.events_deleted_at.is_(None), older_than=older_than, most=most)
+
+
+async def _lock_ended(
+    tx: Transaction, has_some: ColumnElement[bool], *, older_than: timedelta, most: int
+) -> list[RunKey]:
     statement = (
         select(runs.c.account_id, runs.c.run_id)
-        .where(runs.c.contents_deleted_at.is_(None), runs.c.ended_at < func.now() - older_than)
+        .where(has_some, runs.c.ended_at < func.now() - older_than)
         .order_by(runs.c.ended_at)
         .limit(most)
         .with_for_update(skip_locked=True)
@@ -35,7 +46,7 @@ async def lock_old_runs(tx: Transaction, *, older_than: timedelta, most: int) ->
 
 async def delete_contents(tx: Transaction, key: RunKey) -> None:
     """Delete request, answer and events of an ended run."""
-    is_run = and_(runs.c.account_id == key.account_id, runs.c.run_id == key.run_id)
+    is_run = _is_run(key)
     found = await tx.execute(select(runs.c.final).where(is_run))
     final = GraphFinal.model_validate(found.scalar_one())
     emptied = final.model_copy(update={"content": "", "structured_output": None})
@@ -46,5 +57,16 @@ async def delete_contents(tx: Transaction, key: RunKey) -> None:
         "contents_deleted_at": func.coalesce(runs.c.contents_deleted_at, func.now()),
     }
     await tx.execute(update(runs).where(is_run).values(values))
+    await delete_events(tx, key)
+
+
+async def delete_events(tx: Transaction, key: RunKey) -> None:
+    """Delete the events of an ended run; its request and its answer stay."""
+    deleted_at = func.coalesce(runs.c.events_deleted_at, func.now())
+    await tx.execute(update(runs).where(_is_run(key)).values(events_deleted_at=deleted_at))
     of_run = and_(run_events.c.account_id == key.account_id, run_events.c.run_id == key.run_id)
     await tx.execute(delete(run_events).where(of_run))
+
+
+def _is_run(key: RunKey) -> ColumnElement[bool]:
+    return and_(runs.c.account_id == key.account_id, runs.c.run_id == key.run_id)

@@ -1,4 +1,4 @@
-"""RunDeletion: deletes the contents of ended runs, on request or after the retention time."""
+"""RunDeletion: deletes the contents of ended runs, on request or after the retention times."""
 
 from datetime import timedelta
 
@@ -7,7 +7,13 @@ from app.db import Database
 from app.errors import Conflict, Gone
 from app.ids import RunKey
 from app.runs.commands.service import RunNotFound
-from app.runs.deletion.repository import delete_contents, lock_ended_run, lock_old_runs
+from app.runs.deletion.repository import (
+    delete_contents,
+    delete_events,
+    lock_ended_run,
+    lock_old_runs,
+    lock_runs_with_old_events,
+)
 from app.storage.service import StorageQuota
 from app.workspaces.service import Workspaces
 
@@ -37,12 +43,17 @@ class RunDeletion:
         workspaces: Workspaces,
         storage: StorageQuota,
         keep: timedelta | None,
+        keep_events: timedelta | None = None,
     ) -> None:
-        """`keep`: how long contents are stored after a run's end; None means for ever."""
+        """`keep`: how long contents are stored after a run's end; None means for ever.
+
+        `keep_events`: how long its events are; None: as long as the rest of its contents.
+        """
         self._database = database
         self._workspaces = workspaces
         self._storage = storage
         self._keep = keep
+        self._keep_events = keep_events
 
     async def delete(self, run: RunKey) -> None:
         """Delete a run's contents; raises `RunNotFound`, `RunNotEnded`."""
@@ -66,11 +77,23 @@ class RunDeletion:
                 await self._workspaces.delete(tx, run)
         return len(old)
 
+    async def delete_old_events(self) -> int:
+        """Delete the events of some runs past their own retention time; returns how many runs."""
+        if self._keep_events is None:
+            return 0
+        async with self._database.transaction() as tx:
+            old = await lock_runs_with_old_events(tx, older_than=self._keep_events, most=_RUNS_AT_ONCE)
+            for run in old:
+                await delete_events(tx, run)
+        return len(old)
+
     async def sweep(self) -> None:
         """Delete old contents until cancelled; several servers may do so at once."""
         await forever(self._sweep, _EVERY_S, name="run deletion")
 
     async def _sweep(self) -> None:
         while await self.delete_old() == _RUNS_AT_ONCE:
+            pass
+        while await self.delete_old_events() == _RUNS_AT_ONCE:
             pass
         await self._storage.compact()

@@ -8,9 +8,9 @@ from app.events import Done, Queued, RunError
 from app.ids import RunKey
 from app.runs.events.codec import decode_events
 from app.runs.events.endings import RunEndings
-from app.runs.events.terminal import with_positions
+from app.runs.events.terminal import end_of_run, with_positions
 from app.runs.records import RunRecord
-from app.runs.repository import stored_events
+from app.runs.repository import find_run, stored_events
 from app.streams.port import EventLog, LogEntry
 
 
@@ -52,7 +52,7 @@ class RunEventReader:
                 yield batch
 
     async def _stored(self, run: RunKey, after: int) -> AsyncGenerator[Sequence[LogEntry], None]:
-        """The stored events after a position, in batches."""
+        """The stored events after a position, in batches; if they are deleted, the end of the run."""
         async with self._database.snapshot() as reader:
             first = decode_events(await stored_events(reader, run, max_bytes=1))
         # If the process of a run died and its events are lost, only its end is stored. The end then
@@ -63,13 +63,27 @@ class RunEventReader:
             async with self._database.snapshot() as reader:
                 rows = await stored_events(reader, run, after=position)
             if not rows:
+                # Deleted before this reader came, or while it reads.
+                if end := await self._end_of_deleted(run, max(position, after)):
+                    yield end
                 return
             entries = decode_events(rows)
             if only_end:
                 yield with_positions([entry.event for entry in entries], after=after)
                 return
             yield [entry for entry in entries if entry.position > position]
+            if isinstance(entries[-1].event, Done):
+                return
             position = rows[-1].last_position
+
+    async def _end_of_deleted(self, run: RunKey, after: int) -> Sequence[LogEntry]:
+        """The end of a run whose events are deleted, at the next positions; empty if they are not."""
+        async with self._database.read() as reader:
+            record = await find_run(reader, run)
+        if record is None or record.final is None or record.events_deleted_at is None:
+            return ()
+        events = end_of_run(record.final, has_content=record.contents_deleted_at is None)
+        return with_positions(events, after=after)
 
 
 def _first_events(run: RunRecord) -> Sequence[LogEntry]:

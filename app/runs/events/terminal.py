@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import structlog
 
 from app.errors import AppError
-from app.events import ClientEvent, Done, RunError
+from app.events import AssistantFinal, ClientEvent, Done, RunError
 from app.ids import RunKey
 from app.requests import GraphFinal
 from app.streams.port import EventLog, LogEntry
@@ -21,6 +21,14 @@ def terminal_events(final: GraphFinal) -> list[ClientEvent]:
     """The run's error, if any, and `done`."""
     done = Done(usage=final.usage, finish_reason=final.finish_reason)
     return [done] if final.error is None else [RunError(error=final.error), done]
+
+
+def end_of_run(final: GraphFinal, *, has_content: bool) -> list[ClientEvent]:
+    """What a reader gets of a run whose events are deleted: its answer, if that is stored, and its end."""
+    end = terminal_events(final)
+    if not (final.ok and has_content):
+        return end
+    return [AssistantFinal(content=final.content, structured_output=final.structured_output), *end]
 
 
 async def close_log(

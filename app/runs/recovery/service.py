@@ -34,6 +34,8 @@ log = structlog.get_logger(__name__)
 _MARGIN_S = 1.0
 """How long after the end of its process's lease a run is taken over; a third of a shorter lease."""
 
+_FORGET_EVERY_S = 60.0
+
 
 class RunRecovery:
     """Resumes runs whose process died if the graph has `retry: true`; ends the others with `internal`.
@@ -68,6 +70,7 @@ class RunRecovery:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(partial(forever, self._heartbeat.send, self._heartbeat_s, name="heartbeats"))
             tasks.start_soon(partial(forever, self.take_over, self._margin_s, name="run recovery"))
+            tasks.start_soon(partial(forever, self.forget_dead, _FORGET_EVERY_S, name="dead processes"))
 
     async def take_over(self) -> None:
         """Recover runs, unless their heartbeats may be missing for another reason.
@@ -77,6 +80,11 @@ class RunRecovery:
         """
         if not self._may_misjudge():
             await self.recover(unless=self._may_misjudge)
+
+    async def forget_dead(self) -> None:
+        """Delete the rows of processes that died long ago and of which no run is left."""
+        async with self._database.write() as tx:
+            await delete_dead_workers(tx)
 
     async def recover(self, *, is_alone: bool = False, unless: Callable[[], bool] = lambda: False) -> int:
         """Resume or end the runs of processes that died; returns how many there were.
@@ -104,7 +112,6 @@ class RunRecovery:
             await record_takeovers(tx, resumed)
             for run in resumed:
                 await requeue_run(tx, run.key)
-            await delete_dead_workers(tx)
         for run in orphans:
             if run not in resumed:
                 await self._end(run)

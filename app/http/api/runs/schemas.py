@@ -97,6 +97,7 @@ class RunResponse(ResponseModel):
     started_at: Moment | None
     ended_at: Moment | None
     contents_deleted_at: Moment | None
+    events_deleted_at: Moment | None
     final: GraphFinal | None
     tool_failures: int | None
     billing: RunBillingResponse | None
@@ -117,6 +118,7 @@ class RunResponse(ResponseModel):
             started_at=run.started_at,
             ended_at=run.ended_at,
             contents_deleted_at=run.contents_deleted_at,
+            events_deleted_at=run.events_deleted_at,
             final=run.final,
             tool_failures=run.tool_failures,
             billing=None if totals is None else RunBillingResponse.of(totals, run.meters),

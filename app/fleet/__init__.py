@@ -1,0 +1,1 @@
+"""What all processes on one database execute, and what waits for them."""

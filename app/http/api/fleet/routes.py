@@ -1,0 +1,24 @@
+"""The fleet, for operators."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+
+from app.fleet.service import LISTED_ACCOUNTS, MAX_LISTED_ACCOUNTS
+from app.http.admission.checks import CheckedRoute
+from app.http.api.fleet.schemas import FleetResponse
+from app.http.dependencies import Admin, ServicesDep
+
+router = APIRouter(route_class=CheckedRoute, prefix="/v1/fleet", tags=["health"])
+
+
+@router.get("", summary="Show workers and queue")
+async def fleet(
+    services: ServicesDep,
+    _caller: Admin,
+    limit: Annotated[
+        int, Query(ge=1, le=MAX_LISTED_ACCOUNTS, description="How many accounts are listed.")
+    ] = LISTED_ACCOUNTS,
+) -> FleetResponse:
+    """Every process on the database, and the unfinished runs of all accounts, at one moment."""
+    return FleetResponse.of(await services.fleet.snapshot(accounts=limit))

@@ -1,0 +1,101 @@
+"""JSON of a fleet."""
+
+from collections.abc import Sequence
+from typing import Annotated
+from uuid import UUID
+
+from pydantic import Field
+
+from app.fleet.records import FleetSnapshot, WorkerState
+from app.http.response_model import Moment, ResponseModel
+from app.ids import AccountId
+
+_Seconds = Annotated[float | None, Field(description="Since the oldest ready run is ready; null: none is.")]
+
+
+class FleetWorkerResponse(ResponseModel):
+    """A process that uses the database."""
+
+    process_id: UUID
+    role: Annotated[str, Field(description="`serve`, `api` or `worker`.")]
+    version: str
+    state: WorkerState
+    is_alive: Annotated[bool, Field(description="Whether its last heartbeat is younger than its lease.")]
+    draining: bool
+    places: int
+    taken: Annotated[int, Field(description="At its last heartbeat.")]
+    running: Annotated[int, Field(description="Runs that the database has as running in it.")]
+    lease_s: float
+    started_at: Moment
+    last_heartbeat_at: Moment
+
+
+class HeldRunsResponse(ResponseModel):
+    """Queued runs that no worker may start yet, by what they wait for."""
+
+    turn: int
+    limit: int
+    start_time: int
+
+
+class FleetTotals(ResponseModel):
+    """Sums of all workers and all accounts."""
+
+    places: Annotated[int, Field(description="Of the workers that are alive and not draining.")]
+    places_free: int
+    runs_ready: Annotated[int, Field(description="Queued runs that any worker may start.")]
+    oldest_ready_seconds: _Seconds
+    runs_held: HeldRunsResponse
+    runs_running: int
+
+
+class AccountQueueResponse(ResponseModel):
+    """The runs of an account that have not ended."""
+
+    account_id: AccountId
+    account: str
+    ready: int
+    held: int
+    running: int
+    oldest_ready_seconds: _Seconds
+
+
+class FleetResponse(ResponseModel):
+    """Workers and queue at one moment."""
+
+    at: Moment
+    workers: Sequence[FleetWorkerResponse]
+    totals: FleetTotals
+    accounts: Annotated[
+        Sequence[AccountQueueResponse], Field(description="Those with the most queued runs first.")
+    ]
+    accounts_omitted: int
+
+    @classmethod
+    def of(cls, found: FleetSnapshot) -> "FleetResponse":
+        """Build from a snapshot."""
+        totals = found.totals
+        return cls(
+            at=found.at,
+            workers=[FleetWorkerResponse.model_validate(worker) for worker in found.workers],
+            totals=FleetTotals(
+                places=found.places,
+                places_free=found.places_free,
+                runs_ready=totals.ready,
+                oldest_ready_seconds=totals.oldest_ready_s,
+                runs_held=HeldRunsResponse.model_validate(totals.held),
+                runs_running=totals.running,
+            ),
+            accounts=[
+                AccountQueueResponse(
+                    account_id=each.account_id,
+                    account=each.account,
+                    ready=each.ready,
+                    held=each.held,
+                    running=each.running,
+                    oldest_ready_seconds=each.oldest_ready_s,
+                )
+                for each in found.accounts
+            ],
+            accounts_omitted=found.accounts_omitted,
+        )
