@@ -40,6 +40,8 @@ class RunControl:
         self._publishing: set[asyncio.Task[None]] = set()
         self.has_ended = False
         """Whether the executor has returned; the run is about to be stored."""
+        self.is_handed_over = False
+        """Whether this process stops, and another one executes the run's next attempt."""
 
     def send(self, sent: SentMessage) -> None:
         """Queue a message for the agent; raises `RunEnded`, `MessageQueueFull`.

@@ -112,6 +112,7 @@ class RunSupervisor:
         """
         given = self._lose(runs)
         for run in given:
+            run.control.is_handed_over = True
             run.control.stop.set()
         return given
 

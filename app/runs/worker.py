@@ -53,6 +53,7 @@ class _FinishedRun:
     run: RunKey
     attempt: int
     state_key: str | None
+    control: RunControl
     final: GraphFinal
     report: MeterReport | None
     output_bytes: int
@@ -141,6 +142,7 @@ class RunWorker:
                     plan.run,
                     plan.attempt,
                     None if plan.conversation is None else plan.conversation.state_key,
+                    control,
                     output.final(),
                     output.report,
                     output_bytes=output.size,
@@ -233,7 +235,7 @@ class RunWorker:
             return _Stored.LATER
         if stored:
             return _Stored.YES
-        if not self._lease.is_lost(finished.run):
+        if not finished.control.is_handed_over:
             self._log.abandon(finished.run)
             log.error("run.fenced", attempt=finished.attempt)
         return _Stored.FENCED
