@@ -7,6 +7,7 @@ from importlib.metadata import version
 
 from app.auth.accounts import Accounts
 from app.bootstrap.catalogs import message_limits
+from app.bootstrap.dispatch.dispatcher import open_dispatcher
 from app.bootstrap.event_log import open_reader
 from app.bootstrap.infrastructure import Infrastructure
 from app.bootstrap.messages import open_history
@@ -18,10 +19,10 @@ from app.runs.commands.receiver import CommandReceiver
 from app.runs.commands.remote import CommandSender
 from app.runs.commands.service import RunCommands
 from app.runs.conversations.service import ConversationService
-from app.runs.dispatch.dispatcher import RunDispatcher
 from app.runs.dispatch.limits import DispatchLimits
 from app.runs.dispatch.maintenance import QueueMaintenance
 from app.runs.dispatch.places import Places
+from app.runs.dispatch.port import Dispatcher
 from app.runs.dispatch.queue import RunQueue
 from app.runs.dispatch.records import Worker
 from app.runs.recovery.heartbeat import Heartbeat
@@ -47,7 +48,7 @@ class _Execution:
     closer: RunCloser
     supervisor: RunSupervisor
     starter: RunStarter
-    dispatcher: RunDispatcher
+    places: Places
 
 
 async def open_runs(
@@ -60,12 +61,20 @@ async def open_runs(
         database, execution.closer, infra.planner.graphs, infra.storage, message_limits(settings)
     )
     commands = _open_commands(infra, stack, execution.supervisor, queued)
+    dispatcher = await open_dispatcher(
+        infra,
+        stack,
+        execution.queue,
+        places=execution.places,
+        starter=execution.starter,
+        stop=commands.stop,
+    )
     conversations = _open_conversations(infra)
     runs = RunService(
         database,
         planner=infra.planner,
         acceptance=_open_acceptance(infra, execution, conversations, accounts=accounts),
-        dispatcher=execution.dispatcher,
+        dispatcher=dispatcher,
         supervisor=execution.supervisor,
         reader=open_reader(database, log_, execution.supervisor, tasks=infra.tasks),
         commands=commands,
@@ -76,11 +85,11 @@ async def open_runs(
         memory=infra.memory,
         require_sandbox=infra.agent.sandbox_probe.require,
     )
-    await _start_recovery(infra, execution, stack)
+    await _start_recovery(infra, execution, stack, dispatcher=dispatcher)
     stack.push_async_callback(runs.drain, within_s=DRAIN_S)
-    await execution.dispatcher.claim()
-    infra.tasks.start_soon(execution.dispatcher.work)
-    infra.tasks.start_soon(QueueMaintenance(execution.queue, execution.dispatcher, queued.stop).watch)
+    await dispatcher.claim()
+    infra.tasks.start_soon(dispatcher.work)
+    infra.tasks.start_soon(QueueMaintenance(execution.queue, dispatcher, queued.stop).watch)
     infra.tasks.start_soon(infra.workspaces.sweep)
     if any(graph.native_tools for graph in infra.planner.graphs.definitions()):
         infra.tasks.start_soon(infra.agent.sandbox_probe.check)
@@ -123,15 +132,7 @@ def _open_execution(infra: Infrastructure, executor: ExecutorAggregator) -> _Exe
         lease=infra.lease,
         tasks=infra.tasks,
     )
-    dispatcher = RunDispatcher(
-        queue,
-        places,
-        lease=infra.lease,
-        graphs=[graph.id for graph in planner.graphs.all()],
-        start=starter.start,
-        require_ready=infra.require_ready,
-    )
-    return _Execution(queue, codec, closer, supervisor, starter, dispatcher)
+    return _Execution(queue, codec, closer, supervisor, starter, places)
 
 
 def _open_commands(
@@ -167,7 +168,9 @@ def _open_acceptance(
     )
 
 
-async def _start_recovery(infra: Infrastructure, execution: _Execution, stack: AsyncExitStack) -> None:
+async def _start_recovery(
+    infra: Infrastructure, execution: _Execution, stack: AsyncExitStack, *, dispatcher: Dispatcher
+) -> None:
     """Send the first heartbeat, and recover the runs of processes that died from now on."""
     lease, process_id = infra.lease, infra.process_id
     heartbeat = Heartbeat(
@@ -181,7 +184,7 @@ async def _start_recovery(infra: Infrastructure, execution: _Execution, stack: A
             lease_s=lease.term_s,
         ),
         lease=lease,
-        dispatcher=execution.dispatcher,
+        dispatcher=dispatcher,
         supervisor=execution.supervisor,
         attempts=execution.starter.attempts,
     )

@@ -3,6 +3,7 @@
 from tests.mutants.mutant import Mutant
 
 _QUEUE = ("tests/integration/test_run_queue.py",)
+_CONTRACT = ("tests/contracts/test_dispatchers.py",)
 _DISPATCHER = ("tests/integration/test_run_dispatcher.py",)
 _SQL = "migrations/versions/2026-11-23-0700_dispatch_runs.py"
 _REPOSITORY = "app/runs/dispatch/repository.py"
@@ -75,15 +76,15 @@ DISPATCH = (
     Mutant(
         "a run that is offered to one worker goes to any",
         _REPOSITORY,
-        ".where(_is_ready, runs.c.interruption.is_(None), _is_offered, _is_known)",
-        ".where(_is_ready, runs.c.interruption.is_(None), _is_known)",
+        "_ready.where(_is_offered, _is_known)",
+        "_ready.where(_is_known)",
         _QUEUE,
     ),
     Mutant(
         "a cancelled run is started",
         _REPOSITORY,
-        ".where(_is_ready, runs.c.interruption.is_(None), _is_offered, _is_known)",
-        ".where(_is_ready, _is_offered, _is_known)",
+        ".where(_is_ready, runs.c.interruption.is_(None))",
+        ".where(_is_ready)",
         _QUEUE,
     ),
     Mutant(
@@ -95,14 +96,14 @@ DISPATCH = (
     ),
     Mutant(
         "a process that drains starts runs",
-        "app/runs/dispatch/dispatcher.py",
+        "app/runs/dispatch/postgres.py",
         "while places.free and not self.is_draining and self._is_ready():",
         "while places.free and self._is_ready():",
-        _DISPATCHER,
+        _CONTRACT,
     ),
     Mutant(
         "ready runs are found by notifications only",
-        "app/runs/dispatch/dispatcher.py",
+        "app/runs/dispatch/postgres.py",
         "if woken is not None or (self._places.free and await self._queue.has_ready()):",
         "if woken is not None:",
         _DISPATCHER,

@@ -134,7 +134,7 @@ _REQUEUE = text(
     WITH requeued AS (
         UPDATE runs
            SET status = 'queued', attempt = attempt + 1, process_id = NULL, held_for = NULL, rank = 0,
-               ready_at = now(), offered_to = NULL, offered_until = NULL
+               ready_at = now(), offered_to = NULL, offered_until = NULL, submitted_at = NULL
          WHERE account_id = :account_id AND run_id = :run_id AND status = 'running'
         RETURNING run_id
     )
