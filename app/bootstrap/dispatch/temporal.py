@@ -25,7 +25,7 @@ async def open_temporal(settings: Settings, identity: str) -> "TemporalClient | 
     try:
         from app.runs.dispatch.temporal.connection import TemporalConfig, connect
     except ModuleNotFoundError as error:
-        if error.name != _CLIENT_PACKAGE:
+        if (error.name or "").partition(".")[0] != _CLIENT_PACKAGE:
             raise
         message = "TEMPORAL_ADDRESS needs the client of Temporal: pip install 'runtally[temporal]'"
         raise TemporalClientMissing(message) from None
