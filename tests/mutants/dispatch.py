@@ -178,9 +178,6 @@ DISPATCH = (
         _TEMPORAL + "submission.py",
         "fairness_key=str(run.account_id)",
         'fairness_key="all"',
-        (
-            "tests/contracts/test_dispatchers.py"
-            "::test_an_account_with_one_run_does_not_wait_for_all_runs_of_another",
-        ),
+        (_CONTRACT[0] + "::test_an_account_with_one_run_does_not_wait_for_all_runs_of_another",),
     ),
 )

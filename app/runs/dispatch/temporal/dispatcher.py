@@ -139,7 +139,7 @@ class TemporalDispatcher:
             max_concurrent_activities=self.places.total,
             # A process that stands still takes one run per open poll, each for the heartbeat timeout.
             activity_task_poller_behavior=PollerBehaviorSimpleMaximum(1),
-            workflow_task_poller_behavior=PollerBehaviorSimpleMaximum(5),
+            workflow_task_poller_behavior=PollerBehaviorSimpleMaximum(1),
             # It would pass by the queue, where accounts are equal.
             disable_eager_activity_execution=True,
             max_heartbeat_throttle_interval=timedelta(seconds=heartbeat_s),
