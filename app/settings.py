@@ -17,6 +17,7 @@ _DATABASE_SCHEMES = ("postgresql://", "postgres://", "postgresql+asyncpg://")
 _REDIS_SCHEMES = ("redis://", "rediss://", "unix://")
 _HTTP_SCHEMES = ("http://", "https://")
 _KEY = re.compile(r"rt_[A-Za-z0-9_-]{16,200}")
+_HOST_AND_PORT = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):[1-9][0-9]{0,4}")
 _HEADER_VALUE = re.compile(r"[!-~]+")
 _ORIGIN = re.compile(r"https?://([a-z0-9-]+(\.[a-z0-9-]+)*|\[[0-9a-f:.]+\])(:[1-9][0-9]{0,4})?")
 
@@ -51,6 +52,13 @@ class Settings(BaseSettings):
     )
     redis_url: Annotated[str, _starts_with(*_REDIS_SCHEMES)] | None = Field(
         None, validation_alias="REDIS_URL"
+    )
+    temporal_address: str | None = Field(None, validation_alias="TEMPORAL_ADDRESS")
+    temporal_namespace: str = Field("default", min_length=1, validation_alias="TEMPORAL_NAMESPACE")
+    temporal_api_key: SecretStr | None = Field(None, validation_alias="TEMPORAL_API_KEY")
+    temporal_tls: bool = Field(default=False, validation_alias="TEMPORAL_TLS")
+    temporal_task_queue: str = Field(
+        "runtally", min_length=1, max_length=200, validation_alias="RUNTALLY_TEMPORAL_TASK_QUEUE"
     )
     data_dir: Path = Field(Path(".runtally"), validation_alias="RUNTALLY_DATA_DIR")
     anthropic_api_key: SecretStr | None = Field(None, validation_alias="ANTHROPIC_API_KEY")
@@ -153,7 +161,20 @@ class Settings(BaseSettings):
             message = 'must be a JSON object of strings, for example {"TOKEN": "..."}'
             raise ValueError(message) from None
 
-    @field_validator("anthropic_api_key", "anthropic_admin_api_key")
+    @field_validator("temporal_address")
+    @classmethod
+    def _is_host_and_port(cls, value: str | None, info: ValidationInfo) -> str | None:
+        if value is None:
+            return None
+        if not _HOST_AND_PORT.fullmatch(value):
+            message = "must be a host and a port without a scheme, for example temporal.internal:7233"
+            raise ValueError(message)
+        if info.data.get("database_url") is None:
+            message = "needs DATABASE_URL: Temporal is for several server processes on one database"
+            raise ValueError(message)
+        return value
+
+    @field_validator("anthropic_api_key", "anthropic_admin_api_key", "temporal_api_key")
     @classmethod
     def _fits_a_header(cls, value: SecretStr | None) -> SecretStr | None:
         if value is not None and not _HEADER_VALUE.fullmatch(value.get_secret_value()):

@@ -5,6 +5,7 @@ executor. All share one PostgreSQL. Times are those of `RunService.start` in the
 executor in the worker, on one machine's clock. Prints numbers and goals; timing is never a test.
 
     .venv/bin/python -m benchmarks.dispatch
+    .venv/bin/python -m benchmarks.dispatch --temporal    # beside it, the same with Temporal's dev server
     .venv/bin/python -m benchmarks.dispatch --workers 4 --places 250 --runs 1000 --rate 150
 """
 
@@ -31,6 +32,7 @@ from app.executors.scripted import Action, WaitFor, WriteMessage
 from app.requests import GraphRunRequest
 from benchmarks.goals import Goal
 from benchmarks.markdown import table
+from tests.contracts.temporal import Temporal, TemporalServer, a_temporal_server
 from tests.factories import an_account
 from tests.integration.run_service import Core, a_core, a_request, caller_of
 
@@ -53,8 +55,11 @@ class Started:
 class Fleet:
     """Workers in processes of their own."""
 
-    def __init__(self, url: str, directory: Path, *, workers: int, places: int) -> None:
+    def __init__(
+        self, url: str, directory: Path, *, workers: int, places: int, temporal: Temporal | None
+    ) -> None:
         """`places`: of each worker."""
+        self._temporal = temporal
         self._url = url
         self._directory = directory
         self._places = places
@@ -67,7 +72,8 @@ class Fleet:
         context = multiprocessing.get_context("spawn")
         for number in range(self._workers):
             here, there = context.Pipe()
-            arguments = (there, number, self._url, str(self._directory / str(number)), self._places)
+            directory = str(self._directory / str(number))
+            arguments = (there, number, self._url, directory, self._places, self._temporal)
             process = context.Process(target=_work, args=arguments, daemon=True)
             process.start()
             self._pipes.append(here)
@@ -90,12 +96,16 @@ class Fleet:
             process.join()
 
 
-def _work(pipe: Connection, number: int, url: str, directory: str, places: int) -> None:
+def _work(
+    pipe: Connection, number: int, url: str, directory: str, places: int, temporal: Temporal | None
+) -> None:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
-    asyncio.run(_execute(pipe, number, url, directory, places))
+    asyncio.run(_execute(pipe, number, url, directory, places=places, temporal=temporal))
 
 
-async def _execute(pipe: Connection, number: int, url: str, directory: str, places: int) -> None:
+async def _execute(
+    pipe: Connection, number: int, url: str, directory: str, *, places: int, temporal: Temporal | None
+) -> None:
     started: list[Started] = []
 
     def script(request: GraphRunRequest) -> list[Action]:
@@ -105,7 +115,8 @@ async def _execute(pipe: Connection, number: int, url: str, directory: str, plac
         return [*wait, WriteMessage("Good morning.")]
 
     database = await Database.open(url)
-    async with a_core(database, Path(directory), script, places=places, queued=10**6) as core:
+    where = Path(directory)
+    async with a_core(database, where, script, places=places, queued=10**6, temporal=temporal) as core:
         beating = asyncio.create_task(_beat(core))
         pipe.send("ready")
         with suppress(EOFError):
@@ -158,7 +169,7 @@ def _quantiles(ms: list[float]) -> tuple[float, float]:
 
 async def measure(options: argparse.Namespace, url: str, directory: Path) -> None:
     """Measure and print."""
-    fleet = Fleet(url, directory, workers=options.workers, places=options.places)
+    fleet = Fleet(url, directory, workers=options.workers, places=options.places, temporal=None)
     await asyncio.to_thread(fleet.start)
     database = await Database.open(url)
     try:
@@ -206,12 +217,39 @@ async def _active(database: Database, key: KeyRecord) -> int:
         return int(row.scalar_one())
 
 
+async def measure_temporal(options: argparse.Namespace, url: str, directory: Path) -> None:
+    """Measure how long the start of a run takes with Temporal, and print; there is no goal."""
+    with a_temporal_server() as server:
+        await server.connect()
+        temporal = Temporal(TemporalServer(server.port))
+        fleet = Fleet(url, directory, workers=options.workers, places=options.places, temporal=temporal)
+        await asyncio.to_thread(fleet.start)
+        database = await Database.open(url)
+        try:
+            async with a_core(database, directory / "api", places=0, queued=10**6, temporal=temporal) as core:
+                key = await an_account(database, "temporal")
+                await _post(core, key, [f"warm {number}" for number in range(WARM_UP)], rate=options.rate)
+                await _all_started(fleet, WARM_UP)
+                for rate in (10, options.rate):
+                    prompts = [f"short {rate} {number}" for number in range(rate * 5)]
+                    accepted = await _post(core, key, prompts, rate=rate)
+                    found = await _all_started(fleet, len(prompts))
+                    p50, p99 = _quantiles([(each.at - accepted[each.prompt]) * 1000 for each in found])
+                    print(f"Temporal, {rate} runs/s: accepted to started p50 {p50:.1f} ms, p99 {p99:.1f} ms")
+        finally:
+            await asyncio.to_thread(fleet.stop)
+            await database.aclose()
+
+
 async def _measured(options: argparse.Namespace, directory: Path) -> None:
-    async with EmbeddedPostgres.start(directory / "postgres") as postgres:
-        database = await Database.open(postgres.url)
-        await database.migrate()
-        await database.aclose()
-        await measure(options, postgres.url, directory)
+    for name, measured in (("postgres", measure), ("temporal", measure_temporal)):
+        if name == "temporal" and not options.temporal:
+            continue
+        async with EmbeddedPostgres.start(directory / name) as postgres:
+            database = await Database.open(postgres.url)
+            await database.migrate()
+            await database.aclose()
+            await measured(options, postgres.url, directory / f"of {name}")
 
 
 def main() -> None:
@@ -219,6 +257,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     for name, default in (("workers", 4), ("places", 250), ("runs", 1000), ("rate", 100)):
         parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--temporal", action="store_true", help="also measure with Temporal")
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
     with tempfile.TemporaryDirectory() as directory:
         asyncio.run(_measured(parser.parse_args(), Path(directory)))

@@ -8,6 +8,7 @@ from importlib.metadata import version
 from app.auth.accounts import Accounts
 from app.bootstrap.agent import open_history
 from app.bootstrap.catalogs import message_limits
+from app.bootstrap.dispatch.dispatcher import open_dispatcher
 from app.bootstrap.event_log import open_reader
 from app.bootstrap.infrastructure import Infrastructure
 from app.executors.aggregator import ExecutorAggregator
@@ -18,10 +19,10 @@ from app.runs.commands.receiver import CommandReceiver
 from app.runs.commands.remote import CommandSender
 from app.runs.commands.service import RunCommands
 from app.runs.conversations.service import ConversationService
-from app.runs.dispatch.dispatcher import RunDispatcher
 from app.runs.dispatch.limits import DispatchLimits
 from app.runs.dispatch.maintenance import QueueMaintenance
 from app.runs.dispatch.places import Places
+from app.runs.dispatch.port import Dispatcher
 from app.runs.dispatch.queue import RunQueue
 from app.runs.dispatch.records import Worker
 from app.runs.recovery.draining import RunDrain
@@ -46,7 +47,7 @@ class _Execution:
     closer: RunCloser
     supervisor: RunSupervisor
     starter: RunStarter
-    dispatcher: RunDispatcher
+    places: Places
 
 
 async def open_runs(
@@ -59,13 +60,21 @@ async def open_runs(
         database, execution.closer, infra.planner.graphs, infra.storage, message_limits(settings)
     )
     commands = _open_commands(infra, stack, execution.supervisor, queued)
+    dispatcher = await open_dispatcher(
+        infra,
+        stack,
+        execution.queue,
+        places=execution.places,
+        starter=execution.starter,
+        stop=commands.stop,
+    )
     conversations = _open_conversations(infra)
-    heartbeat = _open_heartbeat(infra, execution)
+    heartbeat = _open_heartbeat(infra, execution, dispatcher)
     runs = RunService(
         database,
         planner=infra.planner,
         acceptance=_open_acceptance(infra, execution, conversations, accounts=accounts),
-        dispatcher=execution.dispatcher,
+        dispatcher=dispatcher,
         supervisor=execution.supervisor,
         reader=open_reader(database, log_, execution.supervisor, tasks=infra.tasks),
         commands=commands,
@@ -75,13 +84,13 @@ async def open_runs(
         codec=execution.codec,
         memory=infra.memory,
         require_sandbox=_checked_by_workers if infra.agent is None else infra.agent.sandbox_probe.require,
-        drain=_open_drain(infra, execution, heartbeat),
+        drain=_open_drain(infra, execution, dispatcher, heartbeat=heartbeat),
     )
     await _start_recovery(infra, execution, heartbeat, stack=stack)
     stack.push_async_callback(runs.drain, within_s=settings.drain_s)
-    await execution.dispatcher.claim()
-    infra.tasks.start_soon(execution.dispatcher.work)
-    infra.tasks.start_soon(QueueMaintenance(execution.queue, execution.dispatcher, queued.stop).watch)
+    await dispatcher.claim()
+    infra.tasks.start_soon(dispatcher.work)
+    infra.tasks.start_soon(QueueMaintenance(execution.queue, dispatcher, queued.stop).watch)
     infra.tasks.start_soon(infra.workspaces.sweep)
     if infra.agent is not None and any(graph.native_tools for graph in infra.planner.graphs.definitions()):
         infra.tasks.start_soon(infra.agent.sandbox_probe.check)
@@ -129,15 +138,7 @@ def _open_execution(infra: Infrastructure, executor: ExecutorAggregator) -> _Exe
         lease=infra.lease,
         tasks=infra.tasks,
     )
-    dispatcher = RunDispatcher(
-        queue,
-        places,
-        lease=infra.lease,
-        graphs=[graph.id for graph in planner.graphs.all()],
-        start=starter.start,
-        require_ready=infra.require_ready,
-    )
-    return _Execution(queue, codec, closer, supervisor, starter, dispatcher)
+    return _Execution(queue, codec, closer, supervisor, starter, places)
 
 
 def _open_commands(
@@ -173,7 +174,7 @@ def _open_acceptance(
     )
 
 
-def _open_heartbeat(infra: Infrastructure, execution: _Execution) -> Heartbeat:
+def _open_heartbeat(infra: Infrastructure, execution: _Execution, dispatcher: Dispatcher) -> Heartbeat:
     lease = infra.lease
     return Heartbeat(
         infra.database,
@@ -187,13 +188,15 @@ def _open_heartbeat(infra: Infrastructure, execution: _Execution) -> Heartbeat:
             role=infra.role.value,
         ),
         lease=lease,
-        dispatcher=execution.dispatcher,
+        dispatcher=dispatcher,
         supervisor=execution.supervisor,
         attempts=execution.starter.attempts,
     )
 
 
-def _open_drain(infra: Infrastructure, execution: _Execution, heartbeat: Heartbeat) -> RunDrain:
+def _open_drain(
+    infra: Infrastructure, execution: _Execution, dispatcher: Dispatcher, *, heartbeat: Heartbeat
+) -> RunDrain:
     handover = RunHandover(
         infra.database,
         infra.log,
@@ -201,7 +204,7 @@ def _open_drain(infra: Infrastructure, execution: _Execution, heartbeat: Heartbe
         supervisor=execution.supervisor,
         graphs=infra.planner.graphs,
     )
-    return RunDrain(execution.dispatcher, execution.supervisor, heartbeat, handover)
+    return RunDrain(dispatcher, execution.supervisor, heartbeat, handover)
 
 
 async def _start_recovery(

@@ -5,6 +5,7 @@ from contextlib import AsyncExitStack
 
 from app.billing.reconciliation.calls.counter import record_unbilled
 from app.bootstrap.agent import open_agent, open_auth, open_schema_checker
+from app.bootstrap.dispatch.temporal import open_temporal
 from app.bootstrap.event_log import open_log, open_relay
 from app.bootstrap.storage import attach_database
 from app.conversations.sdk_store import PostgresSessionStore
@@ -51,6 +52,7 @@ async def examine(
             "chain": examination.chain,
             "fleet": examination.fleet,
             "event_log": examination.event_log,
+            "dispatcher": examination.dispatcher,
             "journal": examination.journal,
             "cli": examination.cli,
             "auth": examination.auth,
@@ -100,6 +102,11 @@ class _Examination:
         if self._settings.redis_url is not None:
             return [Check("event_log", "ok", "REDIS_URL is reachable")]
         return [Check("event_log", "ok", "in the server's memory: for a single server process only")]
+
+    async def dispatcher(self) -> list[Check]:
+        if await open_temporal(self._settings, "runtally doctor") is None:
+            return [Check("dispatcher", "ok", "the database")]
+        return [Check("dispatcher", "ok", "TEMPORAL_ADDRESS is reachable and has TEMPORAL_NAMESPACE")]
 
     async def journal(self) -> list[Check]:
         return [await check_journal(self._settings)]

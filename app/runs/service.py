@@ -19,8 +19,8 @@ from app.runs.acceptance import AcceptedRun, RunAcceptance
 from app.runs.commands.service import RunCommands, RunNotFound
 from app.runs.conversations.service import ConversationBusy, ConversationService
 from app.runs.deletion.service import RunDeleted
-from app.runs.dispatch.dispatcher import RunDispatcher
 from app.runs.dispatch.limits import RETRY_AFTER_S, QueueFull
+from app.runs.dispatch.port import Dispatcher
 from app.runs.events.reader import RunEventReader
 from app.runs.planner import RunPlanner
 from app.runs.records import DriftedRuns, RunRecord
@@ -60,7 +60,7 @@ class RunService:
         *,
         planner: RunPlanner,
         acceptance: RunAcceptance,
-        dispatcher: RunDispatcher,
+        dispatcher: Dispatcher,
         supervisor: RunSupervisor,
         reader: RunEventReader,
         commands: RunCommands,
@@ -191,6 +191,10 @@ class RunService:
         """Accept and start no more runs, and wait for the running ones; see `RunDrain`."""
         self._closing = True
         await self._drain.drain(within_s=within_s)
+
+    async def ping_dispatcher(self) -> None:
+        """Raise `Unavailable` while queued runs start nowhere although the database responds."""
+        await self._dispatcher.ping()
 
     async def ping(self) -> None:
         """Raise `ShuttingDown`, `Overloaded` or `JournalUnavailable` while no run is accepted."""

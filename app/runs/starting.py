@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -38,6 +38,14 @@ _RECEIPTS_WAIT_S = 2.0
 """How long a resumed run waits for the receipts of its earlier attempts."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Starting:
+    """A claimed run that is planned."""
+
+    attempt: int
+    over: asyncio.Event = field(default_factory=asyncio.Event)
+
+
 class RunStarter:
     """Plans claimed runs anew; one that cannot be planned any more ends with `internal`.
 
@@ -68,16 +76,27 @@ class RunStarter:
         self._places = places
         self._lease = lease
         self._tasks = tasks
-        self._starting: dict[RunKey, int] = {}
+        self._starting: dict[RunKey, _Starting] = {}
 
     def start(self, claimed: ClaimedRun) -> None:
         """Start a run that this process has claimed, and that holds a place."""
-        self._starting[claimed.run.key] = claimed.run.attempt
+        self._starting[claimed.run.key] = _Starting(claimed.run.attempt)
         self._tasks.start_soon(self._start, claimed)
 
     def attempts(self) -> dict[RunKey, int]:
         """The attempts of the runs of this process."""
-        return {**self._starting, **self._supervisor.active_attempts()}
+        starting = {run: each.attempt for run, each in self._starting.items()}
+        return {**starting, **self._supervisor.active_attempts()}
+
+    def executes(self, run: RunKey) -> bool:
+        """Whether this process executes the run, or is about to."""
+        return run in self._starting or run in self._supervisor.active_attempts()
+
+    async def wait_ended(self, run: RunKey) -> None:
+        """Wait until this process neither executes the run nor is about to."""
+        if (starting := self._starting.get(run)) is not None:
+            await starting.over.wait()
+        await self._supervisor.wait_ended(run)
 
     async def _start(self, claimed: ClaimedRun) -> None:
         run, has_started = claimed.run, False
@@ -88,7 +107,7 @@ class RunStarter:
             # It must not end every other run. Recovery ends this one: nothing executes it.
             log.exception("run.start_crashed")
         finally:
-            del self._starting[run.key]
+            self._starting.pop(run.key).over.set()
             if not has_started:
                 self._places.give_back()
 

@@ -61,6 +61,7 @@ runs = Table(
     Column("ready_at", UtcDateTime, comment="Since when it waits for a worker"),
     Column("offered_to", Uuid, comment="The process that keeps its conversation's agent"),
     Column("offered_until", UtcDateTime, comment="When any worker may start it"),
+    Column("submitted_at", UtcDateTime, comment="When it was last submitted to Temporal"),
     Column("start_after", UtcDateTime),
     Column("queued_position", Integer, comment="Of its event `queued`; null: it was started at once"),
     Column(

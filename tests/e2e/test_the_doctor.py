@@ -30,7 +30,8 @@ from tests.e2e.workshop import settings as the_editor
 
 NAMES = [
     *("settings", "variables", "tools", "graphs", "models", "prices", "webhooks", "sandbox", "data_dir"),
-    *("database", "chain", "fleet", "event_log", "journal", "cli", "gateway", "auth", "reconciliation"),
+    *("database", "chain", "fleet", "event_log", "dispatcher", "journal", "cli", "gateway", "auth"),
+    "reconciliation",
 ]
 
 

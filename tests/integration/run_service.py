@@ -27,10 +27,13 @@ from app.principal import Principal
 from app.requests import GraphRunRequest, Message
 from app.runs.acceptance import RunAcceptance
 from app.runs.conversations.service import ConversationService
-from app.runs.dispatch.dispatcher import RunDispatcher
 from app.runs.dispatch.limits import DispatchLimits
 from app.runs.dispatch.maintenance import QueueMaintenance
+from app.runs.dispatch.port import Dispatcher
+from app.runs.dispatch.postgres import PostgresDispatcher
 from app.runs.dispatch.records import Worker
+from app.runs.dispatch.temporal.activities import RunActivities
+from app.runs.dispatch.temporal.dispatcher import TemporalDispatcher
 from app.runs.events.endings import RunEndings
 from app.runs.events.reader import RunEventReader
 from app.runs.planner import RunPlanner
@@ -47,6 +50,7 @@ from app.streams.port import EventLog
 from app.streams.relay.server import Relay
 from app.tools.catalog import ToolCatalog
 from app.workspaces.service import Workspaces
+from tests.contracts.temporal import Temporal
 from tests.integration.run_process import ELSEWHERE, Process, a_process
 
 ONCE = GraphSpec(name="once", description="Is executed once.", system_prompt="p", permission_modes=["plan"])
@@ -61,7 +65,7 @@ class Core:
     planner: RunPlanner
     acceptance: RunAcceptance
     service: RunService
-    dispatcher: RunDispatcher
+    dispatcher: Dispatcher
     heartbeat: Heartbeat
     starter: RunStarter
     recovery: RunRecovery
@@ -94,15 +98,19 @@ async def a_core(
     log: EventLog | None = None,
     places: int = 4,
     queued: int = 100,
+    per_account: int | None = None,
     is_dispatching: bool = True,
     max_bytes: int | None = None,
     messages: MessageLimits | None = None,
     relay: Relay | None = None,
     executor: GraphExecutor | None = None,
+    temporal: Temporal | None = None,
 ) -> AsyncIterator[Core]:
-    """Everything that `POST /v1/runs` needs; `executor` replaces the one that plays `script`."""
-    planner, storage = _a_planner(), StorageQuota(database, None)
-    conversations = _conversations(database, storage)
+    """Everything that `POST /v1/runs` needs; `executor` replaces the one that plays `script`.
+
+    Without `temporal` PostgreSQL dispatches.
+    """
+    planner = _a_planner()
     async with (
         SchemaChecker(workers=1, check_s=5.0) as schemas,
         a_process(
@@ -112,30 +120,24 @@ async def a_core(
             lease=lease,
             log=log,
             places=places,
-            dispatch=DispatchLimits(queued),
+            dispatch=DispatchLimits(queued, per_account),
             graphs=[ONCE, RETRIED],
             max_bytes=max_bytes,
             limits=messages,
             relay=relay,
         ) as process,
     ):
-        acceptance = _an_acceptance(database, process, conversations, storage)
-        starter, dispatcher = _a_dispatcher(database, process, planner)
+        acceptance = _an_acceptance(database, process)
+        starter = _a_starter(database, process, planner)
+        dispatcher = await _a_dispatcher(process, planner, starter, temporal=temporal)
         heartbeat, recovery = _a_recovery(database, process, starter, dispatcher=dispatcher, peers=peers)
-        service = RunService(
+        service = _a_service(
             database,
-            planner=planner,
+            process,
+            planner,
             acceptance=acceptance,
             dispatcher=dispatcher,
-            supervisor=process.supervisor,
-            reader=_a_reader(database, process),
-            commands=process.commands,
-            conversations=conversations,
-            receipts=process.receipts,
             schemas=schemas,
-            codec=process.codec,
-            memory=MemoryCeiling(2**40),
-            require_sandbox=_no_sandbox,
             drain=_a_drain(database, process, dispatcher, heartbeat),
         )
         await heartbeat.send()
@@ -143,38 +145,64 @@ async def a_core(
         if is_dispatching:
             _start_dispatching(process, dispatcher)
         yield Core(process, planner, acceptance, service, dispatcher, heartbeat, starter, recovery)
+        if isinstance(dispatcher, TemporalDispatcher):
+            await dispatcher.aclose()
         process.tasks.cancel_scope.cancel()
 
 
-def _conversations(database: Database, storage: StorageQuota) -> ConversationService:
+def _a_service(
+    database: Database,
+    process: Process,
+    planner: RunPlanner,
+    *,
+    acceptance: RunAcceptance,
+    dispatcher: Dispatcher,
+    schemas: SchemaChecker,
+    drain: RunDrain,
+) -> RunService:
+    return RunService(
+        database,
+        planner=planner,
+        acceptance=acceptance,
+        dispatcher=dispatcher,
+        supervisor=process.supervisor,
+        reader=_a_reader(database, process),
+        commands=process.commands,
+        conversations=_conversations(database),
+        receipts=process.receipts,
+        schemas=schemas,
+        codec=process.codec,
+        memory=MemoryCeiling(2**40),
+        require_sandbox=_no_sandbox,
+        drain=drain,
+    )
+
+
+def _conversations(database: Database) -> ConversationService:
     history = ConversationHistory(PostgresSessionStore(database), forks={}, tool_id_of=str)
-    return ConversationService(database, history, storage=storage, max_bytes=2**20)
+    return ConversationService(database, history, storage=StorageQuota(database, None), max_bytes=2**20)
 
 
-def _start_dispatching(process: Process, dispatcher: RunDispatcher) -> None:
+def _start_dispatching(process: Process, dispatcher: Dispatcher) -> None:
     process.tasks.start_soon(dispatcher.work)
     process.tasks.start_soon(QueueMaintenance(process.queue, dispatcher, process.queued.stop).watch)
 
 
-def _an_acceptance(
-    database: Database, process: Process, conversations: ConversationService, storage: StorageQuota
-) -> RunAcceptance:
+def _an_acceptance(database: Database, process: Process) -> RunAcceptance:
     return RunAcceptance(
         database,
         codec=process.codec,
-        conversations=conversations,
+        conversations=_conversations(database),
         ledger=process.ledger,
-        storage=storage,
+        storage=StorageQuota(database, None),
         workspaces=Workspaces(database, []),
         require_active_key=Accounts(database).require_active_key,
         queue=process.queue,
     )
 
 
-def _a_dispatcher(
-    database: Database, process: Process, planner: RunPlanner
-) -> tuple[RunStarter, RunDispatcher]:
-    starter = RunStarter(
+def _a_starter(database: Database, process: Process, planner: RunPlanner) -> RunStarter:
+    return RunStarter(
         database,
         planner=planner,
         supervisor=process.supervisor,
@@ -186,19 +214,36 @@ def _a_dispatcher(
         lease=process.lease,
         tasks=process.tasks,
     )
-    dispatcher = RunDispatcher(
+
+
+async def _a_dispatcher(
+    process: Process, planner: RunPlanner, starter: RunStarter, *, temporal: Temporal | None
+) -> Dispatcher:
+    graphs = [graph.id for graph in planner.graphs.all()]
+    if temporal is None:
+        return PostgresDispatcher(
+            process.queue,
+            process.places,
+            lease=process.lease,
+            graphs=graphs,
+            start=starter.start,
+            require_ready=process.receipts.require_ready,
+        )
+    activities = RunActivities(
         process.queue,
         process.places,
-        lease=process.lease,
-        graphs=[graph.id for graph in planner.graphs.all()],
-        start=starter.start,
+        process.lease,
+        graphs,
+        execution=starter,
+        stop=process.commands.stop,
         require_ready=process.receipts.require_ready,
     )
-    return starter, dispatcher
+    client = await temporal.server.connect()
+    return TemporalDispatcher(client, activities, task_queue=temporal.task_queue)
 
 
 def _a_drain(
-    database: Database, process: Process, dispatcher: RunDispatcher, heartbeat: Heartbeat
+    database: Database, process: Process, dispatcher: Dispatcher, heartbeat: Heartbeat
 ) -> RunDrain:
     handover = RunHandover(
         database,
@@ -215,7 +260,7 @@ def _a_recovery(
     process: Process,
     starter: RunStarter,
     *,
-    dispatcher: RunDispatcher,
+    dispatcher: Dispatcher,
     peers: Peers | None,
 ) -> tuple[Heartbeat, RunRecovery]:
     heartbeat = Heartbeat(

@@ -1,8 +1,6 @@
 """Runs that wait for a place, in one process and in several."""
 
 import asyncio
-from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -38,31 +36,6 @@ async def followed(core: Core, run: RunKey, after: int = 0) -> list[LogEntry]:
     """What a reader gets of a run until its end."""
     async with asyncio.timeout(20):
         return [entry async for batch in core.service.follow(run, after=after) for entry in batch]
-
-
-async def statuses(core: Core, runs: Sequence[RunKey]) -> Counter[str]:
-    return Counter([(await core.service.get(run)).status for run in runs])
-
-
-async def test_runs_that_one_process_has_no_place_for_are_executed_by_another(
-    database: Database, tmp_path: Path
-) -> None:
-    go_on = asyncio.Event()
-    script: list[Action] = [WaitFor(go_on), WriteMessage("Hi.")]
-    async with (
-        a_core(database, tmp_path / "a", lambda _: script, places=4) as one,
-        a_core(database, tmp_path / "b", lambda _: script, places=4) as two,
-    ):
-        caller = caller_of(await an_account(database))
-        runs = [(await one.service.start(caller, a_request(), request_id=None)).key for _ in range(16)]
-        await until(lambda: len(one.starter.attempts()) == len(two.starter.attempts()) == 4)
-        assert await statuses(one, runs) == {"running": 8, "queued": 8}
-        go_on.set()
-
-        async with asyncio.timeout(20):
-            while (await statuses(one, runs)) != {"succeeded": 16}:
-                await asyncio.sleep(0.02)
-        await until(lambda: one.process.places.taken == two.process.places.taken == 0)
 
 
 async def test_a_queued_run_begins_with_its_position(database: Database, tmp_path: Path) -> None:
@@ -208,36 +181,6 @@ async def test_the_mode_of_a_queued_run_is_checked_and_kept_for_its_start(
         assert active.control.approvals.mode == "plan"
         pause.until.set()
         await core.service.wait(run)
-
-
-async def test_a_process_that_drains_leaves_its_queued_runs_to_others(
-    database: Database, tmp_path: Path
-) -> None:
-    go_on = asyncio.Event()
-    script: list[Action] = [WaitFor(go_on), WriteMessage("Hi.")]
-    async with a_core(database, tmp_path / "a", lambda _: script, places=1) as one:
-        caller = caller_of(await an_account(database))
-        running, queued = [await one.service.start(caller, a_request(), request_id=None) for _ in range(2)]
-        draining = asyncio.create_task(one.service.drain(within_s=10))
-        await until(lambda: one.dispatcher.is_draining)
-        async with a_core(database, tmp_path / "b", lambda _: script, places=1) as two:
-            await until(lambda: list(two.starter.attempts()) == [queued.key])
-            go_on.set()
-            await draining
-            assert (await two.service.wait(queued.key)).ok
-            assert (await two.service.wait(running.key)).ok
-
-
-async def test_a_process_that_drains_takes_no_run_although_it_has_a_place(
-    database: Database, tmp_path: Path
-) -> None:
-    async with a_core(database, tmp_path) as core:
-        core.dispatcher.drain()
-        record = await core.service.start(caller_of(await an_account(database)), a_request(), request_id=None)
-        await core.dispatcher.claim()
-
-        assert (await core.service.get(record.key)).status == "queued"
-        assert core.process.places.taken == 0
 
 
 async def test_without_notifications_ready_runs_are_found_all_the_same(

@@ -2,7 +2,10 @@
 
 from tests.mutants.mutant import Mutant
 
+_TEMPORAL = "app/runs/dispatch/temporal/"
+_TEMPORAL_TESTS = "tests/contracts/test_temporal_dispatcher.py::"
 _QUEUE = ("tests/integration/test_run_queue.py",)
+_CONTRACT = ("tests/contracts/test_dispatchers.py",)
 _DISPATCHER = ("tests/integration/test_run_dispatcher.py",)
 _SQL = "migrations/versions/2026-11-23-0700_dispatch_runs.py"
 _REPOSITORY = "app/runs/dispatch/repository.py"
@@ -75,15 +78,15 @@ DISPATCH = (
     Mutant(
         "a run that is offered to one worker goes to any",
         _REPOSITORY,
-        ".where(_is_ready, runs.c.interruption.is_(None), _is_offered, _is_known)",
-        ".where(_is_ready, runs.c.interruption.is_(None), _is_known)",
+        "_ready.where(_is_offered, _is_known)",
+        "_ready.where(_is_known)",
         _QUEUE,
     ),
     Mutant(
         "a cancelled run is started",
         _REPOSITORY,
-        ".where(_is_ready, runs.c.interruption.is_(None), _is_offered, _is_known)",
-        ".where(_is_ready, _is_offered, _is_known)",
+        ".where(_is_ready, runs.c.interruption.is_(None))",
+        ".where(_is_ready)",
         _QUEUE,
     ),
     Mutant(
@@ -98,11 +101,11 @@ DISPATCH = (
         "app/runs/dispatch/places.py",
         "return 0 if self.is_closed else max(0, self.total - self.taken)",
         "return max(0, self.total - self.taken)",
-        _DISPATCHER,
+        _CONTRACT,
     ),
     Mutant(
         "ready runs are found by notifications only",
-        "app/runs/dispatch/dispatcher.py",
+        "app/runs/dispatch/postgres.py",
         "if woken is not None or (self._places.free and await self._queue.has_ready()):",
         "if woken is not None:",
         _DISPATCHER,
@@ -148,5 +151,33 @@ DISPATCH = (
         "            self._places.give_back()\n",
         "",
         ("tests/integration/test_run_supervisor.py",),
+    ),
+    Mutant(
+        "Temporal waits for a worker that stands still",
+        _TEMPORAL + "workflows.py",
+        "heartbeat_timeout=timedelta(seconds=run.heartbeat_timeout_s),",
+        "",
+        (_TEMPORAL_TESTS + "test_a_worker_that_stands_still_keeps_no_run",),
+    ),
+    Mutant(
+        "a workflow that Temporal cancels leaves its queued run",
+        _TEMPORAL + "workflows.py",
+        "if is_cancelled_exception(error):",
+        "if is_cancelled_exception(error) and False:",
+        (_TEMPORAL_TESTS + "test_what_is_done_to_a_workflow_is_done_to_its_run_and_the_other_way_round",),
+    ),
+    Mutant(
+        "a run whose submission to Temporal was lost waits for ever",
+        _TEMPORAL + "repository.py",
+        "(submitted_at IS NULL OR submitted_at < now() - CAST(:again_after AS interval))",
+        "(submitted_at IS NULL OR CAST(:again_after AS interval) IS NULL)",
+        (_TEMPORAL_TESTS + "test_a_run_whose_submitter_has_died_is_submitted_again_later",),
+    ),
+    Mutant(
+        "all accounts are one in the queue of Temporal",
+        _TEMPORAL + "submission.py",
+        "fairness_key=str(run.account_id)",
+        'fairness_key="all"',
+        (_CONTRACT[0] + "::test_an_account_with_one_run_does_not_wait_for_all_runs_of_another",),
     ),
 )

@@ -34,6 +34,11 @@ def test_origins_are_taken_as_browsers_send_them() -> None:
     [
         ("DATABASE_URL", "mysql://x"),
         ("REDIS_URL", "localhost"),
+        ("TEMPORAL_ADDRESS", "https://temporal.example.org"),
+        ("TEMPORAL_ADDRESS", "temporal.example.org"),
+        # Without DATABASE_URL.
+        ("TEMPORAL_ADDRESS", "temporal.example.org:7233"),
+        ("TEMPORAL_API_KEY", "hunter2\n"),
         ("ANTHROPIC_BASE_URL", "api.anthropic.com"),
         ("RUNTALLY_BOOTSTRAP_KEY", "hunter2hunter2hunter2"),
         ("RUNTALLY_MARKUP", "-1"),

@@ -6,7 +6,7 @@ from typing import Literal
 
 from app.background import forever
 from app.ids import RunKey
-from app.runs.dispatch.dispatcher import RunDispatcher
+from app.runs.dispatch.port import Dispatcher
 from app.runs.dispatch.queue import RunQueue
 
 _EVERY_S = 1.0
@@ -17,7 +17,7 @@ class QueueMaintenance:
     """Runs whose time has come, more places since a worker has started, cancels that were only stored."""
 
     queue: RunQueue
-    dispatcher: RunDispatcher
+    dispatcher: Dispatcher
     stop: Callable[[RunKey, Literal["cancel"]], Awaitable[object]]
     """Ends a queued run."""
 

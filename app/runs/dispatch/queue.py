@@ -9,10 +9,12 @@ from app.ids import AccountId, RunKey
 from app.runs.dispatch.limits import DispatchLimits
 from app.runs.dispatch.records import ClaimedRun, DueWork
 from app.runs.dispatch.repository import (
+    claim_run,
     claim_runs,
     due_work,
     has_ready_runs,
     insert_run,
+    is_active_run,
     release_runs,
 )
 from app.runs.records import NewRun, RunRecord
@@ -47,6 +49,16 @@ class RunQueue:
         """Assign up to so many ready runs of these graphs to this process."""
         async with self.database.write() as tx:
             return await claim_runs(tx, self.process_id, count=count, graphs=graphs)
+
+    async def claim_run(self, run: RunKey, *, graphs: Sequence[str]) -> ClaimedRun | None:
+        """Assign this run to this process, if it is ready and of these graphs."""
+        async with self.database.write() as tx:
+            return await claim_run(tx, self.process_id, run, graphs=graphs)
+
+    async def is_active(self, run: RunKey) -> bool:
+        """Whether a run is ready or running."""
+        async with self.database.read() as reader:
+            return await is_active_run(reader, run)
 
     async def has_ready(self) -> bool:
         """Whether runs wait for a worker."""

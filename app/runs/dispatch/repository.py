@@ -9,8 +9,10 @@ from uuid import UUID
 from sqlalchemy import (
     ARRAY,
     Boolean,
+    Executable,
     Integer,
     Interval,
+    Select,
     Text,
     Uuid,
     and_,
@@ -35,7 +37,7 @@ from app.db import Json, Reader, Transaction, UtcDateTime, json_text
 from app.ids import AccountId, RunId, RunKey
 from app.runs.dispatch.limits import RETRY_AFTER_S, DispatchLimits, QueueFull
 from app.runs.dispatch.records import ClaimedRun, DueWork, QueuedCommand, StoredCommand, Worker, Workers
-from app.runs.records import NewRun, RunRecord
+from app.runs.records import UNFINISHED, NewRun, RunRecord
 from app.runs.repository import RUN_COLUMNS, record_of, run_of
 from app.runs.tables import queued_commands, runs, workers
 
@@ -81,6 +83,23 @@ async def claim_runs(
     """Assign up to so many ready runs of these graphs to a process; their status is then running."""
     parameters = {"process": process_id, "count": count, "graphs": graphs}
     return [_claimed(row._asdict()) for row in await tx.execute(_CLAIM, parameters)]
+
+
+async def claim_run(
+    tx: Transaction, process_id: UUID, run: RunKey, *, graphs: Sequence[str]
+) -> ClaimedRun | None:
+    """Assign this run to a process if it is ready and of these graphs, to whichever process it is offered."""
+    parameters = {"process": process_id, "graphs": graphs, "account": run.account_id, "run": run.run_id}
+    row = (await tx.execute(_CLAIM_ONE, parameters)).one_or_none()
+    return None if row is None else _claimed(row._asdict())
+
+
+async def is_active_run(reader: Reader, run: RunKey) -> bool:
+    """Whether a run is ready or running."""
+    is_run = (runs.c.account_id == run.account_id) & (runs.c.run_id == run.run_id)
+    is_active = runs.c.status.in_(UNFINISHED) & runs.c.held_for.is_(None)
+    found: bool = (await reader.execute(select(exists().where(is_run, is_active)))).scalar_one()
+    return found
 
 
 async def has_ready_runs(reader: Reader) -> bool:
@@ -262,32 +281,43 @@ _is_known = or_(
     # A graph that no worker knows fails in one that does not.
     runs.c.ready_at < func.now() - timedelta(minutes=1),
 )
-_next = (
-    select(runs.c.account_id, runs.c.run_id)
-    .where(_is_ready, runs.c.interruption.is_(None), _is_offered, _is_known)
+_ready = select(runs.c.account_id, runs.c.run_id).where(_is_ready, runs.c.interruption.is_(None))
+
+
+def _claim_of(ready: Select[Any], *, skip_locked: bool) -> Executable:
+    """Assigns these runs to a process and returns them."""
+    next_ = ready.with_for_update(skip_locked=skip_locked).cte("next")
+    return (
+        update(runs)
+        .where(runs.c.account_id == next_.c.account_id, runs.c.run_id == next_.c.run_id)
+        .values(
+            status="running",
+            process_id=bindparam("process", type_=Uuid),
+            # The deadline counts from the first attempt.
+            started_at=func.coalesce(runs.c.started_at, func.now()),
+            offered_to=None,
+            offered_until=None,
+        )
+        .returning(
+            *RUN_COLUMNS,
+            # With the claim, because each further statement would delay the start.
+            case((runs.c.bytes <= _SMALL_BYTES, cast(runs.c.request, Text))).label("request_text"),
+            # A column of the locked row: a query of the other table would miss what was just committed.
+            runs.c.has_commands,
+        )
+    )
+
+
+_CLAIM = _claim_of(
+    _ready.where(_is_offered, _is_known)
     .order_by(runs.c.rank, runs.c.ready_at)
-    .limit(bindparam("count", type_=Integer))
-    .with_for_update(skip_locked=True)
-    .cte("next")
+    .limit(bindparam("count", type_=Integer)),
+    skip_locked=True,
 )
-_CLAIM = (
-    update(runs)
-    .where(runs.c.account_id == _next.c.account_id, runs.c.run_id == _next.c.run_id)
-    .values(
-        status="running",
-        process_id=bindparam("process", type_=Uuid),
-        # The deadline counts from the first attempt.
-        started_at=func.coalesce(runs.c.started_at, func.now()),
-        offered_to=None,
-        offered_until=None,
-    )
-    .returning(
-        *RUN_COLUMNS,
-        # With the claim, because each further statement would delay the start.
-        case((runs.c.bytes <= _SMALL_BYTES, cast(runs.c.request, Text))).label("request_text"),
-        # A column of the locked row: a query of the other table would miss what was just committed.
-        runs.c.has_commands,
-    )
+_CLAIM_ONE = _claim_of(
+    _ready.where(runs.c.account_id == bindparam("account"), runs.c.run_id == bindparam("run"), _is_known),
+    # A command to the queued run, or its submission, may have locked it for a moment.
+    skip_locked=False,
 )
 
 _LOCK_QUEUED = (

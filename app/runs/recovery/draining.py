@@ -7,7 +7,7 @@ import structlog
 from app.background import first_of
 from app.db import StatementFailed
 from app.errors import Unavailable
-from app.runs.dispatch.dispatcher import RunDispatcher
+from app.runs.dispatch.port import Dispatcher
 from app.runs.recovery.handover import RunHandover
 from app.runs.recovery.heartbeat import Heartbeat
 from app.runs.supervisor import RunSupervisor
@@ -24,7 +24,7 @@ _HEARTBEAT_S = 2.0
 class RunDrain:
     """Takes no more runs, lets the active ones end, hands over those that may be resumed, stops the rest."""
 
-    dispatcher: RunDispatcher
+    dispatcher: Dispatcher
     supervisor: RunSupervisor
     heartbeat: Heartbeat
     handover: RunHandover

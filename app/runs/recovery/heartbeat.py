@@ -13,7 +13,7 @@ from app.clock.lease import Lease
 from app.db import Database
 from app.errors import Unavailable
 from app.ids import RunKey
-from app.runs.dispatch.dispatcher import RunDispatcher
+from app.runs.dispatch.port import Dispatcher
 from app.runs.dispatch.records import Worker
 from app.runs.dispatch.repository import (
     delete_worker,
@@ -48,7 +48,7 @@ class Heartbeat:
         worker: Worker,
         *,
         lease: Lease,
-        dispatcher: RunDispatcher,
+        dispatcher: Dispatcher,
         supervisor: RunSupervisor,
         attempts: Callable[[], Mapping[RunKey, int]],
     ) -> None:

@@ -171,7 +171,7 @@ _REQUEUE = text(
     WITH requeued AS (
         UPDATE runs
            SET status = 'queued', attempt = attempt + :more, process_id = NULL, held_for = NULL, rank = 0,
-               ready_at = now(), offered_to = NULL, offered_until = NULL,
+               ready_at = now(), offered_to = NULL, offered_until = NULL, submitted_at = NULL,
                started_at = CASE WHEN attempt + :more > 0 THEN started_at END
          WHERE account_id = :account_id AND run_id = :run_id AND status = 'running'
            AND attempt = coalesce(:attempt, attempt)

@@ -21,6 +21,12 @@ MAX_AGE_S = 0.25
 _RELAY = "relay"
 """Without it runs continue; readers of other processes wait."""
 
+_DISPATCHER = "dispatcher"
+"""Without it runs are accepted, and wait."""
+
+_REPORTED = {_RELAY, _DISPATCHER}
+"""All servers would become unready at once, and each can do most of its work."""
+
 PING_TIMEOUT_S = 2.0
 """A part that takes longer to respond counts as unavailable."""
 
@@ -45,18 +51,25 @@ async def ready(services: ServicesDep, readiness: ReadinessDep) -> Readiness:
 
     A model provider that rejects our key is reported and is no reason for 503: receipts, events and
     conversations still work, and all replicas would become unready at once. Receipts that are late or
-    refused, damaged files of the journal, and a relay that does not respond are reported in the same way.
+    refused, damaged files of the journal, and a relay or a Temporal that does not respond are reported in
+    the same way.
     """
     found = await readiness.get()
-    relay: Literal["ok", "unavailable"] = "unavailable" if _RELAY in found else "ok"
-    if unavailable := [part for part in found if part != _RELAY]:
+    if unavailable := [part for part in found if part not in _REPORTED]:
         message = f"Not available: {', '.join(unavailable)}."
         raise Unavailable(message)
     receipts, chain = services.delivery.state, services.chain.state
     provider: Literal["ok", "unusable", "unknown"] = "unknown"
     if services.readiness is not None and services.readiness.checked:
         provider = "ok" if services.readiness.problem is None else "unusable"
-    return Readiness(status="ok", provider=provider, receipts=receipts, chain=chain, relay=relay)
+    return Readiness(
+        status="ok",
+        provider=provider,
+        receipts=receipts,
+        chain=chain,
+        relay="unavailable" if _RELAY in found else "ok",
+        dispatcher="unavailable" if _DISPATCHER in found else "ok",
+    )
 
 
 async def unavailable_parts(services: Services) -> list[str]:
@@ -64,6 +77,7 @@ async def unavailable_parts(services: Services) -> list[str]:
     parts = {
         "database": services.database.ping,
         _RELAY: services.log.ping,
+        _DISPATCHER: services.runs.ping_dispatcher,
         "intake of runs": services.runs.ping,
         "memory": services.memory.ping,
     }

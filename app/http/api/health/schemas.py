@@ -26,3 +26,6 @@ class Readiness(Health):
 
     relay: Literal["ok", "unavailable"]
     """Whether readers of other servers get the events of this one now; `ok` also for a single server."""
+
+    dispatcher: Literal["ok", "unavailable"]
+    """Whether queued runs are started now: `unavailable` while Temporal is, if the server uses it."""

@@ -1,4 +1,4 @@
-"""RunDispatcher: gives ready runs to the free places of this process."""
+"""PostgresDispatcher: claims ready runs from their table for the free places of this process."""
 
 import asyncio
 import random
@@ -13,16 +13,11 @@ from app.background import first_of, forever
 from app.clock.lease import Lease
 from app.errors import AppError
 from app.runs.dispatch.places import PlaceClaim, Places
+from app.runs.dispatch.port import POLL_S, READY_CHANNEL
 from app.runs.dispatch.queue import RunQueue
 from app.runs.dispatch.records import ClaimedRun, Workers
 
 log = structlog.get_logger(__name__)
-
-READY_CHANNEL = "runtally_runs_ready"
-"""The database's notifications of ready runs; with the process that a run is offered to, or empty."""
-
-POLL_S = 1.0
-"""How often ready runs are looked for without a notification."""
 
 _RUNS_AT_ONCE = 8
 """How many runs one claim takes: others may have more free places."""
@@ -34,7 +29,7 @@ _WOKEN = 8
 """How many workers try to claim a run of which all are notified. More would only keep the database busy."""
 
 
-class RunDispatcher:
+class PostgresDispatcher:
     """Claims ready runs and starts them, until it drains."""
 
     def __init__(
@@ -86,6 +81,9 @@ class RunDispatcher:
     def observe(self, workers: Workers) -> None:
         """The last heartbeat has shown these workers."""
         self._workers = workers
+
+    async def ping(self) -> None:
+        """Always ready: it needs the database only."""
 
     async def work(self) -> None:
         """Dispatch until cancelled."""

@@ -1,0 +1,92 @@
+"""Temporal's dev server for tests."""
+
+import asyncio
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from uuid import uuid4
+
+from app.background import until
+from app.runs.dispatch.temporal.connection import (
+    TemporalClient,
+    TemporalConfig,
+    TemporalUnavailable,
+    connect,
+)
+
+_PROGRAM = Path(sys.executable).with_name("temporal")
+
+_OPTIONS = (
+    "matching.enableFairness=true",
+    # Accounts are equal within a partition.
+    "matching.numTaskqueueReadPartitions=1",
+    "matching.numTaskqueueWritePartitions=1",
+)
+
+
+@dataclass
+class TemporalServer:
+    """A server process; `database` is its file, None: everything is in its memory."""
+
+    port: int
+    database: Path | None = None
+    _process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        """Does not wait until it responds."""
+        file = [] if self.database is None else ["--db-filename", str(self.database)]
+        options = [each for option in _OPTIONS for each in ("--dynamic-config-value", option)]
+        self._process = subprocess.Popen(
+            [_PROGRAM, "server", "start-dev", "--headless", "--port", str(self.port), *file, *options],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+
+    def kill(self) -> None:
+        """It does nothing any more, and stores nothing more."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    async def connect(self) -> TemporalClient:
+        """Connect as soon as it responds."""
+        clients: list[TemporalClient] = []
+
+        async def is_connected() -> bool:
+            try:
+                clients.append(await connect(TemporalConfig(self.address, "default"), identity="test"))
+            except TemporalUnavailable:
+                return False
+            return True
+
+        async with asyncio.timeout(30):
+            await until(is_connected, 0.05, name="connecting")
+        return clients[0]
+
+
+@contextmanager
+def a_temporal_server(database: Path | None = None) -> Iterator[TemporalServer]:
+    """Started, on a free port."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        server = TemporalServer(probe.getsockname()[1], database)
+    server.start()
+    try:
+        yield server
+    finally:
+        server.kill()
+
+
+@dataclass(frozen=True, slots=True)
+class Temporal:
+    """A server, and a task queue of the test's own."""
+
+    server: TemporalServer
+    task_queue: str = field(default_factory=lambda: f"runs-{uuid4().hex}")
