@@ -16,7 +16,7 @@ import pytest
 from app.simulator.script import ApiRequest, Hold, Reply, Text
 from app.simulator.server import Simulator
 from tests.conftest import a_database
-from tests.e2e.agents import every_agent, named
+from tests.e2e.agents import named, without_cli
 from tests.e2e.servers import ROOT, a_server
 from tests.e2e.stories import a_request
 from tests.e2e.test_a_fleet_is_deployed import ids_of, read
@@ -50,7 +50,7 @@ async def _migrate(release: Path, url: str, directory: Path) -> None:
     )
 
 
-@every_agent
+@without_cli
 async def test_both_work_on_the_same_conversations_while_one_replaces_the_other(
     tmp_path: Path, postgres: str, redis_url: str, release: Path, agent: str
 ) -> None:

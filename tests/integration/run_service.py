@@ -242,9 +242,7 @@ async def _a_dispatcher(
     return TemporalDispatcher(client, activities, task_queue=temporal.task_queue)
 
 
-def _a_drain(
-    database: Database, process: Process, dispatcher: Dispatcher, heartbeat: Heartbeat
-) -> RunDrain:
+def _a_drain(database: Database, process: Process, dispatcher: Dispatcher, heartbeat: Heartbeat) -> RunDrain:
     handover = RunHandover(
         database,
         process.log,
