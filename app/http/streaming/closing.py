@@ -44,10 +44,13 @@ class OpenStreams:
 
     def __init__(self) -> None:
         self._streams: set[OpenStream] = set()
+        self._is_closing = False
 
     @contextmanager
     def opened(self) -> Iterator[OpenStream]:
         """Send a stream, or wait for a result, in the body; raises `ServerStopping` if it was cut short."""
+        if self._is_closing:
+            raise ServerStopping(retry_after_s=_RETRY_AFTER_S)
         stream = OpenStream()
         with stream.scope:
             self._streams.add(stream)
@@ -59,7 +62,8 @@ class OpenStreams:
             raise ServerStopping(retry_after_s=_RETRY_AFTER_S)
 
     async def close(self) -> None:
-        """Close all streams, and those that are opened meanwhile."""
+        """Close all streams; from now on none is opened."""
+        self._is_closing = True
         began = time.monotonic()
         while self._streams:
             now = time.monotonic()

@@ -49,6 +49,8 @@ async def test_a_stream_that_has_ended_is_not_waited_for() -> None:
         pass
     async with asyncio.timeout(1):
         await streams.close()
+    with pytest.raises(ServerStopping), streams.opened():
+        pytest.fail("a stream was opened")
 
 
 def test_clients_reconnect_one_after_the_other() -> None:
