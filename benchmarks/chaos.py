@@ -8,6 +8,7 @@ exception, which charges no less output than the client saw, debits equal charge
 its account's hash chain.
 
     .venv/bin/python -m benchmarks.chaos --rounds 200
+    .venv/bin/python -m benchmarks.chaos --rounds 200 --fleet
 """
 
 import argparse
@@ -347,8 +348,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=200)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randint(0, 10**6))
+    parser.add_argument("--fleet", action="store_true", help="two API servers and two workers")
     chosen = parser.parse_args()
     started = time.monotonic()
+    if chosen.fleet:
+        # It uses the services of this module.
+        from benchmarks.fleet_chaos import print_rounds  # noqa: PLC0415
+
+        return print_rounds(chosen.rounds, seed=chosen.seed)
     happened, verdict = asyncio.run(run_rounds(chosen.rounds, seed=chosen.seed))
     lines = [
         f"seed      {chosen.seed}, {chosen.rounds} rounds in {time.monotonic() - started:.0f} s",
