@@ -1,9 +1,9 @@
 """A fleet of two APIs and four workers beside a single process: what differs, and the goals.
 
-All are processes of the real program with the executor `messages`, one PostgreSQL, one Valkey and one scripted
-model; the single process has a database of its own and as many places as all workers together. Everything
-shares this machine's processors: CPU seconds are printed for each section, because they are what limits.
-Prints numbers and goals; timing is never a test.
+All are processes of the real program with the executor `messages`, one PostgreSQL, one Valkey and one
+scripted model; the single process has a database of its own and as many places as all workers together.
+Everything shares this machine's processors: CPU seconds are printed for each section, because they are what
+limits. Prints numbers and goals; timing is never a test.
 
     .venv/bin/python -m benchmarks.fleet
     .venv/bin/python -m benchmarks.fleet --quick
@@ -32,17 +32,23 @@ from benchmarks.markdown import table
 SECTIONS = (START, SPREAD, COMMANDS, READERS, FAIRNESS, IDLE, HANDOVER)
 HEAD = ("measured", "goal", "single process", "fleet", "ratio", "met")
 _FEW_PLACES = 64
+_SHOWN_S = 0.1
 
 
 async def measure(
-    directory: Path, sizes: Sizes, sections: Sequence[Section], show: Callable[[str], object]
+    directory: Path,
+    sizes: Sizes,
+    sections: Sequence[Section],
+    show: Callable[[str], object],
+    *,
+    beside_single: bool = True,
 ) -> list[tuple[str, ...]]:
     """Measure the sections in order; `show` gets what is known after each. Returns the rows of the table."""
     rows: list[tuple[str, ...]] = []
     async with a_deployment(directory, sizes) as deployment:
         fleet = await deployment.system("fleet", workers=sizes.workers, places=sizes.runs)
         single = None
-        if any(not section.fleet_only for section in sections):
+        if beside_single and any(not section.fleet_only for section in sections):
             # Each place keeps open files, which idle readers need.
             few = min(sizes.runs, _FEW_PLACES)
             places = few if list(sections) == [IDLE] else sizes.runs
@@ -81,7 +87,9 @@ async def _measured(
     found = await section.measure(deployment, system, sizes)
     lasted = time.monotonic() - began
     used = {name: total - before.get(name, 0.0) for name, total in cpu_s(deployment).items()}
-    parts = ", ".join(f"{name} {seconds:.1f}" for name, seconds in sorted(used.items()) if seconds >= 0.1)
+    parts = ", ".join(
+        f"{name} {seconds:.1f}" for name, seconds in sorted(used.items()) if seconds >= _SHOWN_S
+    )
     share = sum(used.values()) / lasted / (os.cpu_count() or 1) * 100
     load = os.getloadavg()[0]
     show(
@@ -109,7 +117,8 @@ def main() -> None:
     options = _options()
     chosen = options.only.split(",")
     if unknown := set(chosen) - {section.name for section in SECTIONS}:
-        raise SystemExit(f"--only: no section is called {', '.join(sorted(unknown))}")
+        message = f"--only: no section is called {', '.join(sorted(unknown))}"
+        raise SystemExit(message)
     given = {size.name: getattr(options, size.name) for size in fields(Sizes)}
     sizes = replace(
         QUICK if options.quick else Sizes(),

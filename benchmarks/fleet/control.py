@@ -121,7 +121,10 @@ async def _times_of(system: System, process_id: str, stop: Callable[[], None]) -
         async with asyncio.timeout(_TAKEN_OVER_WITHIN_S):
             while left:
                 found = await system.database.fetch(
-                    "SELECT run_id, attempt, process_id FROM runs WHERE status = 'running' AND run_id = ANY($1)",
+                    """
+                    SELECT run_id, attempt, process_id FROM runs
+                     WHERE status = 'running' AND run_id = ANY($1)
+                    """,
                     list(left),
                 )
                 now = time.monotonic() - began

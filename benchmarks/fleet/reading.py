@@ -15,14 +15,15 @@ from benchmarks.fleet.section import Metric, Section, quantile
 from benchmarks.fleet.sizes import Sizes
 
 _MODERATE_S = 0.1
-_IDLE_RUNS = 50
+_IDLE_RUNS = 40
+"""Fewer than one account may use of the places of the single process."""
 _SETTLED_S = 2.0
 _CONNECTING = 50
 _MIB = 2**20
 
 
 async def _streams(system: System, sizes: Sizes, pause_s: float) -> tuple[list[float], float]:
-    """Streams at the same time: the delays from the model's word to the reader in ms, and how long it took."""
+    """Delays from the model's word to its reader in ms, of several streams at once; and how long all took."""
     delays: list[float] = []
     began = time.monotonic()
     prompt = stream_of(sizes.words, pause_s)
