@@ -142,10 +142,11 @@ class Deployment:
         with (data / "log").open("wb") as log:
             process = subprocess.Popen(command, env=environment, stderr=log)  # noqa: ASYNC220
         self.stack.push_async_callback(_stop, process)
-        self.started.append(psutil.Process(process.pid))
+        running = psutil.Process(process.pid)
+        self.started.append(running)
         http = await self.stack.enter_async_context(client(f"http://127.0.0.1:{port}", self.key))
         await until_ready(http)
-        return Program(role, self.started[-1], http)
+        return Program(role, running, http)
 
     def _settings(self) -> dict[str, str]:
         return {

@@ -40,13 +40,13 @@ QUICK = Sizes(
     events=5000,
 )
 TINY = Sizes(
-    runs=8,
-    workers=2,
+    runs=18,
+    workers=3,
     starts=3,
     commands=2,
     streams=2,
     words=3,
-    resumable=2,
+    resumable=6,
     backlog=4,
     singles=1,
     idle=4,

@@ -8,7 +8,6 @@ from benchmarks.fleet.sizes import TINY
 
 
 async def test_every_section_measures_a_fleet(memory_path: Path) -> None:
-    memory_path.chmod(0o755)
     rows = await measure(memory_path, TINY, SECTIONS, lambda _: None, beside_single=False)
 
     measured = {row[0]: float(row[3].replace(",", "")) for row in rows}
