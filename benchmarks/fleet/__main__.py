@@ -21,7 +21,7 @@ from pathlib import Path
 
 from app.server.protocol import raise_open_files
 from benchmarks.fleet.control import COMMANDS, HANDOVER
-from benchmarks.fleet.deployment import Deployment, System, a_deployment, cpu_s
+from benchmarks.fleet.deployment import Deployment, System, a_deployment, cpu_s, cpu_since
 from benchmarks.fleet.reading import IDLE, READERS
 from benchmarks.fleet.section import Section
 from benchmarks.fleet.sizes import QUICK, Sizes
@@ -86,7 +86,7 @@ async def _measured(
     before, began = cpu_s(deployment), time.monotonic()
     found = await section.measure(deployment, system, sizes)
     lasted = time.monotonic() - began
-    used = {name: total - before.get(name, 0.0) for name, total in cpu_s(deployment).items()}
+    used = cpu_since(before, deployment)
     parts = ", ".join(
         f"{name} {seconds:.1f}" for name, seconds in sorted(used.items()) if seconds >= _SHOWN_S
     )

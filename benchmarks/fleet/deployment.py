@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+from collections import defaultdict
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -97,7 +98,8 @@ class Deployment:
     model: FleetModel
     key: str
     stack: AsyncExitStack
-    started: list[psutil.Process] = field(default_factory=list)
+    started: dict[int, Role] = field(default_factory=dict)
+    """What each process does, by its id."""
 
     async def system(self, name: Literal["single", "fleet"], *, workers: int, places: int) -> System:
         """Start a system with so many places for runs in all."""
@@ -143,7 +145,7 @@ class Deployment:
             process = subprocess.Popen(command, env=environment, stderr=log)  # noqa: ASYNC220
         self.stack.push_async_callback(_stop, process)
         running = psutil.Process(process.pid)
-        self.started.append(running)
+        self.started[running.pid] = role
         http = await self.stack.enter_async_context(client(f"http://127.0.0.1:{port}", self.key))
         await until_ready(http)
         return Program(role, running, http)
@@ -207,29 +209,30 @@ async def a_deployment(directory: Path, sizes: Sizes) -> AsyncIterator[Deploymen
         yield Deployment(directory, sizes, postgres.url, relay, model, mint_key(), stack)
 
 
-def cpu_s(deployment: Deployment) -> dict[str, float]:
-    """CPU seconds so far by kind of process; `benchmark` is this one, with its clients."""
-    found: dict[str, float] = {}
-    own = {process.pid for process in deployment.started} | {deployment.model.process.pid}
+def cpu_s(deployment: Deployment) -> dict[tuple[str, int], float]:
+    """CPU seconds so far of each process, by kind and id; `benchmark` is this one, with its clients."""
+    kinds = {**deployment.started, deployment.model.process.pid: "model"}
+    found: dict[tuple[str, int], float] = {}
     for process in psutil.Process().children(recursive=True):
         with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
-            kind = _kind(process, deployment) if process.pid in own else process.name()
-            found[kind] = found.get(kind, 0.0) + _cpu_s(process)
-    this = psutil.Process().cpu_times()
-    return {**found, "benchmark": this.user + this.system}
+            found[kinds.get(process.pid, process.name()), process.pid] = _cpu_s(process)
+    this = psutil.Process()
+    return {**found, ("benchmark", this.pid): _cpu_s(this, with_ended=False)}
 
 
-def _cpu_s(process: psutil.Process) -> float:
+def cpu_since(before: dict[tuple[str, int], float], deployment: Deployment) -> dict[str, float]:
+    """CPU seconds by kind since then, without those of processes that have ended."""
+    used: defaultdict[str, float] = defaultdict(float)
+    for (kind, pid), seconds in cpu_s(deployment).items():
+        used[kind] += max(0.0, seconds - before.get((kind, pid), 0.0))
+    return dict(used)
+
+
+def _cpu_s(process: psutil.Process, *, with_ended: bool = True) -> float:
     times = process.cpu_times()
     # PostgreSQL's backends that have ended are counted by the process that started them.
-    return float(times.user + times.system + times.children_user + times.children_system)
-
-
-def _kind(process: psutil.Process, deployment: Deployment) -> str:
-    if process.pid == deployment.model.process.pid:
-        return "model"
-    command = process.cmdline()
-    return next((role for role in ("serve", "api", "worker") if role in command), "other")
+    ended = times.children_user + times.children_system if with_ended else 0.0
+    return float(times.user + times.system + ended)
 
 
 async def post(

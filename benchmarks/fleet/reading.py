@@ -9,7 +9,7 @@ import psutil
 
 from benchmarks import relay
 from benchmarks.fleet.control import waiting_runs
-from benchmarks.fleet.deployment import Deployment, Program, System, cpu_s, post
+from benchmarks.fleet.deployment import Deployment, Program, System, cpu_s, cpu_since, post
 from benchmarks.fleet.model import sent_at, stream_of
 from benchmarks.fleet.section import Metric, Section, quantile
 from benchmarks.fleet.sizes import Sizes
@@ -55,7 +55,7 @@ async def _readers(deployment: Deployment, system: System, sizes: Sizes) -> dict
     moderate, _ = await _streams(system, sizes, _MODERATE_S)
     before = cpu_s(deployment)
     fast, lasted = await _streams(system, sizes, 0)
-    used = {name: total - before.get(name, 0.0) for name, total in cpu_s(deployment).items()}
+    used = cpu_since(before, deployment)
     cpu = sum(seconds for name, seconds in used.items() if name not in {"model", "benchmark"})
     found = {
         "p50": quantile(moderate, 0.5),
