@@ -91,7 +91,7 @@ async def _idle(deployment: Deployment, system: System, sizes: Sizes) -> dict[st
     """A process without history, so that its memory is that of its readers."""
     api = system.apis[0] if system.name == "single" else await deployment.another_api(system)
     runs = [run for run, _ in await waiting_runs(system, min(_IDLE_RUNS, sizes.idle))]
-    await _connected(api, runs[:1])
+    first = await _connected(api, runs[:1])
     await asyncio.sleep(sizes.quiet_s * _REPORTED)
     baseline = await _transactions(system, sizes.quiet_s)
     before = api.process.memory_info().rss
@@ -103,8 +103,9 @@ async def _idle(deployment: Deployment, system: System, sizes: Sizes) -> dict[st
     share = (cpu_seconds(api.process) - used) / sizes.quiet_s * 100
     run_id = await post(system.apis[-1].http, stream_of(sizes.words, _MODERATE_S))
     delays = await _delays(api.http, run_id)
-    for writer in connections:
+    for writer in [*first, *connections]:
         writer.close()
+        await writer.wait_closed()
     for run in runs:
         (await system.apis[0].http.post(f"/v1/runs/{run}/cancel")).raise_for_status()
     await system.finish(deployment.model)

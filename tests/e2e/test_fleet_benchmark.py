@@ -14,5 +14,6 @@ async def test_every_section_measures_a_fleet(memory_path: Path) -> None:
     assert list(measured) == [metric.what for section in SECTIONS for metric in section.metrics]
     assert [what for what, value in measured.items() if not math.isfinite(value)] == []
     assert measured["runs at the same time"] == TINY.runs
-    assert measured["runs of the killed worker"] + measured["runs of the stopped worker"] >= TINY.resumable
+    assert measured["runs of the killed worker"] >= 1
+    assert measured["runs of the stopped worker"] >= 1
     assert measured["active runs above an account's limit, most"] == 0
