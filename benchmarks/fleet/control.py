@@ -103,8 +103,7 @@ async def _handover(deployment: Deployment, system: System, sizes: Sizes) -> dic
 
 
 class _Times:
-    def __init__(self, attempts: dict[str, int]) -> None:
-        self.attempts = attempts
+    def __init__(self) -> None:
         self.seconds: list[float] = []
         self.by_process: Counter[str] = Counter()
 
@@ -112,27 +111,27 @@ class _Times:
 async def _times_of(system: System, process_id: str, stop: Callable[[], None]) -> _Times:
     """How long after `stop` each run of a process executes in another one."""
     rows = await system.database.fetch(
-        "SELECT run_id, attempt FROM runs WHERE status = 'running' AND process_id = $1", process_id
+        "SELECT run_id FROM runs WHERE status = 'running' AND process_id = $1", process_id
     )
-    times, began = _Times({row["run_id"]: row["attempt"] for row in rows}), time.monotonic()
-    left = dict(times.attempts)
+    times, began = _Times(), time.monotonic()
+    left = {row["run_id"] for row in rows}
     stop()
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(_TAKEN_OVER_WITHIN_S):
             while left:
                 found = await system.database.fetch(
                     """
-                    SELECT run_id, attempt, process_id FROM runs
-                     WHERE status = 'running' AND run_id = ANY($1)
+                    SELECT run_id, process_id FROM runs
+                     WHERE status = 'running' AND run_id = ANY($1) AND process_id <> $2
                     """,
                     list(left),
+                    process_id,
                 )
                 now = time.monotonic() - began
                 for row in found:
-                    if row["attempt"] > left[row["run_id"]]:
-                        del left[row["run_id"]]
-                        times.seconds.append(now)
-                        times.by_process[str(row["process_id"])] += 1
+                    left.remove(row["run_id"])
+                    times.seconds.append(now)
+                    times.by_process[str(row["process_id"])] += 1
                 await asyncio.sleep(_POLL_S)
     times.seconds += [float("inf")] * len(left)
     return times

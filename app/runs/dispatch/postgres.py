@@ -86,7 +86,9 @@ class PostgresDispatcher:
         """Always ready: it needs the database only."""
 
     async def work(self) -> None:
-        """Dispatch until cancelled."""
+        """Dispatch until cancelled; a process without places has nothing to do."""
+        if not self._places.total:
+            return
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._listen)
             tasks.start_soon(partial(forever, self.step, 0, name="dispatching"))
