@@ -11,7 +11,7 @@ import psutil
 
 from app.simulator.script import ApiRequest, Hold, Reply, Text
 from app.simulator.server import Simulator
-from tests.e2e.agents import every_agent, named
+from tests.e2e.agents import CLAUDE, named
 from tests.e2e.office import WORKER, settings
 from tests.e2e.servers import a_server
 from tests.e2e.stories import a_request
@@ -21,7 +21,7 @@ WITHIN_S = 20
 
 @asynccontextmanager
 async def a_fleet(
-    directory: Path, provider_url: str, agent: str, *roles: str, **shared: str
+    directory: Path, provider_url: str, *roles: str, **shared: str
 ) -> AsyncIterator[list[tuple[psutil.Process, httpx.AsyncClient]]]:
     """Processes of these roles; those of the API have no key of the provider."""
     async with AsyncExitStack() as stack:
@@ -30,17 +30,14 @@ async def a_fleet(
             (directory / f"{role}-{number}").mkdir(parents=True)
             own = {"ANTHROPIC_API_KEY": ""} if role == "api" else {}
             return await stack.enter_async_context(
-                a_server(
-                    directory / f"{role}-{number}", provider_url, role=role, agent=agent, **{**shared, **own}
-                )
+                a_server(directory / f"{role}-{number}", provider_url, role=role, **{**shared, **own})
             )
 
         yield list(await asyncio.gather(*(opened(*each) for each in enumerate(roles))))
 
 
-@every_agent
 async def test_readers_and_the_next_turn_notice_nothing_of_a_deployment(
-    tmp_path: Path, database_url: str, redis_url: str, agent: str
+    tmp_path: Path, database_url: str, redis_url: str
 ) -> None:
     holds = [Hold(index=5), Hold(index=5)]
 
@@ -54,8 +51,8 @@ async def test_readers_and_the_next_turn_notice_nothing_of_a_deployment(
 
     shared = _shared(tmp_path) | {"DATABASE_URL": database_url, "REDIS_URL": redis_url}
     async with (
-        Simulator(named(agent, respond)) as simulator,
-        a_fleet(tmp_path, simulator.url, agent, "api", "api", "worker", **shared) as (first, second, old),
+        Simulator(named(CLAUDE, respond)) as simulator,
+        a_fleet(tmp_path, simulator.url, "api", "api", "worker", **shared) as (first, second, old),
     ):
         body = a_request("count", runId="kept", stateKey="chat-1", graphId=WORKER)
         preview = await first[1].post("/v1/runs/preview", json=body)
@@ -65,7 +62,7 @@ async def test_readers_and_the_next_turn_notice_nothing_of_a_deployment(
         reading = asyncio.create_task(read(first[1], "kept"))
         waiting = asyncio.create_task(first[1].post("/v1/runs/wait", json=body))
         await holds[0].reached.wait()
-        async with a_fleet(tmp_path / "new", simulator.url, agent, "worker", **shared) as (_new,):
+        async with a_fleet(tmp_path / "new", simulator.url, "worker", **shared) as (_new,):
             old[0].send_signal(signal.SIGTERM)
             async with asyncio.timeout(WITHIN_S):
                 await holds[1].reached.wait()
