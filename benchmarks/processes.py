@@ -2,9 +2,11 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterator
+import multiprocessing
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
 
 import psutil
 
@@ -68,6 +70,22 @@ class ProcessTree:
         while True:
             peak.most_mib = max(peak.most_mib, self.memory_mib())
             await asyncio.sleep(_SAMPLE_S)
+
+
+@asynccontextmanager
+async def a_process_of(
+    work: Callable[[Connection], None],
+) -> AsyncIterator[tuple[psutil.Process, Connection]]:
+    """A process that does this work until the body ends; both sides have an end of a pipe."""
+    context = multiprocessing.get_context("spawn")
+    ours, its = context.Pipe()
+    process = context.Process(target=work, args=(its,))
+    process.start()
+    try:
+        yield psutil.Process(process.pid), ours
+    finally:
+        process.terminate()
+        await asyncio.to_thread(process.join)
 
 
 @dataclass(slots=True)

@@ -1,7 +1,6 @@
 """The model of a benchmark: answers by script, in a process of its own."""
 
 import asyncio
-import multiprocessing
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -13,6 +12,7 @@ import psutil
 from app.simulator.demo import DemoModel
 from app.simulator.script import ApiRequest, Hold, Reply
 from app.simulator.server import Simulator
+from benchmarks.processes import a_process_of
 
 WAIT = "Wait."
 """The answer to a prompt that contains this begins at once and ends when the model is released."""
@@ -65,16 +65,8 @@ class ScriptedModel:
 @asynccontextmanager
 async def scripted_model() -> AsyncIterator[ScriptedModel]:
     """Start it."""
-    context = multiprocessing.get_context("spawn")
-    ours, its = context.Pipe()
-    process = context.Process(target=_run, args=(its,))
-    process.start()
-    try:
-        url = await asyncio.to_thread(ours.recv)
-        yield ScriptedModel(url, psutil.Process(process.pid), ours)
-    finally:
-        process.terminate()
-        await asyncio.to_thread(process.join)
+    async with a_process_of(_run) as (process, commands):
+        yield ScriptedModel(await asyncio.to_thread(commands.recv), process, commands)
 
 
 def _run(commands: Connection) -> None:

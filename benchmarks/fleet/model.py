@@ -5,7 +5,6 @@ Unlike the simulator it keeps nothing of what it has sent, and notes in each wor
 
 import asyncio
 import json
-import multiprocessing
 import re
 import time
 from collections.abc import AsyncIterator, Iterable
@@ -19,6 +18,7 @@ import psutil
 from app.server.loopback import Receive, Scope, Send, read_body, serve_on_loopback, wait_for_disconnect
 from app.simulator import wire
 from app.simulator.script import Reply, Text, ToolUse, blocks_of, text_of
+from benchmarks.processes import a_process_of
 
 SHORT = "A short answer."
 LIVE = "An answer until the end."
@@ -61,16 +61,8 @@ class FleetModel:
 @asynccontextmanager
 async def fleet_model() -> AsyncIterator[FleetModel]:
     """Start it."""
-    context = multiprocessing.get_context("spawn")
-    ours, its = context.Pipe()
-    process = context.Process(target=_run, args=(its,))
-    process.start()
-    try:
-        url = await asyncio.to_thread(ours.recv)
-        yield FleetModel(url, psutil.Process(process.pid), ours)
-    finally:
-        process.terminate()
-        await asyncio.to_thread(process.join)
+    async with a_process_of(_run) as (process, commands):
+        yield FleetModel(await asyncio.to_thread(commands.recv), process, commands)
 
 
 def _run(commands: Connection) -> None:
