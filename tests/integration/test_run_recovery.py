@@ -20,8 +20,7 @@ from app.graphs.spec import GraphSpec
 from app.ids import RunId, RunKey
 from app.requests import FinalUsage
 from app.runs.dispatch.records import Worker
-from app.runs.dispatch.repository import record_worker
-from app.runs.recovery.repository import record_takeovers
+from app.runs.recovery.repository import record_takeovers, record_worker
 from app.runs.recovery.resumption import MAX_ATTEMPTS
 from app.streams.memory import MemoryEventLog
 from tests.contracts.event_logs import a_relayed_log

@@ -15,7 +15,7 @@ from app.errors import AppError
 from app.runs.dispatch.places import PlaceClaim, Places
 from app.runs.dispatch.port import POLL_S, READY_CHANNEL
 from app.runs.dispatch.queue import RunQueue
-from app.runs.dispatch.records import ClaimedRun, Workers
+from app.runs.dispatch.records import ClaimedRun, ClaimedRuns, Workers
 
 log = structlog.get_logger(__name__)
 
@@ -131,17 +131,19 @@ class PostgresDispatcher:
             # A run that becomes ready during the query sets it again.
             places.may_have_backlog = False
             places.take(count)
-            claimed: list[ClaimedRun] = []
+            claimed = ClaimedRuns([], has_left_some=False)
             try:
-                claimed = await self._queue.claim(count, graphs=self._graphs)
+                claimed = await self._queue.claim(
+                    count, graphs=self._graphs, workers=self._workers.with_free_places
+                )
             except BaseException:
                 places.may_have_backlog = True
                 raise
             finally:
-                places.give_back(count - len(claimed))
-            for run in claimed:
+                places.give_back(count - len(claimed.runs))
+            for run in claimed.runs:
                 self._start(run)
-            if len(claimed) < count:
+            if not claimed.has_left_some:
                 return
             places.may_have_backlog = True
 

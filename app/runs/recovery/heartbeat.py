@@ -15,13 +15,16 @@ from app.errors import Unavailable
 from app.ids import RunKey
 from app.runs.dispatch.port import Dispatcher
 from app.runs.dispatch.records import Worker
-from app.runs.dispatch.repository import (
+from app.runs.recovery.repository import (
+    cancelled_runs,
+    database_time,
     delete_worker,
     has_older_worker,
     live_workers,
+    lost_runs,
     record_worker,
+    running_attempts,
 )
-from app.runs.recovery.repository import cancelled_runs, database_time, lost_runs, running_attempts
 from app.runs.supervisor import RunSupervisor
 
 log = structlog.get_logger(__name__)
