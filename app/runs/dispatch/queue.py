@@ -46,7 +46,7 @@ class RunQueue:
         )
 
     async def claim(self, count: int, *, graphs: Sequence[str], workers: int = 1) -> ClaimedRuns:
-        """Assign up to so many ready runs of these graphs to this process; its share of few, among `workers`."""
+        """Assign up to so many ready runs of these graphs; of few, the share of one of so many workers."""
         async with self.database.write() as tx:
             return await claim_runs(tx, self.process_id, count=count, graphs=graphs, workers=workers)
 
