@@ -37,6 +37,7 @@ from benchmarks.fleet_members import LEASE_S, Member, Services, members
 KEPT, ONCE = "messages:kept", "messages:once"
 _KEPT_RUNS, _OTHER_RUNS = 5, 3
 _READER_S = 120.0
+_STORED_S = 15.0
 _NEXT_TURN = "What have you answered?"
 
 
@@ -96,8 +97,10 @@ async def run_rounds(
         rng.shuffle(names)
         for number, name in enumerate(names):
             await fleet.start()
+            known = len(findings.wrong)
             await _round(fleet, number, name, faults[name])
-            progress(f"{number + 1}/{rounds} {name}: {findings.runs} runs, {len(findings.wrong)} wrong")
+            found = [f"    {problem}" for problem in findings.wrong[known:]]
+            progress("\n".join([f"{number + 1}/{rounds} {name}: {findings.runs} runs", *found]))
         await _judge(fleet)
     return findings
 
@@ -177,7 +180,7 @@ async def _problems(fleet: Fleet, http: httpx.AsyncClient, reading: Reading) -> 
     """What is wrong with one run that its reader has followed to its end."""
     if reading.error:
         return [f"{reading.run_id}: {reading.error}"]
-    run = (await http.get(f"{fleet.apis[0].url}/v1/runs/{reading.run_id}")).json()
+    run = await _stored(fleet, http, reading.run_id)
     fleet.findings.resumed += run["attempt"] > 0
     found = []
     if reading.ids != sorted(set(reading.ids)):
@@ -196,6 +199,16 @@ async def _problems(fleet: Fleet, http: httpx.AsyncClient, reading: Reading) -> 
         if not sent or reading.answer not in str(sent[-1].messages):
             found.append(f"{next_id}: does not know the answer that was given")
     return found
+
+
+async def _stored(fleet: Fleet, http: httpx.AsyncClient, run_id: str) -> Any:
+    """The run as it is stored: a moment later than its readers get its end, if the database was away."""
+    deadline = time.monotonic() + _STORED_S
+    while True:
+        run = (await http.get(f"{fleet.apis[0].url}/v1/runs/{run_id}")).json()
+        if run["final"] is not None or time.monotonic() > deadline:
+            return run
+        await asyncio.sleep(0.1)
 
 
 async def _client_of(fleet: Fleet, http: httpx.AsyncClient, reading: Reading) -> None:
