@@ -2,8 +2,8 @@
 
 import asyncio
 import random
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 
 import anyio
@@ -70,9 +70,14 @@ class PostgresDispatcher:
         """Whether this process takes no more runs."""
         return self._places.is_closed
 
-    def claim_place(self, *, wanted: bool) -> AbstractContextManager[PlaceClaim]:
+    @contextmanager
+    def claim_place(self, *, wanted: bool) -> Iterator[PlaceClaim]:
         """Take a place for a run that this process stores as its own, if it is wanted and free."""
-        return self._places.claim(wanted=wanted and self._lease.is_held)
+        since = self._lease.elapsed_s()
+        with self._places.claim(wanted=wanted and self._lease.is_held) as claim:
+            yield claim
+            if claim.used_by is not None:
+                self._lease.add(claim.used_by, since=since)
 
     def drain(self) -> None:
         """Take no more runs: those that wait are for other workers, or for this one when it is back."""
@@ -126,7 +131,10 @@ class PostgresDispatcher:
     async def claim(self) -> None:
         """Claim ready runs for the free places."""
         places = self._places
-        while places.free and self._is_ready():
+        while places.free:
+            since = self._lease.elapsed_s()
+            if not self._is_ready():
+                return
             count = min(places.free, _RUNS_AT_ONCE)
             # A run that becomes ready during the query sets it again.
             places.may_have_backlog = False
@@ -141,8 +149,9 @@ class PostgresDispatcher:
                 raise
             finally:
                 places.give_back(count - len(claimed.runs))
-            for run in claimed.runs:
-                self._start(run)
+            for each in claimed.runs:
+                self._lease.add(each.run.key, since=since)
+                self._start(each)
             if not claimed.has_left_some:
                 return
             places.may_have_backlog = True
