@@ -3,6 +3,7 @@
 import asyncio
 import random
 import signal
+import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -25,6 +26,10 @@ class Findings:
     words: Counter[str] = field(default_factory=Counter)
     runs: int = 0
     resumed: int = 0
+    losses: list[float] = field(default_factory=list)
+    """When a worker was lost with its disk, in seconds of the monotonic clock."""
+    unrecorded: int = 0
+    """Messages that are not charged because they had just begun then."""
     wrong: list[str] = field(default_factory=list)
 
 
@@ -77,6 +82,7 @@ async def _kill_api(fleet: Fleet) -> None:
 
 
 async def _lose_worker(fleet: Fleet) -> None:
+    fleet.findings.losses.append(time.monotonic())
     await fleet.rng.choice(fleet.workers).lose()
 
 

@@ -92,7 +92,8 @@ class EventSink(Protocol):
     async def publish(self, event: AiEvent) -> int | None:
         """Record or publish an event; returns its position once readers can see it.
 
-        None for events that are not published: usage, meters, and output beyond the run's limit.
+        None for events that are not published: usage, meters, output beyond the run's limit; and for the
+        answer, which is published with the end of the run.
         Raises what the event log raises.
         """
         ...

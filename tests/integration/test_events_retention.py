@@ -47,8 +47,7 @@ async def an_ended_run(database: Database, name: str, *, days_ago: int = 2, ok: 
         usage=USAGE,
     )
     deltas: list[ClientEvent] = [TextDelta(message_id=name, delta=LONG) for name in ("m1", "m2")]
-    end = [ANSWER, *terminal_events(final)] if ok else terminal_events(final)
-    events = encode_events(with_positions([*deltas, *end], after=0))
+    events = encode_events(with_positions([*deltas, *terminal_events(final)], after=0))
     async with database.transaction() as tx:
         assert await finish_run(tx, run, attempt=0, final=final, report=None, events=events)
         await tx.execute(

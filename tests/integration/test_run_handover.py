@@ -196,7 +196,7 @@ async def test_a_process_that_dies_during_a_handover_leaves_the_run_to_recovery(
 ) -> None:
     agents = [Agent(is_stubborn=True), Agent(answers=True)]
     async with (
-        a_core(database, tmp_path / "old", executor=agents[0]) as old,
+        a_core(database, tmp_path / "old", executor=agents[0], is_dispatching=False) as old,
         a_core(database, tmp_path / "new", executor=agents[1], peers=None) as new,
     ):
         run = (await started(old, agents[0], database)).key

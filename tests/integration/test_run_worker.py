@@ -43,7 +43,7 @@ class Answering:
 
 
 class WitnessLog(MemoryEventLog):
-    """Looks, when a run's end is published, whether the run is stored already."""
+    """Looks, when the result of a run is published, whether the run is stored already."""
 
     def __init__(self, database: Database) -> None:
         super().__init__()
@@ -51,7 +51,7 @@ class WitnessLog(MemoryEventLog):
         self.stored_before_end: list[bool] = []
 
     async def append(self, run: RunKey, event: ClientEvent) -> int:
-        if isinstance(event, Done):
+        if isinstance(event, AssistantFinal | Done):
             self.stored_before_end.append((await record_of(self._database, run)).finished)
         return await super().append(run, event)
 
@@ -64,7 +64,7 @@ async def test_a_run_is_stored_before_readers_see_its_end(database: Database, tm
     async with a_process(database, tmp_path, executor=executor, log=log) as process:
         process.supervisor.start(a_plan(run=run), REQUEST)
 
-    assert log.stored_before_end == [True]
+    assert log.stored_before_end == [True, True]
     assert (await record_of(database, run)).status == "succeeded"
 
 
@@ -127,7 +127,7 @@ async def test_a_run_that_cannot_be_stored_has_no_end_before_it_is(
             assert log.stored_before_end == []
             await execute(database, "ALTER TABLE unavailable RENAME TO run_events")
 
-    assert log.stored_before_end == [True]
+    assert log.stored_before_end == [True, True]
     assert (await record_of(database, run)).status == "succeeded"
     async with database.snapshot() as reader:
         assert await stored_events(reader, run)

@@ -91,7 +91,9 @@ class RunOutput:
 
     async def _publish_output(self, event: OutputEvent) -> int | None:
         self._add(event)
-        position = await self._publisher.publish(event)
+        # The answer is published with the end of the run, once that is stored.
+        is_answer = isinstance(event, AssistantFinal)
+        position = None if is_answer else await self._publisher.publish(event)
         if isinstance(event, UserMessageDelivered) and position is not None:
             self._control.inbox.mark_delivered(event.message_id, position)
         if self._bytes > self._max_bytes:

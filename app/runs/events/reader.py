@@ -8,7 +8,7 @@ from app.events import Done, Queued, RunError
 from app.ids import RunKey
 from app.runs.events.codec import decode_events
 from app.runs.events.endings import RunEndings
-from app.runs.events.terminal import end_of_run, with_positions
+from app.runs.events.terminal import terminal_events, with_positions
 from app.runs.records import RunRecord
 from app.runs.repository import find_run, stored_events
 from app.streams.port import EventLog, LogEntry
@@ -82,7 +82,7 @@ class RunEventReader:
             record = await find_run(reader, run)
         if record is None or record.final is None or record.events_deleted_at is None:
             return ()
-        events = end_of_run(record.final, has_content=record.contents_deleted_at is None)
+        events = terminal_events(record.final, has_content=record.contents_deleted_at is None)
         return with_positions(events, after=after)
 
 

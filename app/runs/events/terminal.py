@@ -17,18 +17,14 @@ from wherever it was, also if it has received events that the event log has lost
 log = structlog.get_logger(__name__)
 
 
-def terminal_events(final: GraphFinal) -> list[ClientEvent]:
-    """The run's error, if any, and `done`."""
-    done = Done(usage=final.usage, finish_reason=final.finish_reason)
-    return [done] if final.error is None else [RunError(error=final.error), done]
-
-
-def end_of_run(final: GraphFinal, *, has_content: bool) -> list[ClientEvent]:
-    """What a reader gets of a run whose events are deleted: its answer, if that is stored, and its end."""
-    end = terminal_events(final)
-    if not (final.ok and has_content):
-        return end
-    return [AssistantFinal(content=final.content, structured_output=final.structured_output), *end]
+def terminal_events(final: GraphFinal, *, has_content: bool = True) -> list[ClientEvent]:
+    """The run's answer or error, and `done`; without the answer if its contents are deleted."""
+    end: list[ClientEvent] = []
+    if final.ok and has_content:
+        end.append(AssistantFinal(content=final.content, structured_output=final.structured_output))
+    if final.error is not None:
+        end.append(RunError(error=final.error))
+    return [*end, Done(usage=final.usage, finish_reason=final.finish_reason)]
 
 
 async def close_log(

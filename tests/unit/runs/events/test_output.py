@@ -78,8 +78,9 @@ async def test_output_is_published_and_usage_is_billed(journal: Journal) -> None
         word, UsageReport(run.fact()), answer, MeterReport(Meters(1, 1, 0), tool_failures=2)
     )
 
-    assert positions == [1, None, 2, None]
-    assert await run.published() == [word, answer]
+    assert positions == [1, None, None, None]
+    # The answer is published with the end of the run.
+    assert await run.published() == [word]
     assert len(run.receipts) == 1
     final = run.output.final()
     assert (final.ok, final.content, final.error, final.finish_reason) == (True, "hello", None, "stop")

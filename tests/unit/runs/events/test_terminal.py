@@ -1,4 +1,4 @@
-from app.events import Done, RunError, TextDelta
+from app.events import AssistantFinal, Done, RunError, TextDelta
 from app.ids import AccountId, RunId, RunKey, new_uuid
 from app.requests import FinalUsage, GraphFinal
 from app.runs.events.terminal import (
@@ -20,8 +20,10 @@ def a_final(**fields: object) -> GraphFinal:
     return GraphFinal.model_validate({**values, "usage": USAGE, **fields})
 
 
-def test_a_successful_run_ends_with_done() -> None:
-    assert terminal_events(a_final()) == [Done(usage=USAGE, finish_reason="stop")]
+def test_a_successful_run_ends_with_its_answer_and_done() -> None:
+    final, done = a_final(content="4", structured_output=4), Done(usage=USAGE, finish_reason="stop")
+    assert terminal_events(final) == [AssistantFinal(content="4", structured_output=4), done]
+    assert terminal_events(final, has_content=False) == [done]
 
 
 def test_a_failed_run_ends_with_its_error_and_done() -> None:
@@ -49,6 +51,7 @@ async def test_closing_a_log_ends_its_readers_and_frees_it() -> None:
     await close_log(log, RUN, terminal_events(a_final()))
 
     assert [entry.event for batch in [batch async for batch in batches] for entry in batch] == [
-        Done(usage=USAGE, finish_reason="stop")
+        AssistantFinal(content=""),
+        Done(usage=USAGE, finish_reason="stop"),
     ]
     assert len(log) == 0
