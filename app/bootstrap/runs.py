@@ -43,6 +43,16 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
+class OpenedRuns:
+    """The services of runs."""
+
+    runs: RunService
+    commands: RunCommands
+    conversations: ConversationService
+    dispatcher: Dispatcher
+
+
+@dataclass(frozen=True, slots=True)
 class _Execution:
     """The parts that execute runs."""
 
@@ -61,7 +71,7 @@ async def open_runs(
     *,
     accounts: Accounts,
     temporal: "TemporalConnection | None",
-) -> tuple[RunService, RunCommands, ConversationService, Dispatcher]:
+) -> OpenedRuns:
     """Open the services of runs, and recover the runs of processes that died."""
     settings, database, log_ = infra.settings, infra.database, infra.log
     execution = _open_execution(infra, executor)
@@ -104,7 +114,7 @@ async def open_runs(
     infra.tasks.start_soon(infra.workspaces.sweep)
     if infra.agent is not None and any(graph.native_tools for graph in infra.planner.graphs.definitions()):
         infra.tasks.start_soon(infra.agent.sandbox_probe.check)
-    return runs, commands, conversations, dispatcher
+    return OpenedRuns(runs, commands, conversations, dispatcher)
 
 
 async def _checked_by_workers() -> None:

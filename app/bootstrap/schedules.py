@@ -8,11 +8,10 @@ from anyio.abc import TaskGroup
 
 from app.auth.accounts import Accounts
 from app.bootstrap.infrastructure import Infrastructure
-from app.runs.commands.service import RunCommands
+from app.bootstrap.runs import OpenedRuns
 from app.runs.dispatch.port import Dispatcher
 from app.runs.preview import RunPreviewer
 from app.runs.requests.codec import RequestCodec
-from app.runs.service import RunService
 from app.schedules.firing.moments import Timer
 from app.schedules.firing.service import ScheduleFiring
 from app.schedules.firing.worker import ScheduleWorker
@@ -27,27 +26,29 @@ if TYPE_CHECKING:
 async def open_schedules(
     infra: Infrastructure,
     stack: AsyncExitStack,
+    opened: OpenedRuns,
     *,
-    runs: RunService,
-    commands: RunCommands,
     previewer: RunPreviewer,
     accounts: Accounts,
-    dispatcher: Dispatcher,
     temporal: "TemporalConnection | None",
 ) -> ScheduleService:
     """Start the runs of schedules until the stack is closed: before the server waits for its runs."""
     codec = RequestCodec(infra.offload)
     firing = ScheduleFiring(
         infra.database,
-        runs=runs,
-        commands=commands,
+        runs=opened.runs,
+        commands=opened.commands,
         codec=codec,
         memory=infra.memory,
         find_principal=accounts.principal_of,
     )
     tasks = await stack.enter_async_context(anyio.create_task_group())
     stack.callback(tasks.cancel_scope.cancel)
-    timer = None if temporal is None else _open_temporal(infra, tasks, firing, dispatcher, temporal)
+    timer = (
+        None
+        if temporal is None
+        else _open_temporal(infra, tasks, firing, opened.dispatcher, temporal=temporal)
+    )
     tasks.start_soon(ScheduleWorker(infra.database, firing, timer).work)
     tasks.start_soon(ScheduleUpkeep(infra.database, accounts.find_active_keys).work)
     return ScheduleService(
@@ -66,6 +67,7 @@ def _open_temporal(
     tasks: TaskGroup,
     firing: ScheduleFiring,
     dispatcher: Dispatcher,
+    *,
     temporal: "TemporalConnection",
 ) -> Timer:
     """Let Temporal notice what is due."""

@@ -120,19 +120,11 @@ async def _open(
     own = {} if infra.agent is None else infra.agent.executors
     executor = ExecutorAggregator({**own, **executors})
     temporal = await open_temporal(settings, str(infra.process_id))
-    runs, commands, conversations, dispatcher = await open_runs(
-        infra, stack, executor, accounts=accounts, temporal=temporal
-    )
+    opened = await open_runs(infra, stack, executor, accounts=accounts, temporal=temporal)
+    runs, commands, conversations = opened.runs, opened.commands, opened.conversations
     previewer = RunPreviewer(planner, PreviewerAggregator(open_previewers(settings)), infra.schemas)
     schedules = await open_schedules(
-        infra,
-        stack,
-        runs=runs,
-        commands=commands,
-        previewer=previewer,
-        accounts=accounts,
-        dispatcher=dispatcher,
-        temporal=temporal,
+        infra, stack, opened, previewer=previewer, accounts=accounts, temporal=temporal
     )
     if settings.bootstrap_key is not None:
         await accounts.ensure_key(settings.bootstrap_key.get_secret_value())

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import islice, takewhile
 from pathlib import Path
+from typing import Any
 
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -39,7 +40,7 @@ async def test_temporal_shows_each_schedule_as_its_row_is(
     async with fired_by_temporal(database, tmp_path, Temporal(temporal_server)) as process:
         owner = caller_of(await an_account(database))
         service = process.server.service
-        terms = {"time_zone": "Europe/Berlin", "start_at": NOON, "end_at": NOON + 30 * DAY}
+        terms: dict[str, Any] = {"time_zone": "Europe/Berlin", "start_at": NOON, "end_at": NOON + 30 * DAY}
         schedule = await a_schedule(
             process.server, owner, "30 7 * * MON-FRI", request=a_request(prompt="secret"), **terms
         )
