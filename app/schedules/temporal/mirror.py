@@ -23,7 +23,7 @@ log = structlog.get_logger(__name__)
 
 Item = TypeVar("Item")
 
-_AT_ONCE = 32
+_AT_ONCE = 8
 _EVERY_S = 1.0
 
 
