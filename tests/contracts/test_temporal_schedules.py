@@ -104,8 +104,10 @@ async def test_each_moment_starts_one_run_in_one_of_two_processes(
         await asyncio.gather(process.mirror.step(), other.mirror.step())
         clock.now = minute + MINUTE
         await process.fire(schedule, minute)
+        await process.until_done(1)
         # As a person does it: there is no such time.
         await process.fire(schedule, minute + 7 * SECOND)
+        await process.until_done(2)
         await process.backfill(schedule, minute - 366 * DAY, minute - DAY)
         await process.until_done(3)
         await process.backfill(schedule, minute - 366 * DAY, minute - DAY)
@@ -234,10 +236,20 @@ async def test_an_earlier_revision_replaces_no_later_one(
         versions += [
             await process.change(owner, versions[0], cron=f"0 {hour} 29 2 *") for hour in range(1, 9)
         ]
+        await process.schedules.put(versions[0])
+        # Each finds the first one, and the last one writes first.
         await asyncio.gather(*(process.schedules.put(each) for each in versions[::-1]))
         await process.schedules.put(versions[0])
         there = await process.handle(versions[0].id).describe()
+        newest = await process.change(owner, versions[0], cron="0 9 29 2 *")
+        await process.schedules.put(newest)
+        # A process that has stood still since it has read the last but one.
+        await process.schedules._replace(
+            versions[-1], there.schedule.state, there.raw_description.conflict_token
+        )
+        last = await process.handle(versions[0].id).describe()
 
+    assert last.schedule.spec.calendars[0].hour[0].start == 9
     assert [each.revision for each in versions] == [*range(1, 10)]
     assert there.schedule.spec.calendars[0].hour[0].start == 8
     assert there.schedule.state.note == note_of(9, None)

@@ -67,7 +67,8 @@ class TemporalSchedules:
         for _ in range(_TRIES):
             there = await self._describe(schedule.id)
             if there is None:
-                await self._create(schedule)
+                if await self._create(schedule):
+                    return
                 continue
             known, state = await self._revision_of(there), _state_of(schedule, there.schedule.state)
             is_same = known == schedule.revision and _is_equal(there.schedule.state, state)
@@ -133,7 +134,8 @@ class TemporalSchedules:
                 return None
             raise self.temporal.failed(error) from error
 
-    async def _create(self, schedule: Schedule) -> None:
+    async def _create(self, schedule: Schedule) -> bool:
+        """Create it; False if another process has, a moment ago."""
         wanted = self._wanted(schedule, _state_of(schedule, None))
         memo = {"account": str(schedule.account_id), "scheduleId": schedule.schedule_id}
         try:
@@ -141,10 +143,10 @@ class TemporalSchedules:
                 self.id_of(schedule.id), wanted, memo=memo, rpc_timeout=RPC_TIMEOUT
             )
         except ScheduleAlreadyRunningError:
-            # By another process, a moment ago.
-            return
+            return False
         except RPCError as error:
             raise self._failure(error) from error
+        return True
 
     async def _replace(self, schedule: Schedule, state: ScheduleState, token: bytes) -> None:
         """Replace what has this token; without effect if it was changed since."""
