@@ -12,7 +12,7 @@ from app.bootstrap.runs import OpenedRuns
 from app.runs.dispatch.port import Dispatcher
 from app.runs.preview import RunPreviewer
 from app.runs.requests.codec import RequestCodec
-from app.schedules.firing.moments import Timer
+from app.schedules.firing.port import Timer
 from app.schedules.firing.service import ScheduleFiring
 from app.schedules.firing.worker import ScheduleWorker
 from app.schedules.requests import ScheduledRequests

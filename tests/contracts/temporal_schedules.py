@@ -11,7 +11,7 @@ from uuid import UUID, uuid4
 
 from temporalio.api.schedule.v1 import SchedulePatch, TriggerImmediatelyRequest
 from temporalio.api.workflowservice.v1 import PatchScheduleRequest
-from temporalio.client import ScheduleBackfill, ScheduleDescription, ScheduleHandle
+from temporalio.client import ScheduleBackfill, ScheduleDescription, ScheduleHandle, WorkflowExecutionStatus
 
 from app.db import Database
 from app.principal import Principal
@@ -24,6 +24,8 @@ from app.schedules.temporal.timer import TemporalTimer
 from app.schedules.temporal.worker import ScheduleFiringWorker
 from tests.contracts.temporal import Temporal
 from tests.integration.schedule_server import MINUTE, ScheduleServer, SetClock, a_schedule_server
+
+_COMPLETED = WorkflowExecutionStatus.COMPLETED
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,17 +72,19 @@ class FiredByTemporal:
         """A person has Temporal go through times of the past."""
         await self.handle(schedule.id).backfill(ScheduleBackfill(start, end))
 
-    async def until_done(self, count: int) -> None:
-        """Wait until so many workflows of its schedules have ended, and no other is there."""
+    async def until_done(self, count: int) -> list[str]:
+        """Wait until so many workflows of its schedules have ended, no other is there; their histories."""
         client = self.schedules.temporal.client
         query = f"TaskQueue = '{self.schedules.firing_queue}'"
         async with asyncio.timeout(20):
             while True:
-                found = [str(each.status) async for each in client.list_workflows(query)]
-                if len(found) >= count and set(found) == {"2"}:
+                found = [each async for each in client.list_workflows(query)]
+                if len(found) >= count and {each.status for each in found} == {_COMPLETED}:
                     break
                 await asyncio.sleep(0.02)
         assert len(found) == count
+        handles = [client.get_workflow_handle(each.id, run_id=each.run_id) for each in found]
+        return [(await handle.fetch_history()).to_json() for handle in handles]
 
 
 @asynccontextmanager

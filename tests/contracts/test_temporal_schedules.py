@@ -100,7 +100,8 @@ async def test_each_moment_starts_one_run_in_one_of_two_processes(
         fired_by_temporal(database, tmp_path / "b", temporal, clock=clock) as other,
     ):
         owner = caller_of(await an_account(database))
-        schedule = await a_schedule(process.server, owner, yearly(minute), overlap="allow")
+        request = a_request(prompt="secret")
+        schedule = await a_schedule(process.server, owner, yearly(minute), overlap="allow", request=request)
         await asyncio.gather(process.mirror.step(), other.mirror.step())
         clock.now = minute + MINUTE
         await process.fire(schedule, minute)
@@ -111,7 +112,7 @@ async def test_each_moment_starts_one_run_in_one_of_two_processes(
         await process.backfill(schedule, minute - 366 * DAY, minute - DAY)
         await process.until_done(3)
         await process.backfill(schedule, minute - 366 * DAY, minute - DAY)
-        await process.until_done(4)
+        histories = await process.until_done(4)
         fired = FiredSchedule(str(schedule.id), 1, minute.isoformat(), minute.isoformat())
         again = [each.activities.fire_schedule for each in (process, other) * 2]
         await asyncio.gather(*(ActivityEnvironment().run(each, fired) for each in again))
@@ -124,6 +125,8 @@ async def test_each_moment_starts_one_run_in_one_of_two_processes(
         ("cron", "started"),
         ("request", "started"),
     ]
+    assert [each for each in histories if "secret" in each] == []
+    assert all(f'"fairnessKey": "{owner.account_id}"' in each for each in histories)
     assert history[0].due_at < minute - 300 * DAY
     assert history[1].due_at == minute
     assert sorted(run.key.run_id for run in runs) == sorted(due.run_id for due in history)
@@ -293,7 +296,7 @@ async def test_a_temporal_that_is_killed_and_comes_back_gets_what_has_changed(
 
 
 @pytest.mark.parametrize("behind", [timedelta(milliseconds=200), HOUR])
-async def test_a_moment_waits_for_the_clock_of_the_database(
+async def test_a_moment_waits_for_the_clock_of_the_database_and_for_another_process(
     database: Database, tmp_path: Path, temporal_server: TemporalServer, behind: timedelta
 ) -> None:
     async with fired_by_temporal(database, tmp_path, Temporal(temporal_server)) as process:
@@ -302,6 +305,9 @@ async def test_a_moment_waits_for_the_clock_of_the_database(
         moment = process.server.clock.now + behind
         fired = FiredSchedule(str(schedule.id), 1, moment.isoformat(), moment.isoformat())
         with pytest.raises(ApplicationError, match="clock") as again:
+            await ActivityEnvironment().run(process.activities.fire_schedule, fired)
+        await process.server.core.service.drain(within_s=0)
+        with pytest.raises(ApplicationError, match="accepts no runs"):
             await ActivityEnvironment().run(process.activities.fire_schedule, fired)
 
     assert again.value.next_retry_delay == min(behind, 10 * SECOND)

@@ -20,7 +20,7 @@ from app.requests import GraphRunRequest
 from app.runs.preview import RunPreviewer
 from app.runs.records import RunRecord
 from app.schedules.cron import Timing
-from app.schedules.firing.moments import Timer
+from app.schedules.firing.port import Timer
 from app.schedules.firing.service import ScheduleFiring
 from app.schedules.firing.worker import ScheduleWorker
 from app.schedules.overlap import Overlap

@@ -83,10 +83,17 @@ TEMPORAL_SCHEDULES = (
         (_TESTS + "test_temporal_is_compared_with_the_rows",),
     ),
     Mutant(
+        "a process that is stopping decides what Temporal fires",
+        _TEMPORAL + "activities.py",
+        "if not await self.firing.is_accepting():",
+        "if not await self.firing.is_accepting() and False:",
+        (_TESTS + "test_a_moment_waits_for_the_clock_of_the_database_and_for_another_process",),
+    ),
+    Mutant(
         "a time is decided before the database's clock has reached it",
         _TEMPORAL + "activities.py",
         "if ahead > timedelta():",
         "if ahead > timedelta(days=9):",
-        (_TESTS + "test_a_moment_waits_for_the_clock_of_the_database",),
+        (_TESTS + "test_a_moment_waits_for_the_clock_of_the_database_and_for_another_process",),
     ),
 )

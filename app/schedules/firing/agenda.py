@@ -43,7 +43,7 @@ async def take_due_times(tx: Transaction, schedule: Schedule, now: datetime, *, 
     if times := timing.latest(schedule.next_at, now, most=MISSED_AT_ONCE):
         latest = times[-1]
         is_late = not starts or now > latest + _catch_up(schedule)
-        await _miss(tx, schedule, times if is_late else times[:-1])
+        await _miss(tx, schedule, times if is_late else times[:-1], is_expected=not starts)
         if not is_late:
             await add_due_time(tx, schedule, latest, now=now)
         changed["last_at"] = latest
@@ -112,10 +112,11 @@ async def _open(tx: Transaction, schedule: Schedule) -> tuple[list[ScheduledRun]
     return starting, [due for due in due_times if due.outcome == "waiting"]
 
 
-async def _miss(tx: Transaction, schedule: Schedule, times: list[datetime]) -> None:
+async def _miss(tx: Transaction, schedule: Schedule, times: list[datetime], *, is_expected: bool) -> None:
     if times:
         await insert_missed(tx, schedule.id, times)
         await prune_history(tx, schedule.id)
+    if times and not is_expected:
         log.warning("schedule.missed", schedule_id=schedule.schedule_id, due_times=len(times))
 
 

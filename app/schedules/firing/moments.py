@@ -1,30 +1,12 @@
-"""What another timer than the database's clock notices, and what becomes of what it has not noticed; pure."""
+"""What a timer other than the database's clock notices; pure."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Literal, Protocol
-from uuid import UUID
 
 from app.schedules.records import Schedule
 
-Overdue = Literal["start", "miss", "leave"]
-"""What is done with due times that have come: `start` the latest, count all as missed, or `leave` them to the
-other timer."""
-
 LATEST = timedelta(minutes=2)
 """By how much a timer may be late. It fires later only if a person has it go through times of the past."""
-
-
-class Timer(Protocol):
-    """Notices that schedules are due."""
-
-    def due_before(self, now: datetime) -> datetime:
-        """Due times up to this moment should have been noticed."""
-        ...
-
-    async def overdue(self, schedule: UUID) -> Overdue:
-        """What is done with due times of this schedule that were not; raises `Unavailable`."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,8 @@ from app.runs.deletion.service import RunDeleted
 from app.runs.requests.codec import RequestCodec
 from app.runs.service import RunIdTaken, RunService
 from app.schedules.firing.agenda import add_due_time, claim, take_due_times, wake
-from app.schedules.firing.moments import Firing, Overdue
+from app.schedules.firing.moments import Firing
+from app.schedules.firing.port import Overdue
 from app.schedules.firing.repository import find_due, record_started, update_open
 from app.schedules.records import Claim, FiringConfig, PausedReason, Schedule, ScheduledRun, Trigger
 from app.schedules.repository import lock_schedule, pause_schedule, stored_request, update_schedule

@@ -14,7 +14,7 @@ from app.db import Database
 from app.errors import Unavailable
 from app.ids import new_uuid
 from app.schedules.firing.agenda import farthest_attempt
-from app.schedules.firing.moments import Overdue, Timer
+from app.schedules.firing.port import Overdue, Timer
 from app.schedules.firing.repository import find_work
 from app.schedules.firing.service import ScheduleFiring
 from app.schedules.records import DueSchedule
