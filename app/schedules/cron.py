@@ -32,6 +32,7 @@ _ALL_DAYS = frozenset(range(1, 32))
 _ALL_WEEKDAYS = frozenset(range(7))
 _EVERY = 0
 """The week of a weekday that is meant in each."""
+_NEAR_A_CHANGE = timedelta(days=2)
 _LONGEST_SHIFT = timedelta(hours=3)
 """No clock is changed by more; where one is, some missed times are not listed."""
 
@@ -88,13 +89,15 @@ class Timing:
         """Whether this moment is a due time."""
         return self.next_after(moment - _INSTANT) == moment
 
-    def matches_clock(self, moment: datetime) -> bool:
+    def may_match_clock(self, moment: datetime) -> bool:
         """Whether the expression matches what clocks of the time zone show at this moment.
 
-        It is a due time then, too, unless clocks are changed on that day.
+        It is a due time then, too. Always true near a change of clocks: other implementations of cron may
+        match anything then.
         """
-        shown = moment.astimezone(ZoneInfo(self.time_zone)).replace(tzinfo=UTC)
-        return Timing(self.cron).is_due(shown)
+        zone, nearby = ZoneInfo(self.time_zone), (-_NEAR_A_CHANGE, timedelta(), _NEAR_A_CHANGE)
+        offset, *others = {(moment + shift).astimezone(zone).utcoffset() or timedelta() for shift in nearby}
+        return bool(others) or Timing(self.cron).is_due(moment + offset)
 
     def calendars(self) -> list[CalendarTimes]:
         """What the expression matches, without regard to changes of clocks and to the period.

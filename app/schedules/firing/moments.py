@@ -30,4 +30,4 @@ class Firing:
             return True
         if self.fired_at - self.moment > LATEST:
             return timing.is_due(self.moment)
-        return self.revision == schedule.revision and not timing.matches_clock(self.moment)
+        return self.revision == schedule.revision and not timing.may_match_clock(self.moment)

@@ -10,11 +10,14 @@ from app.schedules.firing.moments import LATEST, Firing
 from app.schedules.records import PausedReason, RequestSummary, Schedule, ScheduleTerms
 
 MONDAY = datetime(2027, 3, 1, 9, tzinfo=UTC)
-SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)
+SECOND, MINUTE, HOUR = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1)
 AT_NINE = Timing("0 9 * * MON")
 IN_THE_NIGHT = Timing("30 2 * * *", "Europe/Berlin")
 FIRST, AGAIN = (datetime(2027, 10, 31, hour, 30, tzinfo=UTC) for hour in (0, 1))
 """Clocks in Berlin show 2:30 twice; the first time it is due, the second time Temporal fires."""
+AT_ONE = Timing("52 1 * * *", "Europe/Berlin")
+TOO_LATE = datetime(2027, 10, 31, 0, 52, tzinfo=UTC)
+"""Clocks show 2:52, an hour after its due time: Temporal fires once more, because they are changed then."""
 
 
 def a_schedule(timing: Timing, paused_reason: PausedReason | None = None) -> Schedule:
@@ -53,6 +56,7 @@ def a_schedule(timing: Timing, paused_reason: PausedReason | None = None) -> Sch
         pytest.param(AT_NINE, 1, MONDAY + MINUTE, SECOND, False, id="a due time of earlier terms"),
         pytest.param(IN_THE_NIGHT, 2, FIRST, SECOND, False, id="a due time at a change of clocks"),
         pytest.param(IN_THE_NIGHT, 2, AGAIN, SECOND, False, id="due in Temporal only"),
+        pytest.param(AT_ONE, 2, TOO_LATE, SECOND, False, id="due in Temporal only, and at no such hour"),
     ],
 )
 def test_only_a_person_wants_a_run_at_other_than_due_times(
@@ -64,7 +68,10 @@ def test_only_a_person_wants_a_run_at_other_than_due_times(
         assert firing.is_manual(a_schedule(timing, paused_reason)) is is_manual
 
 
-def test_the_times_of_the_clock_are_due_on_other_days() -> None:
-    assert [IN_THE_NIGHT.is_due(each) for each in (FIRST, AGAIN)] == [True, False]
-    assert [IN_THE_NIGHT.matches_clock(each) for each in (FIRST, AGAIN)] == [True, True]
-    assert not IN_THE_NIGHT.matches_clock(AGAIN + MINUTE)
+def test_what_clocks_show_decides_except_while_they_are_changed() -> None:
+    day = timedelta(days=1)
+
+    assert [IN_THE_NIGHT.is_due(each) for each in (FIRST, AGAIN, AGAIN + day)] == [True, False, True]
+    assert [AT_ONE.may_match_clock(TOO_LATE + days * day) for days in (-3, -1, 0, 1)] == [False, *[True] * 3]
+    # At 1:52, and at 2:52.
+    assert [AT_ONE.may_match_clock(TOO_LATE + 3 * day + hours * HOUR) for hours in (0, 1)] == [True, False]
