@@ -9,6 +9,7 @@ its account's hash chain.
 
     .venv/bin/python -m benchmarks.chaos --rounds 200
     .venv/bin/python -m benchmarks.chaos --rounds 200 --fleet
+    .venv/bin/python -m benchmarks.chaos --rounds 50 --temporal
 """
 
 import argparse
@@ -349,13 +350,14 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=200)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randint(0, 10**6))
     parser.add_argument("--fleet", action="store_true", help="two API servers and two workers")
+    parser.add_argument("--temporal", action="store_true", help="the same with Temporal as the dispatcher")
     chosen = parser.parse_args()
     started = time.monotonic()
-    if chosen.fleet:
+    if chosen.fleet or chosen.temporal:
         # It uses the services of this module.
         from benchmarks.fleet_chaos import print_rounds  # noqa: PLC0415
 
-        return print_rounds(chosen.rounds, seed=chosen.seed)
+        return print_rounds(chosen.rounds, seed=chosen.seed, with_temporal=chosen.temporal)
     happened, verdict = asyncio.run(run_rounds(chosen.rounds, seed=chosen.seed))
     lines = [
         f"seed      {chosen.seed}, {chosen.rounds} rounds in {time.monotonic() - started:.0f} s",

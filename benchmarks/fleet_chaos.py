@@ -4,7 +4,8 @@ Every round starts runs on two API servers and two workers and injects one fault
 reconnects with the position of its last event, must have got exactly one end, the one that the database has;
 the next turn of each conversation must know the answer that was given; a worker that stood still and has lost
 its runs must make no further call for them. In the end every message that a client saw is billed once, no
-less than it saw, and every run has ended. Called by `python -m benchmarks.chaos --fleet --rounds 200`.
+less than it saw, and every run has ended. Called by `python -m benchmarks.chaos --fleet --rounds 200`, with
+`--temporal` for Temporal as the dispatcher, and faults of it.
 """
 
 import asyncio
@@ -30,12 +31,13 @@ from app.auth.keys import mint_key
 from app.db import Database
 from app.simulator.script import ApiRequest, Reply, Text
 from app.simulator.server import Simulator
-from benchmarks.fleet_faults import FAULTS, Findings, Fleet, run_of
+from benchmarks.fleet_faults import FAULTS, TEMPORAL_FAULTS, Fault, Findings, Fleet, run_of
 from benchmarks.fleet_members import LEASE_S, Member, Services, members
 
 KEPT, ONCE = "messages:kept", "messages:once"
 _KEPT_RUNS, _OTHER_RUNS = 5, 3
 _READER_S = 120.0
+_STORED_S = 15.0
 _NEXT_TURN = "What have you answered?"
 
 
@@ -73,15 +75,16 @@ class Model:
         )
 
 
-async def run_rounds(rounds: int, *, seed: int, progress: Callable[[str], None]) -> Findings:
+async def run_rounds(
+    rounds: int, *, seed: int, with_temporal: bool, progress: Callable[[str], None]
+) -> Findings:
     """Run all rounds and evaluate."""
     rng, findings, key = random.Random(seed), Findings(), mint_key()  # noqa: S311 - nothing secret
     async with AsyncExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="runtally-chaos-")))
         os.chmod(directory, 0o755)  # noqa: PTH101, S103 - PostgreSQL may run as another user
-        services = await Services.start(directory)
-        stack.push_async_callback(services.door.stop)
-        stack.callback(services.relay.stop)
+        services = await Services.start(directory, with_temporal=with_temporal)
+        stack.push_async_callback(services.stop)
         database = await Database.open(services.door.url)
         await database.migrate()
         await database.aclose()
@@ -89,31 +92,33 @@ async def run_rounds(rounds: int, *, seed: int, progress: Callable[[str], None])
         fleet = Fleet(services, simulator, members(services, simulator.url, key), key, rng, findings)
         for member in fleet.all:
             stack.push_async_callback(member.stop)
-        names = [list(FAULTS)[number % len(FAULTS)] for number in range(rounds)]
+        faults = TEMPORAL_FAULTS if with_temporal else FAULTS
+        names = [list(faults)[number % len(faults)] for number in range(rounds)]
         rng.shuffle(names)
         for number, name in enumerate(names):
             await fleet.start()
-            await _round(fleet, number, name)
-            progress(f"{number + 1}/{rounds} {name}: {findings.runs} runs, {len(findings.wrong)} wrong")
+            known = len(findings.wrong)
+            await _round(fleet, number, name, faults[name])
+            found = [f"    {problem}" for problem in findings.wrong[known:]]
+            progress("\n".join([f"{number + 1}/{rounds} {name}: {findings.runs} runs", *found]))
         await _judge(fleet)
     return findings
 
 
-async def _round(fleet: Fleet, number: int, name: str) -> None:
+async def _round(fleet: Fleet, number: int, name: str, fault: Fault) -> None:
     fleet.findings.faults[name] += 1
     async with fleet.client() as http:
         keys = [f"chat-{number}-{each}" for each in range(_KEPT_RUNS)] + [None] * _OTHER_RUNS
         readings = [Reading(f"run-{number}-{each}", key) for each, key in enumerate(keys)]
         following = [asyncio.create_task(_client(fleet, http, reading)) for reading in readings]
         await asyncio.sleep(fleet.rng.uniform(0.2, 2))
-        await FAULTS[name](fleet)
+        await fault(fleet)
         await fleet.start()
         await asyncio.gather(*following)
+        found = await asyncio.gather(*(_problems(fleet, http, reading) for reading in readings))
+        fleet.findings.wrong += [f"{name}: {problem}" for problems in found for problem in problems]
         for reading in readings:
             fleet.findings.words += reading.words
-            fleet.findings.wrong += [
-                f"{name}: {problem}" for problem in await _problems(fleet, http, reading)
-            ]
         fleet.findings.runs += len(readings)
 
 
@@ -175,7 +180,7 @@ async def _problems(fleet: Fleet, http: httpx.AsyncClient, reading: Reading) -> 
     """What is wrong with one run that its reader has followed to its end."""
     if reading.error:
         return [f"{reading.run_id}: {reading.error}"]
-    run = (await http.get(f"{fleet.apis[0].url}/v1/runs/{reading.run_id}")).json()
+    run = await _stored(fleet, http, reading.run_id)
     fleet.findings.resumed += run["attempt"] > 0
     found = []
     if reading.ids != sorted(set(reading.ids)):
@@ -194,6 +199,16 @@ async def _problems(fleet: Fleet, http: httpx.AsyncClient, reading: Reading) -> 
         if not sent or reading.answer not in str(sent[-1].messages):
             found.append(f"{next_id}: does not know the answer that was given")
     return found
+
+
+async def _stored(fleet: Fleet, http: httpx.AsyncClient, run_id: str) -> Any:
+    """The run as it is stored: a moment later than its readers get its end, if the database was away."""
+    deadline = time.monotonic() + _STORED_S
+    while True:
+        run = (await http.get(f"{fleet.apis[0].url}/v1/runs/{run_id}")).json()
+        if run["final"] is not None or time.monotonic() > deadline:
+            return run
+        await asyncio.sleep(0.1)
 
 
 async def _client_of(fleet: Fleet, http: httpx.AsyncClient, reading: Reading) -> None:
@@ -235,11 +250,16 @@ async def _judge(fleet: Fleet) -> None:
         findings.wrong.append(f"{reserved} credits stay reserved")
 
 
-def print_rounds(rounds: int, *, seed: int) -> int:
+def print_rounds(rounds: int, *, seed: int, with_temporal: bool) -> int:
     """Print the result; returns 1 if a promise was broken."""
     started = time.monotonic()
     findings = asyncio.run(
-        run_rounds(rounds, seed=seed, progress=lambda line: print(line, file=sys.stderr, flush=True))
+        run_rounds(
+            rounds,
+            seed=seed,
+            with_temporal=with_temporal,
+            progress=lambda line: print(line, file=sys.stderr, flush=True),
+        )
     )
     lines = [
         f"seed     {seed}, {rounds} rounds in {time.monotonic() - started:.0f} s",

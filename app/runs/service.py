@@ -117,8 +117,8 @@ class RunService:
             )
             if accepted is None:
                 return _joined(await self.get(run), fingerprint, caller)
-            claim.is_used = accepted.record.status == "running"
-            if claim.is_used:
+            if accepted.record.status == "running":
+                claim.used_by = run
                 self._supervisor.start(accepted.plan, request)
         for earlier in accepted.to_cancel:
             await self._commands.stop(earlier, "cancel")

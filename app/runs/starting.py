@@ -1,7 +1,7 @@
 """RunStarter: starts the runs that this process has claimed, from what the database has of them."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -88,6 +88,11 @@ class RunStarter:
         starting = {run: each.attempt for run, each in self._starting.items()}
         return {**starting, **self._supervisor.active_attempts()}
 
+    def lose(self, runs: Collection[RunKey]) -> None:
+        """Another process has taken these runs over, or has ended them."""
+        self._lease.lose(run for run in runs if run in self._starting)
+        self._supervisor.lose(runs)
+
     def executes(self, run: RunKey) -> bool:
         """Whether this process executes the run, or is about to."""
         return run in self._starting or run in self._supervisor.active_attempts()
@@ -109,6 +114,7 @@ class RunStarter:
         finally:
             self._starting.pop(run.key).over.set()
             if not has_started:
+                self._lease.forget(run.key)
                 self._places.give_back()
 
     async def _start_or_end(self, claimed: ClaimedRun) -> bool:
@@ -121,7 +127,7 @@ class RunStarter:
             except (Unavailable, StatementFailed) as error:
                 log.warning("run.start_delayed", reason=str(error))
             await asyncio.sleep(LONGEST_BACKOFF_S)
-        self._lease.forget(run.key)
+        log.warning("run.lost", run_id=run.key.run_id)
         return False
 
     async def _start_once(self, claimed: ClaimedRun) -> bool:

@@ -36,7 +36,7 @@ from app.streams.port import EventLog, LogEntry, WriterFenced
 
 log = structlog.get_logger(__name__)
 
-STORE_RETRY_S = 5.0
+STORE_RETRY_S = 1.0
 """The pause before another attempt to store a run that has ended."""
 
 _FEW_BYTES = 64 * 1024
@@ -67,16 +67,6 @@ class _Stored(Enum):
     LATER = auto()
     FENCED = auto()
     """Another process has ended it, or executes a later attempt."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Unstored:
-    """A run that has ended and could not be stored yet."""
-
-    finished: _FinishedRun
-    entries: Sequence[LogEntry]
-    is_published: bool
-    """Whether readers have got its end."""
 
 
 class RunWorker:
@@ -147,10 +137,11 @@ class RunWorker:
                     output.report,
                     output_bytes=output.size,
                 )
-                stored = await self._finish(finished)
-        while isinstance(stored, _Unstored):
+                entries = await self._entries(finished)
+                stored = await self._finish(finished, entries)
+        while stored is _Stored.LATER:
             await asyncio.sleep(self._store_retry_s)
-            stored = await self._store_again(stored)
+            stored = await self._finish(finished, entries)
         return finished.final if stored is _Stored.YES else None
 
     async def _start(self, plan: RunPlan, control: RunControl, publisher: RunEventPublisher) -> None:
@@ -168,13 +159,8 @@ class RunWorker:
         )
         await publisher.publish(started)
 
-    async def _finish(self, finished: _FinishedRun) -> _Stored | _Unstored:
-        """Store the run, then publish its end.
-
-        While the database is unavailable the end is published first, unless the lease is over: then another
-        process may have ended the run.
-        """
-        terminal = terminal_events(finished.final)
+    async def _entries(self, finished: _FinishedRun) -> list[LogEntry]:
+        """The events of the run, with its end."""
         try:
             entries = await self._log.read(finished.run)
         except AppError as error:
@@ -182,26 +168,19 @@ class RunWorker:
             log.error("run.events_lost", reason=error.detail)  # noqa: TRY400
             entries = ()
         after = last_position(entries, attempt=finished.attempt)
-        entries = [*entries, *with_positions(terminal, after=after)]
+        return [*entries, *with_positions(terminal_events(finished.final), after=after)]
+
+    async def _finish(self, finished: _FinishedRun, entries: Sequence[LogEntry]) -> _Stored:
+        """Store the run, then publish its end.
+
+        Not before: if this process ended in between, another would give the run another end.
+        """
         stored = await self._store(finished, entries)
-        is_published = stored is _Stored.YES or (stored is _Stored.LATER and self._lease.is_held)
-        if is_published:
-            await self._publish_end(finished)
-        return _Unstored(finished, entries, is_published) if stored is _Stored.LATER else stored
-
-    async def _store_again(self, unstored: _Unstored) -> _Stored | _Unstored:
-        """Try again to store a run."""
-        stored = await self._store(unstored.finished, unstored.entries)
-        if stored is _Stored.LATER:
-            return unstored
-        if stored is _Stored.YES and not unstored.is_published:
-            await self._publish_end(unstored.finished)
+        if stored is _Stored.YES:
+            final = finished.final
+            await close_log(self._log, finished.run, terminal_events(final))
+            log.info("run.ended", error=final.error, finish_reason=final.finish_reason)
         return stored
-
-    async def _publish_end(self, finished: _FinishedRun) -> None:
-        final = finished.final
-        await close_log(self._log, finished.run, terminal_events(final))
-        log.info("run.ended", error=final.error, finish_reason=final.finish_reason)
 
     async def _store(self, finished: _FinishedRun, entries: Sequence[LogEntry]) -> _Stored:
         """Store a finished run and release its credit."""

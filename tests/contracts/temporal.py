@@ -1,6 +1,7 @@
 """Temporal's dev server for tests."""
 
 import asyncio
+import signal
 import socket
 import subprocess
 import sys
@@ -44,6 +45,11 @@ class TemporalServer:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
+
+    def send(self, number: signal.Signals) -> None:
+        """Send it a signal."""
+        if self._process is not None:
+            self._process.send_signal(number)
 
     def kill(self) -> None:
         """It does nothing any more, and stores nothing more."""

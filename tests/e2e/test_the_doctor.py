@@ -95,6 +95,21 @@ async def test_a_whole_installation_is_found_usable_without_a_server(tmp_path: P
     assert PROVIDER_KEY not in printed
 
 
+async def test_a_machine_that_only_serves_the_api_needs_no_key_and_no_sandbox(
+    tmp_path: Path, database_url: str, redis_url: str
+) -> None:
+    there = {"DATABASE_URL": database_url, "REDIS_URL": redis_url}
+    code, printed, _ = await doctor(tmp_path, "--json", "--role", "api", **there)
+    alone, says, _ = await doctor(tmp_path, "--role", "api")
+    refused, _, problem = await doctor(tmp_path, "--role", "api", "--probe")
+
+    names = [check["name"] for check in json.loads(printed)["checks"]]
+    assert code == 0, printed
+    assert [name for name in NAMES if name not in names] == ["sandbox", "cli", "gateway", "auth"]
+    assert (alone, "needs DATABASE_URL and REDIS_URL" in says) == (1, True), says
+    assert (refused, "makes no model calls" in problem) == (2, True), problem
+
+
 async def test_it_works_beside_a_running_server_on_the_same_embedded_database(memory_path: Path) -> None:
     async with hello() as simulator:
         there = {"ANTHROPIC_API_KEY": PROVIDER_KEY}

@@ -16,8 +16,8 @@ from app.requests import FinalUsage, GraphFinal
 from app.runs.dispatch.limits import DispatchLimits
 from app.runs.dispatch.queue import RunQueue
 from app.runs.dispatch.records import Worker
-from app.runs.dispatch.repository import record_worker
 from app.runs.records import NewRun, RunRecord
+from app.runs.recovery.repository import record_worker
 from app.runs.repository import find_run, finish_run
 from tests.factories import an_account
 
@@ -83,7 +83,8 @@ class Queue:
 
     async def claim(self, count: int = 100, *graphs: str) -> list[str]:
         """Run ids that this worker claims."""
-        return [claimed.run.key.run_id for claimed in await self.queue.claim(count, graphs=graphs or [GRAPH])]
+        claimed = await self.queue.claim(count, graphs=graphs or [GRAPH])
+        return [each.run.key.run_id for each in claimed.runs]
 
     async def end(self, key: KeyRecord, run_id: str) -> None:
         """A run of this worker ends."""

@@ -268,6 +268,7 @@ def _a_recovery(
         dispatcher=dispatcher,
         supervisor=process.supervisor,
         attempts=starter.attempts,
+        lose=starter.lose,
     )
     recovery = RunRecovery(
         database,

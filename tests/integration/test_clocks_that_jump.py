@@ -23,7 +23,7 @@ from app.gateway.estimate import CallSize
 from app.gateway.wire import MessageUsage
 from app.ids import MessageId, RunId, RunKey, new_uuid
 from app.runs.dispatch.records import Worker
-from app.runs.dispatch.repository import record_worker
+from app.runs.recovery.repository import record_worker
 from app.usage import Attribution, TokenUsage
 from tests.factories import a_plan, an_account
 from tests.integration.run_process import ELSEWHERE

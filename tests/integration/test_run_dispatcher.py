@@ -1,12 +1,18 @@
 """Runs that wait for a place, in one process and in several."""
 
 import asyncio
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import text
 
 from app.billing.credit.ledger import AccountTerms
+from app.clock.boot_time import boot_time
+from app.clock.lease import Lease
 from app.db import Database
 from app.errors import Invalid
 from app.events import ClientEvent, Done, Interrupted, Queued, RunError
@@ -226,3 +232,63 @@ async def test_a_run_that_cannot_be_started_any_more_ends_and_gives_back_its_pla
 
         assert [end.error for end in ends] == ["internal", "internal", None]
         await until(lambda: core.process.places.taken == 0)
+
+
+@dataclass
+class Passing:
+    """Time that passes when a test says so."""
+
+    s: float = field(default_factory=boot_time)
+
+    def __call__(self) -> float:
+        return self.s
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+async def test_a_run_whose_claim_takes_longer_than_the_lease_waits_for_a_heartbeat(
+    database: Database, tmp_path: Path, *, at_once: bool
+) -> None:
+    """As in a process that stands still meanwhile: another one may have taken the run over."""
+    now = Passing()
+    lease = Lease(15, elapsed_s=now)
+    async with a_core(database, tmp_path, lease=lease, is_dispatching=False) as core:
+        caller = caller_of(await an_account(database))
+        core.process.places.may_have_backlog = not at_once
+        claim: Coroutine[Any, Any, object] = core.service.start(caller, a_request(), request_id=None)
+        if not at_once:
+            await claim
+            claim = core.dispatcher.claim()
+        async with standing_still(database):
+            claiming = asyncio.create_task(claim)
+            await until_blocked(database)
+            now.s += 40
+            # By a heartbeat that has none of the runs.
+            lease.renew(since=now.s)
+        await claiming
+        await until(lambda: len(core.process.supervisor.active()) == 1)
+        (run,) = core.process.supervisor.active()
+        await asyncio.sleep(0.1)
+        assert lease.is_held
+        assert list(await core.service.events(run.plan.run)) == []
+
+        await core.heartbeat.send()
+        assert (await core.service.wait(run.plan.run)).ok
+
+
+@asynccontextmanager
+async def standing_still(database: Database) -> AsyncIterator[None]:
+    """Within it no run can be stored or claimed."""
+    async with database.transaction() as tx:
+        await tx.execute(text("LOCK TABLE runs IN EXCLUSIVE MODE"))
+        yield
+
+
+async def until_blocked(database: Database) -> None:
+    """Wait until a statement waits for a lock."""
+    waiting = text("SELECT count(*) FROM pg_locks WHERE NOT granted")
+    async with asyncio.timeout(20):
+        while True:
+            async with database.read() as reader:
+                if (await reader.execute(waiting)).scalar_one():
+                    return
+            await asyncio.sleep(0.01)

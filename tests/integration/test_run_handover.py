@@ -219,7 +219,7 @@ async def test_a_claimed_run_that_has_not_started_is_left_to_others(
         core.process.places.may_have_backlog = True
         caller = caller_of(await an_account(database))
         run = (await core.service.start(caller, a_request(), request_id=None)).key
-        claimed = await core.process.queue.claim(1, graphs=[ONCE.id])
+        claimed = (await core.process.queue.claim(1, graphs=[ONCE.id])).runs
         core.process.places.take()
         core.dispatcher.drain()
         core.starter.start(claimed[0])

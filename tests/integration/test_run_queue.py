@@ -27,9 +27,7 @@ async def test_a_ready_run_goes_to_one_worker(database: Database, key: KeyRecord
     workers = [Queue(database, DispatchLimits(100)) for _ in range(4)]
     for worker in workers:
         await worker.join(20)
-    names = [f"r{number:02}" for number in range(20)]
-    for name in names:
-        assert (await workers[0].post(key, name)).status == "queued"
+    names = [(await workers[0].post(key, f"r{number:02}")).key.run_id for number in range(20)]
 
     claimed = await asyncio.gather(*(worker.claim(3) for worker in workers for _ in range(3)))
 
@@ -82,6 +80,19 @@ async def test_no_more_runs_of_an_account_are_active_than_its_limit(
 
     assert most == limit
     assert await workers[0].held() == {}
+
+
+@pytest.mark.parametrize(("ready", "shares"), [(9, [3, 2, 2]), (2, [1, 1, 0]), (100, [8, 8, 8])])
+async def test_workers_that_are_woken_together_share_what_is_ready(
+    database: Database, key: KeyRecord, ready: int, shares: list[int]
+) -> None:
+    workers = [Queue(database, DispatchLimits(200, per_account=200)) for _ in shares]
+    for number in range(ready):
+        await workers[0].post(key, f"r{number}")
+
+    claims = [await worker.queue.claim(8, graphs=[GRAPH], workers=3) for worker in workers]
+    assert [len(claim.runs) for claim in claims] == shares
+    assert claims[-1].has_left_some is (ready > sum(shares))
 
 
 async def test_the_next_run_of_an_account_is_of_the_key_with_the_fewest(database: Database) -> None:
@@ -376,7 +387,7 @@ async def test_a_command_that_was_stored_while_a_run_was_claimed_is_not_missed(
     run = (await worker.post(key, "r0")).key
 
     async def claim_with_commands() -> bool:
-        while not (claimed := await worker.queue.claim(1, graphs=[GRAPH])):
+        while not (claimed := (await worker.queue.claim(1, graphs=[GRAPH])).runs):
             await asyncio.sleep(0)
         return claimed[0].has_commands
 

@@ -18,10 +18,9 @@ from app.events import AssistantFinal, ClientEvent, Done, RunError
 from app.executors.scripted import WaitFor, WriteMessage
 from app.graphs.spec import GraphSpec
 from app.ids import RunId, RunKey
-from app.requests import FinalUsage
+from app.requests import FinalUsage, GraphRunRequest
 from app.runs.dispatch.records import Worker
-from app.runs.dispatch.repository import record_worker
-from app.runs.recovery.repository import record_takeovers
+from app.runs.recovery.repository import record_takeovers, record_worker
 from app.runs.recovery.resumption import MAX_ATTEMPTS
 from app.streams.memory import MemoryEventLog
 from tests.contracts.event_logs import a_relayed_log
@@ -132,19 +131,30 @@ async def test_a_run_without_a_conversation_is_not_repeated(database: Database, 
         assert (record.status, record.attempt) == ("failed", 0)
 
 
-async def test_a_claimed_run_is_resumed_once_the_database_answers_again(
-    database: Database, tmp_path: Path
+@pytest.mark.parametrize("lost", [False, True])
+async def test_a_claimed_run_is_resumed_once_the_database_answers_again_unless_it_is_lost(
+    database: Database, tmp_path: Path, *, lost: bool
 ) -> None:
-    async with a_core(database, tmp_path) as core:
+    executed: list[GraphRunRequest] = []
+    async with a_core(database, tmp_path, partial(recorded, executed)) as core:
         run = await a_lost_run(database, core, RETRIED, "chat-1")
         await execute(database, "ALTER TABLE open_messages RENAME TO unavailable")
         assert await core.recovery.recover() == 1
         await until(lambda: run in core.starter.attempts())
+        if lost:
+            async with database.transaction() as tx:
+                await record_takeovers(tx, [await core.service.get(run)])
+                await begin_next_attempt(tx, run)
+            await core.heartbeat.send()
         await execute(database, "ALTER TABLE unavailable RENAME TO open_messages")
-        # It is no orphan any more.
-        assert await core.recovery.recover() == 0
+        await until(lambda: run not in core.starter.attempts())
 
-        assert (await core.service.wait(run)).content == "Good morning."
+    assert len(executed) == (0 if lost else 1)
+
+
+def recorded(executed: list[GraphRunRequest], request: GraphRunRequest) -> list[WriteMessage]:
+    executed.append(request)
+    return [WriteMessage("Good morning.")]
 
 
 class SlowEnd(MemoryEventLog):
@@ -217,9 +227,9 @@ async def test_a_process_does_not_recover_its_own_runs(database: Database, tmp_p
 async def test_a_process_that_stood_still_stops_runs_that_another_has_resumed_or_ended(
     database: Database, tmp_path: Path
 ) -> None:
-    pause = WaitFor(asyncio.Event(), asyncio.Event())
+    late = [WriteMessage("Late.", before_end=WaitFor(asyncio.Event(), asyncio.Event()))]
     async with (
-        a_core(database, tmp_path / "frozen", lambda _: [WriteMessage("Late.", before_end=pause)]) as frozen,
+        a_core(database, tmp_path / "frozen", lambda _: late, is_dispatching=False) as frozen,
         a_core(database, tmp_path / "other") as other,
     ):
         caller = caller_of(await an_account(database))

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sqlalchemy import text
+from structlog.testing import capture_logs
 
 from app.billing.credit.ledger import AccountTerms, CreditLedger
-from app.clock.lease import Lease
 from app.db import Database
 from app.events import AssistantFinal, ClientEvent, Done, TextDelta
 from app.executors.port import RunContext
@@ -16,6 +16,7 @@ from app.requests import GraphRunRequest
 from app.runs.events.terminal import POSITIONS_PER_ATTEMPT
 from app.runs.repository import stored_events
 from app.streams.memory import MemoryEventLog
+from tests.e2e.stories import until
 from tests.factories import a_plan
 from tests.integration.run_process import (
     REQUEST,
@@ -105,67 +106,31 @@ async def test_a_run_that_crashes_fails_alone(database: Database, tmp_path: Path
     assert (record.status, record.final.error) == ("failed", "internal")
 
 
-class RestoringLog(MemoryEventLog):
-    """Makes the table of events available again when the end of a run is published."""
-
-    def __init__(self, database: Database) -> None:
-        super().__init__()
-        self._database = database
-
-    async def append(self, run: RunKey, event: ClientEvent) -> int:
-        if isinstance(event, Done):
-            await execute(self._database, "ALTER TABLE unavailable RENAME TO run_events")
-        return await super().append(run, event)
-
-
 async def execute(database: Database, statement: str) -> None:
     async with database.transaction() as tx:
         await tx.execute(text(statement))
 
 
-async def test_a_run_that_could_not_be_stored_is_stored_later(database: Database, tmp_path: Path) -> None:
-    run = await a_run_elsewhere(database)
+async def test_a_run_that_cannot_be_stored_has_no_end_before_it_is(
+    database: Database, tmp_path: Path
+) -> None:
+    """This process may end meanwhile: then another one gives the run another end."""
+    run, log = await a_run_elsewhere(database), WitnessLog(database)
 
     async def make_unavailable(_context: RunContext) -> None:
         await execute(database, "ALTER TABLE run_events RENAME TO unavailable")
 
-    executor, log = Executing(make_unavailable), RestoringLog(database)
-    async with a_process(database, tmp_path, executor=executor, log=log) as process:
-        process.supervisor.start(a_plan(run=run), REQUEST)
+    with capture_logs() as logs:
+        async with a_process(database, tmp_path, executor=Executing(make_unavailable), log=log) as process:
+            process.supervisor.start(a_plan(run=run), REQUEST)
+            await until(lambda: [each["event"] for each in logs].count("run.store_failed") > 1)
+            assert log.stored_before_end == []
+            await execute(database, "ALTER TABLE unavailable RENAME TO run_events")
 
+    assert log.stored_before_end == [True]
     assert (await record_of(database, run)).status == "succeeded"
     async with database.snapshot() as reader:
         assert await stored_events(reader, run)
-
-
-async def test_without_a_lease_readers_get_the_end_only_once_it_is_stored(
-    database: Database, tmp_path: Path
-) -> None:
-    """Another process may have taken the run over, and may end it in another way."""
-    run, lease = await a_run_elsewhere(database), Lease(10**6)
-
-    async def lose_database(_context: RunContext) -> None:
-        await execute(database, "ALTER TABLE run_events RENAME TO unavailable")
-
-    class LosingLease(WitnessLog):
-        """The lease is over after the last event of the executor."""
-
-        async def append(self, run: RunKey, event: ClientEvent) -> int:
-            position = await super().append(run, event)
-            if isinstance(event, AssistantFinal):
-                lease.lasts_s = 0
-            return position
-
-    log = LosingLease(database)
-    async with a_process(
-        database, tmp_path, executor=Executing(lose_database), log=log, lease=lease
-    ) as process:
-        process.supervisor.start(a_plan(run=run), REQUEST)
-        await asyncio.sleep(0.2)
-        assert log.stored_before_end == []
-        await execute(database, "ALTER TABLE unavailable RENAME TO run_events")
-
-    assert log.stored_before_end == [True]
 
 
 async def test_the_credit_reserved_for_a_run_is_released_at_its_end(

@@ -6,8 +6,8 @@ ACCEPTANCE = (
     Mutant(
         "a place that was claimed in vain stays taken",
         "app/runs/dispatch/places.py",
-        "if claim.has_place and not claim.is_used:",
-        "if claim.has_place and claim.is_used:",
+        "if claim.has_place and claim.used_by is None:",
+        "if claim.has_place and claim.used_by is not None:",
     ),
     Mutant(
         "a run counts on an old answer of the ledger",

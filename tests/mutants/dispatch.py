@@ -111,10 +111,17 @@ DISPATCH = (
         _DISPATCHER,
     ),
     Mutant(
+        "the first worker that is woken claims all runs of a takeover",
+        "app/runs/dispatch/repository.py",
+        "(_counted.c.ready + _workers - 1) // _workers",
+        "_counted.c.ready + 0 * _workers",
+        ("tests/integration/test_run_queue.py",),
+    ),
+    Mutant(
         "a run that cannot be started keeps its place",
         "app/runs/starting.py",
-        "            if not has_started:\n                self._places.give_back()",
-        "            pass",
+        "                self._places.give_back()",
+        "                pass",
         _DISPATCHER,
     ),
     Mutant(

@@ -40,14 +40,6 @@ MUTANTS = (
     *TEMPORAL_SCHEDULES,
     # Faults that the tests of an earlier version did not find.
     Mutant(
-        "readers get the end of a run before it is stored",
-        "app/runs/worker.py",
-        "        stored = await self._store(finished, entries)\n        is_pub",
-        "        await close_log(self._log, finished.run, terminal)\n"
-        "        stored = await self._store(finished, entries)\n        is_pub",
-        WORKER,
-    ),
-    Mutant(
         "two events of a run are appended at once",
         "app/runs/events/publisher.py",
         "async with self._publish_lock:\n            is_held",
@@ -204,7 +196,7 @@ MUTANTS = (
     Mutant(
         "a run that could not be stored is not stored later",
         "app/runs/worker.py",
-        "while isinstance(stored, _Unstored):",
+        "while stored is _Stored.LATER:",
         "while False:",
         WORKER,
     ),

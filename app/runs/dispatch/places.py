@@ -5,14 +5,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from app.ids import RunKey
+
 
 @dataclass(slots=True)
 class PlaceClaim:
     """A place that was taken before its run is stored, if one was free."""
 
     has_place: bool
-    is_used: bool = False
-    """Whether the run holds it from now on; its end gives it back."""
+    used_by: RunKey | None = None
+    """The run that holds it from now on; its end gives it back."""
 
 
 @dataclass(slots=True)
@@ -66,5 +68,5 @@ class Places:
         try:
             yield claim
         finally:
-            if claim.has_place and not claim.is_used:
+            if claim.has_place and claim.used_by is None:
                 self.give_back()

@@ -2,8 +2,8 @@
 
 import asyncio
 import random
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 
 import anyio
@@ -15,7 +15,7 @@ from app.errors import AppError
 from app.runs.dispatch.places import PlaceClaim, Places
 from app.runs.dispatch.port import POLL_S, READY_CHANNEL
 from app.runs.dispatch.queue import RunQueue
-from app.runs.dispatch.records import ClaimedRun, Workers
+from app.runs.dispatch.records import ClaimedRun, ClaimedRuns, Workers
 
 log = structlog.get_logger(__name__)
 
@@ -70,9 +70,14 @@ class PostgresDispatcher:
         """Whether this process takes no more runs."""
         return self._places.is_closed
 
-    def claim_place(self, *, wanted: bool) -> AbstractContextManager[PlaceClaim]:
+    @contextmanager
+    def claim_place(self, *, wanted: bool) -> Iterator[PlaceClaim]:
         """Take a place for a run that this process stores as its own, if it is wanted and free."""
-        return self._places.claim(wanted=wanted and self._lease.is_held)
+        since = self._lease.elapsed_s()
+        with self._places.claim(wanted=wanted and self._lease.is_held) as claim:
+            yield claim
+            if claim.used_by is not None:
+                self._lease.add(claim.used_by, since=since)
 
     def drain(self) -> None:
         """Take no more runs: those that wait are for other workers, or for this one when it is back."""
@@ -126,22 +131,28 @@ class PostgresDispatcher:
     async def claim(self) -> None:
         """Claim ready runs for the free places."""
         places = self._places
-        while places.free and self._is_ready():
+        while places.free:
+            since = self._lease.elapsed_s()
+            if not self._is_ready():
+                return
             count = min(places.free, _RUNS_AT_ONCE)
             # A run that becomes ready during the query sets it again.
             places.may_have_backlog = False
             places.take(count)
-            claimed: list[ClaimedRun] = []
+            claimed = ClaimedRuns([], has_left_some=False)
             try:
-                claimed = await self._queue.claim(count, graphs=self._graphs)
+                claimed = await self._queue.claim(
+                    count, graphs=self._graphs, workers=self._workers.with_free_places
+                )
             except BaseException:
                 places.may_have_backlog = True
                 raise
             finally:
-                places.give_back(count - len(claimed))
-            for run in claimed:
-                self._start(run)
-            if len(claimed) < count:
+                places.give_back(count - len(claimed.runs))
+            for each in claimed.runs:
+                self._lease.add(each.run.key, since=since)
+                self._start(each)
+            if not claimed.has_left_some:
                 return
             places.may_have_backlog = True
 

@@ -7,7 +7,7 @@ from uuid import UUID
 from app.db import Database, Transaction
 from app.ids import AccountId, RunKey
 from app.runs.dispatch.limits import DispatchLimits
-from app.runs.dispatch.records import ClaimedRun, DueWork
+from app.runs.dispatch.records import ClaimedRun, ClaimedRuns, DueWork
 from app.runs.dispatch.repository import (
     claim_run,
     claim_runs,
@@ -45,10 +45,10 @@ class RunQueue:
             process_id=self.process_id,
         )
 
-    async def claim(self, count: int, *, graphs: Sequence[str]) -> list[ClaimedRun]:
-        """Assign up to so many ready runs of these graphs to this process."""
+    async def claim(self, count: int, *, graphs: Sequence[str], workers: int = 1) -> ClaimedRuns:
+        """Assign up to so many ready runs of these graphs; of few, the share of one of so many workers."""
         async with self.database.write() as tx:
-            return await claim_runs(tx, self.process_id, count=count, graphs=graphs)
+            return await claim_runs(tx, self.process_id, count=count, graphs=graphs, workers=workers)
 
     async def claim_run(self, run: RunKey, *, graphs: Sequence[str]) -> ClaimedRun | None:
         """Assign this run to this process, if it is ready and of these graphs."""

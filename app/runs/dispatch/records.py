@@ -22,6 +22,15 @@ class ClaimedRun:
 
 
 @dataclass(frozen=True, slots=True)
+class ClaimedRuns:
+    """What one claim has got."""
+
+    runs: Sequence[ClaimedRun]
+    has_left_some: bool
+    """Whether there were more ready runs: those that other workers with free places may claim."""
+
+
+@dataclass(frozen=True, slots=True)
 class Worker:
     """A process of the service, as it reports itself with each heartbeat."""
 

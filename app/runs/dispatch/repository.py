@@ -1,7 +1,6 @@
 """SQL of the queue of runs; what decides is in functions of the database (see the migration)."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -9,6 +8,7 @@ from uuid import UUID
 from sqlalchemy import (
     ARRAY,
     Boolean,
+    ColumnElement,
     Executable,
     Integer,
     Interval,
@@ -36,13 +36,16 @@ from sqlalchemy.dialects import postgresql
 from app.db import Json, Reader, Transaction, UtcDateTime, json_text
 from app.ids import AccountId, RunId, RunKey
 from app.runs.dispatch.limits import RETRY_AFTER_S, DispatchLimits, QueueFull
-from app.runs.dispatch.records import ClaimedRun, DueWork, QueuedCommand, StoredCommand, Worker, Workers
+from app.runs.dispatch.records import ClaimedRun, ClaimedRuns, DueWork, QueuedCommand, StoredCommand
 from app.runs.records import UNFINISHED, NewRun, RunRecord
 from app.runs.repository import RUN_COLUMNS, record_of, run_of
-from app.runs.tables import queued_commands, runs, workers
+from app.runs.tables import queued_commands, runs
 
 _commands = queued_commands.c
 _SMALL_BYTES = 65_536
+
+_COUNTED = 64
+"""Of more ready runs every worker has its fill anyway."""
 
 
 async def insert_run(tx: Transaction, run: NewRun, *, limits: DispatchLimits) -> RunRecord | None:
@@ -78,11 +81,16 @@ async def insert_run(tx: Transaction, run: NewRun, *, limits: DispatchLimits) ->
 
 
 async def claim_runs(
-    tx: Transaction, process_id: UUID, *, count: int, graphs: Sequence[str]
-) -> list[ClaimedRun]:
-    """Assign up to so many ready runs of these graphs to a process; their status is then running."""
-    parameters = {"process": process_id, "count": count, "graphs": graphs}
-    return [_claimed(row._asdict()) for row in await tx.execute(_CLAIM, parameters)]
+    tx: Transaction, process_id: UUID, *, count: int, graphs: Sequence[str], workers: int
+) -> ClaimedRuns:
+    """Assign up to so many ready runs of these graphs to a process; their status is then running.
+
+    Of few ready runs it gets its share among so many workers: after a takeover many become ready at once.
+    """
+    parameters = {"process": process_id, "count": count, "graphs": graphs, "workers": max(1, workers)}
+    rows = [row._asdict() for row in await tx.execute(_CLAIM, parameters)]
+    ready = max((row.pop("ready") for row in rows), default=0)
+    return ClaimedRuns([_claimed(row) for row in rows], has_left_some=len(rows) < ready)
 
 
 async def claim_run(
@@ -129,28 +137,6 @@ async def release_runs(
     }
     released: int = (await tx.execute(_RELEASE, parameters)).scalar_one()
     return released
-
-
-async def record_worker(tx: Transaction, worker: Worker) -> None:
-    """Insert or update the row of a worker; its heartbeat is now."""
-    await tx.execute(_RECORD_WORKER, asdict(worker))
-
-
-async def delete_worker(tx: Transaction, process_id: UUID) -> None:
-    """A worker has ended, and executes no run any more."""
-    await tx.execute(delete(workers).where(workers.c.process_id == process_id))
-
-
-async def live_workers(reader: Reader) -> Workers:
-    """The workers whose heartbeat counts."""
-    row = (await reader.execute(_LIVE_WORKERS)).one()
-    return Workers(row.with_free_places, row.first)
-
-
-async def has_older_worker(reader: Reader, process_id: UUID) -> bool:
-    """Whether a worker that was started before this one is connected, and its heartbeat counts."""
-    has: bool = (await reader.execute(_OLDER_WORKER, {"process": process_id})).scalar_one()
-    return has
 
 
 async def due_work(reader: Reader, limits: DispatchLimits) -> DueWork:
@@ -284,8 +270,8 @@ _is_known = or_(
 _ready = select(runs.c.account_id, runs.c.run_id).where(_is_ready, runs.c.interruption.is_(None))
 
 
-def _claim_of(ready: Select[Any], *, skip_locked: bool) -> Executable:
-    """Assigns these runs to a process and returns them."""
+def _claim_of(ready: Select[Any], *columns: ColumnElement[Any], skip_locked: bool) -> Executable:
+    """Assigns these runs to a process and returns them, with these columns besides."""
     next_ = ready.with_for_update(skip_locked=skip_locked).cte("next")
     return (
         update(runs)
@@ -304,14 +290,18 @@ def _claim_of(ready: Select[Any], *, skip_locked: bool) -> Executable:
             case((runs.c.bytes <= _SMALL_BYTES, cast(runs.c.request, Text))).label("request_text"),
             # A column of the locked row: a query of the other table would miss what was just committed.
             runs.c.has_commands,
+            *columns,
         )
     )
 
 
+_for_any = _ready.where(_is_offered, _is_known)
+_counted = select(func.count().label("ready")).select_from(_for_any.limit(_COUNTED).subquery()).cte("counted")
+_count, _workers = (bindparam(name, type_=Integer) for name in ("count", "workers"))
+_share = select(func.least(_count, (_counted.c.ready + _workers - 1) // _workers)).scalar_subquery()
 _CLAIM = _claim_of(
-    _ready.where(_is_offered, _is_known)
-    .order_by(runs.c.rank, runs.c.ready_at)
-    .limit(bindparam("count", type_=Integer)),
+    _for_any.order_by(runs.c.rank, runs.c.ready_at).limit(_share),
+    select(_counted.c.ready).scalar_subquery().label("ready"),
     skip_locked=True,
 )
 _CLAIM_ONE = _claim_of(
@@ -335,32 +325,6 @@ _RELEASE = text(
     SELECT release_runs(
         CAST(:account_id AS uuid), CAST(:conversation AS text), CAST(:process AS uuid),
         CAST(:per_account AS int), CAST(:per_key AS int), CAST(:offered_for AS interval))
-    """
-)
-
-_RECORD_WORKER = text(
-    """
-    INSERT INTO workers (process_id, role, version, places, taken, draining, lease_s, started_at, seen_at)
-    VALUES (:process_id, :role, :version, :places, :taken, :draining, :lease_s, now(), now())
-    ON CONFLICT (process_id) DO UPDATE
-       SET places = excluded.places, taken = excluded.taken, draining = excluded.draining, seen_at = now()
-    """
-)
-
-_LIVE_WORKERS = text(
-    """
-    SELECT count(*) FILTER (WHERE taken < places AND NOT draining) AS with_free_places,
-           (array_agg(process_id ORDER BY started_at, process_id))[1] AS first
-      FROM workers WHERE seen_at > now() - make_interval(secs => lease_s)
-    """
-)
-
-_OLDER_WORKER = text(
-    """
-    SELECT EXISTS (SELECT FROM workers
-                     -- Connections of a process that was killed are closed at once.
-                     JOIN pg_stat_activity ON application_name = 'runtally ' || process_id
-                    WHERE process_id < :process AND seen_at > now() - make_interval(secs => lease_s))
     """
 )
 

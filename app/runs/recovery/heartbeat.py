@@ -1,7 +1,7 @@
 """Heartbeat: one row of this process in the database, renewed for all its runs together."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 import structlog
@@ -15,13 +15,16 @@ from app.errors import Unavailable
 from app.ids import RunKey
 from app.runs.dispatch.port import Dispatcher
 from app.runs.dispatch.records import Worker
-from app.runs.dispatch.repository import (
+from app.runs.recovery.repository import (
+    cancelled_runs,
+    database_time,
     delete_worker,
     has_older_worker,
     live_workers,
+    lost_runs,
     record_worker,
+    running_attempts,
 )
-from app.runs.recovery.repository import cancelled_runs, database_time, lost_runs, running_attempts
 from app.runs.supervisor import RunSupervisor
 
 log = structlog.get_logger(__name__)
@@ -51,14 +54,19 @@ class Heartbeat:
         dispatcher: Dispatcher,
         supervisor: RunSupervisor,
         attempts: Callable[[], Mapping[RunKey, int]],
+        lose: Callable[[Collection[RunKey]], None],
     ) -> None:
-        """`worker` is this process; `attempts` returns its runs, also those that have not started yet."""
+        """`worker` is this process; `attempts` returns its runs, also those that have not started yet.
+
+        `lose` stops those that another process has taken over.
+        """
         self._database = database
         self._worker = worker
         self._lease = lease
         self._dispatcher = dispatcher
         self._supervisor = supervisor
         self._attempts = attempts
+        self._lose = lose
         self._jumps = JumpDetector(lease.term_s * _CLOCK_TOLERANCE)
         self._last = -math.inf
         self._has_ended = False
@@ -83,8 +91,8 @@ class Heartbeat:
             workers = await live_workers(tx)
             now = await database_time(tx)
         # This process stood still for too long: what they do now would come twice.
-        self._supervisor.lose(lost)
-        self._lease.renew(since=began)
+        self._lose(lost)
+        self._lease.renew(attempts, since=began)
         # The relay may have been away, or this process too busy.
         self._supervisor.cancel(cancelled)
         self._dispatcher.observe(workers)

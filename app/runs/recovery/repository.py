@@ -1,6 +1,7 @@
 """SQL for heartbeats, and for runs that another process takes over."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -24,12 +25,35 @@ from sqlalchemy.dialects import postgresql
 
 from app.db import Reader, Transaction, application_name
 from app.ids import AccountId, RunId, RunKey
+from app.runs.dispatch.records import Worker, Workers
 from app.runs.records import RunRecord
 from app.runs.repository import RUN_COLUMNS, run_of
 from app.runs.tables import run_takeovers, runs, workers
 
 _FORGOTTEN_S = 3600.0
 """After so long without a heartbeat the row of a process is deleted."""
+
+
+async def record_worker(tx: Transaction, worker: Worker) -> None:
+    """Insert or update the row of a worker; its heartbeat is now."""
+    await tx.execute(_RECORD_WORKER, asdict(worker))
+
+
+async def delete_worker(tx: Transaction, process_id: UUID) -> None:
+    """A worker has ended, and executes no run any more."""
+    await tx.execute(delete(workers).where(workers.c.process_id == process_id))
+
+
+async def live_workers(reader: Reader) -> Workers:
+    """The workers whose heartbeat counts."""
+    row = (await reader.execute(_LIVE_WORKERS)).one()
+    return Workers(row.with_free_places, row.first)
+
+
+async def has_older_worker(reader: Reader, process_id: UUID) -> bool:
+    """Whether a worker that was started before this one is connected, and its heartbeat counts."""
+    has: bool = (await reader.execute(_OLDER_WORKER, {"process": process_id})).scalar_one()
+    return has
 
 
 async def cancelled_runs(tx: Transaction, process_id: UUID) -> list[RunKey]:
@@ -211,3 +235,30 @@ def _is_silent(margin_s: float | None) -> ColumnElement[bool]:
     term = func.make_interval(0, 0, 0, 0, 0, 0, workers.c.lease_s + margin_s)
     counts = and_(workers.c.seen_at > func.now() - term, workers.c.seen_at <= func.now() + term)
     return ~exists().where(workers.c.process_id == runs.c.process_id, counts)
+
+
+_RECORD_WORKER = text(
+    """
+    INSERT INTO workers (process_id, role, version, places, taken, draining, lease_s, started_at, seen_at)
+    VALUES (:process_id, :role, :version, :places, :taken, :draining, :lease_s, now(), now())
+    ON CONFLICT (process_id) DO UPDATE
+       SET places = excluded.places, taken = excluded.taken, draining = excluded.draining, seen_at = now()
+    """
+)
+
+_LIVE_WORKERS = text(
+    """
+    SELECT count(*) FILTER (WHERE taken < places AND NOT draining) AS with_free_places,
+           (array_agg(process_id ORDER BY started_at, process_id))[1] AS first
+      FROM workers WHERE seen_at > now() - make_interval(secs => lease_s)
+    """
+)
+
+_OLDER_WORKER = text(
+    """
+    SELECT EXISTS (SELECT FROM workers
+                     -- Connections of a process that was killed are closed at once.
+                     JOIN pg_stat_activity ON application_name = 'runtally ' || process_id
+                    WHERE process_id < :process AND seen_at > now() - make_interval(secs => lease_s))
+    """
+)

@@ -1,6 +1,8 @@
 import asyncio
 from dataclasses import dataclass
 
+import pytest
+
 from app.clock.lease import Lease
 from app.ids import AccountId, RunId, RunKey, new_uuid
 
@@ -64,6 +66,37 @@ async def test_a_lost_run_is_over_at_once_and_its_id_may_be_used_again() -> None
 
     assert (lease.is_lost(RUN), await lease.wait_held(RUN, within_s=20)) == (True, False)
     lease.forget(RUN)
+    assert await lease.wait_held(RUN, within_s=20)
+
+
+@pytest.mark.parametrize("seen_at", ["before the claim's answer", "after it"])
+async def test_a_run_that_was_claimed_before_the_lease_ended_waits_for_a_heartbeat_that_has_it(
+    seen_at: str,
+) -> None:
+    """Another process may have taken it over, and the heartbeat that renews the lease does not know of it."""
+    lease, now = a_lease()
+    since = now.s
+    now.s += 40
+    if seen_at == "after it":
+        lease.add(RUN, since=since)
+    lease.renew([OTHER], since=now.s)
+    if seen_at != "after it":
+        lease.add(RUN, since=since)
+
+    assert lease.is_held
+    assert not await lease.wait_held(RUN, within_s=0.01)
+    lease.renew([RUN], since=now.s)
+    assert await lease.wait_held(RUN, within_s=20)
+
+
+async def test_a_run_that_was_claimed_under_the_same_lease_need_not_wait() -> None:
+    lease, now = a_lease()
+    since = now.s
+    now.s += 10
+    lease.renew(since=now.s)
+    now.s += 10
+    lease.add(RUN, since=since)
+
     assert await lease.wait_held(RUN, within_s=20)
 
 

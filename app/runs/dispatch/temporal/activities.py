@@ -82,8 +82,9 @@ class RunActivities:
     async def _execute(self, run: RunKey) -> None:
         try:
             if not self.execution.executes(run):
+                since = self.lease.elapsed_s()
                 self._require_intake()
-                await self._claim(run)
+                await self._claim(run, since=since)
             await self.execution.wait_ended(run)
             is_active = await self.queue.is_active(run)
         except (Unavailable, StatementFailed) as error:
@@ -105,8 +106,8 @@ class RunActivities:
         except AppError as error:
             try_again(error.detail)
 
-    async def _claim(self, run: RunKey) -> None:
-        """Start the run if it is ready."""
+    async def _claim(self, run: RunKey, *, since: float) -> None:
+        """Start the run if it is ready; the lease was held at `since`."""
         self.places.take()
         claimed = None
         try:
@@ -115,6 +116,7 @@ class RunActivities:
             if claimed is None:
                 self.places.give_back()
         if claimed is not None:
+            self.lease.add(run, since=since)
             self.execution.start(claimed)
 
     async def _cancel(self, run: RunKey) -> None:
