@@ -4,6 +4,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import timedelta
 from importlib.metadata import version
+from typing import TYPE_CHECKING
 
 from app.auth.accounts import Accounts
 from app.bootstrap.agent import open_history
@@ -37,6 +38,19 @@ from app.runs.supervisor import RunSupervisor
 from app.runs.worker import RunWorker
 from app.settings import Settings
 
+if TYPE_CHECKING:
+    from app.temporal.connection import TemporalConnection
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedRuns:
+    """The services of runs."""
+
+    runs: RunService
+    commands: RunCommands
+    conversations: ConversationService
+    dispatcher: Dispatcher
+
 
 @dataclass(frozen=True, slots=True)
 class _Execution:
@@ -51,8 +65,13 @@ class _Execution:
 
 
 async def open_runs(
-    infra: Infrastructure, stack: AsyncExitStack, executor: ExecutorAggregator, *, accounts: Accounts
-) -> tuple[RunService, RunCommands, ConversationService]:
+    infra: Infrastructure,
+    stack: AsyncExitStack,
+    executor: ExecutorAggregator,
+    *,
+    accounts: Accounts,
+    temporal: "TemporalConnection | None",
+) -> OpenedRuns:
     """Open the services of runs, and recover the runs of processes that died."""
     settings, database, log_ = infra.settings, infra.database, infra.log
     execution = _open_execution(infra, executor)
@@ -67,6 +86,7 @@ async def open_runs(
         places=execution.places,
         starter=execution.starter,
         stop=commands.stop,
+        temporal=temporal,
     )
     conversations = _open_conversations(infra)
     heartbeat = _open_heartbeat(infra, execution, dispatcher)
@@ -94,7 +114,7 @@ async def open_runs(
     infra.tasks.start_soon(infra.workspaces.sweep)
     if infra.agent is not None and any(graph.native_tools for graph in infra.planner.graphs.definitions()):
         infra.tasks.start_soon(infra.agent.sandbox_probe.check)
-    return runs, commands, conversations
+    return OpenedRuns(runs, commands, conversations, dispatcher)
 
 
 async def _checked_by_workers() -> None:

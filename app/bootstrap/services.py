@@ -16,6 +16,7 @@ from app.billing.receipts.delivery import ReceiptDelivery
 from app.billing.reconciliation.statements.service import ReconciliationStatements
 from app.billing.reports.service import BillingReports
 from app.bootstrap.agent import Agent, open_previewers, warm_up
+from app.bootstrap.dispatch.temporal import open_temporal
 from app.bootstrap.infrastructure import Infrastructure, open_infrastructure
 from app.bootstrap.roles import Role
 from app.bootstrap.runs import open_runs
@@ -118,10 +119,12 @@ async def _open(
     accounts = Accounts(infra.database)
     own = {} if infra.agent is None else infra.agent.executors
     executor = ExecutorAggregator({**own, **executors})
-    runs, commands, conversations = await open_runs(infra, stack, executor, accounts=accounts)
+    temporal = await open_temporal(settings, str(infra.process_id))
+    opened = await open_runs(infra, stack, executor, accounts=accounts, temporal=temporal)
+    runs, commands, conversations = opened.runs, opened.commands, opened.conversations
     previewer = RunPreviewer(planner, PreviewerAggregator(open_previewers(settings)), infra.schemas)
     schedules = await open_schedules(
-        infra, stack, runs=runs, commands=commands, previewer=previewer, accounts=accounts
+        infra, stack, opened, previewer=previewer, accounts=accounts, temporal=temporal
     )
     if settings.bootstrap_key is not None:
         await accounts.ensure_key(settings.bootstrap_key.get_secret_value())

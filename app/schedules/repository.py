@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Text, and_, bindparam, cast, delete, func, select, text, update
+from sqlalchemy import Text, and_, bindparam, cast, delete, func, insert, select, text, update
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.engine import RowMapping
 
@@ -23,12 +23,12 @@ from app.schedules.records import (
     ScheduleTerms,
     StoredRequest,
 )
-from app.schedules.tables import schedule_runs, schedules
+from app.schedules.tables import deleted_schedules, schedule_runs, schedules
 
 _TIMING = [field.name for field in fields(Timing)]
 _SUMMARY = [field.name for field in fields(RequestSummary)]
 _PLAIN = [field.name for field in fields(Schedule) if field.name not in {"terms", "summary"}]
-_SCHEDULE = [schedules.c[name] for name in (*_PLAIN, *_TIMING, "overlap", "catch_up_s", *_SUMMARY)]
+SCHEDULE_COLUMNS = [schedules.c[name] for name in (*_PLAIN, *_TIMING, "overlap", "catch_up_s", *_SUMMARY)]
 _DUE = [schedule_runs.c[field.name] for field in fields(ScheduledRun)]
 _REQUEST = cast(bindparam("request_text", type_=Text), Json)
 
@@ -66,39 +66,39 @@ async def insert_schedule(tx: Transaction, new: NewSchedule, *, now: datetime) -
         postgresql.insert(schedules)
         .values(values | columns_of(new.terms) | _columns_of_summary(new.request))
         .on_conflict_do_nothing()
-        .returning(*_SCHEDULE)
+        .returning(*SCHEDULE_COLUMNS)
     )
     row = (await tx.execute(statement, {"request_text": new.request.text})).mappings().one_or_none()
-    return None if row is None else _schedule(row)
+    return None if row is None else schedule_of(row)
 
 
 async def find_schedule(reader: Reader, account_id: AccountId, schedule_id: str) -> Schedule | None:
     """The account's schedule with this id."""
-    found = await reader.execute(select(*_SCHEDULE).where(_is(account_id, schedule_id)))
+    found = await reader.execute(select(*SCHEDULE_COLUMNS).where(_is(account_id, schedule_id)))
     row = found.mappings().one_or_none()
-    return None if row is None else _schedule(row)
+    return None if row is None else schedule_of(row)
 
 
 async def newest_schedules(reader: Reader, account_id: AccountId, page: PageRequest) -> list[Schedule]:
     """A page of an account's schedules, newest first."""
-    of_account = select(*_SCHEDULE).where(schedules.c.account_id == account_id)
+    of_account = select(*SCHEDULE_COLUMNS).where(schedules.c.account_id == account_id)
     statement = page_of(of_account, page, at=schedules.c.created_at, id_=schedules.c.schedule_id)
-    return [_schedule(row) for row in (await reader.execute(statement)).mappings()]
+    return [schedule_of(row) for row in (await reader.execute(statement)).mappings()]
 
 
 async def lock_named(tx: Transaction, account_id: AccountId, schedule_id: str) -> Schedule | None:
     """The account's schedule with this id, locked until the transaction ends."""
-    found = await tx.execute(select(*_SCHEDULE).where(_is(account_id, schedule_id)).with_for_update())
+    found = await tx.execute(select(*SCHEDULE_COLUMNS).where(_is(account_id, schedule_id)).with_for_update())
     row = found.mappings().one_or_none()
-    return None if row is None else _schedule(row)
+    return None if row is None else schedule_of(row)
 
 
 async def lock_schedule(tx: Transaction, schedule: UUID, *, skip_locked: bool = False) -> Schedule | None:
     """The same by our own id; None also for one that another transaction has locked, if `skip_locked`."""
-    statement = select(*_SCHEDULE).where(schedules.c.id == schedule)
+    statement = select(*SCHEDULE_COLUMNS).where(schedules.c.id == schedule)
     found = await tx.execute(statement.with_for_update(skip_locked=skip_locked))
     row = found.mappings().one_or_none()
-    return None if row is None else _schedule(row)
+    return None if row is None else schedule_of(row)
 
 
 async def update_schedule(
@@ -109,8 +109,10 @@ async def update_schedule(
     if request is not None:
         values |= _columns_of_summary(request) | {"request": _REQUEST}
         parameters["request_text"] = request.text
-    statement = update(schedules).where(schedules.c.id == schedule).values(values).returning(*_SCHEDULE)
-    return _schedule((await tx.execute(statement, parameters)).mappings().one())
+    statement = (
+        update(schedules).where(schedules.c.id == schedule).values(values).returning(*SCHEDULE_COLUMNS)
+    )
+    return schedule_of((await tx.execute(statement, parameters)).mappings().one())
 
 
 async def pause_schedule(tx: Transaction, schedule: UUID, reason: PausedReason, *, now: datetime) -> Schedule:
@@ -122,8 +124,15 @@ async def pause_schedule(tx: Transaction, schedule: UUID, reason: PausedReason, 
 
 
 async def delete_schedule(tx: Transaction, schedule: UUID) -> None:
-    """Delete a schedule and its history."""
-    await tx.execute(delete(schedules).where(schedules.c.id == schedule))
+    """Delete a schedule and its history; its id is kept until Temporal has deleted it, if it has it."""
+    deleted = (
+        delete(schedules)
+        .where(schedules.c.id == schedule)
+        .returning(schedules.c.id, schedules.c.mirrored_revision)
+        .cte("deleted")
+    )
+    mirrored = select(deleted.c.id).where(deleted.c.mirrored_revision != 0)
+    await tx.execute(insert(deleted_schedules).from_select(["id"], mirrored).add_cte(deleted))
 
 
 async def stored_request(reader: Reader, schedule: UUID) -> str | None:
@@ -160,17 +169,18 @@ def columns_of(terms: ScheduleTerms) -> dict[str, Any]:
     return {**timing, "overlap": terms.overlap, "catch_up_s": terms.catch_up_s}
 
 
-def _columns_of_summary(request: StoredRequest) -> dict[str, Any]:
-    return {name: getattr(request.summary, name) for name in _SUMMARY}
-
-
-def _schedule(row: RowMapping) -> Schedule:
+def schedule_of(row: RowMapping) -> Schedule:
+    """The schedule of a row with `SCHEDULE_COLUMNS`."""
     timing = Timing(**{name: row[name] for name in _TIMING})
     return Schedule(
         **{name: row[name] for name in _PLAIN},
         terms=ScheduleTerms(timing, row["overlap"], row["catch_up_s"]),
         summary=RequestSummary(**{name: row[name] for name in _SUMMARY}),
     )
+
+
+def _columns_of_summary(request: StoredRequest) -> dict[str, Any]:
+    return {name: getattr(request.summary, name) for name in _SUMMARY}
 
 
 def _is(account_id: AccountId, schedule_id: str) -> Any:

@@ -47,6 +47,14 @@ schedules = Table(
     Column("last_at", UtcDateTime, comment="The latest due time"),
     Column("refusals", Integer, nullable=False, server_default="0", comment="In a row"),
     Column("created_at", UtcDateTime, nullable=False),
+    Column("revision", Integer, nullable=False, server_default="1", comment="Of what Temporal gets"),
+    Column(
+        "mirrored_revision",
+        Integer,
+        nullable=False,
+        server_default="0",
+        comment="The latest that Temporal got; 0: none, -1: not known",
+    ),
     Column("bytes", BigInteger, Computed("octet_length(request::text)")),
     UniqueConstraint("account_id", "schedule_id", name="uq_schedules_schedule_id"),
     CheckConstraint("overlap IN ('skip', 'queue', 'cancel', 'allow')", name="overlap"),
@@ -62,6 +70,14 @@ Index(
     schedules.c.account_id,
     schedules.c.created_at.desc(),
     schedules.c.schedule_id.desc(),
+)
+
+Index("ix_schedules_unmirrored", schedules.c.id, postgresql_where=text("revision <> mirrored_revision"))
+
+deleted_schedules = Table(
+    "deleted_schedules",
+    metadata,
+    Column("id", Uuid, primary_key=True, comment="Temporal still has it"),
 )
 
 schedule_runs = Table(

@@ -102,7 +102,7 @@ class Fleet:
         """Wait until so many ready runs wait for a place, also in Temporal's queue."""
         if self.temporal is None:
             return
-        client = await self.temporal.server.connect()
+        client = (await self.temporal.server.connect()).client
         request = DescribeTaskQueueRequest(
             namespace=client.namespace,
             task_queue=TaskQueue(name=self.temporal.task_queue),

@@ -12,12 +12,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from app.background import until
-from app.runs.dispatch.temporal.connection import (
-    TemporalClient,
-    TemporalConfig,
-    TemporalUnavailable,
-    connect,
-)
+from app.temporal.connection import TemporalConfig, TemporalConnection, TemporalUnavailable, connect
 
 _PROGRAM = Path(sys.executable).with_name("temporal")
 
@@ -62,20 +57,20 @@ class TemporalServer:
             self._process.kill()
             self._process.wait()
 
-    async def connect(self) -> TemporalClient:
+    async def connect(self) -> TemporalConnection:
         """Connect as soon as it responds."""
-        clients: list[TemporalClient] = []
+        connections: list[TemporalConnection] = []
 
         async def is_connected() -> bool:
             try:
-                clients.append(await connect(TemporalConfig(self.address, "default"), identity="test"))
+                connections.append(await connect(TemporalConfig(self.address, "default"), identity="test"))
             except TemporalUnavailable:
                 return False
             return True
 
         async with asyncio.timeout(30):
             await until(is_connected, 0.05, name="connecting")
-        return clients[0]
+        return connections[0]
 
 
 @contextmanager

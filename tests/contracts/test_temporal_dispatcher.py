@@ -16,9 +16,9 @@ from temporalio.service import RPCError
 
 from app.db import Database
 from app.ids import RunKey
-from app.runs.dispatch.temporal.connection import TemporalUnavailable
 from app.runs.dispatch.temporal.submission import SUBMITTED_AGAIN_AFTER
 from app.runs.dispatch.temporal.workflows import workflow_id_of
+from app.temporal.connection import TemporalUnavailable
 from tests.contracts.dispatching import a_fleet
 from tests.contracts.temporal import TemporalServer, a_temporal_server
 from tests.e2e.stories import until
@@ -92,7 +92,7 @@ async def test_a_run_whose_submitter_has_died_is_submitted_again_later(
         async with database.write() as tx:
             await tx.execute(mark, {"ago": SUBMITTED_AGAIN_AFTER / 2})
         await api.dispatcher.claim()
-        client = await temporal_server.connect()
+        client = (await temporal_server.connect()).client
         with pytest.raises(RPCError, match="not found"):
             await client.get_workflow_handle(workflow_id_of(run.key)).describe()
         async with database.write() as tx:
@@ -130,7 +130,7 @@ async def test_what_is_done_to_a_workflow_is_done_to_its_run_and_the_other_way_r
 
 
 async def workflows_of(server: TemporalServer, runs: Sequence[RunKey]) -> list[Workflow]:
-    client = await server.connect()
+    client = (await server.connect()).client
     return [client.get_workflow_handle(workflow_id_of(run)) for run in runs]
 
 

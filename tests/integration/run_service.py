@@ -238,8 +238,8 @@ async def _a_dispatcher(
         stop=process.commands.stop,
         require_ready=process.receipts.require_ready,
     )
-    client = await temporal.server.connect()
-    return TemporalDispatcher(client, activities, task_queue=temporal.task_queue)
+    connection = await temporal.server.connect()
+    return TemporalDispatcher(connection, activities, task_queue=temporal.task_queue)
 
 
 def _a_drain(database: Database, process: Process, dispatcher: Dispatcher, heartbeat: Heartbeat) -> RunDrain:

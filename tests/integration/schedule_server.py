@@ -20,6 +20,7 @@ from app.requests import GraphRunRequest
 from app.runs.preview import RunPreviewer
 from app.runs.records import RunRecord
 from app.schedules.cron import Timing
+from app.schedules.firing.port import Timer
 from app.schedules.firing.service import ScheduleFiring
 from app.schedules.firing.worker import ScheduleWorker
 from app.schedules.overlap import Overlap
@@ -108,6 +109,7 @@ async def a_schedule_server(
     max_per_account: int = 100,
     storage: StorageQuota | None = None,
     memory: MemoryCeiling | None = None,
+    timer: Timer | None = None,
 ) -> AsyncIterator[ScheduleServer]:
     clock, accounts = clock or SetClock(), Accounts(database)
     async with (
@@ -137,7 +139,8 @@ async def a_schedule_server(
             require_active_key=accounts.require_active_key,
             max_per_account=max_per_account,
         )
-        yield ScheduleServer(core, database, clock, firing, service, ScheduleWorker(database, firing))
+        worker = ScheduleWorker(database, firing, timer)
+        yield ScheduleServer(core, database, clock, firing, service, worker)
 
 
 async def a_schedule(

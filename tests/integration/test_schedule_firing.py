@@ -12,6 +12,7 @@ from app.ids import new_uuid
 from app.requests import GraphRunRequest, RunLimits, UploadedFile
 from app.schedules.cron import Timing
 from app.schedules.firing.agenda import MISSED_AT_ONCE
+from app.schedules.firing.moments import Firing
 from app.schedules.firing.repository import HISTORY_ROWS
 from app.schedules.records import FiringConfig, run_id_of
 from app.schedules.upkeep import ScheduleUpkeep
@@ -145,14 +146,22 @@ async def test_a_clock_that_goes_back_starts_nothing_twice_and_the_schedule_goes
 async def test_firing_a_due_time_again_has_no_further_effect(database: Database, tmp_path: Path) -> None:
     async with a_schedule_server(database, tmp_path) as server:
         owner = caller_of(await an_account(database))
-        schedule = await a_schedule(server, owner, "0 0 1 1 *")
+        schedule = await a_schedule(server, owner, overlap="allow")
+        by_timer = Firing(1, NOON + MINUTE, fired_at=NOON + MINUTE)
+        by_person = Firing(1, NOON + SECOND, fired_at=NOON + SECOND)
+        server.clock.now = NOON + MINUTE
 
-        fired = [await server.firing.fire(schedule.id, NOON) for _ in range(3)]
+        found = [await server.firing.fire(schedule.id, each) for each in (by_timer, by_person) * 3]
         await server.ended()
 
-        assert {due.outcome for due in fired if due} == {"started"}
-        assert len(await server.runs(owner)) == 1
-        assert await server.firing.fire(new_uuid(), NOON) is None
+        assert found == [True] * 6
+        history = await server.history(owner, schedule)
+        assert [(due.trigger, due.outcome) for due in history] == [
+            ("request", "started"),
+            ("cron", "started"),
+        ]
+        assert len(await server.runs(owner)) == 2
+        assert not await server.firing.fire(new_uuid(), by_person)
 
 
 async def test_a_server_that_accepts_no_runs_leaves_them_to_others(

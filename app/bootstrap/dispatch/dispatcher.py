@@ -2,9 +2,8 @@
 
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from app.bootstrap.dispatch.temporal import open_temporal
 from app.bootstrap.infrastructure import Infrastructure
 from app.ids import RunKey
 from app.runs.dispatch.places import Places
@@ -12,6 +11,9 @@ from app.runs.dispatch.port import Dispatcher
 from app.runs.dispatch.postgres import PostgresDispatcher
 from app.runs.dispatch.queue import RunQueue
 from app.runs.starting import RunStarter
+
+if TYPE_CHECKING:
+    from app.temporal.connection import TemporalConnection
 
 
 async def open_dispatcher(
@@ -22,14 +24,11 @@ async def open_dispatcher(
     places: Places,
     starter: RunStarter,
     stop: Callable[[RunKey, Literal["cancel"]], Awaitable[object]],
+    temporal: "TemporalConnection | None",
 ) -> Dispatcher:
-    """The dispatcher of this process; `stop` cancels a run.
-
-    Raises `TemporalClientMissing`, `TemporalUnavailable`.
-    """
+    """The dispatcher of this process; `stop` cancels a run."""
     graphs = [graph.id for graph in infra.planner.graphs.all()]
-    client = await open_temporal(infra.settings, str(infra.process_id))
-    if client is None:
+    if temporal is None:
         return PostgresDispatcher(
             queue,
             places,
@@ -50,6 +49,6 @@ async def open_dispatcher(
         stop=stop,
         require_ready=infra.require_ready,
     )
-    dispatcher = TemporalDispatcher(client, activities, task_queue=infra.settings.temporal_task_queue)
+    dispatcher = TemporalDispatcher(temporal, activities, task_queue=infra.settings.temporal_task_queue)
     stack.push_async_callback(dispatcher.aclose)
     return dispatcher

@@ -6,7 +6,7 @@ from app.errors import OperatorError
 from app.settings import Settings
 
 if TYPE_CHECKING:
-    from app.runs.dispatch.temporal.connection import TemporalClient
+    from app.temporal.connection import TemporalConnection
 
 _CLIENT_PACKAGE = "temporalio"
 
@@ -15,7 +15,7 @@ class TemporalClientMissing(OperatorError):
     """TEMPORAL_ADDRESS is set, and the client of Temporal is not installed."""
 
 
-async def open_temporal(settings: Settings, identity: str) -> "TemporalClient | None":
+async def open_temporal(settings: Settings, identity: str) -> "TemporalConnection | None":
     """Connect to the operator's Temporal, if there is one; `identity` is what Temporal shows.
 
     Raises `TemporalClientMissing`, `TemporalUnavailable`.
@@ -23,7 +23,7 @@ async def open_temporal(settings: Settings, identity: str) -> "TemporalClient | 
     if settings.temporal_address is None:
         return None
     try:
-        from app.runs.dispatch.temporal.connection import TemporalConfig, connect
+        from app.temporal.connection import TemporalConfig, connect
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != _CLIENT_PACKAGE:
             raise

@@ -29,10 +29,11 @@ MISSED_AT_ONCE = 100
 """Of an outage the history has only the latest missed times; all would replace what was before it."""
 
 
-async def take_due_times(tx: Transaction, schedule: Schedule, now: datetime) -> None:
+async def take_due_times(tx: Transaction, schedule: Schedule, now: datetime, *, starts: bool = True) -> None:
     """Add the times at which the schedule has been due since, and compute the next one.
 
-    Of several only the latest may get a run, so that an outage, or a clock that jumps forward, starts one.
+    Of several only the latest may get a run, so that an outage, or a clock that jumps forward, starts one;
+    without `starts` none gets one.
     """
     timing = schedule.terms.timing
     if schedule.next_at is None:
@@ -41,8 +42,8 @@ async def take_due_times(tx: Transaction, schedule: Schedule, now: datetime) -> 
     # None, if the time zone has changed its rules since.
     if times := timing.latest(schedule.next_at, now, most=MISSED_AT_ONCE):
         latest = times[-1]
-        is_late = now > latest + _catch_up(schedule)
-        await _miss(tx, schedule, times if is_late else times[:-1])
+        is_late = not starts or now > latest + _catch_up(schedule)
+        await _miss(tx, schedule, times if is_late else times[:-1], is_expected=not starts)
         if not is_late:
             await add_due_time(tx, schedule, latest, now=now)
         changed["last_at"] = latest
@@ -59,7 +60,7 @@ async def add_due_time(
     decision = decide(overlap, Occupancy(bool(starting), bool(running), bool(waiting)))
     values = {
         "outcome": {"start": "starting", "wait": "waiting", "skip": "skipped"}[decision],
-        "start_by": due_at + _catch_up(schedule),
+        "start_by": (due_at if trigger == "cron" else now) + _catch_up(schedule),
         "next_attempt_at": now,
         "waits_for": _last(starting, running) if decision == "wait" else None,
     }
@@ -111,10 +112,11 @@ async def _open(tx: Transaction, schedule: Schedule) -> tuple[list[ScheduledRun]
     return starting, [due for due in due_times if due.outcome == "waiting"]
 
 
-async def _miss(tx: Transaction, schedule: Schedule, times: list[datetime]) -> None:
+async def _miss(tx: Transaction, schedule: Schedule, times: list[datetime], *, is_expected: bool) -> None:
     if times:
         await insert_missed(tx, schedule.id, times)
         await prune_history(tx, schedule.id)
+    if times and not is_expected:
         log.warning("schedule.missed", schedule_id=schedule.schedule_id, due_times=len(times))
 
 

@@ -4,7 +4,7 @@ The due time is claimed in one short transaction, its run is started outside any
 another. The id of the run is derived from the due time: a start that is repeated joins the run.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from uuid import UUID
@@ -22,6 +22,8 @@ from app.runs.deletion.service import RunDeleted
 from app.runs.requests.codec import RequestCodec
 from app.runs.service import RunIdTaken, RunService
 from app.schedules.firing.agenda import add_due_time, claim, take_due_times, wake
+from app.schedules.firing.moments import Firing
+from app.schedules.firing.port import Overdue
 from app.schedules.firing.repository import find_due, record_started, update_open
 from app.schedules.records import Claim, FiringConfig, PausedReason, Schedule, ScheduledRun, Trigger
 from app.schedules.repository import lock_schedule, pause_schedule, stored_request, update_schedule
@@ -61,30 +63,50 @@ class ScheduleFiring:
         self.read_time = read_time or database.time
         self.config = config or FiringConfig()
 
-    async def fire(self, schedule: UUID, due_at: datetime) -> ScheduledRun | None:
-        """Start the run of a due time, or decide that it gets none; None if the schedule is deleted.
+    async def fire(self, schedule: UUID, firing: Firing) -> bool:
+        """Start what another timer than this service has noticed; False if the schedule is deleted.
 
-        Repeating it has no further effect. If the run is refused for the moment, any server's worker goes on.
+        Repeating it has no further effect. If a run is refused for the moment, any server's worker goes on.
         """
-        return await self._fire(schedule, due_at)
+
+        async def take(tx: Transaction, locked: Schedule, now: datetime) -> None:
+            if firing.is_manual(locked):
+                await add_due_time(tx, locked, firing.moment, now=now, trigger="request")
+            elif locked.next_at is not None and locked.next_at <= now:
+                await take_due_times(tx, locked, now)
+
+        if (claims := await self._decide(schedule, take)) is None:
+            return False
+        await self._start_all(claims)
+        return True
 
     async def fire_now(self, schedule: UUID) -> ScheduledRun | None:
-        """The same for a due time that is now, also if the schedule is paused."""
-        return await self._fire(schedule, None)
+        """Start a run as if the schedule were due now, also if it is paused; None if it is deleted."""
+        added: list[datetime] = []
 
-    async def take(self, schedule: UUID) -> list[Claim] | None:
+        async def add(tx: Transaction, locked: Schedule, now: datetime) -> None:
+            added.append(await self._unused(tx, schedule, now))
+            await add_due_time(tx, locked, added[0], now=now, trigger="request")
+
+        if (claims := await self._decide(schedule, add)) is None:
+            return None
+        await self._start_all(claims)
+        async with self._database.read() as reader:
+            return await find_due(reader, schedule, added[0])
+
+    async def take(self, schedule: UUID, overdue: Overdue = "start") -> list[Claim] | None:
         """Decide everything that has become due, and claim what is to be started.
 
         None if another process is at it, or the schedule is deleted.
         """
-        now = await self.read_time()
-        async with self._database.transaction() as tx:
-            if (locked := await lock_schedule(tx, schedule, skip_locked=True)) is None:
-                return None
+
+        async def take(tx: Transaction, locked: Schedule, now: datetime) -> None:
             await wake(tx, locked, now)
-            if locked.next_at is not None and (locked.next_at <= now or self._is_ahead(locked, now)):
-                await take_due_times(tx, locked, now)
-            return await claim(tx, locked, now, config=self.config)
+            is_due = locked.next_at is not None and locked.next_at <= now
+            if self._is_ahead(locked, now) or (is_due and overdue != "leave"):
+                await take_due_times(tx, locked, now, starts=overdue != "miss")
+
+        return await self._decide(schedule, take, skip_locked=True)
 
     async def is_accepting(self) -> bool:
         """Whether this process accepts runs; otherwise it leaves them to others."""
@@ -101,21 +123,24 @@ class ScheduleFiring:
         """
         await run_to_completion(self._start(claimed))
 
-    async def _fire(self, schedule: UUID, due_at: datetime | None) -> ScheduledRun | None:
+    async def _decide(
+        self,
+        schedule: UUID,
+        decide: Callable[[Transaction, Schedule, datetime], Awaitable[None]],
+        *,
+        skip_locked: bool = False,
+    ) -> list[Claim] | None:
+        """Decide with the schedule locked, and claim what is to be started; None if there is no schedule."""
         now = await self.read_time()
         async with self._database.transaction() as tx:
-            if (locked := await lock_schedule(tx, schedule)) is None:
+            if (locked := await lock_schedule(tx, schedule, skip_locked=skip_locked)) is None:
                 return None
-            if due_at is None:
-                due_at = await self._unused(tx, schedule, now)
-                await add_due_time(tx, locked, due_at, now=now, trigger="request")
-            else:
-                await add_due_time(tx, locked, due_at, now=now)
-            claims = await claim(tx, locked, now, config=self.config)
+            await decide(tx, locked, now)
+            return await claim(tx, locked, now, config=self.config)
+
+    async def _start_all(self, claims: Sequence[Claim]) -> None:
         for each in claims:
             await self.start(each)
-        async with self._database.read() as reader:
-            return await find_due(reader, schedule, due_at)
 
     async def _unused(self, tx: Transaction, schedule: UUID, moment: datetime) -> datetime:
         """The first moment that is no due time of the schedule yet."""

@@ -14,6 +14,7 @@ from app.db import Database
 from app.errors import Unavailable
 from app.ids import new_uuid
 from app.schedules.firing.agenda import farthest_attempt
+from app.schedules.firing.port import Overdue, Timer
 from app.schedules.firing.repository import find_work
 from app.schedules.firing.service import ScheduleFiring
 from app.schedules.records import DueSchedule
@@ -24,8 +25,10 @@ log = structlog.get_logger(__name__)
 class ScheduleWorker:
     """Finds schedules for which there is something to do; any number of processes may do so at once."""
 
-    def __init__(self, database: Database, firing: ScheduleFiring) -> None:
+    def __init__(self, database: Database, firing: ScheduleFiring, timer: Timer | None = None) -> None:
+        """With a `timer` only what that does not notice is noticed here."""
         self._database = database
+        self._timer = timer
         self._firing = firing
         self._config = firing.config
         self._active: list[DueSchedule] = []
@@ -57,6 +60,7 @@ class ScheduleWorker:
             return await find_work(
                 reader,
                 now=now,
+                due_before=now if self._timer is None else self._timer.due_before(now),
                 farthest_alignment=now + config.clock_tolerance,
                 farthest_attempt=farthest_attempt(now, config),
                 per_account=config.max_per_account,
@@ -74,7 +78,7 @@ class ScheduleWorker:
 
     async def _work_on(self, due: DueSchedule) -> None:
         try:
-            if (claims := await self._firing.take(due.id)) is None:
+            if (claims := await self._firing.take(due.id, await self._overdue(due))) is None:
                 await self._pause()
                 return
             for claimed in claims:
@@ -88,6 +92,11 @@ class ScheduleWorker:
         finally:
             self._active.remove(due)
             self._slot_free.set()
+
+    async def _overdue(self, due: DueSchedule) -> Overdue:
+        if self._timer is None:
+            return "start"
+        return await self._timer.overdue(due.id) if due.is_due else "leave"
 
     async def _pause(self) -> None:
         """Keep the schedule from being tried again at once."""

@@ -4,10 +4,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Literal, NoReturn, Protocol
+from typing import Literal, Protocol
 
 from temporalio import activity
-from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
 from app.background import first_of, forever, until
 from app.clock.lease import Lease
@@ -17,7 +16,8 @@ from app.ids import RunKey
 from app.runs.dispatch.places import Places
 from app.runs.dispatch.queue import RunQueue
 from app.runs.dispatch.records import ClaimedRun
-from app.runs.dispatch.temporal.workflows import CANCEL_RUN, EXECUTE_RUN, RETRY_S, RunReference
+from app.runs.dispatch.temporal.workflows import CANCEL_RUN, EXECUTE_RUN, RunReference
+from app.temporal.retries import try_again
 
 HEARTBEATS = 3
 """In the time after which Temporal takes an attempt for lost."""
@@ -88,23 +88,23 @@ class RunActivities:
             await self.execution.wait_ended(run)
             is_active = await self.queue.is_active(run)
         except (Unavailable, StatementFailed) as error:
-            _try_again(str(error))
+            try_again(str(error))
         if is_active:
             # In another process, or its attempt here was taken over and the next one is ready.
-            _try_again("the run is not executed here")
+            try_again("the run is not executed here")
 
     def _require_intake(self) -> None:
         if self.places.is_closed:
-            _try_again("this process takes no more runs")
+            try_again("this process takes no more runs")
         if not self.lease.is_held:
             # Another process may be taking over a run that this one has not stopped yet.
-            _try_again("this process has sent no heartbeat to the database")
+            try_again("this process has sent no heartbeat to the database")
         if not self.places.free:
-            _try_again("this process has no free place")
+            try_again("this process has no free place")
         try:
             self.require_ready()
         except AppError as error:
-            _try_again(error.detail)
+            try_again(error.detail)
 
     async def _claim(self, run: RunKey, *, since: float) -> None:
         """Start the run if it is ready; the lease was held at `since`."""
@@ -147,11 +147,4 @@ class RunActivities:
         beating = forever(beat, every_s, name="heartbeats to Temporal")
         first = await first_of(wait(), self.closed.wait(), beating)
         if first is not None and first.index == 1:
-            _try_again("this process ends")
-
-
-def _try_again(reason: str) -> NoReturn:
-    """End the attempt: the next one begins in any worker that has a free place."""
-    raise ApplicationError(
-        reason, category=ApplicationErrorCategory.BENIGN, next_retry_delay=timedelta(seconds=RETRY_S)
-    )
+            try_again("this process ends")

@@ -7,7 +7,6 @@ from datetime import timedelta
 from functools import partial
 
 import anyio
-from temporalio.client import Client
 from temporalio.worker import PollerBehaviorSimpleMaximum, UnsandboxedWorkflowRunner, Worker
 
 from app.background import first_of, forever, until
@@ -15,9 +14,9 @@ from app.runs.dispatch.places import PlaceClaim, Places
 from app.runs.dispatch.port import READY_CHANNEL
 from app.runs.dispatch.records import Workers
 from app.runs.dispatch.temporal.activities import HEARTBEATS, RunActivities
-from app.runs.dispatch.temporal.connection import ping
 from app.runs.dispatch.temporal.submission import RunSubmitter
 from app.runs.dispatch.temporal.workflows import RunWorkflow
+from app.temporal.connection import TemporalConnection
 
 _WOKEN = 8
 """How many processes try to submit a run of which all are notified."""
@@ -33,14 +32,14 @@ _CLOSE_S = 5.0
 class TemporalDispatcher:
     """The rows of runs decide as with `PostgresDispatcher`. Only a process with places has a worker."""
 
-    def __init__(self, client: Client, activities: RunActivities, *, task_queue: str) -> None:
+    def __init__(self, temporal: TemporalConnection, activities: RunActivities, *, task_queue: str) -> None:
         """`activities` execute the runs of this process."""
-        self._client = client
+        self._temporal = temporal
         self._activities = activities
         self._queue = activities.queue
         self._task_queue = task_queue
         self._submitter = RunSubmitter(
-            client,
+            temporal,
             activities.queue.database,
             task_queue=task_queue,
             heartbeat_timeout_s=activities.lease.term_s,
@@ -85,7 +84,7 @@ class TemporalDispatcher:
 
     async def ping(self) -> None:
         """Raise `TemporalUnavailable` if it does not respond."""
-        await ping(self._client)
+        await self._temporal.ping()
 
     async def work(self) -> None:
         """See the protocol."""
@@ -128,7 +127,7 @@ class TemporalDispatcher:
     def _new_worker(self) -> Worker:
         heartbeat_s = self._activities.lease.term_s / HEARTBEATS
         return Worker(
-            self._client,
+            self._temporal.client,
             task_queue=self._task_queue,
             workflows=[RunWorkflow],
             activities=[self._activities.execute_run, self._activities.cancel_run],

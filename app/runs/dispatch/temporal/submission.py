@@ -5,8 +5,6 @@ import random
 from collections.abc import Sequence
 from datetime import timedelta
 
-import structlog
-from temporalio.client import Client
 from temporalio.common import Priority, WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.service import RPCError
 
@@ -14,11 +12,9 @@ from app.background import first_of
 from app.db import Database
 from app.ids import RunKey
 from app.runs.dispatch.port import POLL_S
-from app.runs.dispatch.temporal.connection import RPC_TIMEOUT, TemporalUnavailable, ping, unavailable
 from app.runs.dispatch.temporal.repository import mark_unsubmitted, take_unsubmitted
 from app.runs.dispatch.temporal.workflows import RunReference, RunWorkflow, workflow_id_of
-
-log = structlog.get_logger(__name__)
+from app.temporal.connection import RPC_TIMEOUT, TemporalConnection
 
 SUBMITTED_AGAIN_AFTER = timedelta(seconds=10)
 """For a submitter that died between the database and Temporal, and a workflow that ended before its run."""
@@ -33,14 +29,18 @@ class RunSubmitter:
     """Every process has one. It keeps nothing in memory: the rows have which runs were submitted."""
 
     def __init__(
-        self, client: Client, database: Database, *, task_queue: str, heartbeat_timeout_s: float
+        self,
+        temporal: TemporalConnection,
+        database: Database,
+        *,
+        task_queue: str,
+        heartbeat_timeout_s: float,
     ) -> None:
-        self._client = client
+        self._temporal = temporal
         self._database = database
         self._task_queue = task_queue
         self._heartbeat_timeout_s = heartbeat_timeout_s
         self._due = asyncio.Event()
-        self._is_away = False
 
     def wake(self) -> None:
         """There may be ready runs."""
@@ -56,7 +56,7 @@ class RunSubmitter:
         """Submit all ready runs that nothing has submitted; while Temporal is away, none."""
         count = _RUNS_AT_ONCE
         while count == _RUNS_AT_ONCE:
-            if self._is_away and not await self._is_back():
+            if not await self._temporal.is_available():
                 return
             async with self._database.write() as tx:
                 runs = await take_unsubmitted(tx, count=_RUNS_AT_ONCE, again_after=SUBMITTED_AGAIN_AFTER)
@@ -72,13 +72,13 @@ class RunSubmitter:
         for run, error in zip(runs, results, strict=True):
             if isinstance(error, RPCError):
                 failed.append(run)
-                self._note_away(unavailable(self._client, error))
+                self._temporal.failed(error)
             elif error is not None:
                 raise error
         return failed
 
     async def _start_workflow(self, run: RunKey) -> None:
-        await self._client.start_workflow(
+        await self._temporal.client.start_workflow(
             RunWorkflow.run,
             RunReference(str(run.account_id), run.run_id, self._heartbeat_timeout_s),
             id=workflow_id_of(run),
@@ -92,18 +92,3 @@ class RunSubmitter:
             request_eager_start=True,
             rpc_timeout=RPC_TIMEOUT,
         )
-
-    async def _is_back(self) -> bool:
-        try:
-            await ping(self._client)
-        except TemporalUnavailable as error:
-            self._note_away(error)
-            return False
-        self._is_away = False
-        log.info("dispatch.resumed")
-        return True
-
-    def _note_away(self, error: TemporalUnavailable) -> None:
-        if not self._is_away:
-            log.warning("dispatch.paused", reason=error.detail)
-        self._is_away = True

@@ -9,14 +9,13 @@ from datetime import timedelta
 from uuid import UUID
 
 from temporalio import workflow
-from temporalio.common import RetryPolicy
 from temporalio.exceptions import ActivityError, is_cancelled_exception
 
 from app.ids import AccountId, RunId, RunKey
+from app.temporal.retries import always
 
 EXECUTE_RUN = "execute_run"
 CANCEL_RUN = "cancel_run"
-RETRY_S = 1.0
 
 _LONGEST_ATTEMPT = timedelta(days=2)
 """Twice the longest time limit of a run. What ends an attempt before are the run's deadline and missing
@@ -57,17 +56,13 @@ class RunWorkflow:
                 run,
                 start_to_close_timeout=_LONGEST_ATTEMPT,
                 heartbeat_timeout=timedelta(seconds=run.heartbeat_timeout_s),
-                retry_policy=_always(),
+                retry_policy=always(),
                 cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
             )
         except ActivityError as error:
             if is_cancelled_exception(error):
                 # The activity may have been in no worker at that moment.
                 await workflow.execute_local_activity(
-                    CANCEL_RUN, run, start_to_close_timeout=_CANCEL_TIMEOUT, retry_policy=_always()
+                    CANCEL_RUN, run, start_to_close_timeout=_CANCEL_TIMEOUT, retry_policy=always()
                 )
             raise
-
-
-def _always() -> RetryPolicy:
-    return RetryPolicy(timedelta(seconds=RETRY_S), backoff_coefficient=1)
