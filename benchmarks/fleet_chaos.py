@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -40,7 +40,7 @@ _KEPT_RUNS, _OTHER_RUNS = 5, 3
 _READER_S = 120.0
 _STORED_S = 15.0
 _RECORDED_S = 1.0
-"""What a machine knows that is lost with its disk is in the database half a second later, or a little more."""
+"""What a lost machine knew is in the database half a second later, or a little more."""
 _NEXT_TURN = "What have you answered?"
 
 
@@ -240,19 +240,26 @@ async def _judge(fleet: Fleet) -> None:
     await connection.close()
     tokens = {row["usage_unit_id"]: row["tokens"] for row in rows}
     findings.wrong += [f"{row[0]}: more than one receipt" for row in twice]
-    for message, words in findings.words.items():
-        if message in fenced:
-            findings.wrong.append(f"{message}: shown by an attempt that was over")
-        elif message not in tokens and _has_just_begun(fleet, message):
-            findings.unrecorded += 1
-        elif message not in tokens:
-            findings.wrong.append(f"{message}: shown and not charged")
-        elif tokens[message] < words:
-            findings.wrong.append(f"{message}: {words} words shown, {tokens[message]} tokens charged")
+    findings.wrong += [
+        f"{message}: shown by an attempt that was over" for message in fenced & set(findings.words)
+    ]
+    _compare_charges(fleet, tokens, besides=fenced)
     if debits != charged:
         findings.wrong.append(f"charged {charged}, debited {debits}")
     if reserved:
         findings.wrong.append(f"{reserved} credits stay reserved")
+
+
+def _compare_charges(fleet: Fleet, tokens: Mapping[str, int], *, besides: set[str]) -> None:
+    findings = fleet.findings
+    for message, words in findings.words.items():
+        if message in tokens:
+            if tokens[message] < words:
+                findings.wrong.append(f"{message}: {words} words shown, {tokens[message]} tokens charged")
+        elif _has_just_begun(fleet, message):
+            findings.unrecorded += 1
+        elif message not in besides:
+            findings.wrong.append(f"{message}: shown and not charged")
 
 
 def _has_just_begun(fleet: Fleet, message: str) -> bool:
