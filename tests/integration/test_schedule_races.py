@@ -1,6 +1,10 @@
-"""Several processes start the runs of schedules, and are killed between any two of their steps."""
+"""Several processes start the runs of schedules, and are killed between any two of their steps.
+
+`RACES=20` looks for longer.
+"""
 
 import asyncio
+import os
 import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
@@ -34,7 +38,7 @@ from tests.integration.schedule_server import (
 
 T = TypeVar("T")
 LEASE = FiringConfig().lease
-SEEDS = range(3)
+SEEDS = range(int(os.environ.get("RACES", "1")))
 HOURLY = Timing("0 * * * *")
 OVERLAPS: tuple[Overlap, ...] = ("skip", "queue", "cancel", "allow")
 
