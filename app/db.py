@@ -10,6 +10,7 @@ from typing import Any, NewType, NoReturn, Self, TypeAlias
 from uuid import UUID
 
 import anyio
+import asyncpg
 from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
@@ -314,9 +315,9 @@ def _check_idle_connections(engine: AsyncEngine) -> None:
         if returned_at is None or time.monotonic() - returned_at < _IDLE_S:
             return
         try:
-            # An empty query. The dialect's own takes three round trips, as it begins a transaction.
-            connection.run_async(lambda driver: driver.execute(""))
-        except Exception as error:
+            # The dialect's own takes three round trips, as it begins a transaction.
+            connection.run_async(lambda driver: driver.execute("SELECT 1"))
+        except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
             raise InvalidatePoolError from error
 
 

@@ -1,11 +1,13 @@
 import asyncio
 import json
+import time
 import traceback
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 
 import asyncpg
+import psutil
 import pytest
 from alembic import command
 from alembic.autogenerate import compare_metadata
@@ -25,6 +27,7 @@ import app.schedules.tables
 import app.webhooks.tables  # noqa: F401 - each adds its tables to the metadata
 from app.billing.chain.verification import verify
 from app.db import (
+    _IDLE_S,
     Database,
     DatabaseUnavailable,
     SchemaOutdated,
@@ -199,6 +202,23 @@ async def test_a_view_of_one_statement_begins_no_transaction(database: Database)
         together = {(await reader.execute(start_of_transaction)).scalar_one() for _ in range(2)}
 
     assert (len(apart), len(together)) == (2, 1)
+
+
+async def test_an_idle_connection_is_used_again_unless_it_is_lost(database: Database) -> None:
+    async def backend() -> int:
+        async with database.read() as reader:
+            pid: int = (await reader.execute(text("SELECT pg_backend_pid()"))).scalar_one()
+        return pid
+
+    first = await backend()
+    await asyncio.sleep(_IDLE_S)
+    assert await backend() == first
+    await asyncio.sleep(_IDLE_S)
+    psutil.Process(first).terminate()
+    while psutil.pid_exists(first):
+        # Without an await: the event loop does not notice that the connection is closed.
+        time.sleep(0.01)  # noqa: ASYNC251
+    assert await backend() != first
 
 
 async def test_an_unavailable_database_is_reported_until_it_is_back(tmp_path: Path) -> None:

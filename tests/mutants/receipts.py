@@ -60,6 +60,20 @@ RECEIPTS = (
         ("tests/integration/test_database.py",),
     ),
     Mutant(
+        "a connection that was idle is closed",
+        "app/db.py",
+        'driver.execute("SELECT 1")',
+        'driver.execute("")',
+        ("tests/integration/test_database.py",),
+    ),
+    Mutant(
+        "a connection that was lost while it was idle is used",
+        "app/db.py",
+        "            raise InvalidatePoolError from error\n",
+        "            return\n",
+        ("tests/integration/test_database.py",),
+    ),
+    Mutant(
         "a message whose receipt is stored is in progress again",
         "app/billing/receipts/open_messages/repository.py",
         "LIMIT 1) IS NULL",
