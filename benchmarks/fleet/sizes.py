@@ -19,7 +19,8 @@ class Sizes:
     backlog: int = 10_000
     singles: int = 20
     idle: int = 5000
-    quiet_s: float = 10.0
+    quiet_s: float = 30.0
+    """For how long transactions are counted."""
     events: int = 60_000
     lease_s: int = 5
     warm_up: int = 16
