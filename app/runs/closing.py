@@ -8,7 +8,7 @@ from app.billing.receipts.delivery import debit_undelivered
 from app.billing.receipts.open_message_delivery import recover_receipts
 from app.billing.receipts.queue import ReceiptQueue
 from app.db import Transaction
-from app.events import ClientEvent, Done, RunError
+from app.events import ClientEvent
 from app.executors.port import RunOutcome
 from app.requests import FinalUsage, GraphFinal
 from app.runs.dispatch.queue import RunQueue
@@ -64,9 +64,7 @@ class RunCloser:
     async def store(self, tx: Transaction, end: RunEnd) -> bool:
         """End the run and release its credit; False if it has ended or is at another attempt."""
         run = end.run
-        entries = [
-            entry for entry in await self._log.read(run.key) if not isinstance(entry.event, RunError | Done)
-        ]
+        entries = [*await self._log.read(run.key)]
         after = last_position(entries, attempt=end.attempt)
         entries += with_positions(end.all_events, after=after)
         has_ended = await finish_run(
