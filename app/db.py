@@ -10,7 +10,6 @@ from typing import Any, NewType, NoReturn, Self, TypeAlias
 from uuid import UUID
 
 import anyio
-import asyncpg
 from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
@@ -302,6 +301,7 @@ def _check_idle_connections(engine: AsyncEngine) -> None:
     SQLAlchemy's own check is made before every use, and costs a round trip each time. Here only a connection
     that was idle makes one: the network may have dropped it silently.
     """
+    dialect = engine.dialect
 
     @event.listens_for(engine.sync_engine, "checkin")
     def note_return(_connection: Any, record: Any) -> None:
@@ -315,10 +315,11 @@ def _check_idle_connections(engine: AsyncEngine) -> None:
         if returned_at is None or time.monotonic() - returned_at < _IDLE_S:
             return
         try:
-            # The dialect's own takes three round trips, as it begins a transaction.
-            connection.run_async(lambda driver: driver.execute("SELECT 1"))
-        except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
-            raise InvalidatePoolError from error
+            dialect.do_ping(connection)
+        except dialect.loaded_dbapi.Error as error:
+            if dialect.is_disconnect(error, connection, None):
+                raise InvalidatePoolError from error
+            raise
 
 
 def _alembic_config() -> Config:

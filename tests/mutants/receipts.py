@@ -62,15 +62,15 @@ RECEIPTS = (
     Mutant(
         "a connection that was idle is closed",
         "app/db.py",
-        'driver.execute("SELECT 1")',
-        'driver.execute("")',
+        "            dialect.do_ping(connection)\n",
+        "            raise InvalidatePoolError\n",
         ("tests/integration/test_database.py",),
     ),
     Mutant(
         "a connection that was lost while it was idle is used",
         "app/db.py",
-        "            raise InvalidatePoolError from error\n",
-        "            return\n",
+        "                raise InvalidatePoolError from error\n",
+        "                return\n",
         ("tests/integration/test_database.py",),
     ),
     Mutant(
