@@ -81,7 +81,7 @@ benchmark: $(READY) ## programs that print ratios, side by side in one run, and 
 
 lock: $(READY) ## resolve the dependencies anew; needs uv and npm
 	uv pip compile pyproject.toml --group dev -o requirements.lock $(LOCK_ARGS)
-	uv pip compile pyproject.toml -o requirements-runtime.lock $(LOCK_ARGS)
+	uv pip compile pyproject.toml --extra telemetry -o requirements-runtime.lock $(LOCK_ARGS)
 	cd tests/clients && npm install --package-lock-only
 	@# npm notes where to pay for a package; a lock holds no address.
 	@$(BIN)/python -c 'import json, pathlib; lock = pathlib.Path("tests/clients/package-lock.json"); \

@@ -25,6 +25,7 @@ from app.bootstrap.event_log import open_shared_log
 from app.bootstrap.reconciliation import open_provider_accounting
 from app.bootstrap.roles import Role
 from app.bootstrap.storage import open_database, open_journal, open_sealer
+from app.bootstrap.telemetry import open_telemetry, record_receipts
 from app.clock.lease import Lease
 from app.concurrency.offload import Offload
 from app.conversations.sdk_store import PostgresSessionStore
@@ -39,6 +40,7 @@ from app.settings import Settings
 from app.storage.service import StorageQuota
 from app.streams.port import EventLog
 from app.streams.process_channel import ProcessChannel
+from app.telemetry.service import Telemetry
 from app.workspaces.service import Workspaces
 
 Work: TypeAlias = Callable[[], Coroutine[Any, Any, object]]
@@ -71,6 +73,7 @@ class Infrastructure:
     memory: MemoryCeiling
     offload: Offload
     storage: StorageQuota
+    telemetry: Telemetry
     tasks: TaskGroup
     """Background tasks, among them the active runs; cancelled at the end."""
 
@@ -85,10 +88,14 @@ async def open_infrastructure(
 ) -> Infrastructure:
     """Open everything but the services of runs; `cli` replaces the bundled one."""
     process_id, planner = new_uuid(), open_planner(settings)
+    # First, because it is closed last: the end of the last run is exported, too.
+    telemetry = await open_telemetry(settings, process_id, stack)
     database = await stack.enter_async_context(open_database(settings, process_id))
     await database.require_current_schema()
     chain, journal = open_sealer(settings, database), open_journal(settings, process_id)
-    receipts, delivery, writing = _open_receipts(database, journal, planner.prices, stack=stack)
+    receipts, delivery, writing = _open_receipts(
+        database, journal, planner.prices, telemetry=telemetry, stack=stack
+    )
     clock, lease = await open_clock(database), open_lease(settings)
     ledger, sessions = CreditLedger(database, clock), PostgresSessionStore(database)
     workspaces = Workspaces(database, settings.allowed_host_roots)
@@ -138,6 +145,7 @@ async def open_infrastructure(
         memory=_open_memory(settings, tasks),
         offload=Offload(),
         storage=StorageQuota(database, settings.max_storage_mb_per_account * 2**20 or None),
+        telemetry=telemetry,
         tasks=tasks,
     )
 
@@ -157,11 +165,12 @@ def _open_memory(settings: Settings, tasks: TaskGroup) -> MemoryCeiling:
 
 
 def _open_receipts(
-    database: Database, journal: Journal, prices: PriceList, *, stack: AsyncExitStack
+    database: Database, journal: Journal, prices: PriceList, *, telemetry: Telemetry, stack: AsyncExitStack
 ) -> tuple[ReceiptQueue, ReceiptDelivery, Sequence[Work]]:
     stack.callback(journal.close)
     queue = ReceiptQueue(journal, prices)
-    delivery, open_messages = ReceiptDelivery(database, queue), OpenMessageDelivery(database, queue)
+    delivery = ReceiptDelivery(database, queue, on_stored=partial(record_receipts, telemetry))
+    open_messages = OpenMessageDelivery(database, queue)
     stack.push_async_callback(open_messages.aclose)
     stack.push_async_callback(delivery.aclose)
     return queue, delivery, (delivery.work, delivery.keep_synced, open_messages.work)

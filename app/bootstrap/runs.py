@@ -105,6 +105,7 @@ async def open_runs(
         memory=infra.memory,
         require_sandbox=_checked_by_workers if infra.agent is None else infra.agent.sandbox_probe.require,
         drain=_open_drain(infra, execution, dispatcher, heartbeat=heartbeat),
+        telemetry=infra.telemetry,
     )
     await _start_recovery(infra, execution, heartbeat, stack=stack)
     stack.push_async_callback(runs.drain, within_s=settings.drain_s)
@@ -144,8 +145,11 @@ def _open_execution(infra: Infrastructure, executor: ExecutorAggregator) -> _Exe
         tasks=infra.tasks,
         message_limits=message_limits(settings),
         lease=infra.lease,
+        telemetry=infra.telemetry,
     )
-    closer = RunCloser(infra.log, queue, receipts=infra.receipts, ledger=infra.ledger)
+    closer = RunCloser(
+        infra.log, queue, receipts=infra.receipts, ledger=infra.ledger, telemetry=infra.telemetry
+    )
     starter = RunStarter(
         infra.database,
         planner=planner,
@@ -157,6 +161,7 @@ def _open_execution(infra: Infrastructure, executor: ExecutorAggregator) -> _Exe
         places=places,
         lease=infra.lease,
         tasks=infra.tasks,
+        telemetry=infra.telemetry,
     )
     return _Execution(queue, codec, closer, supervisor, starter, places)
 

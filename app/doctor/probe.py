@@ -19,6 +19,7 @@ from app.graphs.spec import GraphSpec
 from app.ids import AccountId, ApiKeyId, MessageId, RunId, RunKey, new_uuid
 from app.models.registry import ModelRegistry
 from app.requests import GraphRunRequest, Message, RunLimits
+from app.telemetry.run_trace import RunTrace
 from app.usage import Attribution, ExecutorType, Meters, UsageFact
 
 _GRAPH = GraphSpec(
@@ -38,7 +39,13 @@ class UnbilledMetering:
     messages: dict[MessageId, MessageUsage] = field(default_factory=dict)
     """What the gateway measured."""
 
-    def hooks_for(self, plan: RunPlan, *, executor_type: ExecutorType) -> MeteringHooks:  # noqa: ARG002
+    def hooks_for(
+        self,
+        plan: RunPlan,  # noqa: ARG002
+        *,
+        executor_type: ExecutorType,  # noqa: ARG002
+        trace: RunTrace | None = None,  # noqa: ARG002
+    ) -> MeteringHooks:
         """See the protocol."""
         return MeteringHooks(
             _no_cost,

@@ -18,12 +18,14 @@ from app.billing.receipts.records import Receipt
 from app.billing.reconciliation.calls.counter import CallCounter
 from app.clock.clock import Clock
 from app.clock.lease import Lease
+from app.executors.call_tracing import PricedTracing
 from app.executors.credit_check import LEDGER_WAIT_S, CreditCheck, LedgerTurns
 from app.executors.port import RunPlan
 from app.gateway.call import MeteringHooks
 from app.gateway.channel import ChannelLimits
 from app.gateway.wire import MessageUsage
 from app.ids import AccountId
+from app.telemetry.run_trace import RunTrace
 from app.usage import ExecutorType, Origin, TokenUsage, UsageFact
 
 log = structlog.get_logger(__name__)
@@ -32,8 +34,10 @@ log = structlog.get_logger(__name__)
 class Metering(Protocol):
     """Provides the hooks by which a run's gateway channel checks credit and reports usage."""
 
-    def hooks_for(self, plan: RunPlan, *, executor_type: ExecutorType) -> MeteringHooks:
-        """The hooks of a run that starts now."""
+    def hooks_for(
+        self, plan: RunPlan, *, executor_type: ExecutorType, trace: RunTrace | None = None
+    ) -> MeteringHooks:
+        """The hooks of a run that starts now; its calls of the model become spans of `trace`."""
         ...
 
 
@@ -55,7 +59,9 @@ class BilledMetering:
     turns: LedgerTurns = field(default_factory=LedgerTurns)
     lease: Lease = field(default_factory=Lease)
 
-    def hooks_for(self, plan: RunPlan, *, executor_type: ExecutorType) -> MeteringHooks:
+    def hooks_for(
+        self, plan: RunPlan, *, executor_type: ExecutorType, trace: RunTrace | None = None
+    ) -> MeteringHooks:
         """See the protocol."""
         to_fact = partial(usage_fact, plan=plan, executor_type=executor_type)
 
@@ -88,6 +94,7 @@ class BilledMetering:
             on_void=on_void,
             profile_id=self.find_profile(plan.run.account_id),
             now=self.clock.now,
+            tracing=None if trace is None else PricedTracing(trace, self.prices, to_fact),
         )
 
     async def _unpriced_of(self, plan: RunPlan) -> Sequence[Receipt]:

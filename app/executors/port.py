@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple, Protocol
 
 from app.clock.lease import Lease
@@ -13,6 +13,8 @@ from app.graphs.spec import GraphSpec
 from app.ids import RunKey
 from app.models.registry import ModelOptions
 from app.requests import ErrorCode, FinishReason, GraphRunRequest, RunLimits
+from app.telemetry.run_trace import RunTrace
+from app.telemetry.trace_context import RunTraceContext
 from app.tools.tool import Tool
 from app.usage import NOTHING_SPENT, Attribution, Spent
 
@@ -79,6 +81,9 @@ class RunPlan:
     """When, in the event loop's time, its account had no credit limit; None: it may have one."""
     options: ModelOptions = field(default_factory=ModelOptions)
     """The request options of the model, from the registry and the graph."""
+    trace: RunTraceContext | None = None
+    """The trace that the run belongs to; None without telemetry, unless its caller has one."""
+    accepted_at: datetime | None = None
 
     @property
     def request_id(self) -> str | None:
@@ -109,6 +114,8 @@ class RunContext:
     events: EventSink
     lease: Lease = field(default_factory=Lease)
     """Whether this process may act for the run."""
+    trace: RunTrace | None = None
+    """Where calls of the model are traced; None without telemetry."""
 
 
 @dataclass(frozen=True, slots=True)

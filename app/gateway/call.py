@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
-from typing import Literal, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 import structlog
 
@@ -15,6 +15,7 @@ from app.gateway.wire import UNNAMED, MessageUsage
 from app.ids import MessageId
 from app.prompt_cache.history import PromptHistory
 from app.prompt_cache.prompt import AgentPrompt
+from app.telemetry.model_call import ModelCall
 from app.usage import CacheMiss, ProviderCall, TokenUsage
 
 log = structlog.get_logger(__name__)
@@ -42,6 +43,18 @@ class CallCost:
     """The least credit that must be available."""
 
 
+class CallTracing(Protocol):
+    """Traces the calls of a run."""
+
+    def start(self, requested_model: str, *, agent: str) -> ModelCall:
+        """A request to the provider begins; `agent` is the CLI's id of a subagent, empty for the main one."""
+        ...
+
+    def end(self, call: ModelCall, message: MessageUsage | None) -> None:
+        """It has ended, with the message that is charged for it, if any."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class MeteringHooks:
     """The hooks of a run's channel: prices, credit, and the usage of messages."""
@@ -66,6 +79,7 @@ class MeteringHooks:
     """The user profile that the provider reports the calls under."""
     now: Callable[[], datetime] = host_time
     """The time by which messages are charged."""
+    tracing: CallTracing | None = None
 
 
 @dataclass(slots=True)
@@ -139,6 +153,9 @@ class Call:
     """Whether credit for it is reserved."""
     prompt: AgentPrompt | None = None
     """Set when the provider has accepted it."""
+    trace: ModelCall | None = None
+    """Its span; None without telemetry."""
+    _charged: MessageUsage | None = None
     _cache_miss: CacheMiss | None = None
     _unanswered: MessageUsage | None = None
     _own_id: MessageId | None = None
@@ -148,6 +165,22 @@ class Call:
     def unanswered(self) -> bool:
         """Whether the provider has got the prompt and neither answered nor refused it."""
         return self._unanswered is not None
+
+    def start_trace(self, agent: str) -> None:
+        """The request to the provider begins; `agent` is the CLI's id of a subagent, or empty."""
+        if self.hooks.tracing is not None:
+            self.trace = self.hooks.tracing.start(self.size.model, agent=agent)
+
+    def end_trace(self) -> None:
+        """The request has ended, and what it used is known."""
+        trace, self.trace = self.trace, None
+        if trace is not None and self.hooks.tracing is not None:
+            self.hooks.tracing.end(trace, self._charged)
+
+    def fail_trace(self, error: str) -> None:
+        """The request failed."""
+        if self.trace is not None:
+            self.trace.fail(error)
 
     async def tighten(self) -> bool:
         """Let the provider count the prompt, and reserve accordingly less; False if it was counted before."""
@@ -193,7 +226,8 @@ class Call:
         message = self._timed(message)
         if self._unanswered is not None:
             self.on_start(message)
-        self.close_message(self._with_own_id(self._with_cache_miss(message)))
+        self._charged = self._with_own_id(self._with_cache_miss(message))
+        self.close_message(self._charged)
         if message.unreadable:
             # The limits of the run cannot be enforced without numbers.
             log.error(
@@ -219,6 +253,7 @@ class Call:
             note = COUNTED if message.note == ESTIMATED else message.note
             message = replace(message, usage=usage, note=note)
         if message is not None:
+            self._charged = message
             self.close_message(message)
 
     def _timed(self, message: MessageUsage) -> MessageUsage:

@@ -22,6 +22,7 @@ from app.gateway.wire import MAX_JSON_BYTES, AnswerTooLarge, StreamFold, is_erro
 from app.prompt_cache.prompt import AgentPrompt, read_prompt
 from app.serialization.storable import identifier
 from app.server.loopback import DropConnection, Receive, Scope, Send, wait_for_disconnect
+from app.telemetry.model_call import ModelCall
 from app.usage import ProviderCall
 
 log = structlog.get_logger(__name__)
@@ -37,6 +38,9 @@ SMALL_BYTES = 1024 * 1024
 
 _AGENT_HEADER = b"x-claude-code-agent-id"
 """Names the subagent that makes a call; the main agent sends none."""
+
+_TRACE_HEADERS = ("traceparent", "tracestate")
+"""Replaced by those of our span; an agent's own would not be found in any trace."""
 
 _DROPPED_HEADERS = {b"connection", b"transfer-encoding", b"keep-alive", b"date", b"server"}
 _HEADERS_OF_ENCODED = {b"content-encoding", b"content-length"}
@@ -74,6 +78,8 @@ class Exchange:
             sent=None if call is None else call.on_sent,
             profile_id=None if call is None else call.hooks.profile_id,
         )
+        if call is not None:
+            self._trace(call, request)
         forwarding = asyncio.create_task(self._forward_request(request, call))
         try:
             await first_of(asyncio.wait({forwarding}), wait_for_disconnect(self._receive))
@@ -91,14 +97,21 @@ class Exchange:
 
     async def _finish(self, forwarding: asyncio.Task[None], body: bytes, call: Call | None) -> None:
         await asyncio.wait({forwarding})
-        if call is not None and call.unanswered:
-            call.on_no_answer(counted=await self._provider.count_prompt(body))
+        if call is None:
+            return
+        try:
+            if call.unanswered:
+                call.on_no_answer(counted=await self._provider.count_prompt(body))
+        finally:
+            call.end_trace()
 
     async def _forward_request(self, request: httpx.Request, call: Call | None) -> None:
         try:
             response = await self._provider.send(request)
         except httpx.HTTPError as error:
             log.warning("gateway.provider_unreachable", reason=type(error).__name__)
+            if call is not None:
+                call.fail_trace(type(error).__name__)
             await send_error(self._send, UNREACHABLE)
             return
         except AppError as error:
@@ -108,16 +121,32 @@ class Exchange:
             await self._forward_received(request, response, call)
         except (httpx.HTTPError, AppError, AnswerTooLarge, UndecodableBody) as error:
             # The response was cut off, is unusable, or could not be recorded: cut it off for the agent, too.
+            if call is not None:
+                call.fail_trace(type(error).__name__)
             if (reason := _UNUSABLE.get(type(error))) is not None:
                 self._block_run(call, reason)
             raise DropConnection from error
         finally:
             await response.aclose()
 
+    def _trace(self, call: Call, request: httpx.Request) -> None:
+        """Begin the span of the call, and make it the parent of what the provider does."""
+        call.start_trace(self._agent())
+        if call.trace is not None:
+            headers = call.trace.send_to(request.url.host, request.url.port, request.content)
+            for name in _TRACE_HEADERS:
+                request.headers.pop(name, None)
+            request.headers.update(headers)
+
+    def _agent(self) -> str:
+        agent: bytes = dict(self._scope["headers"]).get(_AGENT_HEADER, b"")
+        return agent.decode("latin-1")
+
     async def _forward_received(
         self, request: httpx.Request, response: httpx.Response, call: Call | None
     ) -> None:
         if call is not None and not response.is_success:
+            call.fail_trace(str(response.status_code))
             call.on_refused()
         elif call is not None:
             # Only now, while the model works: reading a long prompt takes milliseconds.
@@ -142,9 +171,7 @@ class Exchange:
         await self._send({"type": "http.response.body", "body": b""})
 
     async def _read_prompt(self, body: bytes) -> AgentPrompt:
-        headers = dict(self._scope["headers"])
-        agent = headers.get(_AGENT_HEADER, b"").decode("latin-1")
-        return AgentPrompt(agent, await self._offload.run(partial(read_prompt, body), size=len(body)))
+        return AgentPrompt(self._agent(), await self._offload.run(partial(read_prompt, body), size=len(body)))
 
     def _block_run(self, call: Call | None, reason: str) -> None:
         log.error("gateway.response_unusable", reason=reason)
@@ -165,6 +192,8 @@ class Exchange:
         self, response: httpx.Response, chunks: AsyncIterator[bytes], call: Call
     ) -> None:
         """Forward an answer as what it is, whatever was requested and whatever its content type says."""
+        if call.trace is not None:
+            chunks = _traced(chunks, call.trace)
         head, time_slice = bytearray(), TimeSlice()
         async for chunk in chunks:
             _append(head, chunk)
@@ -283,6 +312,12 @@ async def _decoded(response: httpx.Response, decoder: BodyDecoder) -> AsyncGener
     async for chunk in response.aiter_raw():
         for piece in decoder.decode(chunk):
             yield piece
+
+
+async def _traced(chunks: AsyncIterator[bytes], trace: ModelCall) -> AsyncGenerator[bytes, None]:
+    async for chunk in chunks:
+        trace.receive(chunk)
+        yield chunk
 
 
 def _fold_of(response: httpx.Response, call: Call) -> StreamFold:

@@ -20,6 +20,7 @@ from app.ids import RUN_ID_PATTERN, RunId, RunKey
 from app.principal import Principal
 from app.requests import GRAPH_ID_PATTERN
 from app.runs.commands.service import RunNotFound
+from app.telemetry.trace_context import CallerTrace
 
 OpenReader: TypeAlias = Callable[[Principal, Hashable], AbstractContextManager[OpenStream | None]]
 
@@ -102,6 +103,15 @@ async def request_id(request: Request) -> str:
 
 
 RequestId: TypeAlias = Annotated[str, Depends(request_id)]
+
+
+async def caller_trace(request: Request) -> CallerTrace | None:
+    """The span that the request's `traceparent` names; None without a valid one."""
+    headers = request.headers
+    return CallerTrace.read(headers.getlist("traceparent"), headers.getlist("tracestate"))
+
+
+TraceOfCaller: TypeAlias = Annotated[CallerTrace | None, Depends(caller_trace)]
 
 
 async def idempotency_key(

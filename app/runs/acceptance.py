@@ -95,7 +95,7 @@ class RunAcceptance:
                 checked_at = asyncio.get_running_loop().time()
                 reserved = await self._ledger.reserve(tx, plan.run, plan.credits_to_reserve)
         unlimited_at = checked_at if reserved is None else None
-        plan = replace(plan, reserved=reserved, unlimited_at=unlimited_at)
+        plan = replace(plan, reserved=reserved, unlimited_at=unlimited_at, accepted_at=record.created_at)
         return AcceptedRun(record, plan, turn.to_cancel if turn else ())
 
     async def _take_turn(
@@ -122,6 +122,7 @@ class RunAcceptance:
             starts_at_once=has_place,
             priority=request.priority or DEFAULT_PRIORITY,
             start_after=request.start_after,
+            caller_trace=None if plan.trace is None else plan.trace.caller,
         )
 
     def _slot(self, request: GraphRunRequest, account_id: AccountId) -> AbstractAsyncContextManager[None]:

@@ -17,6 +17,7 @@ from app.runs.commands.service import RunCommands, RunNotFound
 from app.runs.conversations.service import ConversationService
 from app.runs.records import RunRecord
 from app.runs.service import RunIdTaken, RunService
+from app.telemetry.trace_context import CallerTrace
 
 BuildRequest: TypeAlias = Callable[[str | None, bool], GraphRunRequest]
 """Builds the request from a run id and whether it includes the earlier messages of the chat."""
@@ -61,7 +62,13 @@ class ChatRuns:
         self._conversations = conversations
 
     async def start(
-        self, caller: Principal, message: ChatMessage, *, request_id: str, idempotency_key: str | None
+        self,
+        caller: Principal,
+        message: ChatMessage,
+        *,
+        request_id: str,
+        idempotency_key: str | None,
+        caller_trace: CallerTrace | None = None,
     ) -> RunRecord:
         """Start the run that answers a message, or join it.
 
@@ -77,6 +84,7 @@ class ChatRuns:
                     message.build_request(run_id, with_history),
                     request_id=request_id,
                     idempotency_key=idempotency_key,
+                    caller_trace=caller_trace,
                 )
         raise MessageChanged
 

@@ -14,9 +14,11 @@ from app.requests import FinalUsage, GraphFinal
 from app.runs.dispatch.queue import RunQueue
 from app.runs.events.codec import encode_events
 from app.runs.events.terminal import close_log, last_position, terminal_events, with_positions
+from app.runs.events.tracing import run_result, traced_record
 from app.runs.records import RunRecord
 from app.runs.repository import finish_run
 from app.streams.port import EventLog
+from app.telemetry.service import Telemetry
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +56,19 @@ class RunCloser:
     """Stores the end of runs that no process executes, then publishes it."""
 
     def __init__(
-        self, event_log: EventLog, queue: RunQueue, *, receipts: ReceiptQueue, ledger: CreditLedger
+        self,
+        event_log: EventLog,
+        queue: RunQueue,
+        *,
+        receipts: ReceiptQueue,
+        ledger: CreditLedger,
+        telemetry: Telemetry,
     ) -> None:
         self._log = event_log
         self._queue = queue
         self._receipts = receipts
         self._ledger = ledger
+        self._telemetry = telemetry
 
     async def store(self, tx: Transaction, end: RunEnd) -> bool:
         """End the run and release its credit; False if it has ended or is at another attempt."""
@@ -81,3 +90,6 @@ class RunCloser:
     async def publish(self, end: RunEnd) -> None:
         """Publish the end that was stored to the readers."""
         await close_log(self._log, end.run.key, end.all_events, attempt=end.attempt or None)
+        context = self._telemetry.context_of(end.run.key, end.run.caller_trace)
+        if context is not None:
+            self._telemetry.end_unexecuted(traced_record(end.run, context), run_result(end.final))

@@ -33,6 +33,7 @@ from app.requests import (
 from app.runs.records import RunRecord
 from app.runs.requests.response_schema import check_response_schema
 from app.runs.service import RunService
+from app.telemetry.trace_context import CallerTrace
 
 GRAPH = "claude_agents:generate"
 
@@ -102,6 +103,7 @@ class Generator:
         *,
         request_id: str | None,
         idempotency_key: str | None = None,
+        caller_trace: CallerTrace | None = None,
     ) -> RunRecord:
         """Accept the run, or join the existing one; raises what `RunService.start` raises."""
         if request.role is not None and request.role not in self._models.roles:
@@ -116,6 +118,7 @@ class Generator:
             _as_run(request),
             request_id=request_id,
             idempotency_key=idempotency_key,
+            caller_trace=caller_trace,
         )
 
     async def text(self, run: RunKey) -> GraphFinal:

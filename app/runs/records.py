@@ -10,6 +10,7 @@ from uuid import UUID
 from app.conversations.records import Conversation
 from app.ids import ApiKeyId, RunKey
 from app.requests import GraphFinal, RunStatus
+from app.telemetry.trace_context import CallerTrace
 from app.usage import Meters
 
 DEFAULT_PRIORITY = 3
@@ -50,6 +51,8 @@ class RunRecord:
     start_after: datetime | None
     queued_position: int | None
     """Of its event `queued`; None if it was started at once."""
+    caller_trace: CallerTrace | None = None
+    """The span that started it, if its request named one."""
 
     @property
     def finished(self) -> bool:
@@ -83,6 +86,7 @@ class NewRun:
     """Whether that process executes it as soon as it is stored, unless it has to wait for other runs."""
     priority: int = DEFAULT_PRIORITY
     start_after: datetime | None = None
+    caller_trace: CallerTrace | None = None
 
 
 @dataclass(frozen=True, slots=True)

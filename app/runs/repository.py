@@ -29,6 +29,7 @@ from app.requests import GraphFinal, RunStatus
 from app.runs.records import UNFINISHED, DriftedRuns, RunRecord, StoredEvents
 from app.runs.tables import DRIFTED, run_events, runs
 from app.serialization.stored_json import dump_json
+from app.telemetry.trace_context import CallerTrace
 from app.usage import CostComparison, Meters
 
 QUESTION_CHARS = 16 * 1024
@@ -132,7 +133,7 @@ async def finish_run(
     parameters = {
         **_key(key),
         "attempt": attempt,
-        "status": _status(final),
+        "status": status_of(final),
         "meters": None if report is None else dump_json(_counts(report.meters)),
         "cost_comparison": None if report is None else _dumped_cost(report),
         "tool_failures": None if report is None else report.tool_failures,
@@ -215,6 +216,8 @@ RUN_COLUMNS = (
     runs.c.priority,
     runs.c.start_after,
     runs.c.queued_position,
+    runs.c.traceparent,
+    runs.c.tracestate,
 )
 
 
@@ -228,7 +231,8 @@ def _dumped_cost(report: MeterReport) -> str | None:
     return None if cost is None else dump_json(_COSTS.dump_python(cost, mode="json"))
 
 
-def _status(final: GraphFinal) -> RunStatus:
+def status_of(final: GraphFinal) -> RunStatus:
+    """The status of a run with this result."""
     if final.ok:
         return "succeeded"
     return "cancelled" if final.error == "aborted" else "failed"
@@ -259,6 +263,8 @@ def record_of(columns: dict[str, Any]) -> RunRecord:
     columns["final"] = None if final is None else GraphFinal.model_validate(final)
     meters, cost = columns.pop("meters"), _COSTS.validate_python(columns.pop("cost_comparison"))
     columns["meters"] = None if meters is None else Meters(**meters, cost=cost)
+    caller, state = columns.pop("traceparent"), columns.pop("tracestate")
+    columns["caller_trace"] = None if caller is None else CallerTrace(caller, state)
     return RunRecord(key=key, **columns)
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from datetime import datetime
 from uuid import uuid5
 
@@ -31,6 +32,8 @@ from app.runs.requests.response_schema import check_response_schema
 from app.runs.supervisor import RunSupervisor
 from app.server.memory import MemoryCeiling
 from app.streams.port import LogEntry
+from app.telemetry.service import Telemetry
+from app.telemetry.trace_context import CallerTrace
 
 
 class RunIdTaken(Conflict):
@@ -71,6 +74,7 @@ class RunService:
         memory: MemoryCeiling,
         require_sandbox: Callable[[], Awaitable[None]],
         drain: RunDrain,
+        telemetry: Telemetry,
     ) -> None:
         """`require_sandbox` raises where agents with native tools cannot be confined."""
         self._database = database
@@ -87,6 +91,7 @@ class RunService:
         self._memory = memory
         self._require_sandbox = require_sandbox
         self._drain = drain
+        self._telemetry = telemetry
         self._closing = False
 
     async def start(
@@ -96,6 +101,7 @@ class RunService:
         *,
         request_id: str | None,
         idempotency_key: str | None = None,
+        caller_trace: CallerTrace | None = None,
     ) -> RunRecord:
         """Start a run, or join the existing one with its id and the same request.
 
@@ -110,6 +116,7 @@ class RunService:
         if given_id is not None and (existing := await self._find(run)) is not None:
             return _joined(existing, fingerprint, caller)
         plan = await self._plan(caller, run, request, request_id=request_id)
+        plan = replace(plan, trace=self._telemetry.context_of(run, caller_trace))
         # A large request may have to wait until it is stored: not with a place that others could use.
         with self._dispatcher.claim_place(wanted=request.size <= SMALL_BYTES) as claim:
             accepted = await self._accept(

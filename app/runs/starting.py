@@ -31,6 +31,7 @@ from app.runs.recovery.repository import return_run
 from app.runs.repository import stored_request
 from app.runs.requests.codec import RequestCodec
 from app.runs.supervisor import RunSupervisor
+from app.telemetry.service import Telemetry
 
 log = structlog.get_logger(__name__)
 
@@ -65,6 +66,7 @@ class RunStarter:
         places: Places,
         lease: Lease,
         tasks: TaskGroup,
+        telemetry: Telemetry,
     ) -> None:
         self._database = database
         self._planner = planner
@@ -76,6 +78,7 @@ class RunStarter:
         self._places = places
         self._lease = lease
         self._tasks = tasks
+        self._telemetry = telemetry
         self._starting: dict[RunKey, _Starting] = {}
 
     def start(self, claimed: ClaimedRun) -> None:
@@ -167,7 +170,13 @@ class RunStarter:
                 text = await stored_request(reader, run.key)
         request = await self._codec.decode(text)
         plan = self._planner.plan(run.key, request, api_key_id=run.api_key_id, request_id=run.request_id)
-        plan = replace(plan, attempt=run.attempt, timeout=_remaining(plan, run))
+        plan = replace(
+            plan,
+            attempt=run.attempt,
+            timeout=_remaining(plan, run),
+            trace=self._telemetry.context_of(run.key, run.caller_trace),
+            accepted_at=run.created_at,
+        )
         if run.state_key is not None:
             async with self._database.read() as reader:
                 conversation = await find_conversation(reader, run.key.account_id, run.state_key)

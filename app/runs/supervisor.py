@@ -20,8 +20,11 @@ from app.ids import RunKey
 from app.requests import GraphFinal, GraphRunRequest
 from app.runs.dispatch.places import Places
 from app.runs.events.publisher import RunEventPublisher
+from app.runs.events.tracing import traced_plan
 from app.runs.worker import RunWorker
 from app.streams.port import EventLog
+from app.telemetry.run_trace import RunTrace
+from app.telemetry.service import Telemetry
 
 log = structlog.get_logger(__name__)
 
@@ -33,6 +36,8 @@ class ActiveRun:
     plan: RunPlan
     control: RunControl
     publisher: RunEventPublisher
+    trace: RunTrace | None = None
+    """None without telemetry."""
     final: GraphFinal | None = None
     """Set when it has ended, unless another process executes it further."""
     ended: asyncio.Event = field(default_factory=asyncio.Event)
@@ -53,6 +58,7 @@ class RunSupervisor:
         tasks: TaskGroup,
         message_limits: MessageLimits,
         lease: Lease,
+        telemetry: Telemetry,
     ) -> None:
         self._database = database
         self._worker = worker
@@ -61,6 +67,7 @@ class RunSupervisor:
         self._tasks = tasks
         self._message_limits = message_limits
         self._lease = lease
+        self._telemetry = telemetry
         self._active: dict[RunKey, ActiveRun] = {}
         self._is_stopping = False
 
@@ -69,11 +76,17 @@ class RunSupervisor:
 
         It begins at the caller's next `await`.
         """
+        trace = self._telemetry.open(traced_plan(plan), waited=plan.queued_position is not None)
         publisher = RunEventPublisher(
-            self._database, self._log, plan.run, attempt=plan.attempt, lease=self._lease
+            self._database,
+            self._log,
+            plan.run,
+            attempt=plan.attempt,
+            lease=self._lease,
+            observe=None if trace is None else trace.observe,
         )
         control = RunControl(publisher.publish, rules=_approval_rules(plan), limits=self._message_limits)
-        self._active[plan.run] = run = ActiveRun(plan, control, publisher)
+        self._active[plan.run] = run = ActiveRun(plan, control, publisher, trace)
         if self._is_stopping:
             control.stop.set()
         # In a context of its own: what the request's handler bound for its log lines is not the run's.
@@ -152,7 +165,9 @@ class RunSupervisor:
         plan = run.plan
         try:
             with structlog.contextvars.bound_contextvars(run_id=plan.run.run_id, request_id=plan.request_id):
-                run.final = await self._worker.execute(plan, request, run.control, publisher=run.publisher)
+                run.final = await self._worker.execute(
+                    plan, request, run.control, publisher=run.publisher, trace=run.trace
+                )
         finally:
             self._places.give_back()
             del self._active[plan.run]

@@ -64,6 +64,8 @@ runs = Table(
     Column("submitted_at", UtcDateTime, comment="When it was last submitted to Temporal"),
     Column("start_after", UtcDateTime),
     Column("queued_position", Integer, comment="Of its event `queued`; null: it was started at once"),
+    Column("traceparent", Text, comment="The span that started it"),
+    Column("tracestate", Text, comment="Of that span"),
     Column(
         "has_commands",
         Boolean,

@@ -31,8 +31,10 @@ from app.runs.events.codec import encode_events
 from app.runs.events.output import RunOutput
 from app.runs.events.publisher import RunEventPublisher
 from app.runs.events.terminal import close_log, last_position, terminal_events, with_positions
+from app.runs.events.tracing import run_result
 from app.runs.repository import finish_run, has_ended
 from app.streams.port import EventLog, LogEntry, WriterFenced
+from app.telemetry.run_trace import RunTrace
 
 log = structlog.get_logger(__name__)
 
@@ -58,6 +60,7 @@ class _FinishedRun:
     report: MeterReport | None
     output_bytes: int
     """About how large its events are."""
+    trace: RunTrace | None
 
 
 class _Stored(Enum):
@@ -102,17 +105,23 @@ class RunWorker:
         control: RunControl,
         *,
         publisher: RunEventPublisher,
+        trace: RunTrace | None = None,
     ) -> GraphFinal | None:
         """Execute a run that is stored as running, and store its result.
 
         None for an attempt that another process has taken over.
         """
         output = RunOutput(
-            plan, control, publisher=publisher, receipts=self._receipts, max_bytes=self._max_output_bytes
+            plan,
+            control,
+            publisher=publisher,
+            receipts=self._receipts,
+            max_bytes=self._max_output_bytes,
+            trace=trace,
         )
         try:
             await self._start(plan, control, publisher)
-            await self._executor.run(request, RunContext(plan, control, output, self._lease))
+            await self._executor.run(request, RunContext(plan, control, output, self._lease, trace))
         except ExecutionFailed as error:
             output.outcome = error.outcome
         except DatabaseUnavailable:
@@ -126,6 +135,8 @@ class RunWorker:
             log.exception("run.crashed")
         finally:
             with anyio.CancelScope(shield=True):
+                if trace is not None:
+                    trace.close()
                 await control.end()
                 await self._receipts.flush(plan.run, within_s=_FLUSH_S)
                 finished = _FinishedRun(
@@ -136,6 +147,7 @@ class RunWorker:
                     output.final(),
                     output.report,
                     output_bytes=output.size,
+                    trace=trace,
                 )
                 entries = await self._entries(finished)
                 stored = await self._finish(finished, entries)
@@ -179,6 +191,8 @@ class RunWorker:
         if stored is _Stored.YES:
             final = finished.final
             await close_log(self._log, finished.run, terminal_events(final))
+            if finished.trace is not None:
+                finished.trace.end(run_result(final))
             log.info("run.ended", error=final.error, finish_reason=final.finish_reason)
         return stored
 

@@ -47,6 +47,7 @@ from app.streams.memory import MemoryEventLog
 from app.streams.port import EventLog
 from app.streams.process_channel import ProcessChannel
 from app.streams.relay.server import Relay
+from app.telemetry.service import Telemetry
 from tests.factories import an_account
 
 ELSEWHERE = new_uuid()
@@ -115,6 +116,7 @@ class Process:
     lease: Lease
     tasks: TaskGroup
     channel: ProcessChannel | None
+    telemetry: Telemetry
 
 
 @asynccontextmanager
@@ -134,14 +136,16 @@ async def a_process(
     relay: Relay | None = None,
     within_s: float = WITHIN_S,
     memory: MemoryCeiling | None = None,
+    telemetry: Telemetry | None = None,
 ) -> AsyncIterator[Process]:
     """`relay` leads to other processes; `within_s`: how long its commands to them are repeated."""
     log, journal = MemoryEventLog() if log is None else log, Journal(directory, new_uuid())
     receipts, ledger = ReceiptQueue(journal, PriceList()), CreditLedger(database)
     lease, limits = lease or Lease(), limits or MessageLimits()
+    telemetry = telemetry or Telemetry()
     process_id, room = process_id or new_uuid(), Places(places)
     queue = RunQueue(database, process_id, dispatch or DispatchLimits(100))
-    closer = RunCloser(log, queue, receipts=receipts, ledger=ledger)
+    closer = RunCloser(log, queue, receipts=receipts, ledger=ledger, telemetry=telemetry)
     async with anyio.create_task_group() as tasks, AsyncExitStack() as stack:
         worker = RunWorker(
             database,
@@ -155,7 +159,14 @@ async def a_process(
             lease=lease,
         )
         supervisor = RunSupervisor(
-            database, worker, log, places=room, tasks=tasks, message_limits=limits, lease=lease
+            database,
+            worker,
+            log,
+            places=room,
+            tasks=tasks,
+            message_limits=limits,
+            lease=lease,
+            telemetry=telemetry,
         )
         queued = QueuedRuns(database, closer, GraphCatalog(graphs), StorageQuota(database, max_bytes), limits)
         channel = None if relay is None else ProcessChannel(relay, process_id)
@@ -171,7 +182,7 @@ async def a_process(
         )
         yield Process(
             *(process_id, queue, room, closer, supervisor, queued, commands, log, receipts, ledger),
-            *(RequestCodec(Offload()), lease, tasks, channel),
+            *(RequestCodec(Offload()), lease, tasks, channel, telemetry),
         )
     journal.close()
 

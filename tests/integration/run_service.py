@@ -175,6 +175,7 @@ def _a_service(
         memory=MemoryCeiling(2**40),
         require_sandbox=_no_sandbox,
         drain=drain,
+        telemetry=process.telemetry,
     )
 
 
@@ -213,6 +214,7 @@ def _a_starter(database: Database, process: Process, planner: RunPlanner) -> Run
         places=process.places,
         lease=process.lease,
         tasks=process.tasks,
+        telemetry=process.telemetry,
     )
 
 

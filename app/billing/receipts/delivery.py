@@ -1,7 +1,7 @@
 """ReceiptDelivery: writes queued receipts to the database, in batches."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from typing import Literal, TypeAlias
@@ -12,12 +12,11 @@ import structlog
 from app.background import forever
 from app.billing.receipts.open_messages.repository import lock_open_messages
 from app.billing.receipts.queue import PendingReceipt, ReceiptQueue
-from app.billing.receipts.records import InsertedReceipts
+from app.billing.receipts.records import InsertedReceipts, NewReceipt, StoredUsage
 from app.billing.receipts.repository import find_usage, insert_receipts
 from app.db import Database, DatabaseUnavailable, StatementFailed, Transaction
 from app.errors import Unavailable
 from app.ids import RunKey
-from app.usage import TokenUsage
 
 log = structlog.get_logger(__name__)
 
@@ -57,13 +56,20 @@ class ReceiptDelivery:
     """
 
     def __init__(
-        self, database: Database, queue: ReceiptQueue, *, refused_interval_s: float = REFUSED_INTERVAL_S
+        self,
+        database: Database,
+        queue: ReceiptQueue,
+        *,
+        refused_interval_s: float = REFUSED_INTERVAL_S,
+        on_stored: Callable[[Sequence[NewReceipt]], None] = lambda _: None,
     ) -> None:
+        """`on_stored` gets each receipt of this queue that is charged, once, when it is stored."""
         self.problem: str | None = None
         """Why receipts cannot be delivered now; None while they can."""
         self._database = database
         self._queue = queue
         self._refused_interval_s = refused_interval_s
+        self._on_stored = on_stored
         self._next_recovery = self._next_retry = 0.0
         self._failures = 0
 
@@ -173,9 +179,12 @@ class ReceiptDelivery:
             if each.from_row:
                 continue
             # Before it is acknowledged: otherwise the journal would no longer have it.
-            self._queue.charge_excess(each.fact, charged=charged[each.receipt.source])
+            self._queue.charge_excess(each.fact, charged=charged[each.receipt.source].usage)
+        # Also those that `debit_undelivered` has stored: then the stored one has the same id.
+        own = {each.receipt_id for each in charged.values() if not each.is_fenced} | inserted.charged
+        self._on_stored([each.receipt for each in batch if each.receipt.id in own])
 
-    async def _find_usage(self, known: Sequence[PendingReceipt]) -> dict[tuple[UUID, str, str], TokenUsage]:
+    async def _find_usage(self, known: Sequence[PendingReceipt]) -> dict[tuple[UUID, str, str], StoredUsage]:
         if not known:
             return {}
         async with self._database.read() as reader:

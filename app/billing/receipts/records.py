@@ -191,6 +191,15 @@ class InsertedReceipts:
 
 
 @dataclass(frozen=True, slots=True)
+class StoredUsage:
+    """The counts of a message that has a receipt, charged or fenced."""
+
+    receipt_id: UUID
+    usage: TokenUsage
+    is_fenced: bool
+
+
+@dataclass(frozen=True, slots=True)
 class RunTotals:
     """The charges of a run so far."""
 

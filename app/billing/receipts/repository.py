@@ -13,7 +13,7 @@ from sqlalchemy.dialects import registry
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.engine import RowMapping
 
-from app.billing.receipts.records import InsertedReceipts, NewReceipt, Receipt, RunTotals
+from app.billing.receipts.records import InsertedReceipts, NewReceipt, Receipt, RunTotals, StoredUsage
 from app.billing.receipts.tables import charge_receipts, measured_receipts
 from app.db import Reader, Transaction
 from app.ids import AccountId, RunKey
@@ -107,19 +107,21 @@ async def find_by_source(reader: Reader, keys: Collection[str]) -> list[Receipt]
 
 async def find_usage(
     reader: Reader, receipts: Sequence[NewReceipt]
-) -> dict[tuple[UUID, str, str], TokenUsage]:
+) -> dict[tuple[UUID, str, str], StoredUsage]:
     """The stored counts of the messages that these receipts charge, by `NewReceipt.source`."""
     if not receipts:
         return {}
     stored = measured_receipts.c
     key = (stored.account_id, stored.source_system, stored.source_reference)
     counts = [each.name for each in fields(TokenUsage)]
-    statement = select(*key, *(stored[name] for name in counts)).where(
+    statement = select(stored.id, stored.basis, *key, *(stored[name] for name in counts)).where(
         tuple_(*key).in_([receipt.source for receipt in receipts])
     )
     return {
-        (row.account_id, row.source_system, row.source_reference): TokenUsage(
-            **{name: getattr(row, name) for name in counts}
+        (row.account_id, row.source_system, row.source_reference): StoredUsage(
+            row.id,
+            TokenUsage(**{name: getattr(row, name) for name in counts}),
+            is_fenced=row.basis == "fenced",
         )
         for row in await reader.execute(statement)
     }

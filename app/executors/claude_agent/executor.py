@@ -108,7 +108,7 @@ class ClaudeAgentExecutor:
         prompts = await self._prompts.load(plan.conversation)
         cli, initial_prompt = await self._starter.start(request, plan, sandbox=sandbox)
         # No await from here to the `try`: what was started must be released.
-        channel = self._open_channel(plan, cli)
+        channel = self._open_channel(context, cli)
         channel.prompts = prompts
         cli.attach_run(context, channel)
         calls = cli.bridge.calls
@@ -152,8 +152,9 @@ class ClaudeAgentExecutor:
         await require_match(self._schemas, final, request.response_format, account_id=plan.run.account_id)
         await events.publish(final)
 
-    def _open_channel(self, plan: RunPlan, cli: StartedCli) -> Channel:
-        hooks = self._metering.hooks_for(plan, executor_type=EXECUTOR_TYPE)
+    def _open_channel(self, context: RunContext, cli: StartedCli) -> Channel:
+        plan = context.plan
+        hooks = self._metering.hooks_for(plan, executor_type=EXECUTOR_TYPE, trace=context.trace)
         return self._auth.open_channel(plan, channel_limits(plan), hooks, at=cli.address)
 
 

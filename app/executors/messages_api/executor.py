@@ -18,7 +18,7 @@ from app.executors.messages_api.request import AgentRequest
 from app.executors.messages_api.tool_turn import ToolTurn
 from app.executors.messages_api.transcript import RunTranscript
 from app.executors.metering import Metering, channel_limits
-from app.executors.port import ABORTED, ExecutionFailed, RunContext, RunPlan
+from app.executors.port import ABORTED, ExecutionFailed, RunContext
 from app.executors.structured_output import require_match
 from app.executors.tools.calls import ToolCalls
 from app.executors.tools.servers import connected_tools
@@ -76,7 +76,7 @@ class MessagesExecutor:
         self, request: GraphRunRequest, context: RunContext, deadline: RunDeadline
     ) -> AssistantFinal:
         plan = context.plan
-        channel = self._open_channel(plan)
+        channel = self._open_channel(context)
         transcript = RunTranscript(self._store, plan)
         loop = self._loop(request, context, channel, transcript=transcript)
         try:
@@ -88,8 +88,9 @@ class MessagesExecutor:
             # Billing ends the run once this returns.
             await run_to_completion(self._close(loop, context, channel))
 
-    def _open_channel(self, plan: RunPlan) -> Channel:
-        hooks = self._metering.hooks_for(plan, executor_type=EXECUTOR_TYPE)
+    def _open_channel(self, context: RunContext) -> Channel:
+        plan = context.plan
+        hooks = self._metering.hooks_for(plan, executor_type=EXECUTOR_TYPE, trace=context.trace)
         return self._gateway.open_channel(plan.run.run_id, channel_limits(plan), hooks)
 
     def _loop(

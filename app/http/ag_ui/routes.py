@@ -10,7 +10,15 @@ from app.http.ag_ui.input import AgUiInput
 from app.http.ag_ui.openapi import INPUT, STREAM
 from app.http.ag_ui.resume import resume_segment
 from app.http.ag_ui.segment import start_segment
-from app.http.dependencies import GraphIdParam, HeartbeatS, OpenStreamReader, RequestId, ServicesDep, Writer
+from app.http.dependencies import (
+    GraphIdParam,
+    HeartbeatS,
+    OpenStreamReader,
+    RequestId,
+    ServicesDep,
+    TraceOfCaller,
+    Writer,
+)
 from app.http.streaming.pausing import chunks_until_pause
 from app.http.streaming.sse import stream_chunks
 
@@ -36,6 +44,8 @@ async def run_ag_ui(
     services: ServicesDep,
     caller: Writer,
     request_id: RequestId,
+    *,
+    trace: TraceOfCaller,
     heartbeat_s: HeartbeatS,
     open_reader: OpenStreamReader,
 ) -> EventSourceResponse:
@@ -47,7 +57,9 @@ async def run_ag_ui(
     if posted.resume:
         segment = await resume_segment(services, caller, graph_id, posted=posted)
     else:
-        segment = await start_segment(services, caller, graph_id, posted=posted, request_id=request_id)
+        segment = await start_segment(
+            services, caller, graph_id, posted=posted, request_id=request_id, trace=trace
+        )
     encoder = segment.encoder(posted)
     chunks = chunks_until_pause(services.runs.follow(segment.run), encoder)
     return stream_chunks(

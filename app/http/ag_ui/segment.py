@@ -19,6 +19,7 @@ from app.ids import RunId, RunKey
 from app.principal import Principal
 from app.runs.commands.service import RunNotFound
 from app.streams.port import LogEntry
+from app.telemetry.trace_context import CallerTrace
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,13 @@ class RunSegment:
 
 
 async def start_segment(
-    services: Services, caller: Principal, graph_id: str, *, posted: AgUiInput, request_id: str
+    services: Services,
+    caller: Principal,
+    graph_id: str,
+    *,
+    posted: AgUiInput,
+    request_id: str,
+    trace: CallerTrace | None,
 ) -> RunSegment:
     """Start the posted run, or join it: a client that reconnects also posts what it has received."""
     if (spec := services.graphs.find(graph_id)) is not None:
@@ -66,5 +73,5 @@ async def start_segment(
         segment = RunSegment(segment.run, entries=await services.runs.events(segment.run))
         messages = segment.new_messages(posted)
     request = build_request(graph_id, posted, messages)
-    await services.runs.start(caller, request, request_id=request_id)
+    await services.runs.start(caller, request, request_id=request_id, caller_trace=trace)
     return segment

@@ -18,6 +18,7 @@ from app.http.dependencies import (
     OpenStreamReader,
     RequestId,
     ServicesDep,
+    TraceOfCaller,
     Writer,
     run_key,
 )
@@ -67,6 +68,7 @@ async def chat(
     request_id: RequestId,
     key: IdempotencyKey,
     *,
+    trace: TraceOfCaller,
     heartbeat_s: HeartbeatS,
     open_reader: OpenStreamReader,
     approvals: SupportsApprovals,
@@ -86,7 +88,11 @@ async def chat(
     else:
         body.require_no_system(graph)
         record = await services.chats.start(
-            caller, body.chat_message(graph_id), request_id=request_id, idempotency_key=key
+            caller,
+            body.chat_message(graph_id),
+            request_id=request_id,
+            idempotency_key=key,
+            caller_trace=trace,
         )
         run = record.key
         encoder = AiSdkEncoder(run.run_id, approvals=approvals)

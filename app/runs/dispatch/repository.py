@@ -73,6 +73,8 @@ async def insert_run(tx: Transaction, run: NewRun, *, limits: DispatchLimits) ->
         "priority": run.priority,
         "max_waiting": limits.queued,
         "kept_for": limits.kept_for,
+        "traceparent": None if run.caller_trace is None else run.caller_trace.traceparent,
+        "tracestate": None if run.caller_trace is None else run.caller_trace.tracestate,
     }
     columns = (await tx.execute(_INSERT, values)).one()._asdict()
     if (full_at := columns.pop("full_at")) is not None:
@@ -230,7 +232,7 @@ _VALUES = {
         name: cast(bindparam(name), runs.c[name].type)
         for name in (
             *("account_id", "run_id", "api_key_id", "graph_id", "model", "question", "request_hash"),
-            *("request_id", "state_key", "turn", "start_after", "priority"),
+            *("request_id", "state_key", "turn", "start_after", "priority", "traceparent", "tracestate"),
         )
     },
     "request": cast(cast(bindparam("request"), Text), Json),

@@ -18,6 +18,7 @@ from app.executors.port import BUDGET, INTERNAL, RunOutcome, RunPlan
 from app.requests import FinalUsage, GraphFinal
 from app.runs.events.publisher import RunEventPublisher
 from app.streams.event_json import to_json
+from app.telemetry.run_trace import RunTrace
 
 log = structlog.get_logger(__name__)
 
@@ -36,6 +37,7 @@ class RunOutput:
         publisher: RunEventPublisher,
         receipts: ReceiptQueue,
         max_bytes: int,
+        trace: RunTrace | None = None,
     ) -> None:
         """`max_bytes`: a run with more output is stopped."""
         self._plan = plan
@@ -43,6 +45,7 @@ class RunOutput:
         self._publisher = publisher
         self._receipts = receipts
         self._max_bytes = max_bytes
+        self._trace = trace
         self._bytes = 0
         self._limit_exceeded = False
         self._answer: AssistantFinal | None = None
@@ -58,6 +61,8 @@ class RunOutput:
         """See the port."""
         match event:
             case UsageReport(fact=fact):
+                if self._trace is not None:
+                    self._trace.observe(event)
                 self._usage = self._usage.plus(fact.usage)
                 self._receipts.record(fact)
             case MeterReport():

@@ -1,7 +1,7 @@
 """RunEventPublisher: appends a run's events to the event log, one at a time."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 
@@ -36,13 +36,16 @@ class RunEventPublisher:
         attempt: int,
         lease: Lease,
         lease_wait_s: float = LEASE_WAIT_S,
+        observe: Callable[[ClientEvent], None] | None = None,
     ) -> None:
+        """`observe` gets each event once it is appended."""
         self._database = database
         self._log = event_log
         self._run = run
         self._attempt = attempt
         self._lease = lease
         self._lease_wait_s = lease_wait_s
+        self._observe = observe
         self._is_resumed = attempt == FIRST_ATTEMPT
         self._publish_lock = asyncio.Lock()
         self._store_lock = asyncio.Lock()
@@ -61,6 +64,8 @@ class RunEventPublisher:
                 raise DatabaseUnavailable.because(_NO_LEASE)
             await self._resume()
             position = await self._log.append(self._run, event)
+        if self._observe is not None:
+            self._observe(event)
         if isinstance(event, Interrupted):
             await self._store_interruption(event)
         return position

@@ -8,7 +8,15 @@ from sse_starlette import EventSourceResponse
 from app.bootstrap.services import Services
 from app.http.admission.checks import CheckedRoute, text_body
 from app.http.api.generate.schemas import GeneratedObject, GeneratedText
-from app.http.dependencies import HeartbeatS, IdempotencyKey, OpenStreamReader, RequestId, ServicesDep, Writer
+from app.http.dependencies import (
+    HeartbeatS,
+    IdempotencyKey,
+    OpenStreamReader,
+    RequestId,
+    ServicesDep,
+    TraceOfCaller,
+    Writer,
+)
 from app.http.native.encoder import NativeEncoder
 from app.http.native.openapi import STREAM
 from app.http.streaming.disconnect import while_connected
@@ -16,6 +24,7 @@ from app.http.streaming.sse import stream_events
 from app.ids import RunKey
 from app.principal import Principal
 from app.requests import GenerateObjectRequest, GenerateRequest, GenerateTextRequest
+from app.telemetry.trace_context import CallerTrace
 
 router = APIRouter(route_class=CheckedRoute, prefix="/v1/generate", tags=["generate"])
 
@@ -39,11 +48,12 @@ async def generate_text(
     key: IdempotencyKey,
     heartbeat_s: HeartbeatS,
     *,
+    trace: TraceOfCaller,
     open_reader: OpenStreamReader,
     request: Request,
 ) -> GeneratedText | EventSourceResponse:
     """Answer a prompt. Disconnecting does not stop the run."""
-    run = await _start(services, caller, body, request_id, key)
+    run = await _start(services, caller, body, request_id, key, trace=trace)
     if body.stream:
         return stream_events(
             services.runs.follow(run),
@@ -64,11 +74,12 @@ async def generate_object(
     request_id: RequestId,
     key: IdempotencyKey,
     *,
+    trace: TraceOfCaller,
     open_reader: OpenStreamReader,
     request: Request,
 ) -> GeneratedObject:
     """Answer a prompt with an object that matches a JSON schema. Disconnecting does not stop the run."""
-    run = await _start(services, caller, body, request_id, key)
+    run = await _start(services, caller, body, request_id, key, trace=trace)
     with open_reader(caller, run):
         final = await while_connected(request, services.generator.object(run, body.schema_))
     return GeneratedObject(object_=final.structured_output, usage=final.usage, run_id=final.run_id)
@@ -80,11 +91,14 @@ async def _start(
     body: GenerateRequest,
     request_id: str,
     idempotency_key: str | None,
+    *,
+    trace: CallerTrace | None,
 ) -> RunKey:
     run = await services.generator.start(
         caller,
         body,
         request_id=request_id,
         idempotency_key=idempotency_key,
+        caller_trace=trace,
     )
     return run.key

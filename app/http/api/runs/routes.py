@@ -21,6 +21,7 @@ from app.http.dependencies import (
     RunIdParam,
     RunReader,
     ServicesDep,
+    TraceOfCaller,
     Writer,
     run_key,
 )
@@ -33,6 +34,7 @@ from app.pagination import MAX_PAGE
 from app.principal import Principal
 from app.requests import GraphFinal, GraphRunRequest
 from app.runs.records import RunRecord
+from app.telemetry.trace_context import CallerTrace
 
 router = APIRouter(route_class=CheckedRoute, prefix="/v1/runs", tags=["runs"])
 
@@ -46,10 +48,11 @@ async def start_run(
     caller: Writer,
     request_id: RequestId,
     key: IdempotencyKey,
+    trace: TraceOfCaller,
     response: Response,
 ) -> AcceptedRunResponse:
     """Start a run in the background, or join the existing run with its id."""
-    run = await _start(services, caller, body, request_id, key)
+    run = await _start(services, caller, body, request_id, key, trace=trace)
     response.headers["Location"] = f"/v1/runs/{run.key.run_id}"
     return AcceptedRunResponse(run_id=run.key.run_id, status=run.status)
 
@@ -67,11 +70,13 @@ async def stream_run(
     caller: Writer,
     request_id: RequestId,
     key: IdempotencyKey,
+    *,
+    trace: TraceOfCaller,
     heartbeat_s: HeartbeatS,
     open_reader: OpenStreamReader,
 ) -> EventSourceResponse:
     """Stream the run's events from the first to `done`. Disconnecting does not stop the run."""
-    run = await _start(services, caller, body, request_id, key)
+    run = await _start(services, caller, body, request_id, key, trace=trace)
     return stream_events(
         services.runs.follow(run.key),
         NativeEncoder(),
@@ -88,11 +93,12 @@ async def wait_for_run(
     request_id: RequestId,
     key: IdempotencyKey,
     *,
+    trace: TraceOfCaller,
     open_reader: OpenStreamReader,
     request: Request,
 ) -> GraphFinal:
     """Respond when the run has ended. Disconnecting does not stop the run."""
-    run = await _start(services, caller, body, request_id, key)
+    run = await _start(services, caller, body, request_id, key, trace=trace)
     with open_reader(caller, run.key):
         return await while_connected(request, services.runs.wait(run.key))
 
@@ -182,12 +188,15 @@ async def _start(
     body: GraphRunRequest,
     request_id: str,
     idempotency_key: str | None,
+    *,
+    trace: CallerTrace | None,
 ) -> RunRecord:
     return await services.runs.start(
         caller,
         body,
         request_id=request_id,
         idempotency_key=idempotency_key,
+        caller_trace=trace,
     )
 
 

@@ -25,6 +25,7 @@ from app.gateway.proxy import ChannelAddress
 from app.graphs.spec import GraphSpec
 from app.json_schema.checker import SchemaChecker
 from app.requests import GraphRunRequest, Message
+from app.telemetry.run_trace import RunTrace
 from app.tools.mcp_servers import McpConnector
 from app.usage import ExecutorType
 from app.workspaces.service import Workspaces
@@ -79,7 +80,13 @@ class OwnMetering:
     billing: Billing = field(default_factory=Billing)
     expected: ExecutorType = "claude_sdk"
 
-    def hooks_for(self, plan: RunPlan, *, executor_type: ExecutorType) -> MeteringHooks:
+    def hooks_for(
+        self,
+        plan: RunPlan,
+        *,
+        executor_type: ExecutorType,
+        trace: RunTrace | None = None,  # noqa: ARG002
+    ) -> MeteringHooks:
         assert (plan.attempt, executor_type) == (0, self.expected)
         return self.billing.hooks()
 

@@ -1,0 +1,88 @@
+"""Opens telemetry, if it is switched on."""
+
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from urllib.parse import unquote
+from uuid import UUID
+
+from pydantic import SecretStr
+
+from app.billing.receipts.records import NewReceipt
+from app.settings import Settings
+from app.telemetry.config import Destination, TelemetryConfig, TelemetryUnavailable
+from app.telemetry.records import SpanOptions
+from app.telemetry.service import Telemetry
+
+_DEFAULT_ENDPOINT = "http://localhost:4318"
+_NO_SDK = (
+    "Telemetry is switched on by a variable OTEL_*, and its packages are missing: "
+    "pip install 'runtally[telemetry]', or set OTEL_SDK_DISABLED=true."
+)
+
+
+async def open_telemetry(settings: Settings, process_id: UUID, stack: AsyncExitStack) -> Telemetry:
+    """Export until the stack is closed; raises `TelemetryUnavailable`."""
+    config = telemetry_config(settings)
+    if config.traces is None and config.metrics is None:
+        return Telemetry()
+    try:
+        from app.telemetry.sdk import open_sdk
+    except ImportError as error:
+        raise TelemetryUnavailable(_NO_SDK) from error
+    return await stack.enter_async_context(open_sdk(config, instance_id=str(process_id)))
+
+
+def record_receipts(telemetry: Telemetry, receipts: Sequence[NewReceipt]) -> None:
+    """Record the tokens of receipts that were stored: their sums are those of the metric."""
+    if (metrics := telemetry.metrics) is None:
+        return
+    for receipt in receipts:
+        metrics.record_tokens(
+            requested_model=receipt.requested_model,
+            model=receipt.model,
+            input_tokens=receipt.usage.prompt_tokens,
+            output_tokens=receipt.output_tokens,
+        )
+
+
+def telemetry_config(settings: Settings) -> TelemetryConfig:
+    """What is exported and where to; no signal has a destination unless a variable says so."""
+    if settings.otel_sdk_disabled:
+        return TelemetryConfig()
+    common = settings.otel_endpoint
+    return TelemetryConfig(
+        traces=_destination(
+            "traces",
+            settings.otel_traces_exporter,
+            common,
+            own=settings.otel_traces_endpoint,
+            headers=settings.otel_traces_headers or settings.otel_headers,
+        ),
+        metrics=_destination(
+            "metrics",
+            settings.otel_metrics_exporter,
+            common,
+            own=settings.otel_metrics_endpoint,
+            headers=settings.otel_metrics_headers or settings.otel_headers,
+        ),
+        service_name=settings.otel_service_name,
+        resource_attributes=_pairs(settings.otel_resource_attributes or ""),
+        options=SpanOptions(
+            frozenset(settings.telemetry_backends), captures_content=settings.otel_capture_content
+        ),
+    )
+
+
+def _destination(
+    signal: str, exporter: str | None, common: str | None, *, own: str | None, headers: SecretStr | None
+) -> Destination | None:
+    if exporter == "none" or (exporter is None and common is None and own is None):
+        return None
+    endpoint = own or f"{(common or _DEFAULT_ENDPOINT).rstrip('/')}/v1/{signal}"
+    return Destination(endpoint, {} if headers is None else _pairs(headers.get_secret_value()))
+
+
+def _pairs(text: str) -> dict[str, str]:
+    """The pairs of `name=value,name=value`; both may be percent-encoded."""
+    pairs = (pair.partition("=") for pair in text.split(",") if pair.strip())
+    return {unquote(name.strip()): unquote(value.strip()) for name, _, value in pairs}
