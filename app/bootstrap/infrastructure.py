@@ -25,7 +25,8 @@ from app.bootstrap.event_log import open_shared_log
 from app.bootstrap.reconciliation import open_provider_accounting
 from app.bootstrap.roles import Role
 from app.bootstrap.storage import open_database, open_journal, open_sealer
-from app.bootstrap.telemetry import open_telemetry, record_receipts
+from app.bootstrap.telemetry.opening import open_telemetry, record_receipts
+from app.clock.clock import Clock
 from app.clock.lease import Lease
 from app.concurrency.offload import Offload
 from app.conversations.sdk_store import PostgresSessionStore
@@ -102,25 +103,16 @@ async def open_infrastructure(
     schemas = await stack.enter_async_context(open_schema_checker(settings))
     accounting = await open_provider_accounting(settings, database, planner.prices, stack=stack)
     reports = BillingReports(database)
-    metering = BilledMetering(
-        *(receipts, ledger, planner.prices, accounting.calls, clock),
-        find_profile=accounting.profiles.find,
-        find_unpriced=reports.unpriced_of_month,
-        lease=lease,
-    )
     agent = None
     if role.executes_runs:
-        opened = open_agent(
-            settings,
-            metering,
-            sessions,
-            database=database,
-            workspaces=workspaces,
-            schemas=schemas,
-            cli=cli,
-            clock=clock,
+        metering = BilledMetering(
+            *(receipts, ledger, planner.prices, accounting.calls, clock),
+            find_profile=accounting.profiles.find,
+            find_unpriced=reports.unpriced_of_month,
+            lease=lease,
         )
-        agent = await stack.enter_async_context(opened)
+        parts = _AgentParts(metering, sessions, workspaces, schemas, clock)
+        agent = await _open_agent(settings, database, parts, cli=cli, stack=stack)
     event_log, channel = await open_shared_log(settings, process_id, stack)
     tasks = await _open_tasks(stack, *writing, chain.work, partial(watch_clock, clock, database))
     accounting.start(tasks)
@@ -148,6 +140,33 @@ async def open_infrastructure(
         telemetry=telemetry,
         tasks=tasks,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _AgentParts:
+    """What executors depend on."""
+
+    metering: BilledMetering
+    sessions: PostgresSessionStore
+    workspaces: Workspaces
+    schemas: SchemaChecker
+    clock: Clock
+
+
+async def _open_agent(
+    settings: Settings, database: Database, parts: _AgentParts, *, cli: Cli | None, stack: AsyncExitStack
+) -> Agent:
+    opened = open_agent(
+        settings,
+        parts.metering,
+        parts.sessions,
+        database=database,
+        workspaces=parts.workspaces,
+        schemas=parts.schemas,
+        cli=cli,
+        clock=parts.clock,
+    )
+    return await stack.enter_async_context(opened)
 
 
 async def _open_tasks(stack: AsyncExitStack, *works: Work) -> TaskGroup:

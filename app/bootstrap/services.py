@@ -114,7 +114,7 @@ async def _open(
 ) -> Services:
     settings, planner = infra.settings, infra.planner
     webhooks = await stack.enter_async_context(
-        open_webhooks(settings, infra.database, delivers=infra.role.executes_runs)
+        open_webhooks(settings, infra.database, delivers=infra.role.executes_runs, telemetry=infra.telemetry)
     )
     accounts = Accounts(infra.database)
     own = {} if infra.agent is None else infra.agent.executors

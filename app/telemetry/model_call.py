@@ -6,7 +6,7 @@ from typing import Final
 
 from opentelemetry.trace import SpanContext, SpanKind
 
-from app.telemetry.attributes import PROVIDER, Attributes, clean, present
+from app.telemetry.attributes import PROVIDER, Attributes, Value, clean, present
 from app.telemetry.backends import call_attributes
 from app.telemetry.content import ReceivedBody, input_messages, output_messages
 from app.telemetry.metrics import GenAiMetrics
@@ -27,7 +27,7 @@ class ModelCall:
         context: SpanContext,
         requested_model: str,
         *,
-        common: Mapping[str, str],
+        common: Mapping[str, Value],
         options: SpanOptions,
         metrics: GenAiMetrics | None,
         on_end: Callable[[FinishedSpan, PricedAnswer | None], None],

@@ -10,11 +10,11 @@ from app.telemetry.records import RunResult, SpanOptions, TracedRun
 from app.telemetry.spans import FinishedSpan, SpanWriter
 
 
-def common_attributes(run: TracedRun, options: SpanOptions) -> dict[str, str]:
+def common_attributes(run: TracedRun, options: SpanOptions) -> Attributes:
     """The attributes of all spans of a run."""
-    attributes = {
+    attributes: Attributes = {
         "runtally.run_id": run.run.run_id,
-        "runtally.attempt": str(run.attempt),
+        "runtally.attempt": run.attempt,
         "runtally.account": str(run.run.account_id),
         **session_attributes(options.backends, run),
     }

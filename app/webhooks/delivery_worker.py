@@ -1,6 +1,7 @@
 """DeliveryWorker: delivers due webhook events; every server process has one."""
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
@@ -15,6 +16,8 @@ from anyio.abc import TaskGroup
 from app.background import forever
 from app.db import Database
 from app.errors import Unavailable
+from app.telemetry.service import Telemetry
+from app.telemetry.webhook_span import WebhookCall, write_delivery
 from app.webhooks.delivery_repository import (
     claim_due_deliveries,
     delete_old_deliveries,
@@ -56,11 +59,17 @@ class DeliveryWorker:
     """Claims deliveries in one short transaction, calls outside any, stores the results in another."""
 
     def __init__(
-        self, database: Database, sender: WebhookSender, *, config: DeliveryConfig | None = None
+        self,
+        database: Database,
+        sender: WebhookSender,
+        *,
+        config: DeliveryConfig | None = None,
+        telemetry: Telemetry | None = None,
     ) -> None:
         self._database = database
         self._sender = sender
         self._config = config or DeliveryConfig()
+        self._telemetry = telemetry or Telemetry()
         self._active: list[ClaimedDelivery] = []
         self._slot_free = asyncio.Event()
         self._next_deletion = 0.0
@@ -107,8 +116,10 @@ class DeliveryWorker:
                 await self._slot_free.wait()
 
     async def _deliver(self, claimed: ClaimedDelivery) -> None:
+        started_ns = time.time_ns()
         try:
             response = await self._attempt(claimed)
+            write_delivery(self._telemetry, _traced(claimed, response, started_ns))
             if response.accepted:
                 async with self._database.transaction() as tx:
                     await record_delivered(tx, claimed, response)
@@ -155,3 +166,18 @@ class DeliveryWorker:
             deleted = await delete_old_deliveries(tx, age=KEPT, limit=_DELETE_BATCH)
         if deleted < _DELETE_BATCH:
             self._next_deletion = now + _DELETE_INTERVAL_S
+
+
+def _traced(claimed: ClaimedDelivery, response: ReceiverResponse, started_ns: int) -> WebhookCall:
+    run_id = claimed.payload["data"].get("runId")
+    return WebhookCall(
+        event=claimed.payload["type"],
+        webhook_id=str(claimed.webhook_id),
+        delivery_id=str(claimed.id),
+        account_id=str(claimed.account_id),
+        run_id=run_id,
+        attempt=claimed.attempts,
+        started_ns=started_ns,
+        status=response.status,
+        problem=None if response.accepted else response.problem or str(response.status),
+    )

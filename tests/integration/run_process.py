@@ -146,22 +146,18 @@ async def a_process(
     process_id, room = process_id or new_uuid(), Places(places)
     queue = RunQueue(database, process_id, dispatch or DispatchLimits(100))
     closer = RunCloser(log, queue, receipts=receipts, ledger=ledger, telemetry=telemetry)
+    worker = RunWorker(
+        *(database, executor or ExecutorAggregator({}), log),
+        receipts=receipts,
+        ledger=ledger,
+        queue=queue,
+        max_output_bytes=2**20,
+        store_retry_s=0.01,
+        lease=lease,
+    )
     async with anyio.create_task_group() as tasks, AsyncExitStack() as stack:
-        worker = RunWorker(
-            database,
-            executor or ExecutorAggregator({}),
-            log,
-            receipts=receipts,
-            ledger=ledger,
-            queue=queue,
-            max_output_bytes=2**20,
-            store_retry_s=0.01,
-            lease=lease,
-        )
         supervisor = RunSupervisor(
-            database,
-            worker,
-            log,
+            *(database, worker, log),
             places=room,
             tasks=tasks,
             message_limits=limits,

@@ -48,6 +48,7 @@ from app.server.memory import MemoryCeiling
 from app.storage.service import StorageQuota
 from app.streams.port import EventLog
 from app.streams.relay.server import Relay
+from app.telemetry.service import Telemetry
 from app.tools.catalog import ToolCatalog
 from app.workspaces.service import Workspaces
 from tests.contracts.temporal import Temporal
@@ -105,6 +106,7 @@ async def a_core(
     relay: Relay | None = None,
     executor: GraphExecutor | None = None,
     temporal: Temporal | None = None,
+    telemetry: Telemetry | None = None,
 ) -> AsyncIterator[Core]:
     """Everything that `POST /v1/runs` needs; `executor` replaces the one that plays `script`.
 
@@ -125,6 +127,7 @@ async def a_core(
             max_bytes=max_bytes,
             limits=messages,
             relay=relay,
+            telemetry=telemetry,
         ) as process,
     ):
         acceptance = _an_acceptance(database, process)

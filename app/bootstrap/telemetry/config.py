@@ -1,48 +1,14 @@
-"""Opens telemetry, if it is switched on."""
+"""What is exported, and where to, from the settings."""
 
-from collections.abc import Sequence
-from contextlib import AsyncExitStack
 from urllib.parse import unquote
-from uuid import UUID
 
 from pydantic import SecretStr
 
-from app.billing.receipts.records import NewReceipt
 from app.settings import Settings
-from app.telemetry.config import Destination, TelemetryConfig, TelemetryUnavailable
+from app.telemetry.config import Destination, TelemetryConfig
 from app.telemetry.records import SpanOptions
-from app.telemetry.service import Telemetry
 
 _DEFAULT_ENDPOINT = "http://localhost:4318"
-_NO_SDK = (
-    "Telemetry is switched on by a variable OTEL_*, and its packages are missing: "
-    "pip install 'runtally[telemetry]', or set OTEL_SDK_DISABLED=true."
-)
-
-
-async def open_telemetry(settings: Settings, process_id: UUID, stack: AsyncExitStack) -> Telemetry:
-    """Export until the stack is closed; raises `TelemetryUnavailable`."""
-    config = telemetry_config(settings)
-    if config.traces is None and config.metrics is None:
-        return Telemetry()
-    try:
-        from app.telemetry.sdk import open_sdk
-    except ImportError as error:
-        raise TelemetryUnavailable(_NO_SDK) from error
-    return await stack.enter_async_context(open_sdk(config, instance_id=str(process_id)))
-
-
-def record_receipts(telemetry: Telemetry, receipts: Sequence[NewReceipt]) -> None:
-    """Record the tokens of receipts that were stored: their sums are those of the metric."""
-    if (metrics := telemetry.metrics) is None:
-        return
-    for receipt in receipts:
-        metrics.record_tokens(
-            requested_model=receipt.requested_model,
-            model=receipt.model,
-            input_tokens=receipt.usage.prompt_tokens,
-            output_tokens=receipt.output_tokens,
-        )
 
 
 def telemetry_config(settings: Settings) -> TelemetryConfig:

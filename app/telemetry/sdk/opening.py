@@ -24,7 +24,7 @@ from opentelemetry.trace import SpanContext
 
 from app.telemetry.config import SERVICE_NAME, Destination, TelemetryConfig, TelemetryUnavailable
 from app.telemetry.metrics import GenAiMetrics
-from app.telemetry.receiver import ReportingSession
+from app.telemetry.sdk.receiver import ReportingSession
 from app.telemetry.service import Telemetry
 from app.telemetry.spans import SpanWriter
 

@@ -1,0 +1,1 @@
+"""Telemetry, from the settings."""

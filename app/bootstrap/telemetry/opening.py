@@ -1,0 +1,41 @@
+"""Opens telemetry, if it is switched on."""
+
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from uuid import UUID
+
+from app.billing.receipts.records import NewReceipt
+from app.bootstrap.telemetry.config import telemetry_config
+from app.settings import Settings
+from app.telemetry.config import TelemetryUnavailable
+from app.telemetry.service import Telemetry
+
+_NO_SDK = (
+    "Telemetry is switched on by a variable OTEL_*, and its packages are missing: "
+    "pip install 'runtally[telemetry]', or set OTEL_SDK_DISABLED=true."
+)
+
+
+async def open_telemetry(settings: Settings, process_id: UUID, stack: AsyncExitStack) -> Telemetry:
+    """Export until the stack is closed; raises `TelemetryUnavailable`."""
+    config = telemetry_config(settings)
+    if config.traces is None and config.metrics is None:
+        return Telemetry()
+    try:
+        from app.telemetry.sdk.opening import open_sdk
+    except ImportError as error:
+        raise TelemetryUnavailable(_NO_SDK) from error
+    return await stack.enter_async_context(open_sdk(config, instance_id=str(process_id)))
+
+
+def record_receipts(telemetry: Telemetry, receipts: Sequence[NewReceipt]) -> None:
+    """Record the tokens of receipts that were stored: their sums are those of the metric."""
+    if (metrics := telemetry.metrics) is None:
+        return
+    for receipt in receipts:
+        metrics.record_tokens(
+            requested_model=receipt.requested_model,
+            model=receipt.model,
+            input_tokens=receipt.usage.prompt_tokens,
+            output_tokens=receipt.output_tokens,
+        )

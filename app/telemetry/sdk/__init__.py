@@ -1,0 +1,1 @@
+"""The SDK of OpenTelemetry, which is an extra."""
