@@ -1,21 +1,23 @@
 """Whatever the database answers, a receipt arrives once it can, without a restart."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from decimal import Decimal
 from pathlib import Path
 
 import asyncpg
 import pytest
 import pytest_asyncio
+from sqlalchemy import text
 from structlog.testing import capture_logs
 
 from app.auth.records import KeyRecord
 from app.billing.credit.ledger import AccountTerms, CreditLedger
 from app.billing.prices.price_list import PriceList
-from app.billing.receipts.delivery import DeliveryState, ReceiptDelivery
+from app.billing.receipts.delivery import DeliveryState, ReceiptDelivery, debit_undelivered
 from app.billing.receipts.journal import Journal
 from app.billing.receipts.queue import ReceiptQueue
+from app.billing.receipts.records import NewReceipt
 from app.billing.receipts.repository import find_run_receipts
 from app.billing.reports.service import BillingReports
 from app.db import Database
@@ -66,6 +68,45 @@ async def test_what_a_stored_message_used_more_is_charged_once(database: Databas
     used = {each.usage_unit_id: (each.input_tokens, each.output_tokens) for each in receipts}
     assert used == {"msg_1": (10, 5), "msg_1~more": (0, 4)}
     assert sum(each.cost_usd for each in receipts) == (10 * 3 + 9 * 15) / Decimal(1_000_000)
+
+
+async def test_each_charged_receipt_is_announced_once_whatever_stored_it(
+    database: Database, tmp_path: Path
+) -> None:
+    key = await an_account(database)
+    facts = [a_fact(key, f"msg_{number}") for number in range(3)]
+    announced: list[str] = []
+
+    def announce(receipts: Sequence[NewReceipt]) -> None:
+        announced.extend(receipt.usage_unit_id for receipt in receipts)
+
+    # One is stored with the end of its run, before it is delivered.
+    async with a_delivery(database, tmp_path / "1", on_stored=announce) as (queue, _):
+        queue.record(facts[0])
+        async with database.transaction() as tx:
+            await debit_undelivered(tx, queue, facts[0].run)
+        queue.record(facts[1])
+        await queue.flush(facts[0].run, within_s=TIMEOUT_S)
+    # Another process reports one of them again, as after a crash, and one is fenced.
+    async with a_delivery(database, tmp_path / "2", on_stored=announce) as (queue, _):
+        for statement in (RUN_ROW, TAKEOVER):
+            async with database.transaction() as tx:
+                await tx.execute(text(statement), {**facts[0].run._asdict(), "key": key.id})
+        for fact in (facts[1], facts[2]):
+            queue.record(fact)
+        await queue.flush(facts[0].run, within_s=TIMEOUT_S)
+
+    assert announced == ["msg_0", "msg_1"]
+    assert await stored(database, facts[0].run) == announced
+
+
+RUN_ROW = """
+    INSERT INTO runs (account_id, run_id, api_key_id, graph_id, model, status, request_hash, created_at)
+    VALUES (:account_id, :run_id, :key, 'a:b', 'm', 'running', '', now())
+"""
+TAKEOVER = """
+    INSERT INTO run_takeovers (account_id, run_id, attempt, at) VALUES (:account_id, :run_id, 0, '2020-01-01')
+"""
 
 
 @pytest_asyncio.fixture

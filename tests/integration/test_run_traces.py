@@ -1,71 +1,140 @@
-"""The traces of runs, received from the real SDK over loopback."""
+"""The traces of runs without the CLI, sent by the real SDK and received on loopback."""
 
 import asyncio
+import threading
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 
-import pytest
-import structlog
 from sqlalchemy import text
+from structlog.testing import capture_logs
 
-from app.background import until
 from app.db import Database
 from app.executors.scripted import Action, CallTool, WaitFor, WriteMessage
+from app.ids import RunId, RunKey
 from app.telemetry.config import Destination, TelemetryConfig
-from app.telemetry.sdk.opening import open_sdk
+from app.telemetry.sdk.opening import CLOSE_TIMEOUT_S, open_sdk
 from app.telemetry.service import Telemetry
 from app.telemetry.trace_context import CallerTrace
+from tests.e2e.stories import until
 from tests.factories import an_account
-from tests.integration.run_service import RETRIED, Core, a_core, a_request, caller_of
-from tests.otlp import OtlpReceiver, an_otlp_receiver
+from tests.integration.run_service import RETRIED, a_core, a_request, answers, caller_of
+from tests.otlp import an_otlp_receiver
 
 TRACE, CALLER = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
-BY_CALLER = CallerTrace(f"00-{TRACE}-{CALLER}-01")
+BY_CALLER = CallerTrace(f"00-{TRACE}-{CALLER}-01", "vendor=1")
 
 
 @asynccontextmanager
-async def traces_to(receiver: OtlpReceiver) -> AsyncIterator[Telemetry]:
+async def telemetry_to(url: str) -> AsyncIterator[Telemetry]:
     """Telemetry of one process."""
-    config = TelemetryConfig(
-        Destination(f"{receiver.url}/v1/traces"), Destination(f"{receiver.url}/v1/metrics")
-    )
+    config = TelemetryConfig(Destination(f"{url}/v1/traces"), Destination(f"{url}/v1/metrics"))
     async with open_sdk(config, instance_id="p1") as telemetry:
         yield telemetry
 
 
-async def beat(core: Core) -> None:
-    await core.heartbeat.send()
+async def test_a_run_that_another_process_takes_over_is_one_trace(database: Database, tmp_path: Path) -> None:
+    pause = WaitFor(asyncio.Event(), asyncio.Event())
+    slow: list[Action] = [CallTool("first", {}), WriteMessage("Late.", before_end=pause)]
+    async with (
+        an_otlp_receiver() as otlp,
+        telemetry_to(otlp.url) as before,
+        telemetry_to(otlp.url) as after,
+        a_core(
+            database, tmp_path / "frozen", lambda _: slow, is_dispatching=False, telemetry=before
+        ) as frozen,
+        a_core(database, tmp_path / "other", lambda _: [CallTool("second", {})], telemetry=after) as other,
+    ):
+        caller = caller_of(await an_account(database))
+        for request in (a_request(RETRIED, state_key="k", run_id="resumed"), a_request(run_id="lost")):
+            await frozen.service.start(caller, request, request_id=None, caller_trace=BY_CALLER)
+        await _reached(pause)
+        async with database.transaction() as tx:
+            await tx.execute(text("UPDATE workers SET seen_at = now() - interval '1 hour'"))
+        assert await other.recovery.recover() == 2
+        await other.service.wait(RunKey(caller.account_id, RunId("resumed")))
+        await frozen.heartbeat.send()
+        await until(lambda: not frozen.process.supervisor.active_attempts())
+
+    tree = otlp.tree(["runtally.run_id", "runtally.attempt", "error.type"])
+    assert tree == [
+        "INTERNAL invoke_agent claude_agents:retried resumed 1",
+        "  INTERNAL execute_tool first resumed 0 tool_error",
+        "  INTERNAL execute_tool second resumed 1 tool_error",
+        "INTERNAL invoke_agent claude_agents:once lost 0 internal",
+        "  INTERNAL execute_tool first lost 0 tool_error",
+    ]
+    assert {(span.trace_id, span.trace_state) for span in otlp.spans} == {(TRACE, "vendor=1")}
+    assert [span.parent_id for span in otlp.spans if span.name.startswith("invoke")] == [CALLER] * 2
 
 
-async def test_a_run_that_another_process_takes_over_is_one_trace(
+async def test_a_run_without_a_caller_has_a_trace_of_its_own_and_shows_how_long_it_waited(
     database: Database, tmp_path: Path
 ) -> None:
     pause = WaitFor(asyncio.Event(), asyncio.Event())
-    first: list[Action] = [CallTool("nothing", {}), WriteMessage("Late.", before_end=pause)]
-    async with an_otlp_receiver() as otlp:
-        async with (
-            traces_to(otlp) as before,
-            traces_to(otlp) as after,
-            a_core(database, tmp_path / "frozen", lambda _: first, is_dispatching=False, telemetry=before) as frozen,
-            a_core(database, tmp_path / "other", lambda _: [CallTool("other", {})], telemetry=after) as other,
-        ):
-            caller = caller_of(await an_account(database))
-            resumed = a_request(RETRIED, state_key="k", run_id="resumed")
-            lost = a_request(run_id="lost")
-            for request in (resumed, lost):
-                await frozen.service.start(caller, request, request_id=None, caller_trace=BY_CALLER)
-            assert pause.reached is not None
-            await pause.reached.wait()
-            async with database.transaction() as tx:
-                await tx.execute(text("UPDATE workers SET seen_at = now() - interval '1 hour'"))
-            assert await other.recovery.recover() == 2
-            await other.service.wait(other_key := (await other.service.list_runs(caller.account_id, limit=2))[0][0].key)
-            del other_key
-            await frozen.heartbeat.send()
-            async with asyncio.timeout(20):
-                while frozen.process.supervisor.active_attempts():
-                    await asyncio.sleep(0.01)
+    script = {"slow": [WriteMessage("A.", before_end=pause)], "next": [WriteMessage("B.")]}
+    async with (
+        an_otlp_receiver() as otlp,
+        telemetry_to(otlp.url) as telemetry,
+        a_core(
+            database,
+            tmp_path,
+            lambda request: script[request.messages[0].text],
+            places=1,
+            telemetry=telemetry,
+        ) as core,
+    ):
+        caller = caller_of(await an_account(database))
+        await core.service.start(caller, a_request(prompt="slow", run_id="r1"), request_id=None)
+        await _reached(pause)
+        await core.service.start(caller, a_request(prompt="next", run_id="r2"), request_id=None)
+        pause.until.set()
+        await core.service.wait(RunKey(caller.account_id, RunId("r2")))
 
-    assert otlp.tree(["runtally.run_id", "runtally.attempt", "error.type"]) == []
+    assert otlp.tree(["runtally.run_id", "runtally.status"]) == [
+        "INTERNAL invoke_agent claude_agents:once r1 succeeded",
+        "INTERNAL invoke_agent claude_agents:once r2 succeeded",
+        "  INTERNAL queue r2",
+    ]
+    assert len({span.trace_id for span in otlp.spans}) == 2
+    assert [span.parent_id for span in otlp.spans if span.name.startswith("invoke")] == [""] * 2
+
+
+async def test_a_receiver_that_is_away_delays_nothing_and_is_logged_once(
+    database: Database, tmp_path: Path
+) -> None:
+    async with an_otlp_receiver(status=503) as otlp:
+        with capture_logs() as logs:
+            async with telemetry_to(otlp.url) as telemetry:
+                async with a_core(database, tmp_path, answers, telemetry=telemetry) as core:
+                    caller = caller_of(await an_account(database))
+                    record = await core.service.start(caller, a_request(), request_id=None)
+                    assert (await core.service.wait(record.key)).ok
+                began = time.monotonic()
+            took = time.monotonic() - began
+    assert took < 1.0 < CLOSE_TIMEOUT_S
+    failed = [each for each in logs if each["event"] == "telemetry.export_failed"]
+    assert sorted((each["signal"], each["reason"]) for each in failed) == [
+        ("metrics", "HTTP 503"),
+        ("traces", "HTTP 503"),
+    ]
+
+
+async def test_without_telemetry_there_is_no_thread_and_no_span(database: Database, tmp_path: Path) -> None:
+    before = set(threading.enumerate())
+    async with a_core(database, tmp_path, answers) as core:
+        caller = caller_of(await an_account(database))
+        record = await core.service.start(caller, a_request(), request_id=None, caller_trace=BY_CALLER)
+        assert (await core.service.wait(record.key)).ok
+        started = {thread.name for thread in set(threading.enumerate()) - before}
+        kept = await core.service.get(record.key)
+
+    assert not {name for name in started if name.startswith("Otel")}
+    # For the log, and for a worker that has telemetry.
+    assert kept.caller_trace == BY_CALLER
+
+
+async def _reached(pause: WaitFor) -> None:
+    assert pause.reached is not None
+    await pause.reached.wait()

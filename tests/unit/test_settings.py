@@ -52,6 +52,13 @@ def test_origins_are_taken_as_browsers_send_them() -> None:
         ("RUNTALLY_CORS_ORIGINS", "https://chat.example.org:443"),
         ("RUNTALLY_CORS_ORIGINS", "http://localhost:3000, null"),
         ("RUNTALLY_CORS_ORIGINS", "https://*.example.org"),
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4318"),
+        ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "grpc"),
+        ("OTEL_METRICS_EXPORTER", "prometheus"),
+        ("OTEL_EXPORTER_OTLP_HEADERS", "hunter2"),
+        ("OTEL_EXPORTER_OTLP_HEADERS", "a=hunter2\nb=c"),
+        ("OTEL_RESOURCE_ATTRIBUTES", "a"),
+        ("RUNTALLY_TELEMETRY_BACKENDS", "langfuse, datadog"),
     ],
 )
 def test_a_wrong_value_is_named_and_not_repeated(variable: str, value: str) -> None:

@@ -31,10 +31,9 @@ from app.telemetry.spans import SpanWriter
 log = structlog.get_logger(__name__)
 
 CLOSE_TIMEOUT_S = 3.0
-"""How long a stopping server waits until everything is exported."""
+"""How long a stopping server waits until everything is exported, while the receiver does not refuse."""
 
-AWAY_TIMEOUT_S = 0.3
-"""The same if the receiver did not answer last."""
+_CLOSE_TICK_S = 0.02
 
 _SCOPE = "runtally"
 
@@ -74,13 +73,13 @@ class _Exports:
     signals: list[_Signal] = field(default_factory=list)
 
     def open_traces(self, to: Destination) -> SpanWriter:
-        session, ids = ReportingSession("traces"), _GivenIds()
+        session, ids = ReportingSession("traces"), GivenIds()
         exporter = OTLPSpanExporter(to.endpoint, headers=to.headers, session=session)
         provider = TracerProvider(resource=self.resource, shutdown_on_exit=False, id_generator=ids)
         provider.add_span_processor(BatchSpanProcessor(exporter))
         self.signals.append(_Signal(session, provider.shutdown, exporter.shutdown))
         tracer = provider.get_tracer(_SCOPE, version(_SCOPE))
-        return SpanWriter(tracer, ids, _SamplerOf(provider.sampler))
+        return SpanWriter(tracer, ids, SamplerOf(provider.sampler))
 
     def open_metrics(self, to: Destination) -> GenAiMetrics:
         session = ReportingSession("metrics")
@@ -106,16 +105,18 @@ async def _close(signal: _Signal) -> None:
         with suppress(RuntimeError):
             loop.call_soon_threadsafe(closed.set)
 
+    failures, deadline = signal.session.failures, loop.time() + CLOSE_TIMEOUT_S
     threading.Thread(target=shut_down, name="telemetry.close", daemon=True).start()
-    try:
-        async with asyncio.timeout(AWAY_TIMEOUT_S if signal.session.is_away else CLOSE_TIMEOUT_S):
-            await closed.wait()
-    except TimeoutError:
-        log.warning("telemetry.left_unsent")
+    while not closed.is_set() and signal.session.failures == failures and loop.time() < deadline:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_CLOSE_TICK_S):
+                await closed.wait()
+    if not closed.is_set():
+        log.warning("telemetry.left_unsent", signal=signal.session.signal)
         signal.abandon()
 
 
-class _GivenIds(RandomIdGenerator):
+class GivenIds(RandomIdGenerator):
     """Implements `SpanIds`. Spans are written by one thread."""
 
     def __init__(self) -> None:
@@ -139,7 +140,7 @@ class _GivenIds(RandomIdGenerator):
 
 
 @dataclass(frozen=True, slots=True)
-class _SamplerOf:
+class SamplerOf:
     """Implements `Sampling` by `OTEL_TRACES_SAMPLER`."""
 
     sampler: Sampler

@@ -15,9 +15,9 @@ class ReportingSession(requests.Session):
 
     def __init__(self, signal: str) -> None:
         super().__init__()
-        self._signal = signal
-        self.is_away = False
-        """Whether the last request failed."""
+        self.signal = signal
+        self.failures = 0
+        self._is_away = False
 
     def request(self, *args: Any, **kwargs: Any) -> requests.Response:
         """Send a request; a redirect is an error, because it would get the headers, which are secret."""
@@ -34,8 +34,9 @@ class ReportingSession(requests.Session):
         return response
 
     def _note(self, problem: str | None) -> None:
-        if problem is not None and not self.is_away:
-            log.warning("telemetry.export_failed", signal=self._signal, reason=problem)
-        if problem is None and self.is_away:
-            log.info("telemetry.export_resumed", signal=self._signal)
-        self.is_away = problem is not None
+        if problem is not None and not self._is_away:
+            log.warning("telemetry.export_failed", signal=self.signal, reason=problem)
+        if problem is None and self._is_away:
+            log.info("telemetry.export_resumed", signal=self.signal)
+        self._is_away = problem is not None
+        self.failures += self._is_away
