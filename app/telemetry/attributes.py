@@ -15,6 +15,8 @@ OTHER = "_OTHER"
 
 def clean(name: str) -> str:
     """A name from a model or a provider without control characters and of bounded length."""
+    if len(name) <= MAX_NAME_CHARS and name.isprintable():
+        return name
     return "".join(char if char.isprintable() else "?" for char in name[:MAX_NAME_CHARS])
 
 

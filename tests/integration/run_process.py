@@ -141,8 +141,7 @@ async def a_process(
     """`relay` leads to other processes; `within_s`: how long its commands to them are repeated."""
     log, journal = MemoryEventLog() if log is None else log, Journal(directory, new_uuid())
     receipts, ledger = ReceiptQueue(journal, PriceList()), CreditLedger(database)
-    lease, limits = lease or Lease(), limits or MessageLimits()
-    telemetry = telemetry or Telemetry()
+    lease, limits, telemetry = lease or Lease(), limits or MessageLimits(), telemetry or Telemetry()
     process_id, room = process_id or new_uuid(), Places(places)
     queue = RunQueue(database, process_id, dispatch or DispatchLimits(100))
     closer = RunCloser(log, queue, receipts=receipts, ledger=ledger, telemetry=telemetry)

@@ -116,8 +116,7 @@ async def a_core(
     async with (
         SchemaChecker(workers=1, check_s=5.0) as schemas,
         a_process(
-            database,
-            directory,
+            *(database, directory),
             executor=executor or ScriptedExecutor(script),
             lease=lease,
             log=log,
@@ -135,9 +134,7 @@ async def a_core(
         dispatcher = await _a_dispatcher(process, planner, starter, temporal=temporal)
         heartbeat, recovery = _a_recovery(database, process, starter, dispatcher=dispatcher, peers=peers)
         service = _a_service(
-            database,
-            process,
-            planner,
+            *(database, process, planner),
             acceptance=acceptance,
             dispatcher=dispatcher,
             schemas=schemas,

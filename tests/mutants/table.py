@@ -13,6 +13,7 @@ from tests.mutants.receipts import RECEIPTS
 from tests.mutants.reconciliation import RECONCILIATION
 from tests.mutants.schedules import SCHEDULES
 from tests.mutants.stopping import STOPPING
+from tests.mutants.telemetry import TELEMETRY
 from tests.mutants.temporal_schedules import TEMPORAL_SCHEDULES
 
 WORKER = ("tests/integration/test_run_worker.py",)
@@ -37,6 +38,7 @@ MUTANTS = (
     *RECONCILIATION,
     *SCHEDULES,
     *STOPPING,
+    *TELEMETRY,
     *TEMPORAL_SCHEDULES,
     # Faults that the tests of an earlier version did not find.
     Mutant(

@@ -1,4 +1,5 @@
 import json
+from typing import Any
 
 import pytest
 
@@ -6,7 +7,7 @@ from app.telemetry.content import MAX_BODY_BYTES, MAX_CHARS, ReceivedBody, input
 
 
 def test_a_streamed_answer_is_one_message_without_thinking() -> None:
-    events = [
+    events: list[dict[str, Any]] = [
         {"type": "content_block_start", "index": 0, "content_block": {"type": "thinking", "thinking": "hm"}},
         {"type": "content_block_delta", "index": 0, "delta": {"type": "thinking_delta", "thinking": "hm"}},
         {"type": "content_block_start", "index": 1, "content_block": {"type": "text", "text": ""}},
