@@ -37,6 +37,8 @@ class OtlpReceiver:
 
     url: str = ""
     status: int = 200
+    location: str = ""
+    """Where answers with a status like 307 lead."""
     spans: list[Span] = field(default_factory=list)
     resources: list[dict[str, Any]] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
@@ -54,7 +56,8 @@ class OtlpReceiver:
         await self.let_go.wait()
         if self.status == 200:
             self._keep(scope["path"], body)
-        await send({"type": "http.response.start", "status": self.status, "headers": []})
+        headers = [(b"location", self.location.encode())] if self.location else []
+        await send({"type": "http.response.start", "status": self.status, "headers": headers})
         await send({"type": "http.response.body", "body": b""})
 
     def tree(self, names: Iterable[str] = ()) -> list[str]:

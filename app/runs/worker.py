@@ -135,9 +135,9 @@ class RunWorker:
             log.exception("run.crashed")
         finally:
             with anyio.CancelScope(shield=True):
+                await control.end()
                 if trace is not None:
                     trace.close()
-                await control.end()
                 await self._receipts.flush(plan.run, within_s=_FLUSH_S)
                 finished = _FinishedRun(
                     plan.run,

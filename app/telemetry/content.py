@@ -3,15 +3,20 @@
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
+
+from app.telemetry.attributes import clean
 
 MAX_CHARS = 32 * 1024
 """How long one attribute may be; of longer ones the end of each text is left out."""
 
-MAX_BODY_BYTES = 1024 * 1024
-"""Longer requests and answers are not captured: reading them would delay others."""
+MAX_BODY_BYTES = 512 * 1024
+"""Longer requests are not captured, and of longer answers the beginning: reading them would delay others."""
 
-_MAX_MESSAGES = 64
+_MAX_PARTS = 64
+"""Of one message."""
+
 _MAX_PART_CHARS = 4096
 _CUT = "[cut]"
 _NOT_SHOWN = "[see the span of the tool]"
@@ -44,21 +49,25 @@ def message(role: str, text: str, **fields: str) -> str:
 
 
 def input_messages(body: bytes) -> str | None:
-    """The messages of a request to the Messages API, the last ones if there are many.
+    """The last messages of a request to the Messages API, as many as fit.
 
     Results of tools are left out: they contain more than clients may see of them.
     """
     request = _parsed(body) if len(body) <= MAX_BODY_BYTES else None
     if not isinstance(request, dict) or not isinstance(request.get("messages"), list):
         return None
-    messages = [
-        {"role": str(each.get("role")), "parts": list(_parts(each.get("content")))}
-        for each in request["messages"][-_MAX_MESSAGES:]
-        if isinstance(each, dict)
-    ]
-    while len(messages) > 1 and len(json.dumps(messages, ensure_ascii=False)) > MAX_CHARS:
-        del messages[0]
-    return bounded_json(messages)
+    kept: list[str] = []
+    room = MAX_CHARS
+    for each in reversed(request["messages"]):
+        if not isinstance(each, dict):
+            continue
+        parts = list(islice(_parts(each.get("content")), _MAX_PARTS))
+        text = bounded_json({"role": clean(str(each.get("role"))), "parts": parts})
+        room -= len(text)
+        if room < 0 and kept:
+            break
+        kept.append(text)
+    return f"[{', '.join(reversed(kept))}]"
 
 
 def output_messages(answer: str) -> str | None:
@@ -115,7 +124,9 @@ def _parts(content: Any) -> Iterator[dict[str, Any]]:
 def _extend(part: dict[str, Any] | None, delta: dict[str, Any]) -> None:
     match delta:
         case {"type": "text_delta", "text": str(text)} if part is not None and "content" in part:
-            part["content"] = (part["content"] + text)[: MAX_CHARS // 2]
+            # Not beyond the limit: otherwise each piece would copy all of it.
+            if len(part["content"]) < MAX_CHARS // 2:
+                part["content"] += text[: MAX_CHARS // 2]
         case {"type": "input_json_delta", "partial_json": str(text)} if part and "arguments" in part:
             part["received"] = (part.get("received", "") + text)[:_MAX_PART_CHARS]
         case _:

@@ -4,9 +4,11 @@ import asyncio
 import threading
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
+import pytest
+import requests
 from sqlalchemy import text
 from structlog.testing import capture_logs
 
@@ -15,6 +17,7 @@ from app.executors.scripted import Action, CallTool, WaitFor, WriteMessage
 from app.ids import RunId, RunKey
 from app.telemetry.config import Destination, TelemetryConfig
 from app.telemetry.sdk.opening import CLOSE_TIMEOUT_S, open_sdk
+from app.telemetry.sdk.receiver import ReportingSession
 from app.telemetry.service import Telemetry
 from app.telemetry.trace_context import CallerTrace
 from tests.e2e.stories import until
@@ -101,8 +104,8 @@ async def test_a_run_without_a_caller_has_a_trace_of_its_own_and_shows_how_long_
     assert [span.parent_id for span in otlp.spans if span.name.startswith("invoke")] == [""] * 2
 
 
-async def test_a_receiver_that_is_away_delays_nothing_and_is_logged_once(
-    database: Database, tmp_path: Path
+async def test_a_receiver_that_refuses_delays_nothing_and_is_logged_once(
+    database: Database, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with an_otlp_receiver(status=503) as otlp:
         with capture_logs() as logs:
@@ -119,6 +122,41 @@ async def test_a_receiver_that_is_away_delays_nothing_and_is_logged_once(
         ("metrics", "HTTP 503"),
         ("traces", "HTTP 503"),
     ]
+    assert [each["signal"] for each in logs if each["event"] == "telemetry.left_unsent"] != []
+    assert caplog.records == []
+
+
+async def test_a_receiver_that_does_not_answer_delays_the_stop_for_seconds_at_most() -> None:
+    async with an_otlp_receiver(holds=True) as otlp:
+        with capture_logs() as logs:
+            async with telemetry_to(otlp.url) as telemetry:
+                assert telemetry.metrics is not None
+                telemetry.metrics.record_tool(1, tool="t", error_type=None)
+                began = time.monotonic()
+            took = time.monotonic() - began
+
+    assert CLOSE_TIMEOUT_S <= took < CLOSE_TIMEOUT_S + 1
+    assert [each["event"] for each in logs] == ["telemetry.left_unsent"]
+
+
+async def test_a_receiver_that_is_back_is_logged_and_no_other_host_gets_the_secret_headers() -> None:
+    async with an_otlp_receiver(status=503) as otlp, an_otlp_receiver() as other:
+        session = ReportingSession("traces")
+        with capture_logs() as logs:
+            for status in (503, 503, 200, 307, 200):
+                otlp.status, otlp.location = status, other.url
+                with suppress(requests.TooManyRedirects):
+                    headers = {"x-secret": "s"}
+                    await asyncio.to_thread(session.post, f"{otlp.url}/v1/traces", data=b"", headers=headers)
+        session.close()
+
+    assert [(each["event"], each.get("reason")) for each in logs] == [
+        ("telemetry.export_failed", "HTTP 503"),
+        ("telemetry.export_resumed", None),
+        ("telemetry.export_failed", "HTTP 307"),
+        ("telemetry.export_resumed", None),
+    ]
+    assert other.requests == 0
 
 
 async def test_without_telemetry_there_is_no_thread_and_no_span(database: Database, tmp_path: Path) -> None:

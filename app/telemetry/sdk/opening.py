@@ -41,8 +41,7 @@ _SCOPE = "runtally"
 @asynccontextmanager
 async def open_sdk(config: TelemetryConfig, *, instance_id: str) -> AsyncIterator[Telemetry]:
     """Export while the body runs, and what is left afterwards; raises `TelemetryUnavailable`."""
-    # Its lines would repeat with each attempt to export.
-    logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)
+    _quieten()
     exports = _Exports(_resource(config, instance_id))
     try:
         spans = None if config.traces is None else exports.open_traces(config.traces)
@@ -114,6 +113,17 @@ async def _close(signal: _Signal) -> None:
     if not closed.is_set():
         log.warning("telemetry.left_unsent", signal=signal.session.signal)
         signal.abandon()
+
+
+def _quieten() -> None:
+    """Let the SDK log errors of its own, and not each failed attempt to export, which is logged once."""
+    logging.getLogger("opentelemetry").setLevel(logging.ERROR)
+    for exporter in (OTLPSpanExporter, OTLPMetricExporter):
+        logging.getLogger(exporter.__module__).addFilter(_is_not_reported)
+
+
+def _is_not_reported(record: logging.LogRecord) -> bool:
+    return not record.getMessage().startswith("Failed to export")
 
 
 class GivenIds(RandomIdGenerator):
