@@ -1,50 +1,24 @@
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from app.simulator.script import Answer, ApiRequest, Reply, Text, ToolUse
-from tests.e2e.stories import CLOCK, OpenWorld, a_request
+from tests.e2e.stories import OpenWorld, a_request
+from tests.e2e.test_a_graph_gives_work_to_subagents import LEAD, delegating, graphs, looks_at_the_clock
 from tests.otlp import OtlpReceiver, Span, an_otlp_receiver
 
-LEAD = "claude_agents:lead"
-HEAD = """---
-description: Leads.
-tools: [core__get_current_time]
-agents:
-  clock-watcher:
-    description: Knows the time.
-    prompt: You are the clock-watcher.
-    tools: [core__get_current_time]
-    model: claude-haiku-4-5
----
-You lead.
-"""
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 CALLER = "00f067aa0ba902b7"
 
 
-def leads(request: ApiRequest) -> Answer:
-    if "You are the clock-watcher" in request.system:
-        return Reply([ToolUse(CLOCK)] if len(request.messages) == 1 else [Text("Ten to twelve.")])
-    if len(request.messages) == 1:
-        work = {"description": "time", "prompt": "What time is it?", "subagent_type": "clock-watcher"}
-        return Reply([ToolUse("Agent", {**work, "run_in_background": False})])
-    return Reply([Text("It is late.")])
-
-
-def graphs(directory: Path) -> Path:
-    (directory / "graphs").mkdir()
-    (directory / "graphs" / "lead.md").write_text(HEAD)
-    return directory / "graphs"
-
-
 async def test_a_run_with_a_subagent_is_one_trace(open_world: OpenWorld, tmp_path: Path) -> None:
     settings: dict[str, Any] = {
-        "RUNTALLY_GRAPHS_DIR": graphs(tmp_path),
+        **graphs(tmp_path),
         "OTEL_RESOURCE_ATTRIBUTES": "deployment.environment.name=test",
         "OTEL_EXPORTER_OTLP_HEADERS": "x-secret=a%20b",
     }
+    model = delegating(background=False, helper=looks_at_the_clock)
     async with an_otlp_receiver() as otlp:
-        async with open_world(leads, OTEL_EXPORTER_OTLP_ENDPOINT=otlp.url, **settings) as world:
+        async with open_world(model, OTEL_EXPORTER_OTLP_ENDPOINT=otlp.url, **settings) as world:
             world.http.headers.update({"traceparent": f"00-{TRACE}-{CALLER}-01", "tracestate": "vendor=1"})
             body = a_request("time?", graphId=LEAD, runId="r1", stateKey="chat")
             response = await world.http.post("/v1/runs/wait", json=body)
@@ -108,7 +82,7 @@ def _tokens(otlp: OtlpReceiver) -> dict[str, float]:
 
 RESOURCE = {
     "service.name": "runtally",
-    "service.version": "0.1.0",
+    "service.version": version("runtally"),
     "deployment.environment.name": "test",
 }
 _OF_RUN = {"runtally.run_id": "r1", "runtally.attempt": 0, "gen_ai.conversation.id": "chat"}

@@ -10,6 +10,7 @@ from sqlalchemy import text
 
 from app.auth.records import KeyRecord
 from app.db import Database
+from app.telemetry.service import Telemetry
 from app.webhooks.delivery_repository import (
     claim_due_deliveries,
     record_delivered,
@@ -33,6 +34,7 @@ from tests.integration.webhook_seam import (
     webhooks_over,
 )
 from tests.receivers import a_receiver
+from tests.unit.telemetry.spans_in_memory import InMemory
 
 SHORT_LEASE = replace(QUICK, lease=timedelta(seconds=0.5))
 
@@ -66,12 +68,23 @@ async def test_a_delivery_is_signed_and_contains_the_event(database: Database, k
 
 
 async def test_a_failed_delivery_is_repeated_as_the_same_message(database: Database, key: KeyRecord) -> None:
-    async with a_receiver(500, 500, 200) as receiver, delivering(database):
+    memory = InMemory()
+    telemetry = Telemetry(memory.spans, memory.metrics)
+    async with a_receiver(500, 500, 200) as receiver, delivering(database, telemetry=telemetry):
         webhook, secret = await register(database, key, receiver.url)
         await charge(database, key, "msg_1")
         (delivery,) = await settled(database, webhook, status="delivered")
 
     assert len(receiver.posts) == delivery.attempts == 3
+    spans = [(span.name, dict(span.attributes or {})) for span in memory.finished]
+    assert {name for name, _ in spans} == {"deliver_webhook receipt.created"}
+    assert [(each["runtally.webhook.attempt"], each.get("error.type")) for _, each in spans] == [
+        (1, "500"),
+        (2, "500"),
+        (3, None),
+    ]
+    assert {each["runtally.run_id"] for _, each in spans} == {"run-1"}
+    assert receiver.url not in str(spans)
     assert len(set(receiver.ids)) == 1
     assert len({post.body for post in receiver.posts}) == 1
     assert all(post.verified(secret) for post in receiver.posts)

@@ -14,6 +14,7 @@ from app.billing.prices.price_list import Charge
 from app.billing.receipts.records import NewReceipt
 from app.billing.receipts.repository import insert_receipts
 from app.db import Database, Transaction
+from app.telemetry.service import Telemetry
 from app.webhooks.addresses import AddressPolicy
 from app.webhooks.delivery_worker import DeliveryConfig, DeliveryWorker
 from app.webhooks.message import EVENTS, WebhookEvent
@@ -61,10 +62,11 @@ async def delivering(
     config: DeliveryConfig = QUICK,
     addresses: AddressPolicy | None = None,
     call_s: float = 5.0,
+    telemetry: Telemetry | None = None,
 ) -> AsyncIterator[DeliveryWorker]:
     """A deliverer at work, as a server process has one; leaving it is as sudden as a kill."""
     async with WebhookSender(addresses or AddressPolicy(allow_private=True), call_s=call_s) as sender:
-        deliverer = DeliveryWorker(database, sender, config=config)
+        deliverer = DeliveryWorker(database, sender, config=config, telemetry=telemetry)
         working = asyncio.create_task(deliverer.work())
         try:
             yield deliverer

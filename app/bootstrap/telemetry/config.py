@@ -12,7 +12,7 @@ _DEFAULT_ENDPOINT = "http://localhost:4318"
 
 
 def telemetry_config(settings: Settings) -> TelemetryConfig:
-    """What is exported and where to; no signal has a destination unless a variable says so."""
+    """What is exported and where to; nothing is unless a variable switches it on."""
     if settings.otel_sdk_disabled:
         return TelemetryConfig()
     common = settings.otel_endpoint
