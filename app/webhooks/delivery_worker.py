@@ -179,5 +179,5 @@ def _traced(claimed: ClaimedDelivery, response: ReceiverResponse, started_ns: in
         attempt=claimed.attempts,
         started_ns=started_ns,
         status=response.status,
-        problem=None if response.accepted else response.problem or str(response.status),
+        problem=None if response.accepted else str(response.status or response.problem),
     )
