@@ -1,7 +1,7 @@
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from app import __version__
 from tests.e2e.stories import OpenWorld, a_request
 from tests.e2e.test_a_graph_gives_work_to_subagents import LEAD, delegating, graphs, looks_at_the_clock
 from tests.otlp import OtlpReceiver, Span, an_otlp_receiver
@@ -87,7 +87,7 @@ def _tokens(otlp: OtlpReceiver) -> dict[str, float]:
 
 RESOURCE = {
     "service.name": "runtally",
-    "service.version": version("runtally"),
+    "service.version": __version__,
     "deployment.environment.name": "test",
 }
 _OF_RUN = {"runtally.run_id": "r1", "runtally.attempt": 0, "gen_ai.conversation.id": "chat"}

@@ -6,7 +6,6 @@ import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from importlib.metadata import version
 
 import structlog
 from opentelemetry import trace
@@ -22,6 +21,7 @@ from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
 from opentelemetry.sdk.trace.sampling import Decision, Sampler
 from opentelemetry.trace import SpanContext
 
+from app import __version__
 from app.telemetry.config import SERVICE_NAME, Destination, TelemetryConfig, TelemetryUnavailable
 from app.telemetry.metrics import GenAiMetrics
 from app.telemetry.sdk.receiver import ReportingSession
@@ -77,7 +77,7 @@ class _Exports:
         provider = TracerProvider(resource=self.resource, shutdown_on_exit=False, id_generator=ids)
         provider.add_span_processor(BatchSpanProcessor(exporter))
         self.signals.append(_Signal(session, provider.shutdown, exporter.shutdown))
-        tracer = provider.get_tracer(_SCOPE, version(_SCOPE))
+        tracer = provider.get_tracer(_SCOPE, __version__)
         return SpanWriter(tracer, ids, SamplerOf(provider.sampler))
 
     def open_metrics(self, to: Destination) -> GenAiMetrics:
@@ -86,7 +86,7 @@ class _Exports:
         reader = PeriodicExportingMetricReader(exporter)
         provider = MeterProvider([reader], self.resource, shutdown_on_exit=False)
         self.signals.append(_Signal(session, provider.shutdown, exporter.shutdown))
-        return GenAiMetrics(provider.get_meter(_SCOPE, version(_SCOPE)))
+        return GenAiMetrics(provider.get_meter(_SCOPE, __version__))
 
     async def aclose(self) -> None:
         """Export what is left of all signals, at most for a few seconds."""
@@ -167,7 +167,7 @@ class SamplerOf:
 def _resource(config: TelemetryConfig, instance_id: str) -> Resource:
     return Resource.create(
         {
-            "service.version": version("runtally"),
+            "service.version": __version__,
             "service.instance.id": instance_id,
             "service.name": SERVICE_NAME,
             **config.resource_attributes,
