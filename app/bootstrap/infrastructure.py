@@ -19,7 +19,7 @@ from app.billing.receipts.open_message_delivery import OpenMessageDelivery
 from app.billing.receipts.queue import ReceiptQueue
 from app.billing.reports.service import BillingReports
 from app.bootstrap.agent import Agent, open_agent, open_schema_checker
-from app.bootstrap.catalogs import open_planner
+from app.bootstrap.catalogs import open_metrics, open_planner
 from app.bootstrap.clock import open_clock, open_lease, watch_clock
 from app.bootstrap.event_log import open_shared_log
 from app.bootstrap.reconciliation import open_provider_accounting
@@ -33,6 +33,8 @@ from app.executors.claude_agent.process.cli import Cli
 from app.executors.metering import BilledMetering
 from app.ids import new_uuid
 from app.json_schema.checker import SchemaChecker
+from app.metrics.receipts import ReceiptMetrics
+from app.metrics.server import ServerMetrics
 from app.runs.planner import RunPlanner
 from app.server.memory import MemoryCeiling
 from app.settings import Settings
@@ -71,6 +73,7 @@ class Infrastructure:
     memory: MemoryCeiling
     offload: Offload
     storage: StorageQuota
+    metrics: ServerMetrics
     tasks: TaskGroup
     """Background tasks, among them the active runs; cancelled at the end."""
 
@@ -85,10 +88,13 @@ async def open_infrastructure(
 ) -> Infrastructure:
     """Open everything but the services of runs; `cli` replaces the bundled one."""
     process_id, planner = new_uuid(), open_planner(settings)
+    metrics = open_metrics(planner, role)
     database = await stack.enter_async_context(open_database(settings, process_id))
     await database.require_current_schema()
     chain, journal = open_sealer(settings, database), open_journal(settings, process_id)
-    receipts, delivery, writing = _open_receipts(database, journal, planner.prices, stack=stack)
+    receipts, delivery, writing = _open_receipts(
+        database, journal, planner.prices, metrics=metrics.receipts, stack=stack
+    )
     clock, lease = await open_clock(database), open_lease(settings)
     ledger, sessions = CreditLedger(database, clock), PostgresSessionStore(database)
     workspaces = Workspaces(database, settings.allowed_host_roots)
@@ -112,10 +118,12 @@ async def open_infrastructure(
             schemas=schemas,
             cli=cli,
             clock=clock,
+            metrics=metrics.gateway,
         )
         agent = await stack.enter_async_context(opened)
     event_log, channel = await open_shared_log(settings, process_id, stack)
-    tasks = await _open_tasks(stack, *writing, chain.work, partial(watch_clock, clock, database))
+    watching = (partial(watch_clock, clock, database), metrics.event_loop.watch)
+    tasks = await _open_tasks(stack, *writing, chain.work, *watching)
     accounting.start(tasks)
     return Infrastructure(
         settings=settings,
@@ -138,6 +146,7 @@ async def open_infrastructure(
         memory=_open_memory(settings, tasks),
         offload=Offload(),
         storage=StorageQuota(database, settings.max_storage_mb_per_account * 2**20 or None),
+        metrics=metrics,
         tasks=tasks,
     )
 
@@ -157,11 +166,17 @@ def _open_memory(settings: Settings, tasks: TaskGroup) -> MemoryCeiling:
 
 
 def _open_receipts(
-    database: Database, journal: Journal, prices: PriceList, *, stack: AsyncExitStack
+    database: Database,
+    journal: Journal,
+    prices: PriceList,
+    *,
+    metrics: ReceiptMetrics,
+    stack: AsyncExitStack,
 ) -> tuple[ReceiptQueue, ReceiptDelivery, Sequence[Work]]:
     stack.callback(journal.close)
-    queue = ReceiptQueue(journal, prices)
-    delivery, open_messages = ReceiptDelivery(database, queue), OpenMessageDelivery(database, queue)
+    queue = ReceiptQueue(journal, prices, metrics=metrics)
+    delivery = ReceiptDelivery(database, queue, metrics=metrics)
+    open_messages = OpenMessageDelivery(database, queue)
     stack.push_async_callback(open_messages.aclose)
     stack.push_async_callback(delivery.aclose)
     return queue, delivery, (delivery.work, delivery.keep_synced, open_messages.work)

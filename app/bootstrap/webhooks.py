@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 import anyio
 
 from app.db import Database
+from app.metrics.webhooks import WebhookMetrics
 from app.settings import Settings
 from app.webhooks.addresses import AddressPolicy
 from app.webhooks.delivery_worker import DeliveryWorker
@@ -14,7 +15,9 @@ from app.webhooks.service import Webhooks
 
 
 @asynccontextmanager
-async def open_webhooks(settings: Settings, database: Database, *, delivers: bool) -> AsyncIterator[Webhooks]:
+async def open_webhooks(
+    settings: Settings, database: Database, *, delivers: bool, metrics: WebhookMetrics
+) -> AsyncIterator[Webhooks]:
     """Deliver webhooks while the body runs, if it `delivers`; interrupted calls are made again later."""
     async with (
         AddressPolicy(allow_private=settings.webhook_allow_private) as addresses,
@@ -22,6 +25,6 @@ async def open_webhooks(settings: Settings, database: Database, *, delivers: boo
         anyio.create_task_group() as tasks,
     ):
         if delivers:
-            tasks.start_soon(DeliveryWorker(database, sender).work)
+            tasks.start_soon(DeliveryWorker(database, sender, metrics=metrics).work)
         yield Webhooks(database, addresses)
         tasks.cancel_scope.cancel()

@@ -12,6 +12,7 @@ from app.errors import Conflict, Unavailable
 from app.executors.port import RunPlan
 from app.ids import AccountId, RunId, RunKey, new_uuid
 from app.json_schema.checker import SchemaChecker
+from app.metrics.runs import RunMetrics
 from app.pagination import PageRequest
 from app.principal import Principal
 from app.requests import GraphFinal, GraphRunRequest
@@ -71,6 +72,7 @@ class RunService:
         memory: MemoryCeiling,
         require_sandbox: Callable[[], Awaitable[None]],
         drain: RunDrain,
+        metrics: RunMetrics | None = None,
     ) -> None:
         """`require_sandbox` raises where agents with native tools cannot be confined."""
         self._database = database
@@ -87,6 +89,7 @@ class RunService:
         self._memory = memory
         self._require_sandbox = require_sandbox
         self._drain = drain
+        self._metrics = metrics or RunMetrics()
         self._closing = False
 
     async def start(
@@ -119,6 +122,7 @@ class RunService:
                 return _joined(await self.get(run), fingerprint, caller)
             if accepted.record.status == "running":
                 claim.used_by = run
+                self._metrics.run_started(waited_s=0)
                 self._supervisor.start(accepted.plan, request)
         for earlier in accepted.to_cancel:
             await self._commands.stop(earlier, "cancel")

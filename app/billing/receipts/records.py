@@ -191,6 +191,16 @@ class InsertedReceipts:
 
 
 @dataclass(frozen=True, slots=True)
+class ChargedMessage:
+    """What is stored of a message."""
+
+    receipt_id: UUID
+    is_fenced: bool
+    """Not charged: see `fenced_receipts`."""
+    usage: TokenUsage
+
+
+@dataclass(frozen=True, slots=True)
 class RunTotals:
     """The charges of a run so far."""
 
