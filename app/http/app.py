@@ -97,7 +97,10 @@ def create_app(
     app.state.heartbeat_s = heartbeat_s
     app.state.readiness = SharedResult(partial(unavailable_parts, services), max_age_s=MAX_AGE_S)
     app.state.limits = _limits(services, is_proxy)
-    app.state.open_streams = OpenStreams()
+    app.state.open_streams = streams = OpenStreams()
+    services.metrics.add_gauge(
+        "open_streams", "Event streams and requests that wait for a result.", lambda: len(streams)
+    )
     if services.role is not Role.WORKER:
         app.mount("/assets", files)
     app.state.literal_paths = LITERAL_PATHS

@@ -70,8 +70,9 @@ class RunMetrics:
         self._ended.labels(self._graphs.label(graph_id), final.status, error).inc()
         if report is not None:
             self._drift.inc(report.meters.drift)
-            if report.meters.cost is not None:
-                self._drift_usd.inc(float(abs(report.meters.cost.drift_usd)))
+            cost = report.meters.cost
+            if cost is not None and cost.drift_usd is not None:
+                self._drift_usd.inc(float(abs(cost.drift_usd)))
 
     def attempt(self, graph_id: str) -> "AttemptTimer":
         """Measures an attempt that starts now."""
