@@ -33,7 +33,6 @@ from app.executors.claude_agent.process.cli import Cli
 from app.executors.metering import BilledMetering
 from app.ids import new_uuid
 from app.json_schema.checker import SchemaChecker
-from app.metrics.receipts import ReceiptMetrics
 from app.metrics.server import ServerMetrics
 from app.runs.planner import RunPlanner
 from app.server.memory import MemoryCeiling
@@ -92,38 +91,32 @@ async def open_infrastructure(
     database = await stack.enter_async_context(open_database(settings, process_id))
     await database.require_current_schema()
     chain, journal = open_sealer(settings, database), open_journal(settings, process_id)
-    receipts, delivery, writing = _open_receipts(
-        database, journal, planner.prices, metrics=metrics.receipts, stack=stack
-    )
+    receipts, delivery, writing = _open_receipts(database, journal, planner.prices, metrics, stack=stack)
     clock, lease = await open_clock(database), open_lease(settings)
     ledger, sessions = CreditLedger(database, clock), PostgresSessionStore(database)
-    workspaces = Workspaces(database, settings.allowed_host_roots)
+    workspaces, reports = Workspaces(database, settings.allowed_host_roots), BillingReports(database)
     schemas = await stack.enter_async_context(open_schema_checker(settings))
     accounting = await open_provider_accounting(settings, database, planner.prices, stack=stack)
-    reports = BillingReports(database)
     metering = BilledMetering(
         *(receipts, ledger, planner.prices, accounting.calls, clock),
         find_profile=accounting.profiles.find,
         find_unpriced=reports.unpriced_of_month,
         lease=lease,
     )
-    agent = None
-    if role.executes_runs:
-        opened = open_agent(
-            settings,
-            metering,
-            sessions,
-            database=database,
-            workspaces=workspaces,
-            schemas=schemas,
-            cli=cli,
-            clock=clock,
-            metrics=metrics.gateway,
-        )
-        agent = await stack.enter_async_context(opened)
+    opened = open_agent(
+        settings,
+        metering,
+        sessions,
+        database=database,
+        workspaces=workspaces,
+        schemas=schemas,
+        cli=cli,
+        clock=clock,
+        metrics=metrics.gateway,
+    )
+    agent = await stack.enter_async_context(opened) if role.executes_runs else None
     event_log, channel = await open_shared_log(settings, process_id, stack)
-    watching = (partial(watch_clock, clock, database), metrics.event_loop.watch)
-    tasks = await _open_tasks(stack, *writing, chain.work, *watching)
+    tasks = await _open_tasks(stack, *writing, chain.work, partial(watch_clock, clock, database))
     accounting.start(tasks)
     return Infrastructure(
         settings=settings,
@@ -169,13 +162,13 @@ def _open_receipts(
     database: Database,
     journal: Journal,
     prices: PriceList,
+    metrics: ServerMetrics,
     *,
-    metrics: ReceiptMetrics,
     stack: AsyncExitStack,
 ) -> tuple[ReceiptQueue, ReceiptDelivery, Sequence[Work]]:
     stack.callback(journal.close)
-    queue = ReceiptQueue(journal, prices, metrics=metrics)
-    delivery = ReceiptDelivery(database, queue, metrics=metrics)
+    queue = ReceiptQueue(journal, prices, metrics=metrics.receipts)
+    delivery = ReceiptDelivery(database, queue, metrics=metrics.receipts)
     open_messages = OpenMessageDelivery(database, queue)
     stack.push_async_callback(open_messages.aclose)
     stack.push_async_callback(delivery.aclose)

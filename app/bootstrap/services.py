@@ -118,14 +118,7 @@ async def _open(
     infra: Infrastructure, stack: AsyncExitStack, executors: Mapping[str, GraphExecutor]
 ) -> Services:
     settings, planner = infra.settings, infra.planner
-    webhooks = await stack.enter_async_context(
-        open_webhooks(
-            settings,
-            infra.database,
-            delivers=infra.role.executes_runs,
-            metrics=infra.metrics.webhooks,
-        )
-    )
+    webhooks = await _open_webhooks(infra, stack)
     accounts = Accounts(infra.database)
     own = {} if infra.agent is None else infra.agent.executors
     executor = ExecutorAggregator({**own, **executors})
@@ -141,7 +134,6 @@ async def _open(
     readiness = None if infra.agent is None else _start_agent(infra, infra.agent, accounts)
     fleet, statements = Fleet(infra.database), ReconciliationStatements(infra.database)
     parts = database_parts(fleet, webhooks, statements, models=infra.metrics.models)
-    exposition = open_exposition(infra, stack, opened.supervisor, parts=parts)
     return Services(
         settings=settings,
         role=infra.role,
@@ -178,7 +170,14 @@ async def _open(
         memory=infra.memory,
         offload=infra.offload,
         metrics=infra.metrics.registry,
-        exposition=exposition,
+        exposition=open_exposition(infra, stack, opened, parts=parts),
+    )
+
+
+async def _open_webhooks(infra: Infrastructure, stack: AsyncExitStack) -> Webhooks:
+    delivers, metrics = infra.role.executes_runs, infra.metrics.webhooks
+    return await stack.enter_async_context(
+        open_webhooks(infra.settings, infra.database, delivers=delivers, metrics=metrics)
     )
 
 

@@ -1,5 +1,6 @@
 """Opens the answer to scrapes: what is read from parts of this process, and from the database."""
 
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -8,6 +9,7 @@ from app.billing.reconciliation.statements.metrics import reconciliation_metrics
 from app.billing.reconciliation.statements.records import OperatorStatement
 from app.billing.reconciliation.statements.service import ReconciliationStatements
 from app.bootstrap.infrastructure import Infrastructure
+from app.bootstrap.runs import OpenedRuns
 from app.fleet.metrics import fleet_metrics
 from app.fleet.service import Fleet
 from app.metrics.exposition import Exposition
@@ -25,18 +27,19 @@ MAX_AGE_S = 2.0
 RECONCILIATION_MAX_AGE_S = 60.0
 """It sums a month, and changes every few minutes at most."""
 
-_NO_AGENT = {"ready": 0, "parked": 0, "starting": 0, "busy": 0}
+_NO_AGENT: Mapping[str, float] = {"ready": 0, "parked": 0, "starting": 0, "busy": 0}
 
 
 def open_exposition(
     infra: Infrastructure,
     stack: AsyncExitStack,
-    supervisor: RunSupervisor,
+    opened: OpenedRuns,
     *,
     parts: list[Part],
 ) -> Exposition:
     """The answer to scrapes, with these parts from the database."""
-    _add_gauges(infra, supervisor)
+    _add_gauges(infra, opened.supervisor)
+    infra.tasks.start_soon(infra.metrics.event_loop.watch)
     exposition = Exposition(infra.metrics.registry, parts)
     stack.push_async_callback(exposition.aclose)
     return exposition
@@ -75,11 +78,16 @@ def _add_gauges(infra: Infrastructure, supervisor: RunSupervisor) -> None:
     registry.add_gauge(
         "runs_active", "Runs that this process executes.", lambda: len(supervisor.active_attempts())
     )
+    starter = None if infra.agent is None else infra.agent.starter
+
+    def count_processes() -> Mapping[str, float]:
+        return _NO_AGENT if starter is None else starter.counts()
+
     registry.add_gauges(
-        "cli_processes",
-        "Agent processes of this process.",
-        label="state",
-        read=lambda: _NO_AGENT if infra.agent is None else infra.agent.starter.counts(),
+        "cli_processes", "CLI processes of this process.", label="state", read=count_processes
+    )
+    registry.add_gauge(
+        "pool_ready", "CLI processes that are ready for any run.", lambda: count_processes()["ready"]
     )
     registry.add_gauge("database_connections_in_use", "Connections in use.", lambda: pool.in_use)
     registry.add_gauge("database_connections_limit", "Connections there may be.", lambda: pool.size)
