@@ -43,7 +43,7 @@ _FILES_PER_RUN = 16
 """File descriptors not available for connections: databases, journals, agent processes."""
 
 
-_SCRAPERS = 64
+_SCRAPERS = 256
 """Connections to the metrics port at the same time."""
 
 
