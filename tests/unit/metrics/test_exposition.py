@@ -99,21 +99,41 @@ async def test_a_part_that_does_not_answer_is_missing_until_it_does_and_read_onc
     assert [line["event"] for line in logs] == ["metrics.part_failed", "metrics.part_restored"]
 
 
+async def test_a_reading_that_is_late_is_waited_for_once() -> None:
+    loop, part = asyncio.get_running_loop(), a_reading(Source(), timeout_s=0.2)
+    times = [loop.time()]
+
+    for _ in range(2):
+        await part.refresh()
+        times.append(loop.time())
+
+    first, second = times[1] - times[0], times[2] - times[1]
+    assert second < 0.2 <= first + 0.001
+    await part.aclose()
+
+
 @pytest.mark.parametrize("error", [Unavailable("away"), ValueError("unexpected")])
-async def test_a_part_that_fails_hides_no_other(error: Exception) -> None:
-    broken, working = Source(error=error), Source()
+async def test_a_part_that_fails_is_missing_and_hides_no_other(error: Exception) -> None:
+    broken, working = Source(), Source()
     for source in (broken, working):
         source.answers.set()
     other = Reading("other", working.read, lambda _: [gauge("other", "Other.", 1)], max_age_s=0)
     exposition = Exposition(MetricsRegistry(), [a_reading(broken), other])
 
-    found = samples(await exposition.text())
+    before = samples(await exposition._render())
+    broken.error = error
+    with capture_logs() as logs:
+        found = samples(await exposition._render())
 
+    assert before["runtally_reads",] == 1
     assert found == {
         ("runtally_metrics_available", "part"): 0,
         ("runtally_metrics_available", "other"): 1,
         ("runtally_other",): 1,
     }
+    assert [(line["event"], line["part"], line["reason"]) for line in logs] == [
+        ("metrics.part_failed", "part", str(error))
+    ]
 
 
 async def test_a_scrape_that_is_given_up_ends_no_reading() -> None:
