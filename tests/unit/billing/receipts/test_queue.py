@@ -251,6 +251,7 @@ async def test_the_oldest_receipt_that_waits_is_known_also_if_it_is_moved_or_ref
     await queue.acknowledge([second])
     assert queue.oldest_s >= oldest_s
     queue.retry_refused()
+    assert queue.oldest_s >= oldest_s
     await queue.acknowledge(queue.first(1))
     assert (queue.oldest_s, queue.journalled) == (0, 0)
 
