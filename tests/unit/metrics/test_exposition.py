@@ -60,10 +60,15 @@ def a_reading(source: Source, *, timeout_s: float = 20, max_age_s: float = 0) ->
 
 
 async def test_a_hundred_scrapes_read_and_render_once() -> None:
-    source, rendered = Source(), []
+    source, registry = Source(), MetricsRegistry()
     source.answers.set()
-    registry = MetricsRegistry()
-    registry.add_gauge("rendered", "Times.", lambda: rendered.append(1) or 1)  # type: ignore[func-returns-value]
+    rendered: list[Family] = []
+
+    def render() -> list[Family]:
+        rendered.append(gauge("rendered", "Once.", 1))
+        return rendered
+
+    registry.add(render)
     exposition = Exposition(registry, [a_reading(source)])
 
     answers = await asyncio.gather(*(exposition.text() for _ in range(100)))
