@@ -8,7 +8,7 @@ _Connection = TypeVar("_Connection")
 
 
 class PoolUse:
-    """Counts what waits for a connection, which the pool does not tell."""
+    """Counts what waits for a connection, which the pool does not count."""
 
     def __init__(self, pool: Any) -> None:
         """`pool`: SQLAlchemy's queue pool."""
