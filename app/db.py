@@ -22,6 +22,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from app.background import first_of
+from app.concurrency.pool_use import PoolUse
 from app.errors import Unavailable
 from app.ids import RunKey
 from app.pagination import PageRequest
@@ -157,7 +158,7 @@ class Database:
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
         self._autocommit = engine.execution_options(isolation_level="AUTOCOMMIT")
-        self._listening = 0
+        self.use = PoolUse(engine.pool)
 
     @classmethod
     async def open(cls, url: str, *, pool_size: int = POOL_SIZE, process_id: UUID | None = None) -> Self:
@@ -194,28 +195,28 @@ class Database:
     async def transaction(self) -> AsyncIterator[Transaction]:
         """A transaction: commits at the end of the body, rolls back on an exception."""
         with _translate_errors(writes=True):
-            async with self._engine.begin() as connection:
+            async with self.use.connected(self._engine.begin()) as connection:
                 yield Transaction(connection)
 
     @asynccontextmanager
     async def write(self) -> AsyncIterator[Transaction]:
         """A transaction of one statement, which commits itself: one round trip instead of three."""
         with _translate_errors(writes=True):
-            async with self._autocommit.connect() as connection:
+            async with self.use.connected(self._autocommit.connect()) as connection:
                 yield Transaction(connection)
 
     @asynccontextmanager
     async def read(self) -> AsyncIterator[Snapshot]:
         """A view for one statement. Without a transaction it takes one round trip instead of three."""
         with _translate_errors():
-            async with self._autocommit.connect() as connection:
+            async with self.use.connected(self._autocommit.connect()) as connection:
                 yield Snapshot(connection)
 
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[Snapshot]:
         """A consistent, read-only view for several statements."""
         with _translate_errors():
-            async with self._engine.connect() as connection:
+            async with self.use.connected(self._engine.connect()) as connection:
                 await connection.execution_options(
                     isolation_level="REPEATABLE READ", postgresql_readonly=True
                 )
@@ -227,7 +228,7 @@ class Database:
         with _translate_errors():
             async with self._autocommit.connect() as connection:
                 driver: Any = (await connection.get_raw_connection()).driver_connection
-                self._listening += 1
+                self.use.listening += 1
                 driver.add_termination_listener(lambda _: lost.set())
                 await driver.add_listener(channel, lambda *notification: notify(notification[-1]))
                 try:
@@ -239,7 +240,7 @@ class Database:
                     # In the pool it would go on to listen.
                     with anyio.CancelScope(shield=True):
                         await connection.invalidate()
-                    self._listening -= 1
+                    self.use.listening -= 1
 
     async def ping(self) -> None:
         """Raise `DatabaseUnavailable` if the database does not respond."""
@@ -251,11 +252,6 @@ class Database:
         async with self.read() as reader:
             moment: datetime = (await reader.execute(text("SELECT clock_timestamp()"))).scalar_one()
             return moment
-
-    def connections_in_use(self) -> int:
-        """How many connections are in use, besides those that listen."""
-        pool: Any = self._engine.pool
-        return int(pool.checkedout()) - self._listening
 
     async def migrate(self) -> None:
         """Run every missing migration."""

@@ -6,7 +6,7 @@ from typing import Literal, Self, get_args
 from app.errors import Forbidden
 from app.ids import AccountId, ApiKeyId
 
-Scope = Literal["runs:write", "runs:read", "runs:approve", "receipts:read", "admin"]
+Scope = Literal["runs:write", "runs:read", "runs:approve", "receipts:read", "metrics:read", "admin"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 
 
@@ -30,8 +30,8 @@ class Principal:
     """The browser session; None for the API key itself."""
 
     def may(self, scope: Scope) -> bool:
-        """Whether the key has this scope."""
-        return scope in self.scopes
+        """Whether the key has this scope; operators may read metrics without a scope for it."""
+        return scope in self.scopes or (scope == "metrics:read" and "admin" in self.scopes)
 
     def require(self, scope: Scope) -> None:
         """Raise `ScopeMissing` naming the scope that is missing."""

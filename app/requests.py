@@ -372,3 +372,10 @@ class GraphFinal(WireModel):
     error: ErrorCode | None = None
     finish_reason: FinishReason
     usage: FinalUsage
+
+    @property
+    def status(self) -> RunStatus:
+        """The status of the run."""
+        if self.ok:
+            return "succeeded"
+        return "cancelled" if self.error == "aborted" else "failed"

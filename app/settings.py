@@ -145,6 +145,7 @@ class Settings(BaseSettings):
     max_readers_per_run: int = Field(50, ge=1, validation_alias="RUNTALLY_MAX_READERS_PER_RUN")
     max_writes_per_second: int = Field(50, ge=1, validation_alias="RUNTALLY_MAX_WRITES_PER_SECOND")
     max_failed_keys_per_minute: int = Field(60, ge=1, validation_alias="RUNTALLY_MAX_FAILED_KEYS_PER_MINUTE")
+    metrics_port: int | None = Field(None, ge=0, le=65_535, validation_alias="RUNTALLY_METRICS_PORT")
     webhook_allow_private: bool = Field(default=False, validation_alias="RUNTALLY_WEBHOOK_ALLOW_PRIVATE")
     cors_origins: Annotated[tuple[str, ...], NoDecode] = Field((), validation_alias="RUNTALLY_CORS_ORIGINS")
     allow_http_sign_in: bool = Field(default=False, validation_alias="RUNTALLY_ALLOW_HTTP_SIGN_IN")

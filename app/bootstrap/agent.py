@@ -36,6 +36,7 @@ from app.gateway.upstream import Upstream
 from app.graphs.spec import GraphSpec
 from app.ids import AccountId, ApiKeyId, RunId, RunKey
 from app.json_schema.checker import SchemaChecker
+from app.metrics.gateway import GatewayMetrics
 from app.requests import GraphRunRequest, Message
 from app.runs.planner import RunPlanner
 from app.settings import Settings
@@ -66,12 +67,15 @@ async def open_agent(
     schemas: SchemaChecker,
     cli: Cli | None = None,
     clock: Clock | None = None,
+    metrics: GatewayMetrics | None = None,
 ) -> AsyncIterator[Agent]:
     """Open the executors while the body runs."""
     cli, prompts = cli or Cli(bundled_cli()), PromptStore(database)
     async with AsyncExitStack() as stack:
         directory = stack.enter_context(server_directory(settings.data_dir.absolute() / "runs"))
-        auth = await stack.enter_async_context(open_auth(settings, cli, directory, clock=clock))
+        auth = await stack.enter_async_context(
+            open_auth(settings, cli, directory, clock=clock, metrics=metrics)
+        )
         sandbox_probe = SandboxProbe(behind_gateway=auth.login is None)
         starter = CliStarter(
             CliLauncher(cli, directory, auth, sessions),
@@ -144,7 +148,12 @@ def open_previewers(settings: Settings) -> Mapping[str, GraphPreviewer]:
 
 @asynccontextmanager
 async def open_auth(
-    settings: Settings, cli: Cli, directory: Path, *, clock: Clock | None = None
+    settings: Settings,
+    cli: Cli,
+    directory: Path,
+    *,
+    clock: Clock | None = None,
+    metrics: GatewayMetrics | None = None,
 ) -> AsyncIterator[ModelAuth]:
     """How the CLI authenticates at its model, chosen by RUNTALLY_CLAUDE_AUTH."""
     if settings.claude_auth == "local_session":
@@ -157,7 +166,7 @@ async def open_auth(
             api_key=None if key is None else key.get_secret_value(),
             clock=clock,
         ) as provider,
-        Gateway(provider) as gateway,
+        Gateway(provider, metrics) as gateway,
     ):
         yield GatewayAuth(provider, gateway, prompt_cache_ttl=settings.prompt_cache_ttl)
 

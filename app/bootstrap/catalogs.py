@@ -6,12 +6,17 @@ from pathlib import Path
 
 import structlog
 
+from app import __version__
+from app.billing.prices.library import model_key
 from app.billing.prices.price_list import PriceList
 from app.bootstrap.prices import price_list
+from app.bootstrap.roles import Role
 from app.executors.claude_agent import graph_keys as claude_agent
 from app.executors.inbox import MessageLimits
 from app.executors.messages_api import graph_keys as messages_api
 from app.graphs.catalog import SHIPPED_GRAPHS, GraphCatalog, GraphCheck
+from app.metrics.labels import KnownNames
+from app.metrics.server import ServerMetrics
 from app.models.deprecations import announced_ends
 from app.models.file import read_models
 from app.models.registry import ModelRegistry
@@ -47,6 +52,16 @@ def open_planner(settings: Settings) -> RunPlanner:
         log.warning("model.deprecated", problem=problem)
     timeout = timedelta(seconds=settings.run_timeout_s)
     return RunPlanner(graphs, models, tools, prices, timeout)
+
+
+def open_metrics(planner: RunPlanner, role: Role) -> ServerMetrics:
+    """The metrics of this server; their labels are the names of its graphs and of all priced models."""
+    return ServerMetrics.create(
+        graphs=KnownNames(frozenset(graph.id for graph in planner.graphs.all())),
+        models=KnownNames(frozenset(planner.prices.priced_models()), model_key),
+        version=__version__,
+        role=role.value,
+    )
 
 
 def message_limits(settings: Settings) -> MessageLimits:

@@ -19,7 +19,7 @@ from app.billing.receipts.open_message_delivery import OpenMessageDelivery
 from app.billing.receipts.queue import ReceiptQueue
 from app.billing.reports.service import BillingReports
 from app.bootstrap.agent import Agent, open_agent, open_schema_checker
-from app.bootstrap.catalogs import open_planner
+from app.bootstrap.catalogs import open_metrics, open_planner
 from app.bootstrap.clock import open_clock, open_lease, watch_clock
 from app.bootstrap.event_log import open_shared_log
 from app.bootstrap.reconciliation import open_provider_accounting
@@ -35,6 +35,8 @@ from app.executors.claude_agent.process.cli import Cli
 from app.executors.metering import BilledMetering
 from app.ids import new_uuid
 from app.json_schema.checker import SchemaChecker
+from app.metrics.gateway import GatewayMetrics
+from app.metrics.server import ServerMetrics
 from app.runs.planner import RunPlanner
 from app.server.memory import MemoryCeiling
 from app.settings import Settings
@@ -75,6 +77,7 @@ class Infrastructure:
     offload: Offload
     storage: StorageQuota
     telemetry: Telemetry
+    metrics: ServerMetrics
     tasks: TaskGroup
     """Background tasks, among them the active runs; cancelled at the end."""
 
@@ -91,18 +94,18 @@ async def open_infrastructure(
     process_id, planner = new_uuid(), open_planner(settings)
     # First, because it is closed last: the end of the last run is exported, too.
     telemetry = await open_telemetry(settings, process_id, stack)
+    metrics = open_metrics(planner, role)
     database = await stack.enter_async_context(open_database(settings, process_id))
     await database.require_current_schema()
     chain, journal = open_sealer(settings, database), open_journal(settings, process_id)
     receipts, delivery, writing = _open_receipts(
-        database, journal, planner.prices, telemetry=telemetry, stack=stack
+        database, journal, planner.prices, telemetry=telemetry, metrics=metrics, stack=stack
     )
     clock, lease = await open_clock(database), open_lease(settings)
     ledger, sessions = CreditLedger(database, clock), PostgresSessionStore(database)
-    workspaces = Workspaces(database, settings.allowed_host_roots)
+    workspaces, reports = Workspaces(database, settings.allowed_host_roots), BillingReports(database)
     schemas = await stack.enter_async_context(open_schema_checker(settings))
     accounting = await open_provider_accounting(settings, database, planner.prices, stack=stack)
-    reports = BillingReports(database)
     agent = None
     if role.executes_runs:
         metering = BilledMetering(
@@ -111,7 +114,7 @@ async def open_infrastructure(
             find_unpriced=reports.unpriced_of_month,
             lease=lease,
         )
-        parts = _AgentParts(metering, sessions, workspaces, schemas, clock)
+        parts = _AgentParts(metering, sessions, workspaces, schemas, clock, metrics.gateway)
         agent = await _open_agent(settings, database, parts, cli=cli, stack=stack)
     event_log, channel = await open_shared_log(settings, process_id, stack)
     tasks = await _open_tasks(stack, *writing, chain.work, partial(watch_clock, clock, database))
@@ -138,6 +141,7 @@ async def open_infrastructure(
         offload=Offload(),
         storage=StorageQuota(database, settings.max_storage_mb_per_account * 2**20 or None),
         telemetry=telemetry,
+        metrics=metrics,
         tasks=tasks,
     )
 
@@ -151,6 +155,7 @@ class _AgentParts:
     workspaces: Workspaces
     schemas: SchemaChecker
     clock: Clock
+    metrics: GatewayMetrics
 
 
 async def _open_agent(
@@ -165,6 +170,7 @@ async def _open_agent(
         schemas=parts.schemas,
         cli=cli,
         clock=parts.clock,
+        metrics=parts.metrics,
     )
     return await stack.enter_async_context(opened)
 
@@ -184,11 +190,19 @@ def _open_memory(settings: Settings, tasks: TaskGroup) -> MemoryCeiling:
 
 
 def _open_receipts(
-    database: Database, journal: Journal, prices: PriceList, *, telemetry: Telemetry, stack: AsyncExitStack
+    database: Database,
+    journal: Journal,
+    prices: PriceList,
+    *,
+    telemetry: Telemetry,
+    metrics: ServerMetrics,
+    stack: AsyncExitStack,
 ) -> tuple[ReceiptQueue, ReceiptDelivery, Sequence[Work]]:
     stack.callback(journal.close)
-    queue = ReceiptQueue(journal, prices)
-    delivery = ReceiptDelivery(database, queue, on_stored=partial(record_receipts, telemetry))
+    queue = ReceiptQueue(journal, prices, metrics=metrics.receipts)
+    delivery = ReceiptDelivery(
+        database, queue, metrics=metrics.receipts, on_stored=partial(record_receipts, telemetry)
+    )
     open_messages = OpenMessageDelivery(database, queue)
     stack.push_async_callback(open_messages.aclose)
     stack.push_async_callback(delivery.aclose)

@@ -50,6 +50,7 @@ class OpenedRuns:
     commands: RunCommands
     conversations: ConversationService
     dispatcher: Dispatcher
+    supervisor: RunSupervisor
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +107,7 @@ async def open_runs(
         require_sandbox=_checked_by_workers if infra.agent is None else infra.agent.sandbox_probe.require,
         drain=_open_drain(infra, execution, dispatcher, heartbeat=heartbeat),
         telemetry=infra.telemetry,
+        metrics=infra.metrics.runs,
     )
     await _start_recovery(infra, execution, heartbeat, stack=stack)
     stack.push_async_callback(runs.drain, within_s=settings.drain_s)
@@ -115,7 +117,7 @@ async def open_runs(
     infra.tasks.start_soon(infra.workspaces.sweep)
     if infra.agent is not None and any(graph.native_tools for graph in infra.planner.graphs.definitions()):
         infra.tasks.start_soon(infra.agent.sandbox_probe.check)
-    return OpenedRuns(runs, commands, conversations, dispatcher)
+    return OpenedRuns(runs, commands, conversations, dispatcher, execution.supervisor)
 
 
 async def _checked_by_workers() -> None:
@@ -136,6 +138,7 @@ def _open_execution(infra: Infrastructure, executor: ExecutorAggregator) -> _Exe
         queue=queue,
         max_output_bytes=settings.max_run_output_mb * 2**20,
         lease=infra.lease,
+        metrics=infra.metrics.runs,
     )
     supervisor = RunSupervisor(
         infra.database,
@@ -148,7 +151,12 @@ def _open_execution(infra: Infrastructure, executor: ExecutorAggregator) -> _Exe
         telemetry=infra.telemetry,
     )
     closer = RunCloser(
-        infra.log, queue, receipts=infra.receipts, ledger=infra.ledger, telemetry=infra.telemetry
+        infra.log,
+        queue,
+        receipts=infra.receipts,
+        ledger=infra.ledger,
+        telemetry=infra.telemetry,
+        metrics=infra.metrics.runs,
     )
     starter = RunStarter(
         infra.database,
@@ -162,6 +170,7 @@ def _open_execution(infra: Infrastructure, executor: ExecutorAggregator) -> _Exe
         lease=infra.lease,
         tasks=infra.tasks,
         telemetry=infra.telemetry,
+        metrics=infra.metrics.runs,
     )
     return _Execution(queue, codec, closer, supervisor, starter, places)
 

@@ -18,6 +18,7 @@ from app.billing.reports.service import BillingReports
 from app.bootstrap.agent import Agent, open_previewers, warm_up
 from app.bootstrap.dispatch.temporal import open_temporal
 from app.bootstrap.infrastructure import Infrastructure, open_infrastructure
+from app.bootstrap.metrics.exposition import database_parts, open_exposition
 from app.bootstrap.roles import Role
 from app.bootstrap.runs import open_runs
 from app.bootstrap.schedules import open_schedules
@@ -31,6 +32,8 @@ from app.executors.claude_agent.readiness import ReadinessProbe
 from app.executors.port import GraphExecutor
 from app.fleet.service import Fleet
 from app.graphs.catalog import GraphCatalog
+from app.metrics.exposition import Exposition
+from app.metrics.registry import MetricsRegistry
 from app.models.registry import ModelRegistry
 from app.runs.chats import ChatRuns
 from app.runs.commands.service import RunCommands
@@ -87,6 +90,8 @@ class Services:
     memory: MemoryCeiling
     """Checked before anything large is read."""
     offload: Offload
+    metrics: MetricsRegistry
+    exposition: Exposition
 
 
 @asynccontextmanager
@@ -113,9 +118,7 @@ async def _open(
     infra: Infrastructure, stack: AsyncExitStack, executors: Mapping[str, GraphExecutor]
 ) -> Services:
     settings, planner = infra.settings, infra.planner
-    webhooks = await stack.enter_async_context(
-        open_webhooks(settings, infra.database, delivers=infra.role.executes_runs, telemetry=infra.telemetry)
-    )
+    webhooks = await _open_webhooks(infra, stack)
     accounts = Accounts(infra.database)
     own = {} if infra.agent is None else infra.agent.executors
     executor = ExecutorAggregator({**own, **executors})
@@ -129,6 +132,8 @@ async def _open(
     if settings.bootstrap_key is not None:
         await accounts.ensure_key(settings.bootstrap_key.get_secret_value())
     readiness = None if infra.agent is None else _start_agent(infra, infra.agent, accounts)
+    fleet, statements = Fleet(infra.database), ReconciliationStatements(infra.database)
+    parts = database_parts(fleet, webhooks, statements, models=infra.metrics.models)
     return Services(
         settings=settings,
         role=infra.role,
@@ -146,9 +151,9 @@ async def _open(
         generator=Generator(runs, planner.models, infra.schemas),
         previewer=previewer,
         schedules=schedules,
-        fleet=Fleet(infra.database),
+        fleet=fleet,
         billing=infra.billing,
-        statements=ReconciliationStatements(infra.database),
+        statements=statements,
         delivery=infra.delivery,
         ledger=infra.ledger,
         chain=infra.chain,
@@ -164,7 +169,20 @@ async def _open(
         contents=_open_contents(infra),
         memory=infra.memory,
         offload=infra.offload,
+        metrics=infra.metrics.registry,
+        exposition=open_exposition(infra, stack, opened, parts=parts),
     )
+
+
+async def _open_webhooks(infra: Infrastructure, stack: AsyncExitStack) -> Webhooks:
+    opened = open_webhooks(
+        infra.settings,
+        infra.database,
+        delivers=infra.role.executes_runs,
+        metrics=infra.metrics.webhooks,
+        telemetry=infra.telemetry,
+    )
+    return await stack.enter_async_context(opened)
 
 
 def _open_credentials(infra: Infrastructure, accounts: Accounts) -> CredentialMonitor:

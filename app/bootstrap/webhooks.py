@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 import anyio
 
 from app.db import Database
+from app.metrics.webhooks import WebhookMetrics
 from app.settings import Settings
 from app.telemetry.service import Telemetry
 from app.webhooks.addresses import AddressPolicy
@@ -16,7 +17,12 @@ from app.webhooks.service import Webhooks
 
 @asynccontextmanager
 async def open_webhooks(
-    settings: Settings, database: Database, *, delivers: bool, telemetry: Telemetry
+    settings: Settings,
+    database: Database,
+    *,
+    delivers: bool,
+    metrics: WebhookMetrics,
+    telemetry: Telemetry,
 ) -> AsyncIterator[Webhooks]:
     """Deliver webhooks while the body runs, if it `delivers`; interrupted calls are made again later."""
     async with (
@@ -25,6 +31,7 @@ async def open_webhooks(
         anyio.create_task_group() as tasks,
     ):
         if delivers:
-            tasks.start_soon(DeliveryWorker(database, sender, telemetry=telemetry).work)
+            worker = DeliveryWorker(database, sender, metrics=metrics, telemetry=telemetry)
+            tasks.start_soon(worker.work)
         yield Webhooks(database, addresses)
         tasks.cancel_scope.cancel()

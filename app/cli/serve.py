@@ -5,7 +5,7 @@ import gc
 import signal
 import socket
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from types import FrameType
 from typing import TYPE_CHECKING, cast
 
@@ -19,8 +19,10 @@ from app.bootstrap.services import Services, open_services
 from app.errors import Unavailable
 from app.executors.claude_agent.process.cli import Cli
 from app.executors.port import GraphExecutor
+from app.http.api.metrics.port import PATH, metrics_app
 from app.http.app import create_app
 from app.http.streaming.closing import OpenStreams
+from app.server.loopback import serve_on_socket
 from app.server.protocol import ConnectionLimits, ConnectionTable, raise_open_files
 from app.settings import Settings
 
@@ -41,8 +43,12 @@ _FILES_PER_RUN = 16
 """File descriptors not available for connections: databases, journals, agent processes."""
 
 
+_SCRAPERS = 256
+"""Connections to the metrics port at the same time."""
+
+
 class AddressInUse(Unavailable):
-    """Another program uses this address; choose another with --port."""
+    """Another program uses this address; choose another with --port, or RUNTALLY_METRICS_PORT."""
 
 
 class _Server(uvicorn.Server):
@@ -63,6 +69,7 @@ class _Server(uvicorn.Server):
         )
         self._proxies = ProxyHeadersMiddleware(cast("ASGI3Application", app), config.forwarded_allow_ips)
         table = ConnectionTable(_limits(services.settings, is_proxy=self._is_proxy))
+        services.metrics.add_gauge("connections", "Open connections of clients.", lambda: len(table))
         # uvicorn accepts any factory of a protocol, but its type is that of a class.
         config.http = cast("type[asyncio.Protocol]", table.protocol)
         super().__init__(config)
@@ -128,8 +135,8 @@ def _limits(settings: Settings, is_proxy: Callable[[str], bool]) -> ConnectionLi
     )
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """Bind the address; raises `AddressInUse`."""
+def listen(host: str, port: int, *, remedy: str = "Choose another with --port.") -> socket.socket:
+    """Bind the address; raises `AddressInUse`, which ends with the remedy."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # With the protocol: otherwise asyncio leaves Nagle's algorithm on, and short events wait for 40 ms.
     sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
@@ -138,11 +145,31 @@ def listen(host: str, port: int) -> socket.socket:
         sock.bind((host, port))
     except OSError as error:
         sock.close()
-        message = f"Cannot listen on {host}:{port}: {error.strerror}. Choose another with --port."
+        message = f"Cannot listen on {host}:{port}: {error.strerror}. {remedy}"
         raise AddressInUse(message) from error
     sock.listen(_BACKLOG)
     sock.setblocking(False)
     return sock
+
+
+def listen_for_scrapes(settings: Settings, host: str) -> AbstractContextManager[socket.socket | None]:
+    """Bind the metrics port, if there is one; raises `AddressInUse`."""
+    port = settings.metrics_port
+    if port is None:
+        return nullcontext()
+    return listen(host, port, remedy="Choose another RUNTALLY_METRICS_PORT.")
+
+
+@asynccontextmanager
+async def _metrics_served(services: Services, sock: socket.socket | None) -> AsyncIterator[None]:
+    """Serve the metrics port while the body runs: until the runs and connections of the API have ended."""
+    if sock is None:
+        yield
+        return
+    app = metrics_app(services.exposition)
+    async with serve_on_socket(app, sock, connections=_SCRAPERS):
+        log.info("metrics.listening", url=f"{url_of(sock)}{PATH}")
+        yield
 
 
 def url_of(sock: socket.socket) -> str:
@@ -158,8 +185,8 @@ async def serve(settings: Settings, *, role: Role, host: str, port: int) -> None
         # Until the server listens and handles signals itself.
         signal.signal(signal.SIGTERM, lambda *_: loop.call_soon_threadsafe(starting.cancel))
     try:
-        with listen(host, port) as sock:
-            async with open_services(settings, role=role) as services:
+        with listen(host, port) as sock, listen_for_scrapes(settings, host) as scrapes:
+            async with open_services(settings, role=role) as services, _metrics_served(services, scrapes):
                 server = _Server(services)
                 # Exempt all current objects from garbage collection: scanning them takes 0.17 s.
                 gc.freeze()
@@ -179,13 +206,17 @@ async def served(
     executors: Mapping[str, GraphExecutor] | None = None,
 ) -> AsyncIterator[Services]:
     """Serve while the body runs. `cli` and `executors`: see `open_services`."""
-    async with open_services(settings, role=role, cli=cli, executors=executors) as services:
-        server = _Server(services)
-        task = asyncio.create_task(server.serve(sockets=[sock]))
-        try:
-            while not (server.started or task.done()):
-                await asyncio.sleep(0.01)
-            yield services
-        finally:
-            server.drain()
-            await task
+    with listen_for_scrapes(settings, sock.getsockname()[0]) as scrapes:
+        async with (
+            open_services(settings, role=role, cli=cli, executors=executors) as services,
+            _metrics_served(services, scrapes),
+        ):
+            server = _Server(services)
+            task = asyncio.create_task(server.serve(sockets=[sock]))
+            try:
+                while not (server.started or task.done()):
+                    await asyncio.sleep(0.01)
+                yield services
+            finally:
+                server.drain()
+                await task

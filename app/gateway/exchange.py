@@ -1,6 +1,7 @@
 """Exchange: forwards one request of an agent and records the usage of the response."""
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing
 from functools import partial
@@ -19,6 +20,7 @@ from app.gateway.encodings import BodyDecoder, UndecodableBody, body_decoder
 from app.gateway.error_responses import UNREACHABLE, UNUSABLE, send_error
 from app.gateway.upstream import Upstream
 from app.gateway.wire import MAX_JSON_BYTES, AnswerTooLarge, StreamFold, is_error, parse_message
+from app.metrics.gateway import GatewayMetrics
 from app.prompt_cache.prompt import AgentPrompt, read_prompt
 from app.serialization.storable import identifier
 from app.server.loopback import DropConnection, Receive, Scope, Send, wait_for_disconnect
@@ -59,10 +61,19 @@ class Exchange:
     """One request and its response."""
 
     def __init__(
-        self, provider: Upstream, scope: Scope, receive: Receive, send: Send, *, offload: Offload
+        self,
+        provider: Upstream,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        *,
+        offload: Offload,
+        metrics: GatewayMetrics,
     ) -> None:
-        """`offload` reads long prompts."""
+        """`offload` reads long prompts. The request was read completely before."""
         self._provider = provider
+        self._metrics = metrics
+        self._received_at = time.monotonic()
         self._offload = offload
         self._scope = scope
         self._receive = receive
@@ -75,7 +86,7 @@ class Exchange:
             body,
             self._scope["headers"],
             query=self._scope["query_string"],
-            sent=None if call is None else call.on_sent,
+            sent=None if call is None else partial(self._on_sent, call),
             profile_id=None if call is None else call.hooks.profile_id,
         )
         if call is not None:
@@ -95,6 +106,10 @@ class Exchange:
         if not forwarding.cancelled() and (error := forwarding.exception()) is not None:
             raise error
 
+    def _on_sent(self, call: Call) -> None:
+        self._metrics.request_sent(after_s=time.monotonic() - self._received_at)
+        call.on_sent()
+
     async def _finish(self, forwarding: asyncio.Task[None], body: bytes, call: Call | None) -> None:
         await asyncio.wait({forwarding})
         if call is None:
@@ -110,6 +125,7 @@ class Exchange:
             response = await self._provider.send(request)
         except httpx.HTTPError as error:
             log.warning("gateway.provider_unreachable", reason=type(error).__name__)
+            self._metrics.provider_unreachable()
             if call is not None:
                 call.fail_trace(type(error).__name__)
             await send_error(self._send, UNREACHABLE)
@@ -117,6 +133,8 @@ class Exchange:
         except AppError as error:
             # It could not be recorded that the prompt was sent.
             raise DropConnection from error
+        if call is not None:
+            self._metrics.provider_responded(response.status_code, response.headers, model=call.size.model)
         try:
             await self._forward_received(request, response, call)
         except (httpx.HTTPError, AppError, AnswerTooLarge, UndecodableBody) as error:

@@ -21,6 +21,7 @@ from app.gateway.error_responses import BODY_ERRORS, ENDED, REFUSED, TOO_LARGE, 
 from app.gateway.estimate import PromptTooLarge, size_of
 from app.gateway.exchange import Exchange
 from app.gateway.upstream import COUNT_TOKENS, MESSAGES, Upstream
+from app.metrics.gateway import GatewayMetrics
 from app.server.loopback import Receive, Scope, Send, serve_on_loopback
 
 SendAnswer: TypeAlias = Callable[[Send, bytes], Awaitable[None]]
@@ -37,8 +38,9 @@ class ChannelAddress(NamedTuple):
 class Gateway:
     """`async with Gateway(...) as gateway:` listens on loopback."""
 
-    def __init__(self, provider: Upstream) -> None:
+    def __init__(self, provider: Upstream, metrics: GatewayMetrics | None = None) -> None:
         self._provider = provider
+        self._metrics = metrics or GatewayMetrics()
         self._channels: dict[str, Channel] = {}
         self._answered: dict[str, SendAnswer] = {}
         """By token: what answers its calls in place of the provider."""
@@ -112,13 +114,21 @@ class Gateway:
                         channel,
                         path,
                         body,
-                        Exchange(self._provider, scope, receive, send, offload=self._offload),
+                        Exchange(
+                            self._provider,
+                            scope,
+                            receive,
+                            send,
+                            offload=self._offload,
+                            metrics=self._metrics,
+                        ),
                     )
             except BodyRefused as refused:
                 await send_error(send, BODY_ERRORS[refused.status])
             except PromptTooLarge:
                 await send_error(send, TOO_LARGE)
             except CallRefused as refused:
+                self._metrics.call_refused(refused.refusal)
                 await send_error(send, ENDED if refused.refusal == "ended" else REFUSED)
 
     async def _answer(

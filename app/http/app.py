@@ -10,6 +10,7 @@ from starlette.middleware.cors import CORSMiddleware
 from app import __version__
 from app.bootstrap.roles import Role
 from app.bootstrap.services import Services
+from app.concurrency.shared_result import SharedResult
 from app.http.admission.bodies import BodyReader
 from app.http.admission.body_budget import BodyBudget
 from app.http.admission.limits import FailedKeyLimit, RequestLimits
@@ -17,7 +18,6 @@ from app.http.admission.reader_limit import ReaderLimit
 from app.http.admission.token_buckets import TokenBuckets
 from app.http.ag_ui.openapi import ag_ui_schemas
 from app.http.api.health.routes import MAX_AGE_S, unavailable_parts
-from app.http.api.health.shared_result import SharedResult
 from app.http.api.pages.routes import files
 from app.http.middleware import HeadRequests, RequestIds, SecurityHeaders, UnexpectedErrors, UnreadBodies
 from app.http.native.openapi import event_schemas
@@ -97,7 +97,10 @@ def create_app(
     app.state.heartbeat_s = heartbeat_s
     app.state.readiness = SharedResult(partial(unavailable_parts, services), max_age_s=MAX_AGE_S)
     app.state.limits = _limits(services, is_proxy)
-    app.state.open_streams = OpenStreams()
+    app.state.open_streams = streams = OpenStreams()
+    services.metrics.add_gauge(
+        "open_streams", "Event streams and requests that wait for a result.", lambda: len(streams)
+    )
     if services.role is not Role.WORKER:
         app.mount("/assets", files)
     app.state.literal_paths = LITERAL_PATHS

@@ -51,6 +51,7 @@ RunReader: TypeAlias = Annotated[Principal, Depends(RequireScopes("runs:read"))]
 Approver: TypeAlias = Annotated[Principal, Depends(RequireScopes("runs:approve"))]
 ReceiptReader: TypeAlias = Annotated[Principal, Depends(RequireScopes("receipts:read"))]
 Admin: TypeAlias = Annotated[Principal, Depends(RequireScopes("admin"))]
+MetricsReader: TypeAlias = Annotated[Principal, Depends(RequireScopes("metrics:read"))]
 
 
 async def open_export_reader(request: Request, services: ServicesDep) -> OpenReader:

@@ -10,6 +10,7 @@ from app.billing.receipts.queue import ReceiptQueue
 from app.db import Transaction
 from app.events import ClientEvent
 from app.executors.port import RunOutcome
+from app.metrics.runs import RunMetrics
 from app.requests import FinalUsage, GraphFinal
 from app.runs.dispatch.queue import RunQueue
 from app.runs.events.codec import encode_events
@@ -63,7 +64,9 @@ class RunCloser:
         receipts: ReceiptQueue,
         ledger: CreditLedger,
         telemetry: Telemetry,
+        metrics: RunMetrics | None = None,
     ) -> None:
+        self._metrics = metrics or RunMetrics()
         self._log = event_log
         self._queue = queue
         self._receipts = receipts
@@ -89,6 +92,7 @@ class RunCloser:
 
     async def publish(self, end: RunEnd) -> None:
         """Publish the end that was stored to the readers."""
+        self._metrics.run_ended(end.run.graph_id, end.final)
         await close_log(self._log, end.run.key, end.all_events, attempt=end.attempt or None)
         context = self._telemetry.context_of(end.run.key, end.run.caller_trace)
         if context is not None:

@@ -25,7 +25,7 @@ from app.db import Reader, Transaction, page_of
 from app.events import MeterReport
 from app.ids import AccountId, RunId, RunKey
 from app.pagination import PageRequest
-from app.requests import GraphFinal, RunStatus
+from app.requests import GraphFinal
 from app.runs.records import UNFINISHED, DriftedRuns, RunRecord, StoredEvents
 from app.runs.tables import DRIFTED, run_events, runs
 from app.serialization.stored_json import dump_json
@@ -133,7 +133,7 @@ async def finish_run(
     parameters = {
         **_key(key),
         "attempt": attempt,
-        "status": status_of(final),
+        "status": final.status,
         "meters": None if report is None else dump_json(_counts(report.meters)),
         "cost_comparison": None if report is None else _dumped_cost(report),
         "tool_failures": None if report is None else report.tool_failures,
@@ -229,13 +229,6 @@ def _never_called(report: MeterReport | None) -> bool | None:
 def _dumped_cost(report: MeterReport) -> str | None:
     cost = report.meters.cost
     return None if cost is None else dump_json(_COSTS.dump_python(cost, mode="json"))
-
-
-def status_of(final: GraphFinal) -> RunStatus:
-    """The status of a run with this result."""
-    if final.ok:
-        return "succeeded"
-    return "cancelled" if final.error == "aborted" else "failed"
 
 
 def _key(key: RunKey) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from app.errors import Conflict, Unavailable
 from app.executors.port import RunPlan
 from app.ids import AccountId, RunId, RunKey, new_uuid
 from app.json_schema.checker import SchemaChecker
+from app.metrics.runs import RunMetrics
 from app.pagination import PageRequest
 from app.principal import Principal
 from app.requests import GraphFinal, GraphRunRequest
@@ -75,6 +76,7 @@ class RunService:
         require_sandbox: Callable[[], Awaitable[None]],
         drain: RunDrain,
         telemetry: Telemetry,
+        metrics: RunMetrics | None = None,
     ) -> None:
         """`require_sandbox` raises where agents with native tools cannot be confined."""
         self._database = database
@@ -92,6 +94,7 @@ class RunService:
         self._require_sandbox = require_sandbox
         self._drain = drain
         self._telemetry = telemetry
+        self._metrics = metrics or RunMetrics()
         self._closing = False
 
     async def start(
@@ -126,6 +129,7 @@ class RunService:
                 return _joined(await self.get(run), fingerprint, caller)
             if accepted.record.status == "running":
                 claim.used_by = run
+                self._metrics.run_started(waited_s=0)
                 self._supervisor.start(accepted.plan, request)
         for earlier in accepted.to_cancel:
             await self._commands.stop(earlier, "cancel")

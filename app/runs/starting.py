@@ -19,6 +19,7 @@ from app.db import Database, StatementFailed
 from app.errors import AppError, Unavailable
 from app.executors.port import FIRST_ATTEMPT, INTERNAL, RunPlan
 from app.ids import RunKey
+from app.metrics.runs import RunMetrics
 from app.requests import GraphRunRequest
 from app.runs.closing import RunCloser, RunEnd
 from app.runs.commands.application import apply_queued
@@ -67,7 +68,9 @@ class RunStarter:
         lease: Lease,
         tasks: TaskGroup,
         telemetry: Telemetry,
+        metrics: RunMetrics | None = None,
     ) -> None:
+        self._metrics = metrics or RunMetrics()
         self._database = database
         self._planner = planner
         self._supervisor = supervisor
@@ -159,7 +162,9 @@ class RunStarter:
         if claimed.has_commands:
             async with self._database.write() as tx:
                 commands = await take_queued_commands(tx, run.key)
-        if run.attempt > FIRST_ATTEMPT:
+        if run.attempt == FIRST_ATTEMPT:
+            self._metrics.run_started(waited_s=_waited_s(run))
+        else:
             log.warning("run.recovered", resumed=True, attempt=run.attempt)
         apply_queued(self._supervisor.start(plan, request), commands)
         return True
@@ -191,6 +196,12 @@ class RunStarter:
             await self._receipts.flush(run.key, within_s=_RECEIPTS_WAIT_S)
             plan = replace(plan, spent=await self._reports.spent(run.key))
         return plan, request
+
+
+def _waited_s(run: RunRecord) -> float:
+    """By the database's clock only."""
+    since = run.created_at if run.start_after is None else max(run.created_at, run.start_after)
+    return 0.0 if run.started_at is None else (run.started_at - since).total_seconds()
 
 
 def _remaining(plan: RunPlan, run: RunRecord) -> timedelta:

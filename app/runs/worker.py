@@ -25,12 +25,14 @@ from app.executors.port import (
     RunPlan,
 )
 from app.ids import RunKey
+from app.metrics.runs import RunMetrics
 from app.requests import GraphFinal, GraphRunRequest
 from app.runs.dispatch.queue import RunQueue
 from app.runs.events.codec import encode_events
 from app.runs.events.output import RunOutput
 from app.runs.events.publisher import RunEventPublisher
 from app.runs.events.terminal import close_log, last_position, terminal_events, with_positions
+from app.runs.events.timing import TimedEvents
 from app.runs.events.tracing import run_result
 from app.runs.repository import finish_run, has_ended
 from app.streams.port import EventLog, LogEntry, WriterFenced
@@ -55,6 +57,7 @@ class _FinishedRun:
     run: RunKey
     attempt: int
     state_key: str | None
+    graph_id: str
     control: RunControl
     final: GraphFinal
     report: MeterReport | None
@@ -87,7 +90,9 @@ class RunWorker:
         max_output_bytes: int,
         lease: Lease,
         store_retry_s: float = STORE_RETRY_S,
+        metrics: RunMetrics | None = None,
     ) -> None:
+        self._metrics = metrics or RunMetrics()
         self._lease = lease
         self._store_retry_s = store_retry_s
         self._max_output_bytes = max_output_bytes
@@ -119,9 +124,10 @@ class RunWorker:
             max_bytes=self._max_output_bytes,
             trace=trace,
         )
+        events = TimedEvents(output, self._metrics.attempt(plan.spec.id))
         try:
             await self._start(plan, control, publisher)
-            await self._executor.run(request, RunContext(plan, control, output, self._lease, trace))
+            await self._executor.run(request, RunContext(plan, control, events, self._lease, trace))
         except ExecutionFailed as error:
             output.outcome = error.outcome
         except DatabaseUnavailable:
@@ -143,6 +149,7 @@ class RunWorker:
                     plan.run,
                     plan.attempt,
                     None if plan.conversation is None else plan.conversation.state_key,
+                    plan.spec.id,
                     control,
                     output.final(),
                     output.report,
@@ -190,6 +197,7 @@ class RunWorker:
         stored = await self._store(finished, entries)
         if stored is _Stored.YES:
             final = finished.final
+            self._metrics.run_ended(finished.graph_id, final, finished.report)
             await close_log(self._log, finished.run, terminal_events(final))
             if finished.trace is not None:
                 finished.trace.end(run_result(final))

@@ -1,7 +1,8 @@
-"""Serves an ASGI app on a free loopback port of this process."""
+"""Serves an ASGI app beside the API: on a free loopback port, or on a socket."""
 
 import asyncio
 import logging
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from contextlib import asynccontextmanager
 from typing import Any, Final, TypeAlias, cast
@@ -42,7 +43,22 @@ _WRITE_TIMEOUT_S = 300.0
 
 @asynccontextmanager
 async def serve_on_loopback(app: AsgiApp, *, connections: int = CONNECTIONS) -> AsyncIterator[str]:
-    """Serve while the body runs; yields the URL. Open connections are closed at the end.
+    """Serve on a free port while the body runs; yields the URL. Open connections are closed at the end."""
+    async with _serving(app, connections, host="127.0.0.1", port=0) as server:
+        host, port = server.sockets[0].getsockname()[:2]
+        yield f"http://{host}:{port}"
+
+
+@asynccontextmanager
+async def serve_on_socket(app: AsgiApp, sock: socket.socket, *, connections: int) -> AsyncIterator[None]:
+    """Serve while the body runs; the socket and all connections are closed at the end."""
+    async with _serving(app, connections, sock=sock):
+        yield
+
+
+@asynccontextmanager
+async def _serving(app: AsgiApp, connections: int, **where: Any) -> AsyncIterator[asyncio.Server]:
+    """`where`: what `create_server` needs.
 
     Uses uvicorn's protocol without its server, which takes over signals and polls ten times a second.
     """
@@ -63,7 +79,7 @@ async def serve_on_loopback(app: AsgiApp, *, connections: int = CONNECTIONS) -> 
             per_address=connections,
             header_timeout_s=_HEADER_TIMEOUT_S,
             write_timeout_s=_WRITE_TIMEOUT_S,
-            # All clients have the same address.
+            # Agents all have the same address, and so have scrapers behind a network address translation.
             is_proxy=lambda _: True,
         )
     )
@@ -75,10 +91,9 @@ async def serve_on_loopback(app: AsgiApp, *, connections: int = CONNECTIONS) -> 
     def connected() -> asyncio.Protocol:
         return config.http_protocol_class(config=config, server_state=state, app_state={})  # type: ignore[call-arg]
 
-    server = await asyncio.get_running_loop().create_server(connected, "127.0.0.1", 0)
+    server = await asyncio.get_running_loop().create_server(connected, **where)
     try:
-        host, port = server.sockets[0].getsockname()[:2]
-        yield f"http://{host}:{port}"
+        yield server
     finally:
         server.close()
         for connection in list(state.connections):

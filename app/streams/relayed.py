@@ -56,6 +56,11 @@ class RelayedEventLog:
             asyncio.create_task(forever(self._feeds.step, 0, name="event log, reading")),
         ]
 
+    @property
+    def lag_s(self) -> float:
+        """For how long the relay has lacked the oldest event that it lacks; 0 if it has all."""
+        return self._flusher.lag_s
+
     async def append(self, run: RunKey, event: ClientEvent) -> int:
         """Append an event and return its position; never waits.
 

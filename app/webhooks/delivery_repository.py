@@ -7,9 +7,9 @@ from uuid import UUID
 
 from sqlalchemy import and_, func, select, text, update
 
-from app.db import Transaction
+from app.db import Reader, Transaction
 from app.ids import AccountId
-from app.webhooks.records import ClaimedDelivery
+from app.webhooks.records import ClaimedDelivery, DeliveryBacklog
 from app.webhooks.retries import ReceiverResponse
 from app.webhooks.tables import webhook_deliveries, webhooks
 
@@ -62,6 +62,17 @@ _DELETE_OLD = text(
              ORDER BY created_at LIMIT :limit FOR UPDATE SKIP LOCKED
         ) AS old LIMIT :limit
     )
+    """
+)
+
+
+_BACKLOG = text(
+    """
+    SELECT count(*) AS pending,
+           coalesce(greatest(0, extract(epoch FROM now() - min(created_at))), 0) AS oldest_s,
+           coalesce(greatest(0, extract(epoch FROM now() - min(next_attempt_at))), 0) AS overdue_s
+      FROM (SELECT created_at, next_attempt_at FROM webhook_deliveries WHERE status = 'pending' LIMIT :limit)
+           AS first
     """
 )
 
@@ -141,6 +152,12 @@ async def has_failed_for(tx: Transaction, webhook_id: UUID, period: timedelta) -
 async def delete_old_deliveries(tx: Transaction, *, age: timedelta, limit: int) -> int:
     """Delete deliveries older than `age`, of any status; returns how many."""
     return (await tx.execute(_DELETE_OLD, {"age": age, "limit": limit})).rowcount
+
+
+async def find_backlog(reader: Reader, *, limit: int) -> DeliveryBacklog:
+    """What is to be delivered; counts and compares at most `limit` deliveries."""
+    row = (await reader.execute(_BACKLOG, {"limit": limit})).one()
+    return DeliveryBacklog(row.pending, float(row.oldest_s), float(row.overdue_s))
 
 
 async def _mark_failing(tx: Transaction, claimed: ClaimedDelivery) -> None:

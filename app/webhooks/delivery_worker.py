@@ -16,6 +16,7 @@ from anyio.abc import TaskGroup
 from app.background import forever
 from app.db import Database
 from app.errors import Unavailable
+from app.metrics.webhooks import WebhookMetrics
 from app.telemetry.service import Telemetry
 from app.telemetry.webhook_span import WebhookCall, write_delivery
 from app.webhooks.delivery_repository import (
@@ -65,8 +66,10 @@ class DeliveryWorker:
         *,
         config: DeliveryConfig | None = None,
         telemetry: Telemetry | None = None,
+        metrics: WebhookMetrics | None = None,
     ) -> None:
         self._database = database
+        self._metrics = metrics or WebhookMetrics()
         self._sender = sender
         self._config = config or DeliveryConfig()
         self._telemetry = telemetry or Telemetry()
@@ -123,12 +126,15 @@ class DeliveryWorker:
             if response.accepted:
                 async with self._database.transaction() as tx:
                     await record_delivered(tx, claimed, response)
+                self._metrics.called("delivered")
             else:
                 await self._failed(claimed, response)
         except Unavailable as error:
             # The claim expires, and the delivery is made again with the same id.
+            self._metrics.called("unrecorded")
             log.warning("webhook.result_not_recorded", reason=error.detail)
         except Exception:
+            self._metrics.called("unrecorded")
             log.exception("webhook.delivery_failed", delivery_id=str(claimed.id))
         finally:
             self._active.remove(claimed)
@@ -146,15 +152,18 @@ class DeliveryWorker:
     async def _failed(self, claimed: ClaimedDelivery, response: ReceiverResponse) -> None:
         gone = response.status == GONE
         retry_in = None if gone else retry_delay(claimed.attempts, response, self._config.retry_schedule)
-        async with self._database.transaction() as tx:
-            if retry_in is not None:
+        if retry_in is not None:
+            async with self._database.transaction() as tx:
                 await record_failed_attempt(tx, claimed, response, retry_in=retry_in)
-                return
+            self._metrics.called("retried")
+            return
+        reason: DisabledReason = "gone" if gone else "failing"
+        async with self._database.transaction() as tx:
             if not await record_final_failure(tx, claimed, response):
                 return
-            reason: DisabledReason = "gone" if gone else "failing"
             give_up = gone or await has_failed_for(tx, claimed.webhook_id, self._config.disable_after)
             disabled = give_up and await disable_webhook(tx, claimed.webhook_id, reason)
+        self._metrics.called("failed")
         if disabled:
             log.warning("webhook.disabled", webhook_id=str(claimed.webhook_id), reason=reason)
 

@@ -70,3 +70,15 @@ class ClaimedDelivery:
     """Including this one."""
     claimed_until: datetime
     """When the claim expires; distinguishes it from later claims of the same delivery."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryBacklog:
+    """Deliveries of all accounts that are to be made, also those that are tried again later."""
+
+    pending: int
+    """As far as they are counted."""
+    oldest_s: float
+    """Since the event of the oldest one; 0: none is pending."""
+    overdue_s: float
+    """For how long the next call has been due; 0: none is."""

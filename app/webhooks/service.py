@@ -11,8 +11,9 @@ from app.errors import Conflict, Invalid, NotFound
 from app.ids import AccountId, new_uuid
 from app.pagination import PageRequest
 from app.webhooks.addresses import AddressPolicy, AddressRefused, NameNotFound, UrlRefused
+from app.webhooks.delivery_repository import find_backlog
 from app.webhooks.message import EVENTS, WebhookEvent, delivery_id, mint_secret
-from app.webhooks.records import Delivery, NewWebhook, Webhook
+from app.webhooks.records import Delivery, DeliveryBacklog, NewWebhook, Webhook
 from app.webhooks.repository import (
     delete_webhook,
     disable_webhook,
@@ -29,6 +30,9 @@ from app.webhooks.repository import (
 
 MAX_WEBHOOKS = 20
 """Per account: each event is stored once for each of its webhooks."""
+
+BACKLOG_LIMIT = 10_000
+"""How many deliveries are counted for the metrics."""
 
 _RESOLVE_TIMEOUT_S = 2.0
 
@@ -73,6 +77,11 @@ class Webhooks:
     def __init__(self, database: Database, addresses: AddressPolicy) -> None:
         self._database = database
         self._addresses = addresses
+
+    async def backlog(self) -> DeliveryBacklog:
+        """What is to be delivered, of all accounts: at most `BACKLOG_LIMIT` are counted."""
+        async with self._database.read() as reader:
+            return await find_backlog(reader, limit=BACKLOG_LIMIT)
 
     async def register(self, account_id: AccountId, registration: Registration) -> tuple[Webhook, str]:
         """Create a webhook; returns it and its signing secret, which cannot be retrieved later.

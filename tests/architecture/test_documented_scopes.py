@@ -10,7 +10,7 @@ from tests.architecture.tree import ROOT
 Operation = tuple[str, str]
 
 _PAGE = ROOT / "docs" / "api" / "authentication.md"
-_ROW = re.compile(r"^\| ((?:`[a-z:]+` ?)+)\| ((?:`[A-Z]+ /v1/[^`]+`(?:, )?)+) \|$", re.MULTILINE)
+_ROW = re.compile(r"^\| ((?:`[a-z:]+` ?)+)\| ((?:`[A-Z]+ /[^`]+`(?:, )?)+) \|$", re.MULTILINE)
 
 
 def documented() -> dict[Operation, tuple[Scope, ...]]:

@@ -101,7 +101,18 @@ def test_probes_and_services_reach_the_port(role: str) -> None:
     labels = workload["spec"]["template"]["metadata"]["labels"]
     probes = [container[f"{kind}Probe"]["httpGet"] for kind in ("startup", "liveness", "readiness")]
 
-    assert container["ports"] == [{"name": "http", "containerPort": 8000}]
+    scraped = int(SETTINGS["RUNTALLY_METRICS_PORT"])
+    assert container["ports"] == [
+        {"name": "http", "containerPort": 8000},
+        {"name": "metrics", "containerPort": scraped},
+    ]
+    assert workload["spec"]["template"]["metadata"]["annotations"] == {
+        "prometheus.io/scrape": "true",
+        "prometheus.io/port": str(scraped),
+        "prometheus.io/path": "/metrics",
+    }
+    # The metrics port needs no key: nothing that clients use leads to it.
+    assert [port["targetPort"] for port in service["ports"]] == ["http"]
     assert container["command"][1:] == [role, "--host", "0.0.0.0"]  # noqa: S104
     assert "EXPOSE 8000" in (ROOT / "Dockerfile").read_text()
     assert {probe["path"] for probe in probes} == PATHS

@@ -136,6 +136,7 @@ async def test_a_frozen_relay_delays_only_readers_elsewhere(mortal_redis: Valkey
         reader, local = Reading(there, run), Reading(here, run)
         await append_all(here, run, events[:10])
         await reader.until(10)
+        assert here.lag_s == 0
         with frozen(mortal_redis):
             await append_all(here, run, events[10:20])
             await local.until(20)
@@ -144,9 +145,11 @@ async def test_a_frozen_relay_delays_only_readers_elsewhere(mortal_redis: Valkey
                 await here.ping()
             await asyncio.wait({reader.task}, timeout=0.3)
             assert len(reader.received) == 10
+            assert here.lag_s > 0.3
         await append_all(here, run, events[20:])
         assert await reader.end() == await local.end() == with_positions(events)
         assert await until_relayed(there, run, 30) == with_positions(events)
+        assert here.lag_s == 0
 
 
 async def test_a_replica_that_lags_gets_what_it_lacks(redis_url: str) -> None:

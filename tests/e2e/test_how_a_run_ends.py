@@ -307,7 +307,7 @@ async def test_nothing_is_left_after_ten_runs(world_of: WorldOf, tmp_path: Path,
     await until(lambda: not parked(world))
     await until(lambda: {process.pid for process in cli_processes()} == {*idle_pids(world.services)})
     await until(lambda: {*(tmp_path / "data" / "runs").glob("server-*/*")} == idle_folders(world))
-    await until(lambda: world.services.database.connections_in_use() == 0)
+    await until(lambda: world.services.database.use.in_use == 0)
 
 
 def idle_folders(world: World) -> set[Path]:

@@ -5,21 +5,23 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
-import httpx
 import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import text
 
+from app.bootstrap.metrics.exposition import database_parts
 from app.db import Database
 from app.doctor.fleet import check_fleet
 from app.doctor.report import Check
 from app.fleet.records import FleetSnapshot, HeldRuns
 from app.fleet.repository import fleet_workers, queue_of_accounts
 from app.fleet.service import Fleet
+from app.metrics.exposition import Exposition
+from app.metrics.labels import KnownNames
+from app.metrics.registry import MetricsRegistry
 from app.principal import SCOPES
 from app.runs.dispatch.limits import DispatchLimits
 from tests.architecture.tree import ROOT
@@ -237,27 +239,43 @@ async def test_operators_see_the_fleet(world: World) -> None:
     assert forbidden.status_code == 403
 
 
-def values_of(response: httpx.Response) -> dict[tuple[str, ...], float]:
-    """Each sample by its name and the values of its labels."""
-    families = text_string_to_metric_families(response.raise_for_status().text)
+async def database_metrics(world: World) -> dict[tuple[str, ...], float]:
+    """What a scrape reads from the database now: each sample by its name and the values of its labels."""
+    services = world.services
+    parts = database_parts(
+        services.fleet,
+        services.webhooks,
+        services.statements,
+        models=KnownNames(),
+        max_age_s=0,
+        reconciliation_max_age_s=0,
+    )
+    exposition = Exposition(MetricsRegistry(), parts)
+    families = text_string_to_metric_families((await exposition.text()).decode())
     return {
         (sample.name.removeprefix("runtally_"), *sample.labels.values()): sample.value
         for family in families
         for sample in family.samples
+        if sample.name.startswith("runtally_")
     }
 
 
 @in_shared_world
 async def test_the_fleet_is_in_the_metrics(world: World) -> None:
     async with held_runs(world) as expected:
-        found = values_of(await world.http.get("/v1/metrics"))
+        found = await database_metrics(world)
 
     (worker,) = expected.workers
     age = found.pop(("oldest_ready_seconds",))
     assert 0 < age < 60
-    assert {name: value for name, value in found.items() if not name[0].startswith("reconciliation")} == {
+    others = ("reconciliation", "webhook")
+    assert {name: value for name, value in found.items() if not name[0].startswith(others)} == {
         ("metrics_available", "fleet"): 1,
+        ("metrics_available", "webhooks"): 1,
         ("metrics_available", "reconciliation"): 1,
+        ("queue_depth",): 2,
+        ("runs", "queued"): 2,
+        ("runs", "running"): 0,
         ("runs_ready",): 1,
         ("places",): expected.places,
         ("places_free",): expected.places,
@@ -284,28 +302,25 @@ async def without(world: World, *tables: str) -> AsyncIterator[None]:
             await queue.execute(f"ALTER TABLE {table}_away RENAME TO {table}")
 
 
+PARTS = {"workers": "fleet", "webhook_deliveries": "webhooks", "reconciliations": "reconciliation"}
+"""The parts of the metrics, by a table that each reads."""
+
+
 @in_shared_world
-@pytest.mark.parametrize(
-    ("table", "away", "remaining"),
-    [("reconciliations", "reconciliation", "runs_ready"), ("workers", "fleet", "reconciliation_failed")],
-)
-async def test_a_part_that_cannot_be_read_does_not_hide_the_other(
-    world: World, table: str, away: str, remaining: str
+@pytest.mark.parametrize("tables", [*((table,) for table in PARTS), tuple(PARTS)], ids="-".join)
+async def test_a_part_that_cannot_be_read_does_not_hide_the_others(
+    world: World, tables: tuple[str, ...]
 ) -> None:
-    async with without(world, table):
-        found = values_of(await world.http.get("/v1/metrics"))
+    async with without(world, *tables):
+        found = await database_metrics(world)
 
-    other = {"fleet": "reconciliation", "reconciliation": "fleet"}[away]
-    assert (found["metrics_available", away], found["metrics_available", other]) == (0, 1)
-    assert (remaining,) in found
-
-
-@in_shared_world
-async def test_without_any_part_there_are_no_metrics(world: World) -> None:
-    async with without(world, "reconciliations", "workers"):
-        response: Any = await world.http.get("/v1/metrics")
-
-    assert response.status_code >= 500
+    away = {PARTS[table] for table in tables}
+    assert {name[1]: value for name, value in found.items() if name[0] == "metrics_available"} == {
+        part: part not in away for part in PARTS.values()
+    }
+    assert (("places",) in found) is ("fleet" not in away)
+    assert (("webhook_overdue_seconds",) in found) is ("webhooks" not in away)
+    assert (("reconciliation_failed",) in found) is ("reconciliation" not in away)
 
 
 async def test_the_scaler_of_kubernetes_counts_active_runs_and_can_read_nothing_else(

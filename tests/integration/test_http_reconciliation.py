@@ -137,7 +137,7 @@ async def test_a_wrong_window_is_refused(reader: httpx.AsyncClient) -> None:
 @in_shared_world
 @pytest.mark.usefixtures("compared")
 async def test_operators_scrape_metrics(world: World, reader: httpx.AsyncClient) -> None:
-    scraped = (await world.http.get("/v1/metrics")).raise_for_status()
+    scraped = (await world.http.get("/metrics")).raise_for_status()
 
     assert scraped.headers["content-type"].startswith("text/plain")
     lines = scraped.text.splitlines()
@@ -145,4 +145,4 @@ async def test_operators_scrape_metrics(world: World, reader: httpx.AsyncClient)
     assert "runtally_reconciliation_unexplained_differences 1.0" in lines
     assert "runtally_reconciliation_wrong_prices 1.0" in lines
     assert "runtally_reconciliation_failed 0.0" in lines
-    assert (await reader.get("/v1/metrics")).status_code == 403
+    assert (await reader.get("/metrics")).status_code == 403

@@ -51,7 +51,7 @@ async def test_disconnected_readers_release_all_resources(world_of: WorldOf) -> 
     await asyncio.gather(*[leave_at_the_first_event(world, "crowd-1") for _ in range(30)])
 
     await until(lambda: len(asyncio.all_tasks()) <= before)
-    await until(lambda: world.services.database.connections_in_use() == 0)
+    await until(lambda: world.services.database.use.in_use == 0)
     wait.until.set()
     assert (await world.ended("crowd-1"))["status"] == "succeeded"
 
@@ -64,7 +64,7 @@ async def test_open_streams_hold_no_database_connection(world_of: WorldOf) -> No
     readers = [asyncio.create_task(world.raw("open-1")) for _ in range(20)]
 
     async with asyncio.timeout(PATIENCE_S):
-        while world.services.database.connections_in_use():
+        while world.services.database.use.in_use:
             await asyncio.sleep(0.01)
         ready = await world.http.get("/readyz")
     wait.until.set()

@@ -111,7 +111,7 @@ async def a_mortal_server(
     except* Killed:
         pass
     finally:
-        while database.connections_in_use():
+        while database.use.in_use:
             # Starting a run is not interrupted.
             await asyncio.sleep(0.01)
         await database.aclose()

@@ -264,11 +264,11 @@ async def test_calls_of_an_account_wait_for_each_other_without_connections(
         async with database.transaction() as tx:
             await lock_balance(tx, key.account_id)
             checks = asyncio.gather(*(check(number) for number in range(40)))
-            await until(lambda: process.database.connections_in_use() > 0)
+            await until(lambda: process.database.use.in_use > 0)
             in_use = set()
             for _ in range(50):
                 await database.ping()
-                in_use.add(process.database.connections_in_use())
+                in_use.add(process.database.use.in_use)
         refusals = await checks
 
     assert max(in_use) == 1

@@ -49,7 +49,7 @@ def found_by(mutant: Mutant) -> str | None:
     """The first test that fails with this fault; None if it survives."""
     with tempfile.TemporaryDirectory(prefix="mutant-") as name:
         tree = Path(name)
-        for part in ("app", "tests", "migrations", "docs"):
+        for part in ("app", "tests", "migrations", "docs", "deploy"):
             # With the compiled modules: only the changed one is compiled again.
             shutil.copytree(_ROOT / part, tree / part, ignore=shutil.ignore_patterns("node_modules"))
         for part in ("pyproject.toml", "alembic.ini"):

@@ -37,13 +37,6 @@ FLEET = (
         _FLEET,
     ),
     Mutant(
-        "a part of the metrics that cannot be read hides the others",
-        "app/http/api/metrics/routes.py",
-        "except (AppError, StatementFailed) as error:",
-        "except ZeroDivisionError as error:",
-        _FLEET,
-    ),
-    Mutant(
         "every key may see the fleet",
         "app/http/api/fleet/routes.py",
         "import Admin, ServicesDep",

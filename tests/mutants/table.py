@@ -8,6 +8,7 @@ from tests.mutants.event_log import EVENT_LOG
 from tests.mutants.fences import FENCES
 from tests.mutants.fleet import FLEET
 from tests.mutants.gateway import GATEWAY
+from tests.mutants.metrics import METRICS
 from tests.mutants.mutant import Mutant
 from tests.mutants.receipts import RECEIPTS
 from tests.mutants.reconciliation import RECONCILIATION
@@ -34,6 +35,7 @@ MUTANTS = (
     *FENCES,
     *FLEET,
     *GATEWAY,
+    *METRICS,
     *RECEIPTS,
     *RECONCILIATION,
     *SCHEDULES,

@@ -1,6 +1,7 @@
 """ReceiptDelivery: writes queued receipts to the database, in batches."""
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict
@@ -12,11 +13,12 @@ import structlog
 from app.background import forever
 from app.billing.receipts.open_messages.repository import lock_open_messages
 from app.billing.receipts.queue import PendingReceipt, ReceiptQueue
-from app.billing.receipts.records import InsertedReceipts, NewReceipt, StoredUsage
-from app.billing.receipts.repository import find_usage, insert_receipts
+from app.billing.receipts.records import ChargedMessage, InsertedReceipts, NewReceipt
+from app.billing.receipts.repository import find_charged, insert_receipts
 from app.db import Database, DatabaseUnavailable, StatementFailed, Transaction
 from app.errors import Unavailable
 from app.ids import RunKey
+from app.metrics.receipts import ReceiptMetrics, StoredReceipt
 
 log = structlog.get_logger(__name__)
 
@@ -62,12 +64,14 @@ class ReceiptDelivery:
         *,
         refused_interval_s: float = REFUSED_INTERVAL_S,
         on_stored: Callable[[Sequence[NewReceipt]], None] = lambda _: None,
+        metrics: ReceiptMetrics | None = None,
     ) -> None:
         """`on_stored` gets each receipt of this queue that is charged, once, when it is stored."""
         self.problem: str | None = None
         """Why receipts cannot be delivered now; None while they can."""
         self._database = database
         self._queue = queue
+        self._metrics = metrics or ReceiptMetrics()
         self._refused_interval_s = refused_interval_s
         self._on_stored = on_stored
         self._next_recovery = self._next_retry = 0.0
@@ -166,7 +170,7 @@ class ReceiptDelivery:
                 inserted = await _store(tx, batch)
             new = inserted.charged | inserted.fenced
             known = [each for each in batch if each.receipt.id not in new]
-            charged = await self._find_usage(known)
+            charged = await self._find_charged(known)
         except StatementFailed as error:
             if error.by_values:
                 raise
@@ -182,13 +186,23 @@ class ReceiptDelivery:
             self._queue.charge_excess(each.fact, charged=charged[each.receipt.source].usage)
         # Also those that `debit_undelivered` has stored: then the stored one has the same id.
         own = {each.receipt_id for each in charged.values() if not each.is_fenced} | inserted.charged
-        self._on_stored([each.receipt for each in batch if each.receipt.id in own])
+        stored = [each for each in batch if each.receipt.id in own]
+        self._on_stored([each.receipt for each in stored])
+        self._count(stored)
 
-    async def _find_usage(self, known: Sequence[PendingReceipt]) -> dict[tuple[UUID, str, str], StoredUsage]:
+    def _count(self, stored: Sequence[PendingReceipt]) -> None:
+        now = time.monotonic()
+        for each in stored:
+            lag_s = None if each.ended_at is None else now - each.ended_at
+            self._metrics.receipt_stored(_counted(each.receipt, lag_s))
+
+    async def _find_charged(
+        self, known: Sequence[PendingReceipt]
+    ) -> dict[tuple[UUID, str, str], ChargedMessage]:
         if not known:
             return {}
         async with self._database.read() as reader:
-            return await find_usage(reader, [each.receipt for each in known])
+            return await find_charged(reader, [each.receipt for each in known])
 
     def _note_problem(self, problem: str | None) -> None:
         if problem is not None and problem != self.problem:
@@ -215,3 +229,15 @@ async def _store(tx: Transaction, batch: Sequence[PendingReceipt]) -> InsertedRe
     remaining = await lock_open_messages(tx, rows) if rows else ()
     receipts = [each.receipt for each in batch if not each.from_row or each.fact.key in remaining]
     return await insert_receipts(tx, receipts)
+
+
+def _counted(receipt: NewReceipt, lag_s: float | None) -> StoredReceipt:
+    return StoredReceipt(
+        receipt.model,
+        receipt.basis,
+        receipt.origin,
+        usage=receipt.usage,
+        charged_credits=receipt.charged_credits,
+        cost_usd=receipt.cost_usd,
+        lag_s=lag_s,
+    )

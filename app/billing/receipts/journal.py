@@ -10,7 +10,7 @@ import errno
 import fcntl
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from uuid import UUID
 
@@ -25,12 +25,12 @@ from app.billing.receipts.journal_records import (
     UPDATED,
     VOID,
     JournalReader,
-    SegmentDamage,
     encode,
     encode_fact,
     encode_progress,
     encode_replacement,
 )
+from app.billing.receipts.journal_segments import Segment, is_written, read_segment
 from app.errors import OperatorError, Unavailable
 from app.usage import UsageFact
 
@@ -59,15 +59,6 @@ class JournalFailed(OperatorError):
     """The journal's directory cannot be used; the text names RUNTALLY_DATA_DIR."""
 
 
-@dataclass(slots=True)
-class _Segment:
-    path: Path
-    lock: FileLock
-    pending: set[str] = field(default_factory=set)
-    """Keys of facts in this segment that are not acknowledged, and in no later segment."""
-    is_damaged: bool = False
-
-
 class Journal:
     """Records the usage of each message until its receipt is in the database."""
 
@@ -80,8 +71,8 @@ class Journal:
         self._directory = directory
         self._stem = str(process_id)
         self._segment_bytes = segment_bytes
-        self._recovered: list[_Segment] = []
-        self._segments: list[_Segment] = []
+        self._recovered: list[Segment] = []
+        self._segments: list[Segment] = []
         self._started: dict[str, UsageFact] = {}
         self._segment_number = self._record_number = 0
         self._unwritten = b""
@@ -102,6 +93,18 @@ class Journal:
     def unsynced_bytes(self) -> int:
         """How much of what was written a power failure would lose; `sync` makes it 0."""
         return self._written - self._synced
+
+    @property
+    def pending_records(self) -> int:
+        """How many messages are journalled that are not acknowledged."""
+        # Each segment of a process that died has all that it left.
+        of_others = {segment.lock.lock_file: len(segment.pending) for segment in self._recovered}
+        return sum(len(segment.pending) for segment in self._segments) + sum(of_others.values())
+
+    @property
+    def size(self) -> int:
+        """The size of all segments, in bytes."""
+        return sum(segment.size for segment in (*self._recovered, *self._segments))
 
     @property
     def damaged_files(self) -> int:
@@ -213,7 +216,7 @@ class Journal:
         if self.problem is None:
             self._release_older(fact.key, segment)
 
-    def _release_older(self, key: str, newest: _Segment) -> None:
+    def _release_older(self, key: str, newest: Segment) -> None:
         """This record of a message replaces those in older segments."""
         older = [each for each in (*self._recovered, *self._segments) if key in each.pending]
         if older == [newest]:
@@ -250,6 +253,7 @@ class Journal:
                 written = os.write(self._descriptor, self._unwritten)
                 self._unwritten = self._unwritten[written:]
                 self._written += written
+                self._segments[-1].size += written
             if os.lseek(self._descriptor, 0, os.SEEK_END) >= self._segment_bytes:
                 self._rotate()
         except OSError as error:
@@ -271,7 +275,7 @@ class Journal:
         # Unlike the lock file, it cannot be deleted without its records.
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         self._unsynced.append(os.open(self._directory, os.O_RDONLY))
-        self._segments.append(_Segment(path, self._lock))
+        self._segments.append(Segment(path, self._lock))
         return descriptor
 
     def _rotate(self) -> None:
@@ -297,13 +301,13 @@ class Journal:
         except OSError as error:
             self._fail(error)
 
-    def _drop_recovered(self, segment: _Segment) -> None:
+    def _drop_recovered(self, segment: Segment) -> None:
         self._delete(segment)
         self._recovered.remove(segment)
         if not any(other.lock is segment.lock for other in self._recovered):
             _delete_lock(segment.lock)
 
-    def _delete(self, segment: _Segment) -> None:
+    def _delete(self, segment: Segment) -> None:
         """Delete a segment of a dead process; a damaged one is kept aside."""
         if not segment.is_damaged:
             segment.path.unlink(missing_ok=True)
@@ -320,12 +324,12 @@ class Journal:
 
     def _recover(self, lock: FileLock, stem: str) -> list[UsageFact]:
         paths = sorted(self._directory.glob(f"{stem}.*.journal"))
-        if any(map(_is_written, paths)):
+        if any(map(is_written, paths)):
             # Its process is alive, and has lost its lock file.
             lock.release()
             return []
         reader = JournalReader()
-        segments = [_read(_Segment(path, lock), reader) for path in paths]
+        segments = [read_segment(Segment(path, lock), reader) for path in paths]
         remaining = reader.remaining
         self.void |= reader.void
         if not remaining and not reader.void:
@@ -340,42 +344,6 @@ class Journal:
             segment.pending = {*remaining, *reader.void}
         self._recovered.extend(segments)
         return list(remaining.values())
-
-
-def _is_written(path: Path) -> bool:
-    """Whether a process has this segment open as its newest one."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(descriptor)
-    return False
-
-
-def _read(segment: _Segment, reader: JournalReader) -> _Segment:
-    try:
-        damage = reader.read(segment.path.read_bytes())
-    except OSError as error:
-        if error.errno != errno.EIO:
-            # It may be readable later.
-            raise
-        log.critical("journal.unreadable", process=segment.path.name, reason=error.strerror)
-        segment.is_damaged = True
-        return segment
-    segment.is_damaged = bool(damage)
-    _log_damage(segment.path.name, damage)
-    return segment
-
-
-def _log_damage(path: str, damage: SegmentDamage) -> None:
-    if damage.unreadable_lines or damage.lost:
-        log.critical("journal.damaged", path=path, lines=damage.unreadable_lines, lost=damage.lost)
-    for record in damage.invalid:
-        log.critical("journal.record_invalid", path=path, record=record)
-    if damage.torn_bytes:
-        log.warning("journal.record_torn", path=path, bytes=damage.torn_bytes)
 
 
 def _delete_lock(lock: FileLock) -> None:

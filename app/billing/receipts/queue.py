@@ -1,6 +1,7 @@
 """ReceiptQueue: journals usage facts, prices them and holds the receipts until the database has them."""
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -18,6 +19,7 @@ from app.billing.receipts.journal_records import if_lost
 from app.billing.receipts.open_messages.tracker import OpenMessageChanges, OpenMessages
 from app.billing.receipts.records import NewReceipt
 from app.ids import AccountId, RunKey
+from app.metrics.receipts import ReceiptMetrics
 from app.usage import TokenUsage, UsageFact
 
 log = structlog.get_logger(__name__)
@@ -32,6 +34,8 @@ class PendingReceipt:
     from_row: bool = False
     """Whether the fact is that of a row of `open_messages`, whose output is estimated. A receipt that exists
     already is at least as good."""
+    ended_at: float | None = None
+    """When its message ended, by the monotonic clock; None for one of another process."""
 
 
 class PendingCredits(NamedTuple):
@@ -55,13 +59,18 @@ class ReceiptQueue:
     Messages that are never reported are queued when their run ends (`flush`).
     """
 
-    def __init__(self, journal: Journal, prices: PriceList) -> None:
+    def __init__(self, journal: Journal, prices: PriceList, *, metrics: ReceiptMetrics | None = None) -> None:
+        self._metrics = metrics or ReceiptMetrics()
         self.open_messages = OpenMessages()
         """The messages that are in progress, for the database."""
         self._journal = journal
         self._prices = prices
         self._unreported: dict[RunKey, dict[str, UsageFact]] = {}
         self._in_progress: set[str] = set()
+        self._ended_at: dict[str, float] = {}
+        """When messages have ended that are not queued yet."""
+        self._waiting_since: dict[str, float] = {}
+        """The oldest first, in any case: also refused receipts, and those moved to the end of the queue."""
         self._pending: dict[str, PendingReceipt] = {}
         self._pending_by_run: Counter[RunKey] = Counter()
         self._credits_by_account: Counter[AccountId] = Counter()
@@ -82,6 +91,22 @@ class ReceiptQueue:
     def damaged_files(self) -> int:
         """How many damaged files of journals are kept aside."""
         return self._journal.damaged_files
+
+    @property
+    def journalled(self) -> int:
+        """Messages in the journal without a receipt in the database, those in progress too."""
+        return self._journal.pending_records
+
+    @property
+    def journal_bytes(self) -> int:
+        """The size of the journal's files."""
+        return self._journal.size
+
+    @property
+    def oldest_s(self) -> float:
+        """For how long the oldest receipt has waited for the database; 0: none waits."""
+        since = next(iter(self._waiting_since.values()), None)
+        return 0.0 if since is None else time.monotonic() - since
 
     @property
     def ready(self) -> bool:
@@ -123,6 +148,7 @@ class ReceiptQueue:
         """Journal a message's final usage: if this process dies, its receipt will be `recovered`."""
         self._unreported.setdefault(fact.run, {})[fact.key] = fact
         self._in_progress.discard(fact.key)
+        self._ended_at[fact.key] = time.monotonic()
         self._journal.complete_message(fact)
         self.open_messages.update(fact, is_complete=True)
         if self._journal.problem is not None:
@@ -132,6 +158,7 @@ class ReceiptQueue:
     def void_message(self, fact: UsageFact) -> None:
         """Do not charge a message that was started."""
         self._take_unreported(fact)
+        self._ended_at.pop(fact.key, None)
         if self.open_messages.is_written(fact.key):
             self._journal.void_message(fact.key)
         else:
@@ -143,6 +170,7 @@ class ReceiptQueue:
         journalled = self._take_unreported(fact)
         if journalled != fact:
             self._journal.complete_message(fact)
+        self._ended_at.setdefault(fact.key, time.monotonic())
         self._enqueue(fact)
 
     async def flush(self, run: RunKey, *, within_s: float) -> None:
@@ -248,6 +276,8 @@ class ReceiptQueue:
 
     async def acknowledge(self, stored: Sequence[PendingReceipt]) -> None:
         """Remove receipts that are in the database."""
+        for each in stored:
+            self._waiting_since.pop(each.fact.key, None)
         self._journal.acknowledge(each.fact.key for each in stored)
         self.open_messages.store(each.fact.key for each in stored)
         await self._remove(stored)
@@ -285,6 +315,7 @@ class ReceiptQueue:
 
     def _enqueue(self, fact: UsageFact, *, from_row: bool = False) -> None:
         self.open_messages.queue(fact)
+        ended_at = self._ended_at.pop(fact.key, None)
         known = self._pending.get(fact.key) or self._refused.get(fact.key)
         if known is not None:
             self.charge_excess(fact, charged=known.fact.usage)
@@ -292,13 +323,15 @@ class ReceiptQueue:
         charge = self._charge(fact)
         if charge.unpriced:
             # The usage is recorded; an operator must find out the price.
+            self._metrics.message_unpriced()
             log.critical("receipt.unpriced", parts=charge.unpriced, source_reference=fact.source_reference)
         receipt = NewReceipt.of(fact, charge, "unpriced" if charge.unpriced else fact.basis)
-        self._queue(PendingReceipt(fact, receipt, from_row))
+        self._queue(PendingReceipt(fact, receipt, from_row, ended_at))
 
     def _queue(self, pending: PendingReceipt) -> None:
         fact = pending.fact
         self._pending[fact.key] = pending
+        self._waiting_since.setdefault(fact.key, time.monotonic())
         self._pending_by_run[fact.run] += 1
         self._credits_by_account[fact.run.account_id] += pending.receipt.charged_credits
         self._not_empty.set()

@@ -191,12 +191,13 @@ class InsertedReceipts:
 
 
 @dataclass(frozen=True, slots=True)
-class StoredUsage:
-    """The counts of a message that has a receipt, charged or fenced."""
+class ChargedMessage:
+    """What is stored of a message."""
 
     receipt_id: UUID
-    usage: TokenUsage
     is_fenced: bool
+    """Not charged: see `fenced_receipts`."""
+    usage: TokenUsage
 
 
 @dataclass(frozen=True, slots=True)

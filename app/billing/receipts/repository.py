@@ -13,7 +13,7 @@ from sqlalchemy.dialects import registry
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.engine import RowMapping
 
-from app.billing.receipts.records import InsertedReceipts, NewReceipt, Receipt, RunTotals, StoredUsage
+from app.billing.receipts.records import ChargedMessage, InsertedReceipts, NewReceipt, Receipt, RunTotals
 from app.billing.receipts.tables import charge_receipts, measured_receipts
 from app.db import Reader, Transaction
 from app.ids import AccountId, RunKey
@@ -105,23 +105,23 @@ async def find_by_source(reader: Reader, keys: Collection[str]) -> list[Receipt]
     return [receipt_of(row) for row in (await reader.execute(statement)).mappings()]
 
 
-async def find_usage(
+async def find_charged(
     reader: Reader, receipts: Sequence[NewReceipt]
-) -> dict[tuple[UUID, str, str], StoredUsage]:
-    """The stored counts of the messages that these receipts charge, by `NewReceipt.source`."""
+) -> dict[tuple[UUID, str, str], ChargedMessage]:
+    """What is stored of the messages that these receipts charge, by `NewReceipt.source`."""
     if not receipts:
         return {}
     stored = measured_receipts.c
     key = (stored.account_id, stored.source_system, stored.source_reference)
     counts = [each.name for each in fields(TokenUsage)]
-    statement = select(stored.id, stored.basis, *key, *(stored[name] for name in counts)).where(
+    statement = select(*key, stored.id, stored.basis, *(stored[name] for name in counts)).where(
         tuple_(*key).in_([receipt.source for receipt in receipts])
     )
     return {
-        (row.account_id, row.source_system, row.source_reference): StoredUsage(
+        (row.account_id, row.source_system, row.source_reference): ChargedMessage(
             row.id,
-            TokenUsage(**{name: getattr(row, name) for name in counts}),
             is_fenced=row.basis == "fenced",
+            usage=TokenUsage(**{name: getattr(row, name) for name in counts}),
         )
         for row in await reader.execute(statement)
     }

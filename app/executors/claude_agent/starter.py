@@ -84,6 +84,11 @@ class CliStarter:
             prompt = InitialPrompt(system_prompt(plan.spec.system_prompt, ()), "")
             self._ahead.want(self._launch_spec(plan, prompt, None), plan)
 
+    def counts(self) -> dict[str, int]:
+        """How many processes serve no run, by what they do, and how many are `busy` with one."""
+        idle = self.pool.counts()
+        return {**idle, "busy": max(0, len(self.launcher) - sum(idle.values()))}
+
     async def aclose(self) -> None:
         """Wait until every process has ended and its folder is removed."""
         await self._ahead.aclose()

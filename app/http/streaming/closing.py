@@ -46,6 +46,10 @@ class OpenStreams:
         self._streams: set[OpenStream] = set()
         self._is_closing = False
 
+    def __len__(self) -> int:
+        """Count the streams, and the requests that wait."""
+        return len(self._streams)
+
     @contextmanager
     def opened(self) -> Iterator[OpenStream]:
         """Send a stream, or wait for a result, in the body; raises `ServerStopping` if it was cut short."""

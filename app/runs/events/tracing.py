@@ -3,7 +3,6 @@
 from app.executors.port import RunPlan
 from app.requests import GraphFinal
 from app.runs.records import RunRecord
-from app.runs.repository import status_of
 from app.telemetry.records import RunResult, TracedRun
 from app.telemetry.trace_context import RunTraceContext
 
@@ -39,7 +38,7 @@ def traced_record(run: RunRecord, context: RunTraceContext) -> TracedRun:
 def run_result(final: GraphFinal) -> RunResult:
     """How a run ended."""
     return RunResult(
-        status=status_of(final),
+        status=final.status,
         finish_reason=final.finish_reason,
         error=final.error,
         input_tokens=final.usage.prompt_tokens,

@@ -1,6 +1,7 @@
 """Flusher: passes what this process writes to the relay, many runs and events in one round trip."""
 
 import asyncio
+import time
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 from uuid import uuid4
@@ -70,7 +71,15 @@ class Flusher:
     def flush(self, written: WrittenRun) -> None:
         """Send what is new of this run as soon as possible."""
         self._runs[written.stream] = self._ready[written.stream] = written
+        written.waits_since = written.waits_since or time.monotonic()
         self._wake.set()
+
+    @property
+    def lag_s(self) -> float:
+        """For how long the relay has lacked what was written first."""
+        waits = (written.waits_since for written in self._runs.values())
+        since = min((each for each in waits if each is not None), default=None)
+        return 0.0 if since is None else time.monotonic() - since
 
     async def claim(self, written: WrittenRun) -> Refusal | None:
         """Refuse all earlier attempts from now on, unless the stream has moved; marks the position `base`."""
@@ -122,7 +131,7 @@ class Flusher:
 
     async def _send(self) -> bool:
         """Whether the relay has answered."""
-        sent = self._take_ready()
+        sent, sent_at = self._take_ready(), time.monotonic()
         attempts = [written.attempt for written, _ in sent]
         try:
             refusals = await self._append(sent)
@@ -143,6 +152,8 @@ class Flusher:
         for index, (written, batch) in enumerate(sent):
             if batch is not None and index not in refused:
                 written.relayed = batch.last
+                # What is left of it was written meanwhile, or is sent next.
+                written.waits_since = sent_at if written.buffer.after(written.relayed, 1) else None
             self._keep_or_drop(written)
         return True
 

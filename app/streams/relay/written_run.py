@@ -32,6 +32,8 @@ class WrittenRun:
     """The last position that the relay's stream is believed to have."""
     deleted_at: float | None = None
     is_fenced: bool = False
+    waits_since: float | None = None
+    """Since when the relay lacks something of it, by the monotonic clock."""
     stream: str = field(init=False)
 
     def __post_init__(self) -> None:

@@ -1,7 +1,10 @@
 import asyncio
 import socket
 
-from app.cli.serve import listen
+import pytest
+
+from app.cli.serve import AddressInUse, listen, listen_for_scrapes
+from app.settings import Settings
 
 
 async def test_short_writes_are_sent_at_once() -> None:
@@ -18,3 +21,20 @@ async def test_short_writes_are_sent_at_once() -> None:
             _, writer = await asyncio.open_connection(*sock.getsockname()[:2])
             assert await delays.get() != 0
             writer.close()
+
+
+def test_a_metrics_port_in_use_is_named_by_its_variable_in_one_line() -> None:
+    with listen("127.0.0.1", 0) as taken:
+        port = taken.getsockname()[1]
+        settings = Settings.load(_env_file=None, RUNTALLY_METRICS_PORT=port)
+        with pytest.raises(AddressInUse) as refused:
+            listen_for_scrapes(settings, "127.0.0.1")
+
+    assert refused.value.detail == (
+        f"Cannot listen on 127.0.0.1:{port}: Address already in use. Choose another RUNTALLY_METRICS_PORT."
+    )
+
+
+def test_without_the_setting_there_is_no_metrics_port() -> None:
+    with listen_for_scrapes(Settings.load(_env_file=None), "127.0.0.1") as sock:
+        assert sock is None

@@ -59,6 +59,15 @@ class OrganizationStatement:
 
 
 @dataclass(frozen=True, slots=True)
+class OperatorStatement:
+    """What metrics show of a period."""
+
+    compared_until: datetime | None
+    """None if nothing was ever compared."""
+    organization: OrganizationStatement
+
+
+@dataclass(frozen=True, slots=True)
 class ReconciliationStatement:
     """What the caller may see of a period."""
 

@@ -5,7 +5,11 @@ from datetime import UTC, datetime
 
 from app.billing.reconciliation.comparing.price_audit import merged
 from app.billing.reconciliation.records import Difference, Window
-from app.billing.reconciliation.statements.records import OrganizationStatement, ReconciliationStatement
+from app.billing.reconciliation.statements.records import (
+    OperatorStatement,
+    OrganizationStatement,
+    ReconciliationStatement,
+)
 from app.billing.reconciliation.statements.repository import (
     find_compared_until,
     find_problem,
@@ -47,6 +51,13 @@ class ReconciliationStatements:
                 # Evidence shows what other accounts used at that time.
                 differences=[replace(each, evidence={}, api_key_id=None) for each in own[:_NEWEST]],
                 organization=await _organization(reader, window) if as_operator else None,
+            )
+
+    async def for_operators(self, *, since: datetime) -> OperatorStatement:
+        """The statement of the organization until now."""
+        async with self._database.snapshot() as reader:
+            return OperatorStatement(
+                await find_compared_until(reader), await _organization(reader, _window(since, None))
             )
 
     async def differences(

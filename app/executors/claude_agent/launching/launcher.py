@@ -63,6 +63,10 @@ class CliLauncher:
         """Wait until every process has ended and its folder is removed."""
         await asyncio.gather(*self._processes, return_exceptions=True)
 
+    def __len__(self) -> int:
+        """Count the CLIs that run, or are about to end."""
+        return len(self._processes)
+
     def pids(self) -> list[int]:
         """The process ids of all CLIs that run."""
         found = (process.pid for process in self._processes.values())

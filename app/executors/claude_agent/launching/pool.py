@@ -117,6 +117,15 @@ class CliPool:
         """Whether a process is being launched."""
         return bool(self._starting)
 
+    def counts(self) -> dict[str, int]:
+        """How many processes are `ready`, `parked` and `starting`."""
+        parked = sum(idle.parked is not None for idle in self._idle)
+        return {
+            "ready": len(self._idle) - parked,
+            "parked": parked,
+            "starting": len(self._starting),
+        }
+
     def parked(self) -> list[ParkedCli]:
         """The processes of conversations."""
         return [idle.parked for idle in self._idle if idle.parked is not None]

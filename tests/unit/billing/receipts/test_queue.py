@@ -229,3 +229,40 @@ async def test_a_queued_row_is_completed_by_a_journal(
         ("msg_1~more", 4),
     ]
     assert "receipt.conflict" in {entry["event"] for entry in logs}
+
+
+async def test_the_oldest_receipt_that_waits_is_known_also_if_it_is_moved_or_refused(
+    queue: ReceiptQueue,
+) -> None:
+    assert (queue.oldest_s, queue.journalled) == (0, 0)
+    for name in ("msg_1", "msg_2"):
+        queue.start_message(a_fact(name))
+        queue.complete_message(a_fact(name))
+        queue.record(a_fact(name))
+        await asyncio.sleep(0.01)
+    first, second = queue.first(2)
+    oldest_s = queue.oldest_s
+
+    assert first.ended_at is not None
+    assert oldest_s >= 0.02
+    queue.postpone(first)
+    await queue.set_aside(first)
+    assert (queue.oldest_s >= oldest_s, queue.journalled) == (True, 2)
+    await queue.acknowledge([second])
+    assert queue.oldest_s >= oldest_s
+    queue.retry_refused()
+    assert queue.oldest_s >= oldest_s
+    await queue.acknowledge(queue.first(1))
+    assert (queue.oldest_s, queue.journalled) == (0, 0)
+
+
+async def test_the_end_of_a_message_is_forgotten_with_it(queue: ReceiptQueue) -> None:
+    for number in range(3):
+        queue.start_message(a_fact(f"msg_{number}"))
+        queue.complete_message(a_fact(f"msg_{number}"))
+    queue.void_message(a_fact("msg_0"))
+    queue.record(a_fact("msg_1"))
+    queue.complete_message(a_fact("msg_1"))
+    await queue.flush(RUN, within_s=0.01)
+
+    assert queue._ended_at == {}

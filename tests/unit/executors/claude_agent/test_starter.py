@@ -78,6 +78,7 @@ async def test_a_conversation_keeps_its_process_as_long_as_nothing_changes(tmp_p
         first = await bench.turn(a_turn(), "two")
         for text in ("three", "four"):
             assert await bench.turn(a_turn(), text) is first
+        assert bench.starter.counts() == {"ready": 0, "parked": 1, "starting": 0, "busy": 0}
         # Also if the client posts what came before; then the transcript is read.
         assert await bench.turn(a_turn(), "five", earlier="one") is first
 

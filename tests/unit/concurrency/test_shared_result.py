@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from app.http.api.health.shared_result import SharedResult
+from app.concurrency.shared_result import SharedResult
 
 
 class Question:

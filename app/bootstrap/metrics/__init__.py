@@ -1,0 +1,1 @@
+"""Opens what answers scrapes."""

@@ -1,0 +1,42 @@
+"""PoolUse: how the connections of a pool are used."""
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from typing import Any, TypeVar
+
+_Connection = TypeVar("_Connection")
+
+
+class PoolUse:
+    """Counts what waits for a connection, which the pool does not count."""
+
+    def __init__(self, pool: Any) -> None:
+        """`pool`: SQLAlchemy's queue pool."""
+        self.waiting = 0
+        """How many statements and transactions wait for a connection."""
+        self.listening = 0
+        """How many connections only listen; the pool has a place for one more than its size."""
+        self._pool = pool
+
+    @property
+    def size(self) -> int:
+        """How many connections there may be, besides one that listens."""
+        return int(self._pool.size())
+
+    @property
+    def in_use(self) -> int:
+        """How many connections are in use, besides those that listen."""
+        return int(self._pool.checkedout()) - self.listening
+
+    @asynccontextmanager
+    async def connected(
+        self, opening: AbstractAsyncContextManager[_Connection]
+    ) -> AsyncIterator[_Connection]:
+        """Open a connection for the body, and count it while it waits for the pool."""
+        async with AsyncExitStack() as stack:
+            self.waiting += 1
+            try:
+                connection = await stack.enter_async_context(opening)
+            finally:
+                self.waiting -= 1
+            yield connection

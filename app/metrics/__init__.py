@@ -1,0 +1,1 @@
+"""The metrics of a server in Prometheus's format; the only package that imports its client."""
