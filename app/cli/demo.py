@@ -9,11 +9,12 @@ from pydantic import SecretStr
 from rich.console import Console
 
 from app.auth.keys import mint_key
-from app.cli.client import Client, receipts_table, show_run
+from app.cli.client import receipts_table, show_run
 from app.cli.serve import AddressInUse, listen, served, url_of
 from app.settings import Settings
 from app.simulator.demo import DemoModel
 from app.simulator.server import Simulator
+from runtally import AsyncClient
 
 GRAPH = "claude_agents:assistant"
 PROMPT = "What time is it in Tokyo?"
@@ -41,7 +42,8 @@ async def demo(settings: Settings, console: Console, *, once: bool, port: int | 
         )
         with _listen(port) as sock:
             async with served(own, sock):
-                await _show(Client(url_of(sock), key), console)
+                async with AsyncClient(url_of(sock), key) as client:
+                    await _show(client, key, console)
                 if not once:
                     await _until_interrupted(console)
 
@@ -55,13 +57,13 @@ def _listen(port: int | None) -> socket.socket:
         return listen(_HOST, 0)
 
 
-async def _show(client: Client, console: Console) -> None:
+async def _show(client: AsyncClient, key: str, console: Console) -> None:
     console.print(f"URL      {client.url}")
-    console.print(f"API key  {client.api_key}", soft_wrap=True)
+    console.print(f"API key  {key}", soft_wrap=True)
     console.print(f"\nPOST /v1/runs/stream  {GRAPH}  {PROMPT!r}\n", style="bold")
     run_id = await show_run(client, console, GRAPH, PROMPT)
     console.print(f"GET /v1/runs/{run_id}/receipts\n", style="bold")
-    console.print(receipts_table(await client.receipts(run_id)))
+    console.print(receipts_table(await client.run_receipts(run_id)))
 
 
 async def _until_interrupted(console: Console) -> None:

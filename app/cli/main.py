@@ -8,20 +8,17 @@ import os
 import sys
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 from uuid import UUID
 
 import typer
 
 from app.billing.credit.payment_mode import PaymentMode
 from app.bootstrap.roles import Role
-from app.cli.errors import EXIT_FAILED, EXIT_USAGE, explained, stderr
+from app.cli.errors import EXIT_FAILED, explained
 from app.cli.terminal import Terminal
 from app.server.imports import without_garbage_collection
 from app.settings import Settings, withdraw_secrets
-
-if TYPE_CHECKING:
-    from app.cli.client import Client
 
 app = typer.Typer(
     name="runtally",
@@ -323,10 +320,10 @@ def provider_profile(
 @app.command("run")
 def run_graph(graph: str, prompt: str) -> None:
     """Run a graph on the server at RUNTALLY_URL and print its events as they arrive."""
-    from app.cli.client import show_run
+    from app.cli.client import run_graph as run_on_server
 
     with explained():
-        asyncio.run(show_run(_client(), console, graph, prompt))
+        asyncio.run(run_on_server(console, graph, prompt))
 
 
 @app.command()
@@ -334,17 +331,7 @@ def receipts(
     run: Annotated[str | None, typer.Option(help="Only those of this run.")] = None,
 ) -> None:
     """Print receipts from the server at RUNTALLY_URL."""
-    from app.cli.client import receipts_table
+    from app.cli.client import show_receipts
 
     with explained():
-        console.print(receipts_table(asyncio.run(_client().receipts(run))))
-
-
-def _client() -> "Client":
-    from app.cli.client import Client
-
-    api_key = os.environ.get("RUNTALLY_API_KEY")
-    if not api_key:
-        stderr.print("RUNTALLY_API_KEY is not set; set it to the API key to use.", style="red")
-        raise typer.Exit(EXIT_USAGE)
-    return Client(os.environ.get("RUNTALLY_URL") or "http://127.0.0.1:8000", api_key)
+        asyncio.run(show_receipts(console, run))
