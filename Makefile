@@ -24,7 +24,7 @@ unexport PYTHONDONTWRITEBYTECODE
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(RUNTIME) ## a real SDK run against a scripted model (ARGS=--once exits after it)
+demo: $(RUNTIME) ## what Runtally does, with a scripted model (ARGS=--once exits after it)
 	@$(BIN)/runtally demo $(ARGS)
 
 test: check ## everything `check` does, then every test

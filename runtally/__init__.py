@@ -187,6 +187,9 @@ if TYPE_CHECKING:
         RunBilling as RunBilling,
     )
     from runtally.types import (
+        RunFile as RunFile,
+    )
+    from runtally.types import (
         SentMessage as SentMessage,
     )
     from runtally.types import (
@@ -223,7 +226,16 @@ _PLACES = {
     "runtally.streams": ("AsyncRunStream", "RunStream"),
     "runtally.types": (
         *("Balance", "Conversation", "ConversationMessage", "FinalUsage", "Graph", "GraphFinal"),
-        *("LanguageModel", "Receipt", "ReceiptLine", "Run", "RunBilling", "SentMessage", "StartedRun"),
+        *(
+            "LanguageModel",
+            "Receipt",
+            "ReceiptLine",
+            "Run",
+            "RunBilling",
+            "RunFile",
+            "SentMessage",
+            "StartedRun",
+        ),
         *("ToolDescription", "UsageItem", "UsageReport", "UsageSums"),
     ),
 }

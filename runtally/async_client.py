@@ -26,6 +26,7 @@ from runtally.types import (
     LanguageModel,
     Receipt,
     Run,
+    RunFile,
     SentMessage,
     StartedRun,
     ToolDescription,
@@ -116,6 +117,14 @@ class AsyncClient:
     def list_runs(self) -> AsyncIterator[Run]:
         """All runs of the account, newest first; pages are requested as they are read."""
         return each_async(self.call, calls.list_runs)
+
+    async def files(self, run_id: str) -> list[RunFile]:
+        """The files that the agent of a run has left in its workspace."""
+        return (await self.call(calls.list_files(run_id))).items
+
+    async def read_file(self, run_id: str, path: str) -> bytes:
+        """The content of a file of a run's workspace."""
+        return await self.call(calls.read_file(run_id, path))
 
     async def delete(self, run_id: str) -> None:
         """Delete the contents of an ended run: request, answer, events and files."""

@@ -24,6 +24,7 @@ from runtally.types import (
     Page,
     Receipt,
     Run,
+    RunFile,
     SentMessage,
     StartedRun,
     ToolDescription,
@@ -73,6 +74,8 @@ class Call(Generic[T]):
     body: Any = None
     headers: Mapping[str, str] = field(default_factory=dict)
     repeatable: bool = True
+    is_json: bool = True
+    """Whether the response is JSON; the bytes of any other are parsed."""
 
     def options(self) -> dict[str, Any]:
         """The arguments of httpx."""
@@ -87,6 +90,8 @@ class Call(Generic[T]):
     def result(self, response: httpx.Response) -> T:
         """What the response contains; raises `ApiError` or `InvalidResponse`."""
         require_success(response)
+        if not self.is_json:
+            return self.parse(response.content)
         return self.parse(json_of(response) if response.content else None)
 
 
@@ -223,6 +228,16 @@ def fork_conversation(state_key: str, *, at: str | None, new_key: str | None) ->
 def delete_conversation(state_key: str) -> Call[None]:
     """Delete a conversation; a repeated request would not find it."""
     return Call(method="DELETE", path=_conversation(state_key), parse=_nothing, repeatable=False)
+
+
+def list_files(run_id: str) -> Call[Page[RunFile]]:
+    """List the files of a run's workspace."""
+    return Call(method="GET", path=f"{_run(run_id)}/files", parse=_page(RunFile))
+
+
+def read_file(run_id: str, path: str) -> Call[bytes]:
+    """Download a file of a run's workspace."""
+    return Call(method="GET", path=f"{_run(run_id)}/files/{quote(path)}", parse=bytes, is_json=False)
 
 
 def delete_run(run_id: str) -> Call[None]:

@@ -26,6 +26,7 @@ from runtally.types import (
     LanguageModel,
     Receipt,
     Run,
+    RunFile,
     SentMessage,
     StartedRun,
     ToolDescription,
@@ -116,6 +117,14 @@ class Client:
     def list_runs(self) -> Iterator[Run]:
         """All runs of the account, newest first; pages are requested as they are read."""
         return each(self.call, calls.list_runs)
+
+    def files(self, run_id: str) -> list[RunFile]:
+        """The files that the agent of a run has left in its workspace."""
+        return (self.call(calls.list_files(run_id))).items
+
+    def read_file(self, run_id: str, path: str) -> bytes:
+        """The content of a file of a run's workspace."""
+        return self.call(calls.read_file(run_id, path))
 
     def delete(self, run_id: str) -> None:
         """Delete the contents of an ended run: request, answer, events and files."""

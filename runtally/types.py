@@ -58,6 +58,16 @@ class RunBilling(Model):
     cost_usd: Decimal
 
 
+class RunFile(Model):
+    """A file of a run's workspace; `origin`: `uploaded`, `created` or `changed`."""
+
+    path: str
+    bytes: int
+    sha256: str
+    media_type: str
+    origin: str
+
+
 class Run(Model):
     """The state of a run. `final` is None until it has ended, `billing` without `receipts:read`."""
 

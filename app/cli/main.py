@@ -63,15 +63,17 @@ def demo(
     *,
     once: Annotated[bool, typer.Option("--once", help="Exit after the first run.")] = False,
     port: Annotated[int | None, typer.Option(min=0, max=65_535, help="Port to listen on.")] = None,
+    svg: Annotated[Path | None, typer.Option(help="Write what is shown as a picture.")] = None,
 ) -> None:
     """Run everything on this machine: embedded PostgreSQL, a scripted model, no key, no network."""
     with without_garbage_collection():
-        from app.cli.demo import demo as run_demo
+        from app.cli.demo.tour import demo as run_demo
         from app.cli.logs import configure_logs
 
     configure_logs()
     with explained():
-        asyncio.run(run_demo(Settings.load(), console, once=once, port=port))
+        screen = console if svg is None else Terminal(highlight=False, record=True, width=110)
+        asyncio.run(run_demo(Settings.load(), screen, once=once, port=port, picture=svg))
 
 
 @app.command()

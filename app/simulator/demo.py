@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,6 +49,10 @@ class DemoModel:
         blocks = self._blocks(request)
         if _thinks(request):
             blocks = [Thinking("Let me see what is asked and what I can do about it."), *blocks]
+        return self.reply(request, blocks)
+
+    def reply(self, request: ApiRequest, blocks: Sequence[Block]) -> Reply:
+        """A message with this content."""
         prompt_tokens = max(1, len(json.dumps(request.body)) // CHARS_PER_TOKEN)
         return Reply(
             blocks,
@@ -135,7 +140,7 @@ def _zone(text: str) -> str:
     return next((zone for place, zone in _ZONES.items() if place in lowered), "UTC")
 
 
-def _length(blocks: list[Block]) -> int:
+def _length(blocks: Sequence[Block]) -> int:
     def one(block: Block) -> int:
         match block:
             case Text():
