@@ -52,7 +52,9 @@ class DemoServer:
         descriptor = self.sock.fileno()
         with self.log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", __name__, str(descriptor)),
+                *(sys.executable, "-P", "-m", __name__, str(descriptor)),
+                # What this process can import, and nothing else of the directory it was started in.
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
                 stdin=asyncio.subprocess.PIPE,
                 stdout=log,
                 stderr=log,
