@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from app.simulator.script import ApiRequest, Reply, Text
+from app.simulator.script import ApiRequest, Reply, Text, ToolUse
 from tests.clients.node import HERE, compile_typescript, node
+from tests.e2e.office import MAIL, settings
 from tests.e2e.stories import KEY, World, WorldOf
 
 DOCS = HERE.parents[1] / "docs"
@@ -33,12 +34,16 @@ TYPESCRIPT = programs("QUICKSTART_TYPESCRIPT.md", "typescript")
 
 
 @pytest_asyncio.fixture
-async def world(world_of: WorldOf) -> World:
+async def world(world_of: WorldOf, tmp_path: Path) -> World:
     def respond(request: ApiRequest) -> Reply:
+        if "Alice" in request.last_text:
+            return Reply([ToolUse(MAIL, {"to": "alice@example.org", "text": "Hello"})])
+        if request.tool_results:
+            return Reply([Text("Sent to Alice.")])
         italy = "Italy" in request.last_text
         return Reply([Text("And Rome of Italy." if italy else ANSWER)], final_usage={"output_tokens": 9})
 
-    return await world_of(respond)
+    return await world_of(respond, **settings(tmp_path))
 
 
 def there(world: World) -> dict[str, str]:
@@ -51,6 +56,8 @@ def there(world: World) -> dict[str, str]:
         (PYTHON[0], [ANSWER, "ended: stop"]),
         (PYTHON[1], [ANSWER]),
         (PYTHON[2], [ANSWER, "And Rome of Italy.", "turns: 2", "USD"]),
+        (PYTHON[3], ["asked for: office__send_mail", "alice@example.org", "Sent to Alice."]),
+        (PYTHON[4], [ANSWER, "ended: stop"]),
     ],
     ids=[title for title, _ in PYTHON],
 )
