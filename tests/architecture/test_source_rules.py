@@ -12,7 +12,7 @@ LINES_PER_FILE = 400
 LINES_PER_FUNCTION = 60
 FILES_PER_FOLDER = 14
 
-CODE = sources("app", "tests", "benchmarks")
+CODE = sources("app", "runtally", "tests", "benchmarks")
 PYTHON = [*CODE, *sources("migrations")]
 UNFINISHED = re.compile(r"\b(TO" + "DO|FIX" + "ME|XX" + "X|NotImplemented" + r"Error)\b")
 
