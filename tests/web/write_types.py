@@ -1,7 +1,7 @@
 """Generates the TypeScript types of the API from the OpenAPI document.
 
-`python -m tests.web.write_types FILE` writes all types, for the type checks of `app/web`; with `--client` those
-that the TypeScript client in `clients/typescript` uses.
+`python -m tests.web.write_types FILE` writes all types, for the type checks of `app/web`; with `--client`
+those that the TypeScript client in `clients/typescript` uses.
 """
 
 import json
@@ -59,7 +59,9 @@ def _without_titles(schema: Any) -> Any:
     if not isinstance(schema, dict):
         return schema
     titled = isinstance(schema.get("title"), str)
-    return {name: _without_titles(value) for name, value in schema.items() if not (titled and name == "title")}
+    return {
+        name: _without_titles(value) for name, value in schema.items() if not (titled and name == "title")
+    }
 
 
 if __name__ == "__main__":
