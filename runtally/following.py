@@ -36,7 +36,9 @@ class Following:
         self._connection = connection
         self._body = body
         self._joins_by_body = body is not None
-        """Until the server has accepted the run; always for keys that may start runs and not read them."""
+        """Until the server has accepted the run."""
+        self._may_read = True
+        """Whether the key may read runs, and not only start them."""
         self._retries = Retries(connection)
         self._decoder = EventStreamDecoder()
         self._opened_at = self._sign_of_life_at = 0.0
@@ -55,7 +57,7 @@ class Following:
         if kind.partition(";")[0].strip().lower() != "text/event-stream":
             message = f"The response of {response.request.url} is no event stream but {kind}."
             raise InvalidResponse(message)
-        self._joins_by_body = False
+        self._joins_by_body = not self._may_read
         self._opened_at = self._sign_of_life_at = time.monotonic()
 
     def received(self, chunk: bytes) -> Iterator[Event]:
@@ -83,7 +85,7 @@ class Following:
     def delay_after(self, error: Exception) -> float:
         """The seconds to wait before the next request; raises the client's error if there is none."""
         if isinstance(error, Forbidden) and self._body is not None and not self._joins_by_body:
-            self._joins_by_body = True
+            self._joins_by_body, self._may_read = True, False
             return 0
         return self._retries.delay_after(error, streaming=True)
 

@@ -4,6 +4,7 @@ import asyncio
 import signal
 import socket
 from decimal import Decimal
+from typing import NamedTuple
 
 from pydantic import SecretStr
 from rich.console import Console
@@ -16,14 +17,18 @@ from app.simulator.demo import DemoModel
 from app.simulator.server import Simulator
 from runtally import AsyncClient
 
-GRAPH = "claude_agents:assistant"
-PROMPT = "What time is it in Tokyo?"
-
 _HOST = "127.0.0.1"
 _PORT = 8000
 
 
-async def demo(settings: Settings, console: Console, *, once: bool, port: int | None) -> None:
+class FirstRun(NamedTuple):
+    """The run that the demo begins with."""
+
+    graph: str
+    prompt: str
+
+
+async def demo(settings: Settings, console: Console, run: FirstRun, *, once: bool, port: int | None) -> None:
     """Serve with a scripted model, do one run through the HTTP API, then wait for Ctrl-C."""
     key = mint_key()
     console.rule("Runtally demo")
@@ -43,7 +48,7 @@ async def demo(settings: Settings, console: Console, *, once: bool, port: int | 
         with _listen(port) as sock:
             async with served(own, sock):
                 async with AsyncClient(url_of(sock), key) as client:
-                    await _show(client, key, console)
+                    await _show(client, key, console, run)
                 if not once:
                     await _until_interrupted(console)
 
@@ -57,11 +62,11 @@ def _listen(port: int | None) -> socket.socket:
         return listen(_HOST, 0)
 
 
-async def _show(client: AsyncClient, key: str, console: Console) -> None:
+async def _show(client: AsyncClient, key: str, console: Console, run: FirstRun) -> None:
     console.print(f"URL      {client.url}")
     console.print(f"API key  {key}", soft_wrap=True)
-    console.print(f"\nPOST /v1/runs/stream  {GRAPH}  {PROMPT!r}\n", style="bold")
-    run_id = await show_run(client, console, GRAPH, PROMPT)
+    console.print(f"\nPOST /v1/runs/stream  {run.graph}  {run.prompt!r}\n", style="bold", markup=False)
+    run_id = await show_run(client, console, run.graph, run.prompt)
     console.print(f"GET /v1/runs/{run_id}/receipts\n", style="bold")
     console.print(receipts_table(await client.run_receipts(run_id)))
 

@@ -45,15 +45,30 @@ def demo(
     *,
     once: Annotated[bool, typer.Option("--once", help="Exit after the first run.")] = False,
     port: Annotated[int | None, typer.Option(min=0, max=65_535, help="Port to listen on.")] = None,
+    graph: Annotated[str, typer.Argument(help="The graph of the first run.")] = "claude_agents:assistant",
+    prompt: Annotated[str, typer.Argument(help="Its prompt.")] = "What time is it in Tokyo?",
 ) -> None:
-    """Run everything on this machine: embedded PostgreSQL, a scripted model, no key, no network."""
+    """Run everything on this machine: embedded PostgreSQL, a scripted model, no key, no network.
+
+    Graphs and tools are those of `.env`, as for `serve`.
+    """
     with without_garbage_collection():
+        from app.cli.demo import FirstRun
         from app.cli.demo import demo as run_demo
         from app.cli.logs import configure_logs
 
     configure_logs()
     with explained():
-        asyncio.run(run_demo(Settings.load(), console, once=once, port=port))
+        asyncio.run(run_demo(Settings.load(), console, FirstRun(graph, prompt), once=once, port=port))
+
+
+@app.command()
+def init(directory: Annotated[Path, typer.Argument(help="Created if missing.")] = Path()) -> None:
+    """Lay out a project: a graph, a tool with its test, settings, a Dockerfile."""
+    from app.cli.init import init as lay_out
+
+    with explained():
+        lay_out(console, directory)
 
 
 @app.command()

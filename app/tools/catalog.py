@@ -107,8 +107,8 @@ def _not_found(name: str, directory: Path) -> str:
             f"{next(iter(taken))}, so {file} is not looked at. Choose another name for your directory."
         )
     return (
-        f"There is no tool module {name!r} (see RUNTALLY_TOOLS): it is not installed, and there is no {file}. "
-        "Start the server in your project's directory, or install the module."
+        f"There is no tool module {name!r} (see RUNTALLY_TOOLS): it is not installed, and there is no "
+        f"{file}. Start the server in your project's directory, or install the module."
     )
 
 

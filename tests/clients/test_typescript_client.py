@@ -150,7 +150,7 @@ def test_a_loop_that_was_left_can_be_continued(played: dict[str, Played]) -> Non
 @pytest.mark.parametrize("name", FAILURES)
 def test_a_broken_server_is_an_error_of_ours(played: dict[str, Played], name: str) -> None:
     _, kind, _ = FAILURES[name]
-    # Where Python's client can see that bytes are no events, or not what their encoding announces, fetch cannot.
+    # `fetch` cannot see what Python's client can: bytes that are no events, or no gzip.
     lost = {"garbage without end", "a wrong encoding"}
     error = played[name].error
 

@@ -45,8 +45,10 @@ export class RunStream implements AsyncIterable<RunEvent> {
   readonly #request: RunRequest | undefined;
   readonly #signal: AbortSignal | undefined;
   readonly #retries: Retries;
-  /** Until the server has accepted the run; always for keys that may start runs and not read them. */
+  /** Until the server has accepted the run. */
   #joinsByRequest: boolean;
+  /** Whether the key may read runs, and not only start them. */
+  #mayRead = true;
   #position: number;
   #ended = false;
   #final: GraphFinal | undefined;
@@ -118,7 +120,7 @@ export class RunStream implements AsyncIterable<RunEvent> {
       if (!/^text\/event-stream\s*(;|$)/i.test(kind) || response.body === null) {
         throw new InvalidResponse(`The response of ${response.url} is no event stream but ${kind}.`);
       }
-      this.#joinsByRequest = false;
+      this.#joinsByRequest = !this.#mayRead;
       yield* this.#received(exchange, response.body.getReader());
       if (!this.#ended) {
         throw new ConnectionFailed(
@@ -184,6 +186,7 @@ export class RunStream implements AsyncIterable<RunEvent> {
   #delayAfter(error: unknown): number {
     if (error instanceof Forbidden && this.#request !== undefined && !this.#joinsByRequest) {
       this.#joinsByRequest = true;
+      this.#mayRead = false;
       return 0;
     }
     return this.#retries.delayAfter(error, { repeatable: true, streaming: true });
