@@ -65,7 +65,7 @@ def demo(
 @app.command()
 def init(directory: Annotated[Path, typer.Argument(help="Created if missing.")] = Path()) -> None:
     """Lay out a project: a graph, a tool with its test, settings, a Dockerfile."""
-    from app.cli.init import init as lay_out
+    from app.cli.project.init import init as lay_out
 
     with explained():
         lay_out(console, directory)

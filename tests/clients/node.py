@@ -1,13 +1,13 @@
 """Runs Node programs with the npm packages of clients."""
 
 import asyncio
+import hashlib
 import io
 import os
 import shutil
 import subprocess
 import tarfile
-from collections.abc import Mapping
-from functools import cache
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -80,19 +80,35 @@ async def compile_typescript(
     await node(str(packages / "typescript/bin/tsc"), *options, *paths, *(["--noEmit"] if check_only else []))
 
 
-@cache
 def _packed_client() -> bytes:
-    """The package of the TypeScript client, as it would be published."""
+    """The package of the TypeScript client, as it would be published; packed once for all processes."""
+    parts = [_CLIENT / name for name in ("package.json", "tsconfig.json", "README.md")]
+    sources = [*parts, *sorted((_CLIENT / "src").iterdir())]
+    state = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
+    packages = install()
+    packed = packages / f".runtally-client-{state[:16]}.tgz"
+    with FileLock(HERE / ".installing"):
+        if not packed.exists():
+            for earlier in packages.glob(".runtally-client-*.tgz"):
+                earlier.unlink()
+            _pack(parts, packed)
+    return packed.read_bytes()
+
+
+def _pack(parts: Sequence[Path], target: Path) -> None:
+    compiler = target.parent / "typescript/bin/tsc"
     with TemporaryDirectory() as name:
         source = Path(name)
-        for part in ("package.json", "tsconfig.json", "README.md"):
-            shutil.copy(_CLIENT / part, source)
+        for part in parts:
+            shutil.copy(part, source)
         shutil.copytree(_CLIENT / "src", source / "src")
-        compiler = [_path("node"), str(install() / "typescript/bin/tsc"), "--project", name]
-        for command in (compiler, [_path("npm"), "pack", "--ignore-scripts", "--silent"]):
+        for command in (
+            [_path("node"), str(compiler), "--project", name],
+            [_path("npm"), "pack", "--ignore-scripts", "--silent"],
+        ):
             done = subprocess.run(command, cwd=source, capture_output=True, text=True, check=False)
             assert done.returncode == 0, done.stdout + done.stderr
-        return next(source.glob("*.tgz")).read_bytes()
+        shutil.move(next(source.glob("*.tgz")), target)
 
 
 def install_client(directory: Path) -> None:

@@ -80,7 +80,7 @@ async def answers(project: Path, postgres: str, key: str) -> None:
             await asyncio.to_thread(server.wait, 60)
 
 
-async def test_nothing_is_overwritten(tmp_path: Path) -> None:
+def test_nothing_is_overwritten(tmp_path: Path) -> None:
     (tmp_path / "linked").mkdir()
     (tmp_path / "linked" / "README.md").symlink_to(tmp_path / "elsewhere")
     (tmp_path / "file").write_text("mine")
@@ -92,7 +92,7 @@ async def test_nothing_is_overwritten(tmp_path: Path) -> None:
         ("linked", "README.md"),
         ("file", "no directory"),
     ):
-        done = await command(tmp_path, "init", directory)
+        done = asyncio.run(command(tmp_path, "init", directory))
         assert done.exit_code == 1
         assert named in " ".join(done.output.split())
     assert sorted(path.name for path in tmp_path.rglob("*") if path.is_file()) == ["file", "shipping.py"]
@@ -102,4 +102,6 @@ async def test_nothing_is_overwritten(tmp_path: Path) -> None:
 def test_a_graph_gets_a_name_that_is_free(tmp_path: Path) -> None:
     for directory, graph in (("assistant", "my-assistant"), ("Größe 2", "gr-e-2"), ("---", "project")):
         asyncio.run(command(tmp_path, "init", f"./{directory}"))
-        assert list((tmp_path / directory / "graphs").iterdir()) == [tmp_path / directory / "graphs" / f"{graph}.md"]
+        assert list((tmp_path / directory / "graphs").iterdir()) == [
+            tmp_path / directory / "graphs" / f"{graph}.md"
+        ]

@@ -1,5 +1,7 @@
 """Tools in the directory of a project."""
 
+import asyncio
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,6 +10,8 @@ import pytest
 
 from app.tools.catalog import ToolCatalog, ToolCatalogError
 from app.tools.project import ProjectModules
+from runtally import ToolFailed
+from runtally.testing import call_tool
 from tests.unit.tools.test_catalog import SHIPPED
 
 TOOL = """
@@ -40,6 +44,8 @@ def project(tmp_path: Path) -> Iterator[Path]:
         file.write_text(TOOL.replace("{id}", tool_id))
     (tmp_path / "planted_needs.py").write_text("import planted_helper\n")
     (tmp_path / "planted_helper.py").write_text("")
+    # A module of Python that nothing has imported yet.
+    sys.modules.pop("wave", None)
     modules, finders = set(sys.modules), list(sys.meta_path)
     yield tmp_path
     sys.meta_path[:] = finders
@@ -70,6 +76,7 @@ def test_modules_of_the_project_are_found(project: Path) -> None:
         ("planted_other.one", "there is no {}/planted_other/one.py"),
         ("planted_needs", "cannot be imported: ModuleNotFoundError: No module named 'planted_helper'"),
         ("json", "defines no tool: /"),
+        ("wave", "defines no tool: /"),
         ("sys", "defines no tool: it is a part of Python"),
         ("app.one", "'app' is the installed package"),
         ("runtally.one", "'runtally' is the installed package"),
@@ -86,11 +93,23 @@ def test_a_module_that_is_not_found_is_explained(project: Path, module: str, exp
 
 def test_a_project_takes_no_module_of_others(project: Path) -> None:
     ToolCatalog.load(["planted_tools.one"], project)
-    sys.modules.pop("wave", None)
 
     import wave  # noqa: PLC0415 - imported only now
 
     assert Path(str(wave.__file__)).parent != project
+
+
+def test_the_example_of_the_documentation_is_a_tool(project: Path) -> None:
+    document = Path(__file__).parents[3] / "docs" / "GRAPHS.md"
+    (example,) = re.findall(r"^```python\n(.*?)^```$", document.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    (project / "planted_example.py").write_text(example)
+
+    catalog = ToolCatalog.load(["planted_example"], project)
+    output = asyncio.run(call_tool(catalog.get("shipping__quote"), country="FR", weight_kg=2))
+
+    assert output.markdown == "10 USD"
+    with pytest.raises(ToolFailed, match="30 kg"):
+        asyncio.run(call_tool(catalog.get("shipping__quote"), country="FR", weight_kg=31))
 
 
 @pytest.mark.parametrize("path", [".", "planted_tools", "planted_tools/one.py", "planted_tools/deep/two.py"])

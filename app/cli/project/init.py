@@ -12,7 +12,7 @@ from app.auth.keys import mint_key
 from app.errors import OperatorError
 from app.graphs.catalog import SHIPPED_GRAPHS
 
-_TEMPLATES = Path(__file__).parent / "templates" / "project"
+_TEMPLATES = Path(__file__).parent / "templates"
 _SUFFIX = ".template"
 _HIDDEN = "dot-"
 _SETTINGS_FILE = ".env"
