@@ -1,4 +1,5 @@
 import ast
+import inspect
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ from app.http.api.runs.schemas import RunBillingResponse, RunResponse
 from app.http.api.usage.schemas import UsageResponse
 from app.requests import GraphFinal, GraphRunRequest, RunLimits
 from runtally import types
+from runtally.conversations import AsyncConversations, Conversations
 from runtally.events import EVENT_TYPES
 from runtally.model import Model
 from runtally.options import Limits, RunOptions
@@ -86,6 +88,25 @@ def test_what_is_read_is_served_under_the_same_name(read: type[Model], served: t
         return {field.alias or name for name, field in model.model_fields.items()}
 
     assert json_names(read) <= json_names(served)
+
+
+def test_both_clients_have_the_same_methods() -> None:
+    renamed = {"aclose": "close"}
+    pairs = (
+        (runtally.Client, runtally.AsyncClient),
+        (runtally.RunStream, runtally.AsyncRunStream),
+        (Conversations, AsyncConversations),
+    )
+    for blocking, asynchronous in pairs:
+        assert parameters(blocking) == {
+            renamed.get(name, name): found for name, found in parameters(asynchronous).items()
+        }
+
+
+def parameters(client: type) -> dict[str, list[str]]:
+    """The parameters of the public methods."""
+    methods = inspect.getmembers(client, inspect.isfunction)
+    return {name: list(inspect.signature(method).parameters) for name, method in methods if name[0] != "_"}
 
 
 def test_options_are_those_of_a_request() -> None:

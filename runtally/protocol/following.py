@@ -10,12 +10,13 @@ from typing import Any
 
 import httpx
 
-from runtally.calls import Call, get_run, stream_run, stream_run_events, wait_for_run
-from runtally.connection import Connection, require_success
 from runtally.errors import ConnectionFailed, Forbidden, InvalidResponse, RuntallyError
-from runtally.event_stream import EventStreamDecoder, Frame
 from runtally.events import Event, event_of
-from runtally.retries import Retries
+from runtally.protocol.call import Call
+from runtally.protocol.calls import get_run, stream_run, stream_run_events, wait_for_run
+from runtally.protocol.connection import Connection, require_success
+from runtally.protocol.event_stream import EventStreamDecoder, Frame
+from runtally.protocol.retries import Retries
 from runtally.types import GraphFinal, Run
 
 _ALIVE_S = 5.0

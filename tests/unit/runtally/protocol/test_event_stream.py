@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runtally.errors import InvalidResponse
-from runtally.event_stream import EventStreamDecoder, Frame
+from runtally.protocol.event_stream import EventStreamDecoder, Frame
 
 STREAM = (
     "retry: 3000\n\n"
