@@ -15,7 +15,7 @@ class Message(TypedDict):
 
 
 Prompt: TypeAlias = str | Sequence[Message]
-"""What the user asks: one text, or messages of which the last one is the user's."""
+"""The prompt: one text, or messages of which the last one is the user's."""
 
 
 class Limits(TypedDict, total=False):

@@ -57,7 +57,7 @@ def there(world: World) -> dict[str, str]:
         (PYTHON[0], [ANSWER, "ended: stop"]),
         (PYTHON[1], [ANSWER]),
         (PYTHON[2], [ANSWER, "And Rome of Italy.", "turns: 2", "USD"]),
-        (PYTHON[3], ["asked for: office__send_mail", "alice@example.org", "Sent to Alice."]),
+        (PYTHON[3], ["waiting: office__send_mail", "alice@example.org", "Sent to Alice."]),
         (PYTHON[4], [ANSWER, "ended: stop"]),
     ],
     ids=[title for title, _ in PYTHON],
@@ -97,7 +97,7 @@ async def test_the_node_programs_compile_and_work(world: World, tmp_path: Path) 
     outputs = dict(zip(titles, await asyncio.gather(*runs), strict=True))
 
     consent = outputs.pop("Decide about a tool call")
-    assert "asked for: office__send_mail" in consent
+    assert "waiting: office__send_mail" in consent
     assert "Sent to Alice." in consent
     assert all(ANSWER in text for text in outputs.values()), outputs
     assert "turns: 2" in outputs["Continue a conversation and read its costs"]

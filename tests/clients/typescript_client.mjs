@@ -20,8 +20,9 @@ const acts = {
     return { events, position: stream.lastEventId, final: await stream.result() };
   },
   async aborted(client) {
-    const options = { signal: AbortSignal.timeout(100) };
-    return await client.run("a:b", "hi", options);
+    const controller = new AbortController();
+    const stream = client.stream("a:b", "hi", { signal: controller.signal });
+    for await (const _ of stream) controller.abort(new Error("enough"));
   },
   fork: (client) => client.conversations.fork("chat-1"),
   send: (client) => client.send("run-1", "And in Rome?"),

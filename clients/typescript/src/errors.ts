@@ -34,7 +34,7 @@ export interface FieldError {
   message: string;
 }
 
-/** What a problem document and its headers say. */
+/** The content of a problem document and its headers. */
 export interface ProblemDetails {
   status: number;
   code: string;

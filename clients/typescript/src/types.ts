@@ -28,7 +28,7 @@ export interface UnknownEvent {
 /** An event of a run. */
 export type RunEvent = Schemas["ClientEvent"] | UnknownEvent;
 
-/** What the user asks: one text, or messages of which the last one is the user's. */
+/** The prompt: one text, or messages of which the last one is the user's. */
 export type Prompt = string | Message[];
 
 /** What a request can be given besides its content. */
