@@ -2,6 +2,8 @@
 
 import asyncio
 import os
+import re
+import shlex
 import sys
 from pathlib import Path
 
@@ -18,9 +20,9 @@ from tests.e2e.test_the_commands import command
 BIN = Path(sys.executable).parent
 
 
-async def test_a_project_runs_as_it_was_laid_out(postgres: str, tmp_path: Path) -> None:
-    done = await command(tmp_path, "init", "My Shop")
-    project = tmp_path / "My Shop"
+async def test_a_project_runs_as_it_was_laid_out(postgres: str, memory_path: Path) -> None:
+    done = await command(memory_path, "init", "My Shop")
+    project = memory_path / "My Shop"
     settings = {name: value or "" for name, value in dotenv_values(project / ".env").items()}
     key = settings["RUNTALLY_BOOTSTRAP_KEY"]
 
@@ -37,21 +39,31 @@ async def test_a_project_runs_as_it_was_laid_out(postgres: str, tmp_path: Path) 
         passes(project, sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"),
         passes(project, str(BIN / "ruff"), "check", "--isolated", "."),
         passes(project, str(BIN / "hadolint"), "Dockerfile"),
+        shows_itself(project),
         answers(project, postgres, key),
     )
 
 
-async def passes(directory: Path, *arguments: str) -> None:
-    """Run a program there; it must succeed."""
+async def shows_itself(project: Path) -> None:
+    """The first command of the README works as it is printed."""
+    (command_line,) = re.findall("^runtally demo .*$", (project / "README.md").read_text(), re.MULTILINE)
+    output = await passes(project, *shlex.split(command_line))
+    for words in ("simulated", "shipping__quote", '"usd": "4.50"', "1 kg to DE cost 4.50 USD", "Receipts"):
+        assert words in output
+
+
+async def passes(directory: Path, *arguments: str) -> str:
+    """Run a program there; returns what it prints. It must succeed."""
     process = await asyncio.create_subprocess_exec(
         *arguments,
         cwd=directory,
-        env={"PATH": os.environ["PATH"]},
+        env={"PATH": f"{BIN}:{os.environ['PATH']}", "HOME": str(directory), "COLUMNS": "200"},
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
     )
     output, _ = await process.communicate()
     assert process.returncode == 0, output.decode()
+    return output.decode()
 
 
 async def answers(project: Path, postgres: str, key: str) -> None:
