@@ -189,7 +189,7 @@ def test_requests_are_executed_once(played: dict[str, Played]) -> None:
 
 
 def test_a_signal_ends_the_waiting(played: dict[str, Played]) -> None:
-    assert (played["aborted"].error["message"], played["aborted"].error["ours"]) == ("enough", False)
+    assert (played["aborted"].error["message"], played["aborted"].error["ours"]) == ("text_delta", False)
     assert len(played["aborted"].server.requests) == 1
 
 

@@ -22,7 +22,7 @@ const acts = {
   async aborted(client) {
     const controller = new AbortController();
     const stream = client.stream("a:b", "hi", { signal: controller.signal });
-    for await (const _ of stream) controller.abort(new Error("enough"));
+    for await (const event of stream) controller.abort(new Error(event.type));
   },
   fork: (client) => client.conversations.fork("chat-1"),
   send: (client) => client.send("run-1", "And in Rome?"),
