@@ -6,7 +6,7 @@ WORKDIR /srv/runtally
 RUN python -m venv /opt/venv
 COPY requirements-runtime.lock ./
 RUN /opt/venv/bin/pip install --no-cache-dir --require-hashes --requirement requirements-runtime.lock
-COPY alembic.ini ./
+COPY LICENSE NOTICE ./
 COPY app ./app
 COPY runtally ./runtally
 COPY migrations ./migrations

@@ -3,8 +3,9 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+RUNTIME := $(VENV)/runtime
 READY := $(VENV)/ready
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+PIP := $(BIN)/python -m pip install --disable-pip-version-check
 NODE_BIN := tests/clients/node_modules/.bin
 NODE_READY := tests/clients/node_modules/.package-lock.json
 API_TYPES := tests/web/types/api.d.ts
@@ -24,7 +25,7 @@ unexport PYTHONDONTWRITEBYTECODE
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(READY) ## a real SDK run against a scripted model (ARGS=--once exits after it)
+demo: $(RUNTIME) ## a real SDK run against a scripted model (ARGS=--once exits after it)
 	@$(BIN)/runtally demo $(ARGS)
 
 test: check ## everything `check` does, then every test
@@ -69,7 +70,7 @@ web-format: $(NODE_READY)
 client-types: $(READY) $(NODE_READY) ## the types of clients/typescript, from the OpenAPI document
 	@$(BIN)/python -m tests.web.write_types clients/typescript/src/api.ts --client
 
-serve: $(READY) ## serve with the settings of .env
+serve: $(RUNTIME) ## serve with the settings of .env
 	@$(BIN)/runtally serve $(ARGS)
 
 migration: $(READY) ## a new migration file: make migration NAME=create_things
@@ -87,6 +88,7 @@ benchmark: $(READY) ## programs that print ratios, side by side in one run, and 
 lock: $(READY) ## resolve the dependencies anew; needs uv and npm
 	uv pip compile pyproject.toml --group dev -o requirements.lock $(LOCK_ARGS)
 	uv pip compile pyproject.toml -o requirements-runtime.lock $(LOCK_ARGS)
+	uv pip compile --group pyproject.toml:build -o requirements-build.lock $(LOCK_ARGS)
 	cd tests/clients && npm install --package-lock-only
 	@# npm notes where to pay for a package; a lock holds no address.
 	@$(BIN)/python -c 'import json, pathlib; lock = pathlib.Path("tests/clients/package-lock.json"); \
@@ -105,19 +107,41 @@ $(API_TYPES): $(shell find app/http app/events.py app/requests.py app/usage.py -
 	@$(BIN)/python -m tests.web.write_types $@
 
 clean: ## remove what was made here, the demo's data too
-	rm -rf $(VENV) $(API_TYPES) .runtally .mypy_cache .pytest_cache .ruff_cache .import_linter_cache *.egg-info
+	rm -rf $(VENV) $(API_TYPES) .runtally .mypy_cache .pytest_cache .ruff_cache .import_linter_cache dist
 
 # uv where there is one, because it is faster; pip where there is none or uv cannot.
-$(READY): requirements.lock pyproject.toml
+#   $(call install,WHAT,LOCKS)
+define install
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
 		{ echo "Runtally needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version 2>&1). Use: make PYTHON=python3.13 ..."; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
 		{ echo "$(PYTHON) has no venv module; on Debian: apt-get install python3-venv"; exit 1; }
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
-	@echo "installing the locked dependencies into $(VENV)"
+	@echo "installing $(1) into $(VENV)"
 	@if ! command -v uv >/dev/null 2>&1 || \
-		! VIRTUAL_ENV=$(VENV) uv pip sync --quiet --require-hashes requirements.lock; then \
-		$(PIP) --require-hashes --requirement requirements.lock; \
+		! VIRTUAL_ENV=$(VENV) uv pip install --quiet --require-hashes $(addprefix --requirement ,$(2)); then \
+		{ $(PIP) --require-hashes $(addprefix --requirement ,$(2)) 2>&1; echo "exit $$?"; } | \
+			awk -v total="$$(cat $(2) | grep -c ==)" "$$PIP_PROGRESS"; \
 	fi
-	@$(PIP) --no-deps --no-build-isolation --editable .
+	@$(PIP) --quiet --no-deps --no-build-isolation --editable .
+endef
+
+# pip prints a line for each step; this shows how far it is, and everything else if it fails.
+define PIP_PROGRESS
+/^exit /       { status = $$2; next }
+/^Collecting / { if (++count % 10 == 0) print "  " count " of " total " packages"; fflush() }
+/^Installing / { print "  unpacking " count " packages"; fflush() }
+               { text = text $$0 "\n" }
+END            { if (status) printf "%s", text; exit status }
+endef
+export PIP_PROGRESS
+
+# What a server needs. Installed packages that the tests need stay.
+$(RUNTIME): requirements-runtime.lock requirements-build.lock pyproject.toml
+	$(call install,what a server needs,requirements-runtime.lock requirements-build.lock)
 	@touch $@
+
+# All that and what the tests need.
+$(READY): requirements.lock pyproject.toml
+	$(call install,everything for the tests,requirements.lock)
+	@touch $(RUNTIME) $@

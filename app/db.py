@@ -47,7 +47,8 @@ _STATEMENT_S = 30
 _IDLE_TRANSACTION_S = 10
 """Between two statements of a transaction; then the server closes the connection."""
 
-_ROOT = Path(__file__).parent.parent
+# In the repository they are beside the package, in an installed package inside it.
+_MIGRATIONS = next(p / "migrations" for p in Path(__file__).parents if (p / "migrations").is_dir())
 _UNAVAILABLE_STATES = ("08", "28", "3D", "40", "42501", "53", "55", "57", "58")
 """SQLSTATE classes for a server that is unavailable, in contrast to a wrong statement: connections, logins,
 renamed databases, transactions that must be repeated, revoked privileges, resources, locks, operators, input
@@ -323,8 +324,8 @@ def _check_idle_connections(engine: AsyncEngine) -> None:
 
 
 def _alembic_config() -> Config:
-    config = Config(_ROOT / "alembic.ini")
-    config.set_main_option("script_location", str(_ROOT / "migrations"))
+    config = Config()
+    config.set_main_option("script_location", str(_MIGRATIONS))
     return config
 
 

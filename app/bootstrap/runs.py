@@ -3,9 +3,9 @@
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import timedelta
-from importlib.metadata import version
 from typing import TYPE_CHECKING
 
+from app import __version__
 from app.auth.accounts import Accounts
 from app.bootstrap.agent import open_history
 from app.bootstrap.catalogs import message_limits
@@ -200,7 +200,7 @@ def _open_heartbeat(infra: Infrastructure, execution: _Execution, dispatcher: Di
         infra.database,
         Worker(
             infra.process_id,
-            version("runtally"),
+            __version__,
             places=0,
             taken=0,
             draining=False,

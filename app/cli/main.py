@@ -13,6 +13,7 @@ from uuid import UUID
 
 import typer
 
+from app import __version__
 from app.billing.credit.payment_mode import PaymentMode
 from app.bootstrap.roles import Role
 from app.cli.errors import EXIT_FAILED, explained
@@ -38,6 +39,23 @@ Usd = Annotated[str, typer.Option(help="Dollars, for example 5.00.")]
 Note = Annotated[str | None, typer.Option(help="The reason; stored with the entry.")]
 Host = Annotated[str, typer.Option(help="Address to listen on.")]
 Port = Annotated[int, typer.Option(min=0, max=65_535, help="0 takes any free port.")]
+
+
+def _show_version(is_requested: bool) -> None:  # noqa: FBT001 - typer calls it so
+    if is_requested:
+        console.print(f"runtally {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    *,
+    _version: Annotated[
+        bool,
+        typer.Option("--version", help="Show the release and exit.", callback=_show_version, is_eager=True),
+    ] = False,
+) -> None:
+    """Options of the program itself."""
 
 
 @app.command()

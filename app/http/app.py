@@ -7,6 +7,7 @@ from typing import Any, Final
 from fastapi import APIRouter, FastAPI
 from starlette.middleware.cors import CORSMiddleware
 
+from app import __version__
 from app.bootstrap.roles import Role
 from app.bootstrap.services import Services
 from app.http.admission.bodies import BodyReader
@@ -57,7 +58,7 @@ def documented_app(role: Role = Role.SERVE) -> DocumentedApp:
     app = DocumentedApp(
         wire_schemas={**event_schemas(), **ag_ui_schemas()},
         title="Runtally",
-        version="1",
+        version=__version__,
         description=DESCRIPTION,
         redirect_slashes=False,
         # FastAPI's pages load unpinned scripts, which would have the session's rights; ours are in app/web.

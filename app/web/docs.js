@@ -1,5 +1,11 @@
-// Shows the OpenAPI document in Swagger UI, which docs.html loads from a CDN and pins by hash.
+// Shows the OpenAPI document in Swagger UI.
 
 if (window.SwaggerUIBundle) {
-  window.SwaggerUIBundle({ url: "./openapi.json", dom_id: "#swagger-ui", deepLinking: true });
+  window.SwaggerUIBundle({
+    url: "./openapi.json",
+    dom_id: "#swagger-ui",
+    deepLinking: true,
+    // By default it sends the document's address to a service on the Internet.
+    validatorUrl: null,
+  });
 }

@@ -9,7 +9,7 @@ from packaging.utils import canonicalize_name
 
 from tests.architecture.tree import ROOT, pyproject
 
-LOCKS = ["requirements.lock", "requirements-runtime.lock"]
+LOCKS = ["requirements.lock", "requirements-runtime.lock", "requirements-build.lock"]
 
 _PIN = re.compile(r"(?P<name>[a-z0-9._-]+)==(?P<version>[^ ;]+)( ; [^\\]+)? \\")
 _HASH = re.compile(r"    --hash=sha256:[0-9a-f]{64}( \\)?")
@@ -41,22 +41,26 @@ def test_the_lock_of_the_tests_own_packages_holds_hashes_and_no_address() -> Non
     assert [name for name, entry in installed.items() if "integrity" not in entry] == []
 
 
-@pytest.mark.parametrize(
-    ("lock", "groups"), [(LOCKS[0], ["dev"]), (LOCKS[1], [])], ids=["everything", "runtime"]
-)
-def test_a_lock_satisfies_the_requirements(lock: str, groups: list[str]) -> None:
-    wanted = list(pyproject()["project"]["dependencies"])
-    for group in groups:
-        wanted += pyproject()["dependency-groups"][group]
+def requirements() -> dict[str, list[str]]:
+    """What each lock must satisfy."""
+    needed, groups = pyproject()["project"]["dependencies"], pyproject()["dependency-groups"]
+    assert groups["dev"][0] == {"include-group": "build"}
+    return dict(
+        zip(LOCKS, [needed + groups["build"] + groups["dev"][1:], needed, groups["build"]], strict=True)
+    )
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_a_lock_satisfies_the_requirements(lock: str) -> None:
     pinned = locked(lock)
 
-    for requirement in map(Requirement, wanted):
+    for requirement in map(Requirement, requirements()[lock]):
         versions = pinned[canonicalize_name(requirement.name)]
         assert all(requirement.specifier.contains(version) for version in versions), requirement
 
 
 def test_the_image_gets_the_versions_that_were_tested() -> None:
-    everything, runtime = (locked(lock) for lock in LOCKS)
+    everything, runtime, build = (locked(lock) for lock in LOCKS)
 
-    assert runtime.items() <= everything.items()
+    assert {**runtime, **build}.items() <= everything.items()
     assert "pytest" in everything.keys() - runtime.keys()

@@ -2,12 +2,12 @@
 
 import re
 import shlex
-from importlib.metadata import version
 from pathlib import Path
 from string import Template
 
 from rich.console import Console
 
+from app import __version__
 from app.auth.keys import mint_key
 from app.errors import OperatorError
 from app.graphs.catalog import SHIPPED_GRAPHS
@@ -27,7 +27,7 @@ class ProjectExists(OperatorError):
 def init(console: Console, directory: Path) -> None:
     """Write the files of a project; raises `ProjectExists` before the first one if any is there."""
     name = _name_of(directory)
-    values = {"name": name, "graph": f"{_PROVIDER}:{name}", "key": mint_key(), "version": version("runtally")}
+    values = {"name": name, "graph": f"{_PROVIDER}:{name}", "key": mint_key(), "version": __version__}
     files = {
         directory / _target(template.relative_to(_TEMPLATES), name): template
         for template in sorted(_TEMPLATES.rglob(f"*{_SUFFIX}"))

@@ -38,6 +38,6 @@ declare global {
     : undefined;
 
   interface Window {
-    SwaggerUIBundle?: (options: { url: string; dom_id: string; deepLinking: boolean }) => void;
+    SwaggerUIBundle?: (options: { url: string; dom_id: string; deepLinking: boolean; validatorUrl: null }) => void;
   }
 }

@@ -6,10 +6,11 @@ from typing import Annotated, Literal, TypeAlias
 import anyio
 from fastapi import APIRouter, Depends, Request
 
+from app import __version__
 from app.bootstrap.services import Services
 from app.errors import Unavailable
 from app.http.admission.checks import CheckedRoute
-from app.http.api.health.schemas import Health, Readiness
+from app.http.api.health.schemas import Liveness, Readiness
 from app.http.api.health.shared_result import SharedResult
 from app.http.dependencies import ServicesDep
 
@@ -40,9 +41,9 @@ ReadinessDep: TypeAlias = Annotated[SharedResult[list[str]], Depends(_readiness)
 
 
 @router.get("/healthz", summary="Is the process alive?")
-async def alive() -> Health:
+async def alive() -> Liveness:
     """Respond as long as the process runs."""
-    return Health(status="ok")
+    return Liveness(status="ok", version=__version__)
 
 
 @router.get("/readyz", summary="Can it take runs?")

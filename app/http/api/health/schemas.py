@@ -12,6 +12,12 @@ class Health(ResponseModel):
     status: str
 
 
+class Liveness(Health):
+    """Health of the server, and which release it is."""
+
+    version: str
+
+
 class Readiness(Health):
     """Readiness of the server, of the model provider, and of the delivery of receipts."""
 
