@@ -9,15 +9,15 @@ from uuid import uuid4
 
 import httpx
 
-from runtally import calls
-from runtally.calls import Call, Priority, ReceiptFilters, UsageOptions
-from runtally.connection import DEFAULT_RETRIES, DEFAULT_TIMEOUT_S, Connection
 from runtally.conversations import Conversations
 from runtally.errors import RuntallyError
-from runtally.following import Following
-from runtally.options import Prompt, RunOptions, body_of
-from runtally.pages import each
-from runtally.retries import Retries
+from runtally.options import Priority, Prompt, ReceiptFilters, RunOptions, UsageOptions, body_of
+from runtally.protocol import calls
+from runtally.protocol.call import Call
+from runtally.protocol.connection import DEFAULT_RETRIES, DEFAULT_TIMEOUT_S, Connection
+from runtally.protocol.following import Following
+from runtally.protocol.pages import each
+from runtally.protocol.retries import Retries
 from runtally.streams import RunStream
 from runtally.types import (
     Balance,

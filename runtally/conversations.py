@@ -4,9 +4,9 @@ from collections.abc import AsyncIterator, Iterator
 from functools import partial
 from typing import Protocol, TypeVar
 
-from runtally import calls
-from runtally.calls import Call
-from runtally.pages import each, each_async
+from runtally.protocol import calls
+from runtally.protocol.call import Call
+from runtally.protocol.pages import each, each_async
 from runtally.types import Conversation, ConversationMessage
 
 T = TypeVar("T")

@@ -103,7 +103,7 @@ class RateLimited(ApiError):
 
 
 class ServerUnavailable(ApiError):
-    """The server or something behind it is unavailable (5xx); `retry_after_s` may tell how long to wait."""
+    """The server or something behind it is unavailable (5xx)."""
 
 
 _BY_STATUS: dict[int, type[ApiError]] = {

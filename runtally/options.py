@@ -15,7 +15,7 @@ class Message(TypedDict):
 
 
 Prompt: TypeAlias = str | Sequence[Message]
-"""What the user asks: one text, or messages of which the last one is the user's."""
+"""The prompt: one text, or messages of which the last one is the user's."""
 
 
 class Limits(TypedDict, total=False):
@@ -44,6 +44,39 @@ class RunOptions(TypedDict, total=False):
     limits: Limits
     files: Mapping[str, bytes]
     """The contents of files for the agent's workspace, by their paths."""
+
+
+Priority: TypeAlias = Literal["now", "next", "later"]
+"""When a running agent gets a message; see docs/api/control.md."""
+
+GroupBy: TypeAlias = Literal["day", "model", "graph", "key"]
+
+
+class ReceiptFilters(TypedDict, total=False):
+    """Which receipts to list; `since` is inclusive and `until` exclusive, by the time of use."""
+
+    run_id: str
+    graph_id: str
+    model: str
+    api_key_id: str
+    basis: str
+    origin: str
+    since: datetime
+    until: datetime
+
+
+class UsageOptions(TypedDict, total=False):
+    """Which receipts to sum up, and by what."""
+
+    group_by: GroupBy
+    split_by: GroupBy
+    top: int
+    time_zone: str
+    graph_id: str
+    model: str
+    api_key_id: str
+    since: datetime
+    until: datetime
 
 
 _JSON_NAMES = {

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 import httpx
 
-from runtally.calls import Priority
 from runtally.errors import Forbidden, RuntallyError
 from runtally.events import Event
-from runtally.following import Following, not_ended
+from runtally.options import Priority
+from runtally.protocol.following import Following, not_ended
 from runtally.types import GraphFinal, SentMessage, StartedRun
 
 if TYPE_CHECKING:

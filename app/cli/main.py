@@ -64,16 +64,32 @@ def demo(
     once: Annotated[bool, typer.Option("--once", help="Exit after the first run.")] = False,
     port: Annotated[int | None, typer.Option(min=0, max=65_535, help="Port to listen on.")] = None,
     svg: Annotated[Path | None, typer.Option(help="Write what is shown as a picture.")] = None,
+    graph: Annotated[str | None, typer.Argument(help="Show one run of this graph only.")] = None,
+    prompt: Annotated[str, typer.Argument(help="Its prompt.")] = "What time is it in Tokyo?",
 ) -> None:
-    """Run everything on this machine: embedded PostgreSQL, a scripted model, no key, no network."""
+    """Run everything on this machine: embedded PostgreSQL, a scripted model, no key, no network.
+
+    Graphs and tools are those of `.env`, as for `serve`.
+    """
     with without_garbage_collection():
+        from app.cli.demo.tour import DemoOptions
         from app.cli.demo.tour import demo as run_demo
         from app.cli.logs import configure_logs
 
     configure_logs()
     with explained():
         screen = console if svg is None else Terminal(highlight=False, record=True, width=110)
-        asyncio.run(run_demo(Settings.load(), screen, once=once, port=port, picture=svg))
+        shown = DemoOptions(once=once, port=port, picture=svg, graph=graph, prompt=prompt)
+        asyncio.run(run_demo(Settings.load(), screen, shown))
+
+
+@app.command()
+def init(directory: Annotated[Path, typer.Argument(help="Created if missing.")] = Path()) -> None:
+    """Lay out a project: a graph, a tool with its test, settings, a Dockerfile."""
+    from app.cli.project.init import init as lay_out
+
+    with explained():
+        lay_out(console, directory)
 
 
 @app.command()

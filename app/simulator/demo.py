@@ -35,6 +35,10 @@ _ZONES = {
 _TIME_WORDS = re.compile(r"\b(time|date|day|clock|today|now)\b", re.IGNORECASE)
 _SEARCHED_CHARS = 1_000
 """The regular expression backtracks: on a long text it would take long."""
+_WORD = re.compile(r"[a-z0-9]+")
+_PREFIX = "mcp__runtally__"
+"""What the SDK puts before the ids of our tools."""
+
 _ARITHMETIC = re.compile(r"\(?-?\d[\d\s.()]*(?:(?:\*\*|//|[-+*/%])[\d\s.()]+)+")
 
 
@@ -89,6 +93,16 @@ def _tool_call(request: ApiRequest, text: str) -> ToolUse | None:
         return ToolUse(clock, {"timezone": _zone(text)})
     if calculator and (arithmetic := _ARITHMETIC.search(text[:_SEARCHED_CHARS])):
         return ToolUse(calculator, {"expression": arithmetic.group().strip()})
+    return _named_tool(request, text)
+
+
+def _named_tool(request: ApiRequest, text: str) -> ToolUse | None:
+    """Call a tool whose words are all in the text: `shipping__quote` for "A shipping quote, please"."""
+    words = set(_WORD.findall(text[:_SEARCHED_CHARS].lower()))
+    for offered in request.body.get("tools", []):
+        tool_id = offered["name"].removeprefix(_PREFIX)
+        if "__" in tool_id and words.issuperset(_WORD.findall(tool_id.lower())):
+            return ToolUse(offered["name"], instance_of(offered.get("input_schema", {})))
     return None
 
 

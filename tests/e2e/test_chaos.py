@@ -2,7 +2,7 @@
 
 from benchmarks.chaos import FAULTS, run_rounds
 
-ROUNDS = 3
+ROUNDS = 2
 """Full disks have stories of their own."""
 
 

@@ -18,9 +18,20 @@ from app import __version__
 from tests.architecture.tree import ROOT, pyproject
 
 _NEEDED = {
-    "app": ["*.py", "*.md", "*.yaml", "*.html", "*.js", "*.css", "*.svg", "*.LICENSE"],
-    "migrations": ["*.py"],
+    "app": [
+        "*.py",
+        "*.md",
+        "*.yaml",
+        "*.html",
+        "*.js",
+        "*.css",
+        "*.svg",
+        "*.LICENSE",
+        "*.template",
+        "py.typed",
+    ],
     "runtally": ["*.py", "py.typed"],
+    "migrations": ["*.py"],
 }
 
 _SHOWN: list[list[str]] = [
@@ -87,7 +98,7 @@ def test_the_wheel_has_every_file_that_a_server_needs(built: tuple[Path, Path]) 
     assert {re.sub("^migrations/", "app/migrations/", path) for path in here} - packed == set()
     assert {"LICENSE", "NOTICE"} <= {path.rpartition("/licenses/")[2] for path in packed}
     assert f"\nVersion: {__version__}\n" in metadata
-    assert not [path for path in sent if re.search(r"/(tests|node_modules|\.env)(/|$)", path)]
+    assert not [path for path in sent if re.search(r"^[^/]+/tests/|/(node_modules|\.env)(/|$)", path)]
     assert {path.partition("/")[0] for path in packed} == {
         "app",
         "runtally",

@@ -19,7 +19,6 @@ from runtally.events import PermissionRequest
 ASSISTANT = "claude_agents:assistant"
 CONCIERGE, CLERK = "claude_agents:demo_concierge", "claude_agents:demo_clerk"
 EDITOR, STORYTELLER = "claude_agents:demo_editor", "claude_agents:demo_storyteller"
-QUESTION = "What time is it in Tokyo?"
 
 _ORDERS = b"order,usd\nbooks,120\npaper,35\nink,87\n"
 _CUT_AFTER, _KILL_AFTER = 9, 14
@@ -42,21 +41,23 @@ class Scenes:
     simulator: Simulator
     runs: list[str] = field(default_factory=list, init=False)
 
-    async def play(self) -> None:
-        """Show all scenes; raises `ReceiptsDiffer` if the last one fails."""
+    async def play(self, graph: str | None, prompt: str) -> None:
+        """Show all scenes, or only a run of this graph; raises `ReceiptsDiffer` if the last scene fails."""
+        await self.run(graph or ASSISTANT, prompt)
         scenes: list[Callable[[], Awaitable[None]]] = [
-            *(self.run_with_a_tool, self.conversation, self.consent, self.file, self.subagent),
-            *(self.cut_stream, self.killed_server, self.bill),
+            *(self.conversation, self.consent, self.file, self.subagent),
+            *(self.cut_stream, self.killed_server),
         ]
-        for scene in scenes:
+        for scene in scenes if graph is None else ():
             await scene()
+        await self.bill()
 
-    async def run_with_a_tool(self) -> None:
+    async def run(self, graph: str, prompt: str) -> None:
         """One run, each event as it arrives, and its receipts."""
         self.screen.scene("A run", "The Claude Agent SDK runs a graph; every event arrives over SSE.")
         console = self.screen.console
-        console.print(f"\nPOST /v1/runs/stream  {ASSISTANT}  {QUESTION!r}\n", style="bold")
-        run_id = await show_run(self.client, console, ASSISTANT, QUESTION)
+        console.print(f"\nPOST /v1/runs/stream  {graph}  {prompt!r}\n", style="bold", markup=False)
+        run_id = await show_run(self.client, console, graph, prompt)
         self.runs.append(run_id)
         console.print(f"GET /v1/runs/{run_id}/receipts\n", style="bold")
         console.print(receipts_table(await self.client.run_receipts(run_id)))

@@ -5,6 +5,7 @@ import signal
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
@@ -24,19 +25,28 @@ _HOST = "127.0.0.1"
 _PORT = 8000
 
 
-async def demo(
-    settings: Settings, console: Console, *, once: bool, port: int | None, picture: Path | None
-) -> None:
-    """Serve with a scripted model, show what the server does, then wait for Ctrl-C.
+@dataclass(frozen=True, slots=True)
+class DemoOptions:
+    """What is shown, and how it ends."""
 
-    `picture` is the SVG file that the console's recorded output is written to.
-    """
+    once: bool
+    port: int | None
+    """None: 8000 if it is free."""
+    picture: Path | None
+    """The SVG file that the console's recorded output is written to."""
+    graph: str | None
+    """The only graph that is shown; None: all scenes, on the shipped one and those of the demo."""
+    prompt: str
+
+
+async def demo(settings: Settings, console: Console, shown: DemoOptions) -> None:
+    """Serve with a scripted model, show what the server does, then wait for Ctrl-C."""
     key, directory = mint_key(), (settings.data_dir / "demo").absolute()
     directory.mkdir(parents=True, exist_ok=True)
     console.rule("Runtally demo")
     console.print("The model is simulated: answers, tokens and costs are not real.", style="yellow")
     async with Simulator(TourModel()) as simulator:
-        with _listen(port) as sock:
+        with _listen(shown.port) as sock:
             options = {"directory": str(directory), "model_url": simulator.url, "api_key": key}
             async with _serving(DemoServer(sock, options, directory / "server.log")) as server:
                 console.print(f"URL      {url_of(sock)}")
@@ -44,10 +54,10 @@ async def demo(
                 console.print(f"Log      {_shown(server.log)}", soft_wrap=True)
                 async with AsyncClient(url_of(sock), key) as client:
                     scenes = Scenes(client, Screen(console), server, simulator)
-                    await first_of(scenes.play(), server.wait_ended())
-                if picture is not None:
-                    _draw(console, picture, key=key)
-                if not once:
+                    await first_of(scenes.play(shown.graph, shown.prompt), server.wait_ended())
+                if shown.picture is not None:
+                    _draw(console, shown.picture, key=key)
+                if not shown.once:
                     await _until_interrupted(console, server)
 
 

@@ -10,12 +10,13 @@ from typing import Any
 
 import httpx
 
-from runtally.calls import Call, get_run, stream_run, stream_run_events, wait_for_run
-from runtally.connection import Connection, require_success
 from runtally.errors import ConnectionFailed, Forbidden, InvalidResponse, RuntallyError
-from runtally.event_stream import EventStreamDecoder, Frame
 from runtally.events import Event, event_of
-from runtally.retries import Retries
+from runtally.protocol.call import Call
+from runtally.protocol.calls import get_run, stream_run, stream_run_events, wait_for_run
+from runtally.protocol.connection import Connection, require_success
+from runtally.protocol.event_stream import EventStreamDecoder, Frame
+from runtally.protocol.retries import Retries
 from runtally.types import GraphFinal, Run
 
 _ALIVE_S = 5.0
@@ -36,7 +37,9 @@ class Following:
         self._connection = connection
         self._body = body
         self._joins_by_body = body is not None
-        """Until the server has accepted the run; always for keys that may start runs and not read them."""
+        """Until the server has accepted the run."""
+        self._may_read = True
+        """Whether the key may read runs, and not only start them."""
         self._retries = Retries(connection)
         self._decoder = EventStreamDecoder()
         self._opened_at = self._sign_of_life_at = 0.0
@@ -55,7 +58,7 @@ class Following:
         if kind.partition(";")[0].strip().lower() != "text/event-stream":
             message = f"The response of {response.request.url} is no event stream but {kind}."
             raise InvalidResponse(message)
-        self._joins_by_body = False
+        self._joins_by_body = not self._may_read
         self._opened_at = self._sign_of_life_at = time.monotonic()
 
     def received(self, chunk: bytes) -> Iterator[Event]:
@@ -83,7 +86,7 @@ class Following:
     def delay_after(self, error: Exception) -> float:
         """The seconds to wait before the next request; raises the client's error if there is none."""
         if isinstance(error, Forbidden) and self._body is not None and not self._joins_by_body:
-            self._joins_by_body = True
+            self._joins_by_body, self._may_read = True, False
             return 0
         return self._retries.delay_after(error, streaming=True)
 

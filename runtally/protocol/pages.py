@@ -3,8 +3,8 @@
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import TypeVar
 
-from runtally.calls import Call
 from runtally.errors import InvalidResponse
+from runtally.protocol.call import Call
 from runtally.types import Page
 
 T = TypeVar("T")

@@ -36,6 +36,8 @@ class EventStreamDecoder:
 
     def feed(self, chunk: bytes) -> Iterator[Frame]:
         """The frames that these bytes complete; raises `InvalidResponse` for an event that is too large."""
+        if not chunk:
+            return
         if self._after_cr and chunk.startswith(b"\n"):
             chunk = chunk[1:]
         self._after_cr = chunk.endswith(b"\r")

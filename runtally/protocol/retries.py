@@ -5,8 +5,8 @@ from http import HTTPStatus
 
 import httpx
 
-from runtally.connection import Connection
 from runtally.errors import ApiError, ConnectionFailed, InvalidResponse, RuntallyError
+from runtally.protocol.connection import Connection
 
 _FIRST_DELAY_S = 0.25
 _LONGEST_DELAY_S = 8.0
