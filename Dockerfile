@@ -8,8 +8,9 @@ COPY requirements-runtime.lock ./
 RUN /opt/venv/bin/pip install --no-cache-dir --require-hashes --requirement requirements-runtime.lock
 COPY LICENSE NOTICE ./
 COPY app ./app
+COPY runtally ./runtally
 COPY migrations ./migrations
-RUN python -m compileall -q app migrations \
+RUN python -m compileall -q app runtally migrations \
     && printf '#!/bin/sh\nexec /opt/venv/bin/python -m app "$@"\n' > /opt/venv/bin/runtally \
     && chmod 0755 /opt/venv/bin/runtally
 

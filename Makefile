@@ -9,7 +9,8 @@ PIP := $(BIN)/python -m pip install --disable-pip-version-check
 NODE_BIN := tests/clients/node_modules/.bin
 NODE_READY := tests/clients/node_modules/.package-lock.json
 API_TYPES := tests/web/types/api.d.ts
-WEB_FILES := "app/web/**/*.{js,css,d.ts}" "tests/web/**/*.ts" "tests/clients/*.mjs" tsconfig.json
+WEB_FILES := "app/web/**/*.{js,css,d.ts}" "tests/web/**/*.ts" "tests/clients/*.mjs" tsconfig.json \
+	"clients/typescript/**/*.{ts,json}"
 ARGS ?=
 # In the order of the directories: the long files come first, and all processes end together. Three, because
 # many tests wait.
@@ -19,12 +20,12 @@ PYTEST_ARGS ?= -n 3 --dist loadfile --no-loadscope-reorder
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format format-check lint types imports web web-check web-format serve migration benchmark lock clean
+.PHONY: help demo test check format format-check lint types imports web web-check web-format client-types serve migration benchmark lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(RUNTIME) ## a real SDK run against a scripted model (ARGS=--once exits after it)
+demo: $(RUNTIME) ## what Runtally does, with a scripted model (ARGS=--once exits after it)
 	@$(BIN)/runtally demo $(ARGS)
 
 test: check ## everything `check` does, then every test
@@ -60,10 +61,14 @@ web-check: $(NODE_READY) $(API_TYPES)
 	@$(NODE_BIN)/prettier --check --log-level warn $(WEB_FILES)
 	@$(NODE_BIN)/eslint --config tests/clients/eslint.config.mjs app/web tests/clients/*.mjs
 	@$(NODE_BIN)/tsc --project .
+	@$(NODE_BIN)/tsc --project clients/typescript --noEmit
 
 web-format: $(NODE_READY)
 	@$(NODE_BIN)/prettier --write --log-level warn $(WEB_FILES)
 	@$(NODE_BIN)/eslint --config tests/clients/eslint.config.mjs --fix app/web tests/clients/*.mjs
+
+client-types: $(READY) $(NODE_READY) ## the types of clients/typescript, from the OpenAPI document
+	@$(BIN)/python -m tests.web.write_types clients/typescript/src/api.ts --client
 
 serve: $(RUNTIME) ## serve with the settings of .env
 	@$(BIN)/runtally serve $(ARGS)

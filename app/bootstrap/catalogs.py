@@ -38,7 +38,7 @@ def graph_checks(settings: Settings) -> Mapping[str, GraphCheck]:
 
 def open_planner(settings: Settings) -> RunPlanner:
     """The planner of this server's runs; raises the first error in its graphs, tools, models or prices."""
-    tools = ToolCatalog.load(settings.tools)
+    tools = ToolCatalog.load(settings.tools, project_directory())
     graphs = GraphCatalog.load(
         graph_directories(settings),
         checks=graph_checks(settings),
@@ -77,6 +77,11 @@ def model_registry(settings: Settings, prices: PriceList) -> ModelRegistry:
         own,
         is_priced=lambda model: prices.is_priced(model, at=datetime.now(UTC)),
     )
+
+
+def project_directory() -> Path:
+    """Where tool modules that are not installed are looked for: the directory of `.env`."""
+    return Path.cwd()
 
 
 def graph_directories(settings: Settings) -> list[Path]:

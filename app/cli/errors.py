@@ -8,11 +8,19 @@ import typer
 from app.cli.terminal import Terminal
 from app.db import DatabaseUnavailable
 from app.errors import AppError, Invalid, NotFound, OperatorError, Unauthenticated
+from runtally import errors as client_errors
 
 stderr = Terminal(stderr=True, highlight=False)
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
+
+_USAGE_OF_CLIENT = (
+    client_errors.ConfigurationError,
+    client_errors.InvalidRequest,
+    client_errors.NotFound,
+    client_errors.Unauthenticated,
+)
 
 
 @contextmanager
@@ -24,6 +32,9 @@ def explained() -> Iterator[None]:
     except OperatorError as error:
         stderr.print(str(error), style="red", markup=False)
         raise typer.Exit(EXIT_FAILED) from error
+    except client_errors.RuntallyError as error:
+        stderr.print(str(error), style="red", markup=False)
+        raise typer.Exit(EXIT_USAGE if isinstance(error, _USAGE_OF_CLIENT) else EXIT_FAILED) from error
     except AppError as error:
         reason = f" ({error.reason})" if isinstance(error, DatabaseUnavailable) and error.reason else ""
         stderr.print(error.detail + reason, style="red", markup=False)

@@ -8,7 +8,7 @@ import os
 import sys
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 from uuid import UUID
 
 import typer
@@ -16,13 +16,10 @@ import typer
 from app import __version__
 from app.billing.credit.payment_mode import PaymentMode
 from app.bootstrap.roles import Role
-from app.cli.errors import EXIT_FAILED, EXIT_USAGE, explained, stderr
+from app.cli.errors import EXIT_FAILED, explained
 from app.cli.terminal import Terminal
 from app.server.imports import without_garbage_collection
 from app.settings import Settings, withdraw_secrets
-
-if TYPE_CHECKING:
-    from app.cli.client import Client
 
 app = typer.Typer(
     name="runtally",
@@ -66,15 +63,33 @@ def demo(
     *,
     once: Annotated[bool, typer.Option("--once", help="Exit after the first run.")] = False,
     port: Annotated[int | None, typer.Option(min=0, max=65_535, help="Port to listen on.")] = None,
+    svg: Annotated[Path | None, typer.Option(help="Write what is shown as a picture.")] = None,
+    graph: Annotated[str | None, typer.Argument(help="Show one run of this graph only.")] = None,
+    prompt: Annotated[str, typer.Argument(help="Its prompt.")] = "What time is it in Tokyo?",
 ) -> None:
-    """Run everything on this machine: embedded PostgreSQL, a scripted model, no key, no network."""
+    """Run everything on this machine: embedded PostgreSQL, a scripted model, no key, no network.
+
+    Graphs and tools are those of `.env`, as for `serve`.
+    """
     with without_garbage_collection():
-        from app.cli.demo import demo as run_demo
+        from app.cli.demo.tour import DemoOptions
+        from app.cli.demo.tour import demo as run_demo
         from app.cli.logs import configure_logs
 
     configure_logs()
     with explained():
-        asyncio.run(run_demo(Settings.load(), console, once=once, port=port))
+        screen = console if svg is None else Terminal(highlight=False, record=True, width=110)
+        shown = DemoOptions(once=once, port=port, picture=svg, graph=graph, prompt=prompt)
+        asyncio.run(run_demo(Settings.load(), screen, shown))
+
+
+@app.command()
+def init(directory: Annotated[Path, typer.Argument(help="Created if missing.")] = Path()) -> None:
+    """Lay out a project: a graph, a tool with its test, settings, a Dockerfile."""
+    from app.cli.project.init import init as lay_out
+
+    with explained():
+        lay_out(console, directory)
 
 
 @app.command()
@@ -341,10 +356,10 @@ def provider_profile(
 @app.command("run")
 def run_graph(graph: str, prompt: str) -> None:
     """Run a graph on the server at RUNTALLY_URL and print its events as they arrive."""
-    from app.cli.client import show_run
+    from app.cli.client import run_graph as run_on_server
 
     with explained():
-        asyncio.run(show_run(_client(), console, graph, prompt))
+        asyncio.run(run_on_server(console, graph, prompt))
 
 
 @app.command()
@@ -352,17 +367,7 @@ def receipts(
     run: Annotated[str | None, typer.Option(help="Only those of this run.")] = None,
 ) -> None:
     """Print receipts from the server at RUNTALLY_URL."""
-    from app.cli.client import receipts_table
+    from app.cli.client import show_receipts
 
     with explained():
-        console.print(receipts_table(asyncio.run(_client().receipts(run))))
-
-
-def _client() -> "Client":
-    from app.cli.client import Client
-
-    api_key = os.environ.get("RUNTALLY_API_KEY")
-    if not api_key:
-        stderr.print("RUNTALLY_API_KEY is not set; set it to the API key to use.", style="red")
-        raise typer.Exit(EXIT_USAGE)
-    return Client(os.environ.get("RUNTALLY_URL") or "http://127.0.0.1:8000", api_key)
+        asyncio.run(show_receipts(console, run))

@@ -8,7 +8,7 @@ from uuid import UUID
 from app.billing.prices.library import LIBRARY_VERSION
 from app.billing.prices.price_file import PriceFileError
 from app.billing.prices.price_list import PriceList
-from app.bootstrap.catalogs import graph_checks, graph_directories, model_registry
+from app.bootstrap.catalogs import graph_checks, graph_directories, model_registry, project_directory
 from app.bootstrap.prices import price_list
 from app.doctor.report import Check
 from app.errors import AppError, Invalid
@@ -63,13 +63,13 @@ def _tools(settings: Settings) -> tuple[ToolCatalog, list[Check]]:
     usable, errors = [], []
     for module in settings.tools:
         try:
-            ToolCatalog.load([module])
+            ToolCatalog.load([module], project_directory())
         except (ToolCatalogError, ToolDefinitionError) as error:
             errors.append(Check("tools", "error", str(error)))
         else:
             usable.append(module)
     try:
-        tools = ToolCatalog.load(usable)
+        tools = ToolCatalog.load(usable, project_directory())
     except ToolCatalogError as error:
         return ToolCatalog.load(()), [*errors, Check("tools", "error", str(error))]
     return tools, errors or [Check("tools", "ok", ", ".join(tool.id for tool in tools.all()))]

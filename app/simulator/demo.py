@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,6 +35,10 @@ _ZONES = {
 _TIME_WORDS = re.compile(r"\b(time|date|day|clock|today|now)\b", re.IGNORECASE)
 _SEARCHED_CHARS = 1_000
 """The regular expression backtracks: on a long text it would take long."""
+_WORD = re.compile(r"[a-z0-9]+")
+_PREFIX = "mcp__runtally__"
+"""What the SDK puts before the ids of our tools."""
+
 _ARITHMETIC = re.compile(r"\(?-?\d[\d\s.()]*(?:(?:\*\*|//|[-+*/%])[\d\s.()]+)+")
 
 
@@ -48,6 +53,10 @@ class DemoModel:
         blocks = self._blocks(request)
         if _thinks(request):
             blocks = [Thinking("Let me see what is asked and what I can do about it."), *blocks]
+        return self.reply(request, blocks)
+
+    def reply(self, request: ApiRequest, blocks: Sequence[Block]) -> Reply:
+        """A message with this content."""
         prompt_tokens = max(1, len(json.dumps(request.body)) // CHARS_PER_TOKEN)
         return Reply(
             blocks,
@@ -84,6 +93,16 @@ def _tool_call(request: ApiRequest, text: str) -> ToolUse | None:
         return ToolUse(clock, {"timezone": _zone(text)})
     if calculator and (arithmetic := _ARITHMETIC.search(text[:_SEARCHED_CHARS])):
         return ToolUse(calculator, {"expression": arithmetic.group().strip()})
+    return _named_tool(request, text)
+
+
+def _named_tool(request: ApiRequest, text: str) -> ToolUse | None:
+    """Call a tool whose words are all in the text: `shipping__quote` for "A shipping quote, please"."""
+    words = set(_WORD.findall(text[:_SEARCHED_CHARS].lower()))
+    for offered in request.body.get("tools", []):
+        tool_id = offered["name"].removeprefix(_PREFIX)
+        if "__" in tool_id and words.issuperset(_WORD.findall(tool_id.lower())):
+            return ToolUse(offered["name"], instance_of(offered.get("input_schema", {})))
     return None
 
 
@@ -135,7 +154,7 @@ def _zone(text: str) -> str:
     return next((zone for place, zone in _ZONES.items() if place in lowered), "UTC")
 
 
-def _length(blocks: list[Block]) -> int:
+def _length(blocks: Sequence[Block]) -> int:
     def one(block: Block) -> int:
         match block:
             case Text():

@@ -2,12 +2,15 @@
 
 import importlib
 import pkgutil
-from collections.abc import Iterable
+import sys
+from collections.abc import Iterable, Sequence
 from importlib.metadata import entry_points
+from pathlib import Path
 from types import ModuleType
 
 from app.errors import NotFound, OperatorError
 from app.tools import builtin
+from app.tools.project import ProjectModules, UnsafeToolDirectory
 from app.tools.tool import Tool
 
 ENTRY_POINTS = "runtally.tools"
@@ -39,14 +42,16 @@ class ToolCatalog:
                 raise ToolCatalogError(message)
 
     @classmethod
-    def load(cls, modules: Iterable[str]) -> "ToolCatalog":
+    def load(cls, modules: Sequence[str], directory: Path | None = None) -> "ToolCatalog":
         """Import the shipped tools, those of installed packages and these modules.
 
         Every `Tool` at module level is added. A package names its module by an entry point of the
-        group `runtally.tools`.
+        group `runtally.tools`. Modules that are not installed are looked for in the directory.
         """
+        if directory is not None and modules:
+            ProjectModules(directory, modules).install()
         names = dict.fromkeys([*_shipped_modules(), *_installed_modules(), *modules])
-        return cls(tool for name in names for tool in _tools_of(_imported(name)))
+        return cls(tool for name in names for tool in _tools_of(_imported(name, directory)))
 
     def get(self, tool_id: str) -> Tool:
         """The tool with this id; raises `ToolNotFound`."""
@@ -72,21 +77,48 @@ def _installed_modules() -> list[str]:
     return sorted(point.module for point in entry_points(group=ENTRY_POINTS))
 
 
-def _imported(name: str) -> ModuleType:
+def _imported(name: str, directory: Path | None) -> ModuleType:
     try:
         return importlib.import_module(name)
+    except UnsafeToolDirectory as error:
+        raise ToolCatalogError(str(error)) from error
+    except ModuleNotFoundError as error:
+        if directory is None or error.name is None or not f"{name}.".startswith(f"{error.name}."):
+            raise _not_importable(name, error) from error
+        raise ToolCatalogError(_not_found(name, directory)) from error
     except (Exception, SystemExit) as error:
-        message = (
-            f"The tool module {name!r} (see RUNTALLY_TOOLS) cannot be imported: "
-            f"{type(error).__name__}: {error}"
+        raise _not_importable(name, error) from error
+
+
+def _not_importable(name: str, error: BaseException) -> ToolCatalogError:
+    return ToolCatalogError(
+        f"The tool module {name!r} (see RUNTALLY_TOOLS) cannot be imported: {type(error).__name__}: {error}"
+    )
+
+
+def _not_found(name: str, directory: Path) -> str:
+    """Where a module was looked for."""
+    file = directory / f"{name.replace('.', '/')}.py"
+    root = name.partition(".")[0]
+    taken = getattr(sys.modules.get(root), "__path__", None)
+    if taken and str(directory / root) not in taken:
+        return (
+            f"There is no tool module {name!r} (see RUNTALLY_TOOLS): {root!r} is the installed package "
+            f"{next(iter(taken))}, so {file} is not looked at. Choose another name for your directory."
         )
-        raise ToolCatalogError(message) from error
+    return (
+        f"There is no tool module {name!r} (see RUNTALLY_TOOLS): it is not installed, and there is no "
+        f"{file}. Start the server in your project's directory, or install the module."
+    )
 
 
 def _tools_of(module: ModuleType) -> list[Tool]:
     tools = [value for value in vars(module).values() if isinstance(value, Tool)]
     if not tools:
-        message = f"The tool module {module.__name__!r} (see RUNTALLY_TOOLS) defines no tool."
+        message = (
+            f"The tool module {module.__name__!r} (see RUNTALLY_TOOLS) defines no tool: "
+            f"{getattr(module, '__file__', None) or 'it is a part of Python'}."
+        )
         raise ToolCatalogError(message)
     return tools
 

@@ -31,6 +31,8 @@ PLANTS = {
     },
     "executors": {"app/executors/messages_api/planted.py": "import app.executors.claude_agent.auth"},
     "pure": {"app/http/native/encoder.py": "import asyncio"},
+    "public": {"runtally/planted.py": "import app.requests\nimport app.runs.service"},
+    "client": {"app/http/planted.py": "import runtally.client"},
     "private-sql": {"app/runs/planted.py": "import app.billing.receipts.repository"},
 }
 """One violation of each contract, as files to write into a copy of the project."""
@@ -52,7 +54,8 @@ def lint_imports(tree: Path, *options: str) -> subprocess.CompletedProcess[str]:
 def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the project to plant violations in."""
     tree = tmp_path_factory.mktemp("planted")
-    shutil.copytree(ROOT / "app", tree / "app", ignore=shutil.ignore_patterns("__pycache__"))
+    for package in ("app", "runtally"):
+        shutil.copytree(ROOT / package, tree / package, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", tree)
     return tree
 

@@ -1,11 +1,15 @@
 """Runs Node programs with the npm packages of clients."""
 
 import asyncio
+import hashlib
+import io
 import os
 import shutil
 import subprocess
-from collections.abc import Mapping
+import tarfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from filelock import FileLock
@@ -13,6 +17,7 @@ from filelock import FileLock
 from tests.programs import require
 
 HERE = Path(__file__).parent
+_CLIENT = HERE.parents[1] / "clients" / "typescript"
 _LOCK = HERE / "package-lock.json"
 _INSTALLED = HERE / "node_modules" / ".package-lock.json"
 _TIMEOUT_S = 60.0
@@ -73,6 +78,46 @@ async def compile_typescript(
     options = ["--strict", "--module", "nodenext", "--target", "es2022", "--skipLibCheck", "--types", "node"]
     paths = [str(directory / program) for program in programs]
     await node(str(packages / "typescript/bin/tsc"), *options, *paths, *(["--noEmit"] if check_only else []))
+
+
+def _packed_client() -> bytes:
+    """The package of the TypeScript client, as it would be published; packed once for all processes."""
+    parts = [_CLIENT / name for name in ("package.json", "tsconfig.json", "README.md")]
+    sources = [*parts, *sorted((_CLIENT / "src").iterdir())]
+    state = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
+    packages = install()
+    packed = packages / f".runtally-client-{state[:16]}.tgz"
+    with FileLock(HERE / ".installing"):
+        if not packed.exists():
+            for earlier in packages.glob(".runtally-client-*.tgz"):
+                earlier.unlink()
+            _pack(parts, packed)
+    return packed.read_bytes()
+
+
+def _pack(parts: Sequence[Path], target: Path) -> None:
+    compiler = target.parent / "typescript/bin/tsc"
+    with TemporaryDirectory() as name:
+        source = Path(name)
+        for part in parts:
+            shutil.copy(part, source)
+        shutil.copytree(_CLIENT / "src", source / "src")
+        for command in (
+            [_path("node"), str(compiler), "--project", name],
+            [_path("npm"), "pack", "--ignore-scripts", "--silent"],
+        ):
+            done = subprocess.run(command, cwd=source, capture_output=True, text=True, check=False)
+            assert done.returncode == 0, done.stdout + done.stderr
+        shutil.move(next(source.glob("*.tgz")), target)
+
+
+def install_client(directory: Path) -> None:
+    """Install the TypeScript client for the programs in this directory and below it."""
+    target = directory / "node_modules" / "@runtally"
+    target.mkdir(parents=True)
+    with tarfile.open(fileobj=io.BytesIO(_packed_client())) as package:
+        package.extractall(target, filter="data")
+    (target / "package").rename(target / "client")
 
 
 def _path(program: str) -> str:

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from app.simulator.script import ApiRequest, Reply, Text
-from tests.clients.node import HERE, compile_typescript, node
+from app.simulator.script import ApiRequest, Reply, Text, ToolUse
+from tests.clients.node import HERE, compile_typescript, install_client, node
+from tests.e2e.office import MAIL, settings
 from tests.e2e.stories import KEY, World, WorldOf
 
 DOCS = HERE.parents[1] / "docs"
@@ -30,15 +31,20 @@ def programs(document: str, language: str) -> list[tuple[str, str]]:
 
 PYTHON = programs("QUICKSTART_PYTHON.md", "python")
 TYPESCRIPT = programs("QUICKSTART_TYPESCRIPT.md", "typescript")
+JAVASCRIPT = programs("QUICKSTART_TYPESCRIPT.md", "javascript")
 
 
 @pytest_asyncio.fixture
-async def world(world_of: WorldOf) -> World:
+async def world(world_of: WorldOf, tmp_path: Path) -> World:
     def respond(request: ApiRequest) -> Reply:
+        if "Alice" in request.last_text:
+            return Reply([ToolUse(MAIL, {"to": "alice@example.org", "text": "Hello"})])
+        if request.tool_results:
+            return Reply([Text("Sent to Alice.")])
         italy = "Italy" in request.last_text
         return Reply([Text("And Rome of Italy." if italy else ANSWER)], final_usage={"output_tokens": 9})
 
-    return await world_of(respond)
+    return await world_of(respond, **settings(tmp_path))
 
 
 def there(world: World) -> dict[str, str]:
@@ -51,6 +57,8 @@ def there(world: World) -> dict[str, str]:
         (PYTHON[0], [ANSWER, "ended: stop"]),
         (PYTHON[1], [ANSWER]),
         (PYTHON[2], [ANSWER, "And Rome of Italy.", "turns: 2", "USD"]),
+        (PYTHON[3], ["waiting: office__send_mail", "alice@example.org", "Sent to Alice."]),
+        (PYTHON[4], [ANSWER, "ended: stop"]),
     ],
     ids=[title for title, _ in PYTHON],
 )
@@ -72,14 +80,24 @@ async def test_the_python_programs_work(
     assert all(text in output.decode() for text in printed)
 
 
-async def test_the_typescript_programs_compile_and_work(world: World, tmp_path: Path) -> None:
+async def test_the_node_programs_compile_and_work(world: World, tmp_path: Path) -> None:
+    directory = tmp_path / "project"
+    directory.mkdir()
+    await asyncio.to_thread(install_client, tmp_path)
     names = [f"program{number}" for number, _ in enumerate(TYPESCRIPT)]
     for name, (_, program) in zip(names, TYPESCRIPT, strict=True):
-        (tmp_path / f"{name}.ts").write_text(program)
+        (directory / f"{name}.ts").write_text(program)
+    ((plain, program),) = JAVASCRIPT
+    (directory / "plain.mjs").write_text(program)
 
-    document = (await world.http.get("/openapi.json")).text
-    await compile_typescript(tmp_path, *(f"{name}.ts" for name in names), document=document)
-    outputs = [await node(str(tmp_path / f"{name}.js"), variables=there(world)) for name in names]
+    await compile_typescript(directory, *(f"{name}.ts" for name in names))
+    files = ["plain.mjs", *(f"{name}.js" for name in names)]
+    runs = (node(str(directory / name), variables=there(world)) for name in files)
+    titles = [plain, *(title for title, _ in TYPESCRIPT)]
+    outputs = dict(zip(titles, await asyncio.gather(*runs), strict=True))
 
-    assert len(outputs) == len(TYPESCRIPT)
-    assert all(ANSWER in text for text in outputs), outputs
+    consent = outputs.pop("Decide about a tool call")
+    assert "waiting: office__send_mail" in consent
+    assert "Sent to Alice." in consent
+    assert all(ANSWER in text for text in outputs.values()), outputs
+    assert "turns: 2" in outputs["Continue a conversation and read its costs"]

@@ -71,7 +71,8 @@ async def test_an_agent_edits_a_file_and_what_it_leaves_can_be_downloaded(
 
 async def test_a_page_is_saved_and_never_shown(world_of: WorldOf, tmp_path: Path) -> None:
     page = ToolUse("Write", {"file_path": "/workspace/d/pä ge.html", "content": "<script>1</script>"})
-    world = await world_of(calling(page), **settings(tmp_path))
+    # The CLI must offer and allow this tool also where it is the only one.
+    world = await world_of(calling(page), **settings(tmp_path, tools="[Write]"))
     events = await world.run(a_request("go", graphId=EDITOR))
 
     response = await world.http.get(f"/v1/runs/{events[0].data['runId']}/files/d/p%C3%A4%20ge.html")

@@ -57,16 +57,6 @@ async def command(directory: Path, *arguments: str, **variables: str) -> Result:
     return done
 
 
-async def test_the_demo_shows_a_run_and_its_receipts(tmp_path: Path) -> None:
-    done = await runtally(tmp_path, "demo", "--once", "--port", "0")
-
-    assert done.returncode == 0, done.stderr
-    for word in ("simulated", "URL", "rt_", "run_started", "core__get_current_time", "Asia/Tokyo", "done"):
-        assert word in done.stdout
-    receipts = done.stdout.partition("Receipts")[2]
-    assert receipts.count("final") == 2
-
-
 async def test_run_and_receipts_talk_to_a_server(world_of: WorldOf, tmp_path: Path) -> None:
     world = await world_of(in_turn(Reply([Text("hello from afar")])))
     there = {"RUNTALLY_URL": world.url, "RUNTALLY_API_KEY": KEY}

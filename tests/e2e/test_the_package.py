@@ -8,6 +8,7 @@ import tarfile
 import zipfile
 from importlib.metadata import distribution
 from pathlib import Path
+from shutil import which
 from sysconfig import get_path
 
 import pytest
@@ -17,9 +18,34 @@ from app import __version__
 from tests.architecture.tree import ROOT, pyproject
 
 _NEEDED = {
-    "app": ["*.py", "*.md", "*.yaml", "*.html", "*.js", "*.css", "*.svg", "*.LICENSE"],
+    "app": [
+        "*.py",
+        "*.md",
+        "*.yaml",
+        "*.html",
+        "*.js",
+        "*.css",
+        "*.svg",
+        "*.LICENSE",
+        "*.template",
+        "py.typed",
+    ],
+    "runtally": ["*.py", "py.typed"],
     "migrations": ["*.py"],
 }
+
+_SHOWN: list[list[str]] = [
+    ["simulated", "URL", "API key", "server.log"],
+    ["[run_started]", "core__get_current_time", "Asia/Tokyo", "[done]", "Receipts", "final"],
+    ["Lisbon, as you have told me."],
+    ["needs consent", "! allow", "Table for 2 at 20:00", "Your table is reserved."],
+    ["done: stop", "Together: 242 USD"] if which("bwrap") and which("socat") else ["Left out"],
+    ["│ → core__get_current_time", "done: stop"],
+    ["connection cut after event 10", "Last-Event-ID: 10", "last token."],
+    ["kill -9", "attempt 1", "last token."],
+    ["wire = receipts", "partial", "every number is the same", "1 was cut off"],
+]
+"""What each scene of the demo shows; before the first one is the heading."""
 
 
 async def output_of(*command: str | Path, cwd: Path, path: str = os.defpath) -> str:
@@ -72,8 +98,12 @@ def test_the_wheel_has_every_file_that_a_server_needs(built: tuple[Path, Path]) 
     assert {re.sub("^migrations/", "app/migrations/", path) for path in here} - packed == set()
     assert {"LICENSE", "NOTICE"} <= {path.rpartition("/licenses/")[2] for path in packed}
     assert f"\nVersion: {__version__}\n" in metadata
-    assert not [path for path in sent if re.search(r"/(tests|node_modules|\.env)(/|$)", path)]
-    assert {path.partition("/")[0] for path in packed} == {"app", f"runtally-{__version__}.dist-info"}
+    assert not [path for path in sent if re.search(r"^[^/]+/tests/|/(node_modules|\.env)(/|$)", path)]
+    assert {path.partition("/")[0] for path in packed} == {
+        "app",
+        "runtally",
+        f"runtally-{__version__}.dist-info",
+    }
 
 
 async def test_an_empty_environment_with_the_wheel_runs_the_demo(
@@ -88,11 +118,18 @@ async def test_an_empty_environment_with_the_wheel_runs_the_demo(
     runtally = tmp_path / "venv" / "bin" / "runtally"
 
     version = await output_of(runtally, "--version", cwd=empty)
-    shown = await output_of(runtally, "demo", "--once", "--port", "0", cwd=empty)
+    shown = await output_of(runtally, "demo", "--once", "--port", "0", "--svg", "demo.svg", cwd=empty)
 
     assert version == f"runtally {__version__}\n"
-    assert "[done]" in shown
-    assert "Receipts" in shown
+    scenes = re.split(r"^\d  .+ ─+$", shown, flags=re.MULTILINE)
+    for words, scene in zip(_SHOWN, scenes, strict=True):
+        assert [word for word in words if word not in scene] == [], scene
+    assert "≠" not in scenes[-1]
+    key = re.search(r"rt_\S{16,}", shown)
+    assert key is not None
+    picture = (empty / "demo.svg").read_text("utf-8")
+    assert "receipts" in picture
+    assert key[0] not in picture
 
 
 def link_declared_dependencies(packages: Path) -> None:

@@ -36,7 +36,8 @@ def nearest_first(mutant: Mutant) -> Iterator[Sequence[str]]:
     if module.parts[0] == "migrations":
         yield mutant.tests
         return
-    folder = "tests/unit" / module.parent.relative_to("app")
+    # The public package has its tests beside those of the packages of `app`.
+    folder = "tests/unit" / (module.parent.relative_to("app") if module.parts[0] == "app" else module.parent)
     mirrors = [str(path.relative_to(_ROOT)) for path in (_ROOT / folder).glob(f"test_{module.stem}*.py")]
     if nearest := [*mutant.tests, *sorted(mirrors)]:
         yield nearest
@@ -49,7 +50,7 @@ def found_by(mutant: Mutant) -> str | None:
     """The first test that fails with this fault; None if it survives."""
     with tempfile.TemporaryDirectory(prefix="mutant-") as name:
         tree = Path(name)
-        for part in ("app", "tests", "migrations", "docs", "deploy"):
+        for part in ("app", "runtally", "tests", "migrations", "docs", "deploy"):
             # With the compiled modules: only the changed one is compiled again.
             shutil.copytree(_ROOT / part, tree / part, ignore=shutil.ignore_patterns("node_modules"))
         for part in ("pyproject.toml", "alembic.ini"):

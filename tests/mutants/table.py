@@ -2,6 +2,7 @@
 
 from tests.mutants.acceptance import ACCEPTANCE
 from tests.mutants.chain import CHAIN
+from tests.mutants.client import CLIENT
 from tests.mutants.commands import COMMANDS
 from tests.mutants.dispatch import DISPATCH
 from tests.mutants.event_log import EVENT_LOG
@@ -29,6 +30,7 @@ _EXECUTOR = ("tests/unit/executors/claude_agent/test_executor.py",)
 MUTANTS = (
     *ACCEPTANCE,
     *CHAIN,
+    *CLIENT,
     *COMMANDS,
     *DISPATCH,
     *EVENT_LOG,

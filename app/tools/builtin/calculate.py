@@ -21,7 +21,7 @@ from typing import NamedTuple, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from app.tools.tool import ToolContext, ToolOutput, tool
+from runtally import ToolContext, ToolOutput, tool
 
 MAX_LENGTH = 300
 MAX_DEPTH = 60

@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 from pydantic.alias_generators import to_camel
 
-from app.tools.tool import ToolContext, ToolOutput, tool
+from runtally import ToolContext, ToolOutput, tool
 
 
 class CurrentTimeArgs(BaseModel):

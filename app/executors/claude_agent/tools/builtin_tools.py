@@ -51,8 +51,11 @@ class CliTool:
 
 
 def permission_rules(tools: Sequence[str]) -> list[str]:
-    """The CLI's permission rules that allow these tools."""
-    return [f"{tool}(/{WORKSPACE}/**)" if _PATHS[tool] else tool for tool in tools]
+    """The CLI's permission rules that allow these tools, which it offers only if they are the agent's.
+
+    Its rules with paths are those of `Read` and `Edit`; they hold for all tools that read or change files.
+    """
+    return list(dict.fromkeys(_rule(tool) for tool in tools))
 
 
 def denial_reason(tool: str, args: Mapping[str, Any]) -> str | None:
@@ -72,6 +75,12 @@ def visible_args(tool: str, args: Any) -> Any:
     if not paths or not isinstance(args, dict):
         return args
     return {name: _relative(value) if name in paths else value for name, value in args.items()}
+
+
+def _rule(tool: str) -> str:
+    if not _PATHS[tool]:
+        return tool
+    return f"{'Read' if tool in _READ_ONLY else 'Edit'}(/{WORKSPACE}/**)"
 
 
 def _is_inside(path: object) -> bool:

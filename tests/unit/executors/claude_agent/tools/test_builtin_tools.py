@@ -59,6 +59,7 @@ def test_clients_see_paths_as_they_are_in_the_workspace() -> None:
 
 def test_the_cli_allows_tools_of_files_in_the_workspace_only() -> None:
     assert permission_rules(["Read", "Bash"]) == ["Read(//workspace/**)", "Bash"]
+    assert permission_rules(["Write", "Grep", "Glob"]) == ["Edit(//workspace/**)", "Read(//workspace/**)"]
 
 
 def test_the_sandbox_holds_programs_its_own_files_and_the_workspace() -> None:

@@ -1,0 +1,1 @@
+"""Lays out projects: `runtally init`."""

@@ -1,0 +1,73 @@
+// Names for the types of the API, which `api.ts` has from the OpenAPI document.
+import type { components } from "./api.js";
+
+type Schemas = components["schemas"];
+
+export type AcceptedRun = Schemas["AcceptedRunResponse"];
+export type Balance = Schemas["BalanceResponse"];
+export type Conversation = Schemas["ConversationResponse"];
+export type ConversationMessage = Schemas["ConversationDetailResponse"]["messages"][number];
+export type Graph = Schemas["GraphResponse"];
+export type GraphFinal = Schemas["GraphFinal"];
+export type LanguageModel = Schemas["ModelResponse"];
+export type Message = Schemas["Message"];
+export type Receipt = Schemas["ReceiptResponse"];
+export type Run = Schemas["RunResponse"];
+export type RunRequest = Schemas["GraphRunRequest"];
+export type SentMessage = Schemas["SentToRun"];
+export type Tool = Schemas["ToolResponse"];
+export type UsageReport = Schemas["UsageReportResponse"];
+
+/** An event of a type that this client does not know: `kind` is its type, `data` has all its fields. */
+export interface UnknownEvent {
+  type: "unknown";
+  kind: string;
+  data: Record<string, unknown>;
+}
+
+/** An event of a run. */
+export type RunEvent = Schemas["ClientEvent"] | UnknownEvent;
+
+/** The prompt: one text, or messages of which the last one is the user's. */
+export type Prompt = string | Message[];
+
+/** What a request can be given besides its content. */
+export interface RequestOptions {
+  /** Stops waiting; a run that was started continues. */
+  signal?: AbortSignal | undefined;
+}
+
+/** What a run can be started with; a `runId` is made if it is omitted. */
+export type RunOptions = Omit<RunRequest, "graphId" | "messages"> & RequestOptions;
+
+/** Which receipts to list: `from` is inclusive and `to` exclusive, by the time of use. */
+export interface ReceiptFilters extends RequestOptions {
+  runId?: string;
+  graphId?: string;
+  model?: string;
+  apiKeyId?: string;
+  basis?: string;
+  origin?: string;
+  from?: Date;
+  to?: Date;
+}
+
+/** Which receipts to sum up, and by what. */
+export interface UsageOptions extends RequestOptions {
+  groupBy?: "day" | "model" | "graph" | "key";
+  splitBy?: "day" | "model" | "graph" | "key";
+  top?: number;
+  timeZone?: string;
+  graphId?: string;
+  model?: string;
+  apiKeyId?: string;
+  from?: Date;
+  to?: Date;
+}
+
+/** A decision about a tool call: `args` replace the model's arguments, `message` is for the model. */
+export interface Decision extends RequestOptions {
+  allow: boolean;
+  args?: Record<string, unknown>;
+  message?: string;
+}

@@ -1,0 +1,146 @@
+"""The public package of Runtally: the interface for authors of tools, and a typed client of the HTTP API.
+
+A tool:
+
+    from runtally import ToolContext, ToolOutput, tool
+
+A client, which reads RUNTALLY_URL and RUNTALLY_API_KEY:
+
+    from runtally import Client
+
+    with Client() as client:
+        print(client.run("claude_agents:assistant", "What time is it in Tokyo?").content)
+
+Names are imported when they are used, so that `import runtally` takes no time.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from app.tools.tool import (
+        Tool as Tool,
+        ToolContext as ToolContext,
+        ToolFailed as ToolFailed,
+        ToolOutput as ToolOutput,
+        tool as tool,
+    )
+    from runtally.async_client import (
+        AsyncClient as AsyncClient,
+    )
+    from runtally.client import (
+        Client as Client,
+    )
+    from runtally.errors import (
+        ApiError as ApiError,
+        ConfigurationError as ConfigurationError,
+        Conflict as Conflict,
+        ConnectionFailed as ConnectionFailed,
+        FieldError as FieldError,
+        Forbidden as Forbidden,
+        Gone as Gone,
+        InsufficientCredits as InsufficientCredits,
+        InvalidRequest as InvalidRequest,
+        InvalidResponse as InvalidResponse,
+        NotFound as NotFound,
+        RateLimited as RateLimited,
+        RunFailed as RunFailed,
+        RuntallyError as RuntallyError,
+        ServerUnavailable as ServerUnavailable,
+        Unauthenticated as Unauthenticated,
+    )
+    from runtally.events import (
+        AssistantFinal as AssistantFinal,
+        Done as Done,
+        Event as Event,
+        Interrupted as Interrupted,
+        PermissionRequest as PermissionRequest,
+        PermissionResolved as PermissionResolved,
+        Queued as Queued,
+        RunError as RunError,
+        RunStarted as RunStarted,
+        Status as Status,
+        Step as Step,
+        TextDelta as TextDelta,
+        ThinkingDelta as ThinkingDelta,
+        ToolCallResult as ToolCallResult,
+        ToolCallStart as ToolCallStart,
+        UnknownEvent as UnknownEvent,
+        UserMessageDelivered as UserMessageDelivered,
+    )
+    from runtally.options import (
+        Limits as Limits,
+        Message as Message,
+        RunOptions as RunOptions,
+    )
+    from runtally.streams import (
+        AsyncRunStream as AsyncRunStream,
+        RunStream as RunStream,
+    )
+    from runtally.types import (
+        Balance as Balance,
+        Conversation as Conversation,
+        ConversationMessage as ConversationMessage,
+        FinalUsage as FinalUsage,
+        Graph as Graph,
+        GraphFinal as GraphFinal,
+        LanguageModel as LanguageModel,
+        Receipt as Receipt,
+        ReceiptLine as ReceiptLine,
+        Run as Run,
+        RunBilling as RunBilling,
+        RunFile as RunFile,
+        SentMessage as SentMessage,
+        StartedRun as StartedRun,
+        ToolDescription as ToolDescription,
+        UsageItem as UsageItem,
+        UsageReport as UsageReport,
+        UsageSums as UsageSums,
+    )
+
+_PLACES = {
+    "app.tools.tool": ("Tool", "ToolContext", "ToolFailed", "ToolOutput", "tool"),
+    "runtally.async_client": ("AsyncClient",),
+    "runtally.client": ("Client",),
+    "runtally.errors": (
+        *("ApiError", "ConfigurationError", "Conflict", "ConnectionFailed", "FieldError", "Forbidden"),
+        *("Gone", "InsufficientCredits", "InvalidRequest", "InvalidResponse", "NotFound", "RateLimited"),
+        *("RunFailed", "RuntallyError", "ServerUnavailable", "Unauthenticated"),
+    ),
+    "runtally.events": (
+        *("AssistantFinal", "Done", "Event", "Interrupted", "PermissionRequest", "PermissionResolved"),
+        *("Queued", "RunError", "RunStarted", "Status", "Step", "TextDelta", "ThinkingDelta"),
+        *("ToolCallResult", "ToolCallStart", "UnknownEvent", "UserMessageDelivered"),
+    ),
+    "runtally.options": ("Limits", "Message", "RunOptions"),
+    "runtally.streams": ("AsyncRunStream", "RunStream"),
+    "runtally.types": (
+        *("Balance", "Conversation", "ConversationMessage", "FinalUsage", "Graph", "GraphFinal"),
+        *(
+            "LanguageModel",
+            "Receipt",
+            "ReceiptLine",
+            "Run",
+            "RunBilling",
+            "RunFile",
+            "SentMessage",
+            "StartedRun",
+        ),
+        *("ToolDescription", "UsageItem", "UsageReport", "UsageSums"),
+    ),
+}
+_MODULE_OF = {name: module for module, names in _PLACES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name."""
+    if name not in _MODULE_OF:
+        message = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(message)
+    value = getattr(import_module(_MODULE_OF[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_MODULE_OF})

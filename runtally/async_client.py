@@ -1,0 +1,195 @@
+"""AsyncClient: a client of a Runtally server for asyncio."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from functools import partial
+from types import TracebackType
+from typing import Any, Self, TypeVar, Unpack
+from uuid import uuid4
+
+import httpx
+
+from runtally.conversations import AsyncConversations
+from runtally.errors import RuntallyError
+from runtally.options import Priority, Prompt, ReceiptFilters, RunOptions, UsageOptions, body_of
+from runtally.protocol import calls
+from runtally.protocol.call import Call
+from runtally.protocol.connection import DEFAULT_RETRIES, DEFAULT_TIMEOUT_S, Connection
+from runtally.protocol.following import Following
+from runtally.protocol.pages import each_async
+from runtally.protocol.retries import Retries
+from runtally.streams import AsyncRunStream
+from runtally.types import (
+    Balance,
+    Graph,
+    GraphFinal,
+    LanguageModel,
+    Receipt,
+    Run,
+    RunFile,
+    SentMessage,
+    StartedRun,
+    ToolDescription,
+    UsageReport,
+)
+
+T = TypeVar("T")
+
+
+class AsyncClient:
+    """A client of one server with one API key, for asyncio.
+
+    `base_url` and `api_key` default to RUNTALLY_URL and RUNTALLY_API_KEY. `timeout_s` is how long a server
+    may be silent, not how long a run may take. A request that fails for a passing reason is repeated
+    `max_retries` times; none is executed twice. `transport` replaces httpx's, for example to trust a
+    certificate of your own.
+    """
+
+    def __init__(
+        self,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        *,
+        timeout_s: float = DEFAULT_TIMEOUT_S,
+        max_retries: int = DEFAULT_RETRIES,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        self._connection = Connection.of(base_url, api_key, timeout_s=timeout_s, max_retries=max_retries)
+        self._http = httpx.AsyncClient(transport=transport, **self._connection.http_options())
+        self.conversations = AsyncConversations(self.call)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.url!r})"
+
+    @property
+    def url(self) -> str:
+        """The URL of the server."""
+        return self._connection.url
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        await self._http.aclose()
+
+    async def run(self, graph: str, prompt: Prompt, **options: Unpack[RunOptions]) -> GraphFinal:
+        """Run a graph and wait for its end.
+
+        A connection that is lost meanwhile neither loses nor doubles the run. A run without an answer is a
+        result as well: see `GraphFinal.raise_for_error`.
+        """
+        async with self.stream(graph, prompt, **options) as stream:
+            return await stream.result()
+
+    def stream(self, graph: str, prompt: Prompt, **options: Unpack[RunOptions]) -> AsyncRunStream:
+        """Run a graph and stream its events; the request is sent when the first one is read."""
+        run_id = options.get("run_id") or str(uuid4())
+        body = body_of(run_id, graph, prompt, options=options)
+        return AsyncRunStream(self, self._http, Following(self._connection, run_id, body=body, after=0))
+
+    async def start(self, graph: str, prompt: Prompt, **options: Unpack[RunOptions]) -> StartedRun:
+        """Start a run in the background."""
+        run_id = options.get("run_id") or str(uuid4())
+        return await self.call(calls.start_run(body_of(run_id, graph, prompt, options=options)))
+
+    def follow(self, run_id: str, *, after: int = 0) -> AsyncRunStream:
+        """Stream the events of a run after a position."""
+        return AsyncRunStream(self, self._http, Following(self._connection, run_id, body=None, after=after))
+
+    async def wait(self, run_id: str) -> GraphFinal:
+        """Wait for the end of a run."""
+        final = (await self.get(run_id)).final
+        if final is not None:
+            return final
+        async with self.follow(run_id) as stream:
+            return await stream.result()
+
+    async def get(self, run_id: str) -> Run:
+        """The state of a run."""
+        return await self.call(calls.get_run(run_id))
+
+    def list_runs(self) -> AsyncIterator[Run]:
+        """All runs of the account, newest first; pages are requested as they are read."""
+        return each_async(self.call, calls.list_runs)
+
+    async def files(self, run_id: str) -> list[RunFile]:
+        """The files that the agent of a run has left in its workspace."""
+        return (await self.call(calls.list_files(run_id))).items
+
+    async def read_file(self, run_id: str, path: str) -> bytes:
+        """The content of a file of a run's workspace."""
+        return await self.call(calls.read_file(run_id, path))
+
+    async def delete(self, run_id: str) -> None:
+        """Delete the contents of an ended run: request, answer, events and files."""
+        await self.call(calls.delete_run(run_id))
+
+    async def cancel(self, run_id: str) -> StartedRun:
+        """Cancel a run: it ends with `aborted`."""
+        return await self.call(calls.cancel_run(run_id))
+
+    async def interrupt(self, run_id: str) -> StartedRun:
+        """Stop the current turn of a run; messages that wait are answered next."""
+        return await self.call(calls.interrupt_run(run_id))
+
+    async def send(self, run_id: str, text: str, *, priority: Priority = "next") -> SentMessage:
+        """Send a message to a running agent, once."""
+        return await self.call(calls.send_message(run_id, text, priority=priority))
+
+    async def decide(
+        self,
+        run_id: str,
+        request_id: str,
+        *,
+        allow: bool,
+        args: Mapping[str, Any] | None = None,
+        message: str | None = None,
+    ) -> None:
+        """Allow or deny a tool call that waits for consent.
+
+        `args` replace the arguments of the model; `message` is for the model.
+        """
+        await self.call(calls.decide_permission(run_id, request_id, allow=allow, args=args, message=message))
+
+    def receipts(self, **filters: Unpack[ReceiptFilters]) -> AsyncIterator[Receipt]:
+        """All receipts that match, newest first; pages are requested as they are read."""
+        return each_async(self.call, partial(calls.list_receipts, filters))
+
+    async def run_receipts(self, run_id: str) -> list[Receipt]:
+        """The receipts of a run, oldest first."""
+        return (await self.call(calls.list_run_receipts(run_id))).items
+
+    async def usage(self, **options: Unpack[UsageOptions]) -> UsageReport:
+        """Sums over receipts; without `group_by` only the total."""
+        return await self.call(calls.get_usage(options))
+
+    async def balance(self) -> Balance:
+        """The account's credit."""
+        return await self.call(calls.get_balance())
+
+    async def graphs(self) -> list[Graph]:
+        """All graphs."""
+        return (await self.call(calls.list_graphs())).items
+
+    async def tools(self) -> list[ToolDescription]:
+        """All tools."""
+        return (await self.call(calls.list_tools())).items
+
+    async def models(self) -> list[LanguageModel]:
+        """All models that the server knows or a graph names."""
+        return (await self.call(calls.list_models())).items
+
+    async def call(self, call: Call[T]) -> T:
+        """Send a call, as often as it takes; raises `RuntallyError`."""
+        retries = Retries(self._connection)
+        while True:
+            try:
+                return call.result(await self._http.request(call.method, call.path, **call.options()))
+            except (httpx.RequestError, RuntallyError) as error:
+                await asyncio.sleep(retries.delay_after(error, repeatable=call.repeatable))

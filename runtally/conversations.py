@@ -1,0 +1,76 @@
+"""Conversations and AsyncConversations: the conversations of an account."""
+
+from collections.abc import AsyncIterator, Iterator
+from functools import partial
+from typing import Protocol, TypeVar
+
+from runtally.protocol import calls
+from runtally.protocol.call import Call
+from runtally.protocol.pages import each, each_async
+from runtally.types import Conversation, ConversationMessage
+
+T = TypeVar("T")
+
+
+class _Send(Protocol):
+    def __call__(self, call: Call[T], /) -> T: ...
+
+
+class _AsyncSend(Protocol):
+    async def __call__(self, call: Call[T], /) -> T: ...
+
+
+class Conversations:
+    """The runs with one `state_key` form a conversation."""
+
+    def __init__(self, send: _Send) -> None:
+        self._send = send
+
+    def list(self) -> Iterator[Conversation]:
+        """All conversations, most recently used first."""
+        return each(self._send, calls.list_conversations)
+
+    def get(self, state_key: str) -> Conversation:
+        """One conversation."""
+        return self._send(calls.get_conversation(state_key))
+
+    def messages(self, state_key: str) -> Iterator[ConversationMessage]:
+        """Its messages, tool calls and results, oldest first."""
+        return each(self._send, partial(calls.list_conversation_messages, state_key))
+
+    def fork(self, state_key: str, *, at: str | None = None, new_key: str | None = None) -> Conversation:
+        """Copy it up to and including the run `at`, or whole."""
+        return self._send(calls.fork_conversation(state_key, at=at, new_key=new_key))
+
+    def delete(self, state_key: str) -> None:
+        """Delete its transcript; its runs and receipts stay."""
+        self._send(calls.delete_conversation(state_key))
+
+
+class AsyncConversations:
+    """The runs with one `state_key` form a conversation."""
+
+    def __init__(self, send: _AsyncSend) -> None:
+        self._send = send
+
+    def list(self) -> AsyncIterator[Conversation]:
+        """All conversations, most recently used first."""
+        return each_async(self._send, calls.list_conversations)
+
+    async def get(self, state_key: str) -> Conversation:
+        """One conversation."""
+        return await self._send(calls.get_conversation(state_key))
+
+    def messages(self, state_key: str) -> AsyncIterator[ConversationMessage]:
+        """Its messages, tool calls and results, oldest first."""
+        return each_async(self._send, partial(calls.list_conversation_messages, state_key))
+
+    async def fork(
+        self, state_key: str, *, at: str | None = None, new_key: str | None = None
+    ) -> Conversation:
+        """Copy it up to and including the run `at`, or whole."""
+        return await self._send(calls.fork_conversation(state_key, at=at, new_key=new_key))
+
+    async def delete(self, state_key: str) -> None:
+        """Delete its transcript; its runs and receipts stay."""
+        await self._send(calls.delete_conversation(state_key))

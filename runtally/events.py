@@ -1,0 +1,189 @@
+"""The events of a run, as a reader gets them. What a newer server adds is kept and is never an error."""
+
+from datetime import datetime
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import Field, ValidationError
+
+from runtally.model import Model
+from runtally.types import FinalUsage
+
+
+class _Event(Model):
+    parent_tool_call_id: str | None = None
+    """The tool call whose subagent this event belongs to."""
+
+
+class Queued(_Event):
+    """The run has to wait; `position` counts the runs that wait, itself included."""
+
+    type: Literal["queued"] = "queued"
+    position: int
+
+
+class RunStarted(_Event):
+    """The run starts."""
+
+    type: Literal["run_started"] = "run_started"
+    run_id: str
+    graph_id: str
+    model: str
+    attempt: int
+
+
+class TextDelta(_Event):
+    """More text of a message."""
+
+    type: Literal["text_delta"] = "text_delta"
+    message_id: str
+    delta: str
+
+
+class ThinkingDelta(_Event):
+    """More thinking of a message."""
+
+    type: Literal["thinking_delta"] = "thinking_delta"
+    message_id: str
+    delta: str
+
+
+class Status(_Event):
+    """What the run is doing: `phase` is `thinking`, `tool_use` or `compacting`."""
+
+    type: Literal["status"] = "status"
+    phase: str
+    label: str
+
+
+class Step(_Event):
+    """A turn of the model has ended; `step_budget` is the limit of turns."""
+
+    type: Literal["step"] = "step"
+    step_index: int
+    step_budget: int | None
+
+
+class ToolCallStart(_Event):
+    """The model calls a tool; `tool_name` is the tool's id."""
+
+    type: Literal["tool_call_start"] = "tool_call_start"
+    tool_call_id: str
+    tool_name: str
+    args: Any
+
+
+class ToolCallResult(_Event):
+    """A tool call has ended; `result` has the fields that the tool shows to clients."""
+
+    type: Literal["tool_call_result"] = "tool_call_result"
+    tool_call_id: str
+    result: Any
+    is_error: bool
+
+
+class UserMessageDelivered(_Event):
+    """A message that was sent to the running agent has taken effect."""
+
+    type: Literal["user_message"] = "user_message"
+    message_id: str
+    content: str
+
+
+class PermissionRequest(_Event):
+    """A tool call waits for a decision; it is denied at `expires_at`."""
+
+    type: Literal["permission_request"] = "permission_request"
+    request_id: str
+    tool_call_id: str
+    tool_name: str
+    args: Any
+    expires_at: datetime
+
+
+class PermissionResolved(_Event):
+    """A tool call no longer waits: `decision` is `allow` or `deny`; `args` if they were changed."""
+
+    type: Literal["permission_resolved"] = "permission_resolved"
+    request_id: str
+    decision: str
+    reason: str
+    args: Any = None
+
+
+class Interrupted(_Event):
+    """The state of a request to stop the turn (`interrupt`) or the run (`cancel`)."""
+
+    type: Literal["interrupted"] = "interrupted"
+    kind: str
+    state: str
+
+
+class AssistantFinal(_Event):
+    """The answer; once, if the run succeeds."""
+
+    type: Literal["assistant_final"] = "assistant_final"
+    content: str
+    structured_output: Any = None
+
+
+class RunError(_Event):
+    """Why the run did not succeed."""
+
+    type: Literal["error"] = "error"
+    error: str
+
+
+class Done(_Event):
+    """The end; once, always last."""
+
+    type: Literal["done"] = "done"
+    usage: FinalUsage
+    finish_reason: str
+
+
+class UnknownEvent(Model):
+    """An event of a type, or with fields, that this client does not know."""
+
+    type: str
+    data: Annotated[dict[str, Any], Field(repr=False)]
+    """All its fields, with the names of the JSON."""
+
+
+Event: TypeAlias = (
+    Queued
+    | RunStarted
+    | TextDelta
+    | ThinkingDelta
+    | Status
+    | Step
+    | ToolCallStart
+    | ToolCallResult
+    | UserMessageDelivered
+    | PermissionRequest
+    | PermissionResolved
+    | Interrupted
+    | AssistantFinal
+    | RunError
+    | Done
+    | UnknownEvent
+)
+
+_KNOWN: tuple[type[_Event], ...] = (
+    *(Queued, RunStarted, TextDelta, ThinkingDelta, Status, Step, ToolCallStart, ToolCallResult),
+    *(UserMessageDelivered, PermissionRequest, PermissionResolved, Interrupted, AssistantFinal),
+    *(RunError, Done),
+)
+EVENT_TYPES: dict[str, type[Any]] = {known.model_fields["type"].default: known for known in _KNOWN}
+"""The class of each type of events that this client knows."""
+
+
+def event_of(kind: str, data: dict[str, Any]) -> Event:
+    """The event with this `event` and `data`."""
+    known = EVENT_TYPES.get(kind)
+    if known is not None:
+        try:
+            event: Event = known.model_validate(data)
+        except ValidationError:
+            return UnknownEvent(type=kind, data=data)
+        return event
+    return UnknownEvent(type=kind, data=data)

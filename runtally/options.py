@@ -1,0 +1,138 @@
+"""The options of a run, and the body of its request."""
+
+import base64
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from decimal import Decimal
+from typing import Any, Literal, TypeAlias, TypedDict
+
+
+class Message(TypedDict):
+    """A message of the conversation; `content` is a text or a list of parts, as in docs/api/runs.md."""
+
+    role: Literal["user", "assistant", "system"]
+    content: str | Sequence[Mapping[str, Any]]
+
+
+Prompt: TypeAlias = str | Sequence[Message]
+"""The prompt: one text, or messages of which the last one is the user's."""
+
+
+class Limits(TypedDict, total=False):
+    """The limits of a run; each can only lower the graph's and the server's."""
+
+    timeout_s: float
+    max_turns: int
+    max_budget_usd: Decimal
+    max_total_tokens: int
+
+
+class RunOptions(TypedDict, total=False):
+    """What a run can be started with; the meaning is in docs/api/runs.md."""
+
+    run_id: str
+    """Made by the client if omitted. Starting a run with the id of another joins that run."""
+    model: str
+    tool_ids: Sequence[str]
+    state_key: str
+    """The conversation that the run continues."""
+    on_conflict: Literal["reject", "enqueue", "interrupt"]
+    priority: int
+    start_after: datetime
+    response_schema: Mapping[str, Any]
+    """The JSON schema that the answer must match."""
+    limits: Limits
+    files: Mapping[str, bytes]
+    """The contents of files for the agent's workspace, by their paths."""
+
+
+Priority: TypeAlias = Literal["now", "next", "later"]
+"""When a running agent gets a message; see docs/api/control.md."""
+
+GroupBy: TypeAlias = Literal["day", "model", "graph", "key"]
+
+
+class ReceiptFilters(TypedDict, total=False):
+    """Which receipts to list; `since` is inclusive and `until` exclusive, by the time of use."""
+
+    run_id: str
+    graph_id: str
+    model: str
+    api_key_id: str
+    basis: str
+    origin: str
+    since: datetime
+    until: datetime
+
+
+class UsageOptions(TypedDict, total=False):
+    """Which receipts to sum up, and by what."""
+
+    group_by: GroupBy
+    split_by: GroupBy
+    top: int
+    time_zone: str
+    graph_id: str
+    model: str
+    api_key_id: str
+    since: datetime
+    until: datetime
+
+
+_JSON_NAMES = {
+    "model": "model",
+    "tool_ids": "toolIds",
+    "state_key": "stateKey",
+    "on_conflict": "onConflict",
+    "priority": "priority",
+}
+_LIMITS = {
+    "timeout_s": "timeoutS",
+    "max_turns": "maxTurns",
+    "max_budget_usd": "maxBudgetUsd",
+    "max_total_tokens": "maxTotalTokens",
+}
+_OTHERS = {"run_id", "start_after", "response_schema", "limits", "files"}
+
+
+def body_of(run_id: str, graph: str, prompt: Prompt, *, options: RunOptions) -> dict[str, Any]:
+    """The JSON of a run's request; raises `TypeError` for unknown options."""
+    given: dict[str, Any] = dict(options)
+    _refuse_unknown(given, {*_JSON_NAMES, *_OTHERS})
+    messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else list(prompt)
+    body: dict[str, Any] = {"runId": run_id, "graphId": graph, "messages": messages}
+    body |= {json_name: given[name] for name, json_name in _JSON_NAMES.items() if name in given}
+    if "tool_ids" in given:
+        body["toolIds"] = list(given["tool_ids"])
+    if "start_after" in given:
+        body["startAfter"] = moment(given["start_after"])
+    if "response_schema" in given:
+        body["responseFormat"] = {"type": "json_schema", "schema": given["response_schema"]}
+    if "limits" in given:
+        body["limits"] = _limits(dict(given["limits"]))
+    if "files" in given:
+        files = given["files"].items()
+        body["files"] = [{"path": path, "data": base64.b64encode(data).decode()} for path, data in files]
+    return body
+
+
+def moment(at: datetime) -> str:
+    """A time as the server reads it; raises `ValueError` for one without a time zone."""
+    if at.tzinfo is None:
+        message = f"a time needs a time zone, for example datetime.now(UTC): {at!r}"
+        raise ValueError(message)
+    return at.isoformat()
+
+
+def _limits(given: dict[str, Any]) -> dict[str, Any]:
+    _refuse_unknown(given, set(_LIMITS))
+    limits = {_LIMITS[name]: limit for name, limit in given.items()}
+    if isinstance(limits.get("maxBudgetUsd"), Decimal):
+        limits["maxBudgetUsd"] = f"{limits['maxBudgetUsd']:f}"
+    return limits
+
+
+def _refuse_unknown(given: Mapping[str, Any], known: set[str]) -> None:
+    if unknown := set(given) - known:
+        message = f"unknown option {min(unknown)!r}; known are {', '.join(sorted(known))}"
+        raise TypeError(message)

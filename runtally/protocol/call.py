@@ -1,0 +1,122 @@
+"""Call: a request to the API and how its response is read. Both clients send the same calls."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Generic, TypeVar
+from urllib.parse import quote
+
+import httpx
+
+from runtally.errors import InvalidResponse
+from runtally.model import ModelT, read
+from runtally.options import ReceiptFilters, UsageOptions, moment
+from runtally.protocol.connection import json_of, require_success
+from runtally.types import Page
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call(Generic[T]):
+    """One request; `repeatable` if the server may get it twice."""
+
+    method: str
+    path: str
+    parse: Callable[[Any], T]
+    query: Mapping[str, str] = field(default_factory=dict)
+    body: Any = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    repeatable: bool = True
+    is_json: bool = True
+    """Whether the response is JSON; of any other the bytes are parsed."""
+
+    def options(self) -> dict[str, Any]:
+        """The arguments of httpx."""
+        headers = dict(self.headers)
+        content = None
+        if self.body is not None:
+            # In ASCII: the server can then refuse what cannot be encoded, with the name of its field.
+            content = json.dumps(self.body, allow_nan=False).encode("ascii")
+            headers["Content-Type"] = "application/json"
+        return {"params": dict(self.query), "content": content, "headers": headers}
+
+    def result(self, response: httpx.Response) -> T:
+        """What the response contains; raises `ApiError` or `InvalidResponse`."""
+        require_success(response)
+        if not self.is_json:
+            return self.parse(response.content)
+        return self.parse(json_of(response) if response.content else None)
+
+
+_PAGE_LIMIT = 200
+_FILTERS = {
+    "run_id": "runId",
+    "graph_id": "graphId",
+    "model": "model",
+    "api_key_id": "apiKeyId",
+    "basis": "basis",
+    "origin": "origin",
+    "since": "from",
+    "until": "to",
+    "group_by": "groupBy",
+    "split_by": "splitBy",
+    "top": "top",
+    "time_zone": "timeZone",
+}
+
+
+def query_of(options: ReceiptFilters | UsageOptions) -> dict[str, str]:
+    """The query of these options; raises `TypeError` for unknown ones."""
+    query = {}
+    for name, value in options.items():
+        if name not in _FILTERS:
+            message = f"unknown option {name!r}; known are {', '.join(sorted(_FILTERS))}"
+            raise TypeError(message)
+        query[_FILTERS[name]] = moment(value) if isinstance(value, datetime) else str(value)
+    return query
+
+
+def page_call(
+    path: str, model: type[ModelT], cursor: str | None, query: Mapping[str, str] | None = None
+) -> Call[Page[ModelT]]:
+    """The page of a list after a cursor, or the first one."""
+    return Call(method="GET", path=path, query={**(query or {}), **page_query(cursor)}, parse=page(model))
+
+
+def page_query(cursor: str | None) -> dict[str, str]:
+    """The query of that page."""
+    first = {"limit": str(_PAGE_LIMIT)}
+    return first if cursor is None else {**first, "cursor": cursor}
+
+
+def one(model: type[ModelT]) -> Callable[[Any], ModelT]:
+    """Read a response as this model."""
+    return lambda document: read(model, document)
+
+
+def page(model: type[ModelT], name: str = "items") -> Callable[[Any], Page[ModelT]]:
+    """Read a response as a page of these; `name` is the field with the items."""
+
+    def parse(document: Any) -> Page[ModelT]:
+        items = document.get(name) if isinstance(document, dict) else None
+        if not isinstance(items, list):
+            message = f"The server's list of {model.__name__} has no {name}."
+            raise InvalidResponse(message)
+        cursor = document.get("nextCursor")
+        return Page([read(model, item) for item in items], None if cursor is None else str(cursor))
+
+    return parse
+
+
+def nothing(_document: Any) -> None:
+    """Read nothing of a response."""
+
+
+def segment(name: str) -> str:
+    """One segment of a path; raises `ValueError` for what would be another path."""
+    if name in {"", ".", ".."}:
+        message = f"{name!r} is no id"
+        raise ValueError(message)
+    return quote(name, safe="")

@@ -1,0 +1,190 @@
+"""The calls of the API, one function for each."""
+
+from collections.abc import Mapping
+from typing import Any
+from uuid import uuid4
+
+from runtally.model import read
+from runtally.options import Priority, ReceiptFilters, UsageOptions
+from runtally.protocol.call import Call, nothing, one, page, page_call, page_query, query_of, segment
+from runtally.types import (
+    Balance,
+    Conversation,
+    ConversationMessage,
+    Graph,
+    GraphFinal,
+    LanguageModel,
+    Page,
+    Receipt,
+    Run,
+    RunFile,
+    SentMessage,
+    StartedRun,
+    ToolDescription,
+    UsageReport,
+)
+
+_EVENTS = {"Accept": "text/event-stream", "Cache-Control": "no-store"}
+
+
+def start_run(body: dict[str, Any]) -> Call[StartedRun]:
+    """Start a run, or join the one with its id."""
+    return Call(method="POST", path="/v1/runs", body=body, parse=one(StartedRun))
+
+
+def stream_run(body: dict[str, Any]) -> Call[None]:
+    """Start a run, or join the one with its id, and stream its events from the first."""
+    return Call(
+        method="POST", path="/v1/runs/stream", body=body, headers=_EVENTS, parse=nothing, repeatable=True
+    )
+
+
+def wait_for_run(body: dict[str, Any]) -> Call[GraphFinal]:
+    """Start a run, or join the one with its id, and respond when it has ended."""
+    return Call(method="POST", path="/v1/runs/wait", body=body, parse=one(GraphFinal))
+
+
+def stream_run_events(run_id: str, *, after: int) -> Call[None]:
+    """Stream a run's events after a position."""
+    headers = {**_EVENTS, "Last-Event-ID": str(after)} if after else _EVENTS
+    return Call(method="GET", path=f"{_run(run_id)}/events", headers=headers, parse=nothing)
+
+
+def get_run(run_id: str) -> Call[Run]:
+    """The state of a run."""
+    return Call(method="GET", path=_run(run_id), parse=one(Run))
+
+
+def list_runs(cursor: str | None) -> Call[Page[Run]]:
+    """A page of runs."""
+    return page_call("/v1/runs", Run, cursor)
+
+
+def cancel_run(run_id: str) -> Call[StartedRun]:
+    """Cancel a run."""
+    return Call(method="POST", path=f"{_run(run_id)}/cancel", parse=one(StartedRun))
+
+
+def interrupt_run(run_id: str) -> Call[StartedRun]:
+    """Stop the current turn of a run."""
+    return Call(method="POST", path=f"{_run(run_id)}/interrupt", parse=one(StartedRun))
+
+
+def send_message(run_id: str, text: str, *, priority: Priority) -> Call[SentMessage]:
+    """Send a message to a running agent; the key makes a repeated request the same message."""
+    return Call(
+        method="POST",
+        path=f"{_run(run_id)}/messages",
+        body={"content": text, "priority": priority},
+        headers={"Idempotency-Key": str(uuid4())},
+        parse=one(SentMessage),
+    )
+
+
+def decide_permission(
+    run_id: str, request_id: str, *, allow: bool, args: Mapping[str, Any] | None, message: str | None
+) -> Call[None]:
+    """Decide on a tool call that waits for consent."""
+    body: dict[str, Any] = {"decision": "allow" if allow else "deny"}
+    body |= {} if args is None else {"args": dict(args)}
+    body |= {} if message is None else {"message": message}
+    path = f"{_run(run_id)}/permissions/{segment(request_id)}"
+    return Call(method="POST", path=path, body=body, parse=nothing)
+
+
+def list_receipts(filters: ReceiptFilters, cursor: str | None) -> Call[Page[Receipt]]:
+    """A page of receipts."""
+    return page_call("/v1/receipts", Receipt, cursor, query_of(filters))
+
+
+def list_run_receipts(run_id: str) -> Call[Page[Receipt]]:
+    """The receipts of a run, all on one page."""
+    return Call(method="GET", path=f"{_run(run_id)}/receipts", parse=page(Receipt))
+
+
+def get_usage(options: UsageOptions) -> Call[UsageReport]:
+    """Sums over receipts."""
+    return Call(method="GET", path="/v1/usage", query=query_of(options), parse=one(UsageReport))
+
+
+def get_balance() -> Call[Balance]:
+    """The account's credit."""
+    return Call(method="GET", path="/v1/balance", parse=one(Balance))
+
+
+def list_graphs() -> Call[Page[Graph]]:
+    """All graphs."""
+    return Call(method="GET", path="/v1/graphs", parse=page(Graph))
+
+
+def list_tools() -> Call[Page[ToolDescription]]:
+    """All tools."""
+    return Call(method="GET", path="/v1/tools", parse=page(ToolDescription))
+
+
+def list_models() -> Call[Page[LanguageModel]]:
+    """All models."""
+    return Call(method="GET", path="/v1/models", parse=page(LanguageModel))
+
+
+def list_conversations(cursor: str | None) -> Call[Page[Conversation]]:
+    """A page of conversations."""
+    return page_call("/v1/sessions", Conversation, cursor)
+
+
+def get_conversation(state_key: str) -> Call[Conversation]:
+    """A conversation, without its messages."""
+
+    def parse(document: Any) -> Conversation:
+        head = document if isinstance(document, dict) else {}
+        left_out = {"messages", "nextCursor"}
+        return read(Conversation, {name: value for name, value in head.items() if name not in left_out})
+
+    return Call(method="GET", path=_conversation(state_key), query={"limit": "1"}, parse=parse)
+
+
+def list_conversation_messages(state_key: str, cursor: str | None) -> Call[Page[ConversationMessage]]:
+    """A page of a conversation's messages, oldest first."""
+    parse = page(ConversationMessage, "messages")
+    return Call(method="GET", path=_conversation(state_key), query=page_query(cursor), parse=parse)
+
+
+def fork_conversation(state_key: str, *, at: str | None, new_key: str | None) -> Call[Conversation]:
+    """Copy a conversation up to a run; a repeated request would make a second copy."""
+    given = {"at": at, "stateKey": new_key}
+    body = {name: value for name, value in given.items() if value is not None}
+    path = f"{_conversation(state_key)}/fork"
+    return Call(method="POST", path=path, body=body, parse=one(Conversation), repeatable=False)
+
+
+def delete_conversation(state_key: str) -> Call[None]:
+    """Delete a conversation; a repeated request would not find it."""
+    return Call(method="DELETE", path=_conversation(state_key), parse=nothing, repeatable=False)
+
+
+def list_files(run_id: str) -> Call[Page[RunFile]]:
+    """List the files of a run's workspace."""
+    return Call(method="GET", path=f"{_run(run_id)}/files", parse=page(RunFile))
+
+
+def read_file(run_id: str, path: str) -> Call[bytes]:
+    """Download a file of a run's workspace."""
+    return Call(
+        method="GET",
+        path=f"{_run(run_id)}/files/{'/'.join(map(segment, path.split('/')))}",
+        parse=bytes,
+        is_json=False,
+    )
+
+
+def delete_run(run_id: str) -> Call[None]:
+    """Delete the contents of an ended run."""
+    return Call(method="DELETE", path=_run(run_id), parse=nothing)
+
+
+def _run(run_id: str) -> str:
+    return f"/v1/runs/{segment(run_id)}"
+
+
+def _conversation(state_key: str) -> str:
+    return f"/v1/sessions/{segment(state_key)}"

@@ -1,0 +1,240 @@
+"""What the server responds with: money as `Decimal`, times as aware `datetime`."""
+
+from decimal import Decimal
+from typing import Annotated, Any, Generic, NamedTuple, TypeVar
+
+from pydantic import AwareDatetime, Field
+
+from runtally.errors import RunFailed
+from runtally.model import Model
+
+Item = TypeVar("Item")
+
+
+class Page(NamedTuple, Generic[Item]):
+    """One page of a list; `next_cursor` is None on the last page."""
+
+    items: list[Item]
+    next_cursor: str | None
+
+
+class FinalUsage(Model):
+    """Tokens of a run."""
+
+    prompt_tokens: int
+    completion_tokens: int
+
+
+class GraphFinal(Model):
+    """How a run ended. `error` is None if it succeeded; the codes are in docs/api/runs.md."""
+
+    ok: bool
+    run_id: str
+    request_id: str | None = None
+    content: str
+    structured_output: Any = None
+    error: str | None = None
+    finish_reason: str
+    usage: FinalUsage
+
+    def raise_for_error(self) -> "GraphFinal":
+        """Return itself; raises `RunFailed` for a run without an answer."""
+        if not self.ok:
+            raise RunFailed(self)
+        return self
+
+
+class StartedRun(Model):
+    """A run that executes in the background; `status` is `queued`, `running`, `succeeded` …."""
+
+    run_id: str
+    status: str
+
+
+class RunBilling(Model):
+    """The charges of a run so far."""
+
+    receipts: int
+    cost_usd: Decimal
+
+
+class RunFile(Model):
+    """A file of a run's workspace; `origin`: `uploaded`, `created` or `changed`."""
+
+    path: str
+    bytes: int
+    sha256: str
+    media_type: str
+    origin: str
+
+
+class Run(Model):
+    """The state of a run. `final` is None until it has ended, `billing` without `receipts:read`."""
+
+    run_id: str
+    graph_id: str
+    model: str
+    status: str
+    attempt: int
+    state_key: str | None = None
+    created_at: AwareDatetime
+    started_at: AwareDatetime | None = None
+    ended_at: AwareDatetime | None = None
+    final: GraphFinal | None = None
+    billing: RunBilling | None = None
+
+
+class SentMessage(Model):
+    """A message to a running agent; `position` is None if it was not yet delivered."""
+
+    run_id: str
+    message_id: str
+    position: int | None = None
+
+
+class ReceiptLine(Model):
+    """One thing that is charged: `quantity` times `unit_price_usd` is `amount_usd`, exactly."""
+
+    part: str
+    kind: str
+    model: str
+    quantity: Decimal
+    unit_price_usd: Decimal
+    amount_usd: Decimal
+
+
+class Receipt(Model):
+    """The charge of one assistant message; all other fields are in `model_extra`."""
+
+    id: str
+    run_id: str
+    attempt: int
+    usage_unit_id: str
+    source_reference: str
+    graph_id: str
+    model: str
+    input_tokens: int
+    output_tokens: int
+    cache_read_tokens: int
+    # The alias generator would make it cacheWrite5MTokens.
+    cache_write_5m_tokens: Annotated[int, Field(alias="cacheWrite5mTokens")]
+    cache_write_1h_tokens: Annotated[int, Field(alias="cacheWrite1hTokens")]
+    web_search_requests: int
+    cost_usd: Decimal
+    charged_credits: int
+    price_version: str
+    basis: str
+    origin: str
+    parent_tool_call_id: str | None = None
+    used_at: AwareDatetime
+    created_at: AwareDatetime
+    lines: tuple[ReceiptLine, ...] = ()
+    unpriced: tuple[str, ...] = ()
+    note: str | None = None
+
+
+class UsageSums(Model):
+    """Sums of tokens and charges."""
+
+    receipts: int
+    input_tokens: int
+    output_tokens: int
+    cache_read_tokens: int
+    cache_write_5m_tokens: Annotated[int, Field(alias="cacheWrite5mTokens")]
+    cache_write_1h_tokens: Annotated[int, Field(alias="cacheWrite1hTokens")]
+    cost_usd: Decimal
+    charged_credits: int
+
+
+class UsageItem(UsageSums):
+    """The sums of a day, a model, a graph or a key; of a part of it if the report is split."""
+
+    group: str
+    split: str | None = None
+
+
+class UsageReport(Model):
+    """Sums by group, and the total."""
+
+    group_by: str | None = None
+    split_by: str | None = None
+    time_zone: str
+    items: tuple[UsageItem, ...]
+    total: UsageSums
+
+
+class Balance(Model):
+    """An account's credit, in credits and dollars; `available` is None without a limit."""
+
+    mode: str
+    granted: int
+    adjusted: int
+    spent: int
+    reserved: int
+    left: int
+    available: int | None = None
+    monthly_budget: int | None = None
+    month_spent: int
+    granted_usd: Decimal
+    spent_usd: Decimal
+    left_usd: Decimal
+
+
+class Conversation(Model):
+    """A conversation: the runs with one `state_key`."""
+
+    state_key: str
+    title: str | None = None
+    turns: int
+    forked_from: str | None = None
+    forked_at: str | None = None
+    created_at: AwareDatetime
+    updated_at: AwareDatetime
+
+
+class ConversationMessage(Model):
+    """A message, tool call or result of a conversation; `type` decides which fields are present."""
+
+    type: str
+    run_id: str | None = None
+    at: AwareDatetime | None = None
+    content: str | None = None
+    message_id: str | None = None
+    partial: bool | None = None
+    tool_call_id: str | None = None
+    tool_name: str | None = None
+    args: Any = None
+    result: Any = None
+    is_error: bool | None = None
+    ok: bool | None = None
+    error: str | None = None
+    finish_reason: str | None = None
+    cost_usd: Decimal | None = None
+
+
+class Graph(Model):
+    """A graph that runs can name."""
+
+    id: str
+    description: str
+    provider: str
+    model: str | None = None
+    tools: tuple[str, ...] = ()
+
+
+class ToolDescription(Model):
+    """A tool that graphs can use."""
+
+    id: str
+    description: str
+    effect: str
+    input_schema: dict[str, Any]
+
+
+class LanguageModel(Model):
+    """A model, its aliases and prices; a model that is not priced cannot be used."""
+
+    id: str
+    aliases: tuple[str, ...] = ()
+    roles: tuple[str, ...] = ()
+    priced: bool

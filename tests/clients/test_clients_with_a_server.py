@@ -1,0 +1,134 @@
+"""Both clients do everything that they can with a real server."""
+
+import asyncio
+import json
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.simulator.script import ApiRequest, Hold, Reply, Text
+from runtally import AsyncClient, AsyncRunStream, InvalidRequest, NotFound, TextDelta
+from tests.clients.node import HERE, install_client, node
+from tests.e2e.agents import MESSAGES
+from tests.e2e.stories import KEY, World, WorldOf
+
+GRAPH = f"{MESSAGES}:assistant"
+
+
+def respond(request: ApiRequest) -> Reply:
+    """Some runs end only when they are stopped."""
+    held = "hold" in request.last_text
+    return Reply([Text("one two three four")], hold=Hold(index=4) if held else None)
+
+
+async def first_words(stream: AsyncRunStream) -> None:
+    """Read until the agent writes."""
+    async for event in stream:
+        if isinstance(event, TextDelta):
+            return
+
+
+async def test_everything_that_the_python_client_can_do(world_of: WorldOf, tmp_path: Path) -> None:
+    world = await world_of(respond)
+    async with AsyncClient(world.url, KEY) as client:
+        await runs_are_started_and_stopped(client)
+        await conversations_are_kept(client)
+        await costs_are_read(client)
+        with pytest.raises(NotFound, match="graph"):
+            await client.run(f"{MESSAGES}:nope", "hi")
+        with pytest.raises(InvalidRequest) as raised:
+            await client.run(GRAPH, "hi", priority=9)
+        assert [error.field for error in raised.value.errors] == ["priority"]
+        assert raised.value.request_id
+    await everything_in_typescript(world, tmp_path)
+
+
+async def runs_are_started_and_stopped(client: AsyncClient) -> None:
+    started = await client.start(GRAPH, "hello", run_id="run-1")
+    joined = await client.start(GRAPH, "hello", run_id="run-1")
+    final = (await client.wait(started.run_id)).raise_for_error()
+    assert joined.run_id == started.run_id == final.run_id == "run-1"
+    assert final.content == "one two three four"
+    assert final == await client.wait("run-1")
+
+    async with client.stream(GRAPH, "hold on") as stream:
+        await first_words(stream)
+        assert (await stream.cancel()).run_id == stream.run_id
+        assert (await client.wait(stream.run_id)).error == "aborted"
+    async with client.stream(GRAPH, "hold on") as stream:
+        await first_words(stream)
+        assert (await stream.send("and then", priority="now")).run_id == stream.run_id
+        assert (await client.wait(stream.run_id)).content == "one two three four"
+    async with client.stream(GRAPH, "hold on") as stream:
+        await first_words(stream)
+        await stream.interrupt()
+        assert (await client.wait(stream.run_id)).finish_reason == "aborted"
+
+    runs = [run async for run in client.list_runs()]
+    assert len(runs) == 4
+    assert runs[-1].run_id == "run-1"
+    assert runs[-1].created_at < datetime.now(UTC)
+    await client.delete("run-1")
+    assert (await client.get("run-1")).model_extra["contentsDeletedAt"] is not None  # type: ignore[index]
+
+
+async def conversations_are_kept(client: AsyncClient) -> None:
+    for question in ("first", "second"):
+        await client.run(GRAPH, question, state_key="chat-1")
+    conversations = client.conversations
+    (chat,) = [each async for each in conversations.list()]
+    assert (chat.state_key, chat.turns) == ("chat-1", 2)
+    messages = [each async for each in conversations.messages("chat-1")]
+    assert [each.type for each in messages] == 2 * ["user_message", "assistant_message", "result"]
+    fork = await conversations.fork("chat-1", at=messages[0].run_id, new_key="chat-2")
+    assert (fork.turns, fork.forked_from) == (0, "chat-1")
+    await conversations.delete("chat-1")
+    with pytest.raises(NotFound):
+        await conversations.get("chat-1")
+    assert (await conversations.get("chat-2")).forked_from == "chat-1"
+
+
+async def costs_are_read(client: AsyncClient) -> None:
+    receipts = [each async for each in client.receipts(since=datetime.now(UTC) - timedelta(hours=1))]
+    usage = await client.usage(group_by="graph", time_zone="Europe/Berlin")
+    assert sum(each.cost_usd for each in receipts) == usage.total.cost_usd > Decimal(0)
+    assert [each.group for each in usage.items] == [GRAPH]
+    assert sum(line.amount_usd for line in receipts[0].lines) == receipts[0].cost_usd
+    of_run = await client.run_receipts(receipts[0].run_id)
+    assert receipts[0] in of_run
+    assert (await client.balance()).spent_usd == usage.total.cost_usd
+    assert GRAPH in [each.id for each in await client.graphs()]
+    assert "core__calculate" in [each.id for each in await client.tools()]
+    assert any(each.priced for each in await client.models())
+    assert [each async for each in client.receipts(run_id="nothing")] == []
+
+
+async def everything_in_typescript(world: World, directory: Path) -> None:
+    """The same with the other client."""
+    await asyncio.to_thread(install_client, directory)
+    (directory / "program.mjs").write_text((HERE / "typescript_story.mjs").read_text())
+    printed: dict[str, Any] = json.loads(
+        await node(str(directory / "program.mjs"), world.url, KEY, GRAPH, variables={})
+    )
+    assert printed == {
+        "final": "one two three four",
+        "joined": True,
+        "cancelled": "aborted",
+        "sent": "one two three four",
+        "interrupted": "aborted",
+        "runs": ["ts-1"],
+        "deleted": True,
+        "turns": 2,
+        "types": 2 * ["user_message", "assistant_message", "result"],
+        "fork": [0, "ts-chat"],
+        "gone": "NotFound",
+        "costsAgree": True,
+        "ofRun": 1,
+        "graphs": True,
+        "tools": True,
+        "models": True,
+        "refused": ["InvalidRequest", "priority"],
+    }

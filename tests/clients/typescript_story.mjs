@@ -1,0 +1,71 @@
+// Does with the TypeScript client what test_clients_with_a_server.py does with Python's, and prints what came of it.
+import { Client, requireAnswer } from "@runtally/client";
+
+const [baseUrl, apiKey, graph] = process.argv.slice(2);
+const client = new Client({ baseUrl, apiKey });
+
+async function all(items) {
+  const found = [];
+  for await (const item of items) found.push(item);
+  return found;
+}
+
+async function firstWords(stream) {
+  for await (const event of stream) if (event.type === "text_delta") return;
+}
+
+const started = await client.start(graph, "hello", { runId: "ts-1" });
+const joined = await client.start(graph, "hello", { runId: "ts-1" });
+const final = requireAnswer(await client.wait("ts-1"));
+
+async function held(act) {
+  const stream = client.stream(graph, "hold on");
+  await firstWords(stream);
+  await act(stream);
+  return await stream.result();
+}
+
+const [cancelled, sent, interrupted] = await Promise.all([
+  held((stream) => stream.cancel()),
+  held((stream) => stream.send("and then", "now")),
+  held((stream) => stream.interrupt()),
+]);
+const runs = await all(client.listRuns());
+await client.delete("ts-1");
+
+for (const question of ["first", "second"]) await client.run(graph, question, { stateKey: "ts-chat" });
+const messages = await all(client.conversations.messages("ts-chat"));
+const chats = await all(client.conversations.list());
+const fork = await client.conversations.fork("ts-chat", { at: messages[0].runId, newKey: "ts-fork" });
+await client.conversations.delete("ts-chat");
+const gone = await client.conversations.get("ts-chat").catch((error) => error.name);
+
+const hour = new Date(Date.now() - 3_600_000);
+const receipts = await all(client.receipts({ from: hour }));
+const usage = await client.usage({ groupBy: "graph", from: hour });
+const cents = (usd) => Math.round(Number(usd) * 1e10);
+const sum = receipts.reduce((total, receipt) => total + cents(receipt.costUsd), 0);
+const spent = (await client.balance()).spentUsd;
+const refused = await client.run(graph, "hi", { priority: 9 }).catch((error) => error);
+
+console.log(
+  JSON.stringify({
+    final: final.content,
+    joined: joined.runId === started.runId,
+    cancelled: cancelled.error,
+    sent: sent.content,
+    interrupted: interrupted.finishReason,
+    runs: runs.map((run) => run.runId).filter((id) => id === "ts-1"),
+    deleted: (await client.get("ts-1")).contentsDeletedAt !== null,
+    turns: chats.find((chat) => chat.stateKey === "ts-chat").turns,
+    types: messages.map((message) => message.type),
+    fork: [fork.turns, fork.forkedFrom],
+    gone,
+    costsAgree: sum === cents(usage.total.costUsd) && sum === cents(spent) && sum > 0,
+    ofRun: (await client.runReceipts("ts-1")).length,
+    graphs: (await client.graphs()).some((each) => each.id === graph),
+    tools: (await client.tools()).some((each) => each.id === "core__calculate"),
+    models: (await client.models()).some((each) => each.priced),
+    refused: [refused.name, refused.errors[0].field],
+  }),
+);

@@ -1,0 +1,1 @@
+"""What both clients send and read."""
