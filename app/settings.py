@@ -90,6 +90,10 @@ class Settings(BaseSettings):
         default_factory=dict, validation_alias="RUNTALLY_MCP_SECRETS"
     )
     bootstrap_key: SecretStr | None = Field(None, validation_alias="RUNTALLY_BOOTSTRAP_KEY")
+    log_format: Literal["auto", "console", "json"] = Field("auto", validation_alias="RUNTALLY_LOG_FORMAT")
+    log_level: Literal["debug", "info", "warning", "error", "critical"] = Field(
+        "info", validation_alias="RUNTALLY_LOG_LEVEL"
+    )
     markup: Decimal = Field(Decimal("1.0"), ge=0, le=1000, validation_alias="RUNTALLY_MARKUP")
     prices_file: Path | None = Field(None, validation_alias="RUNTALLY_PRICES_FILE")
     sealing_key_file: Path | None = Field(None, validation_alias="RUNTALLY_SEALING_KEY_FILE")

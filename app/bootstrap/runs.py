@@ -145,7 +145,7 @@ def _open_execution(infra: Infrastructure, executor: ExecutorAggregator) -> _Exe
         message_limits=message_limits(settings),
         lease=infra.lease,
     )
-    closer = RunCloser(infra.log, queue, receipts=infra.receipts, ledger=infra.ledger)
+    closer = RunCloser(infra.log, queue, receipts=infra.receipts, ledger=infra.ledger, reports=infra.billing)
     starter = RunStarter(
         infra.database,
         planner=planner,

@@ -83,9 +83,9 @@ def _serve(role: str, host: str, port: int) -> None:
         from app.cli.logs import configure_logs
         from app.cli.serve import serve as run_server
 
-    configure_logs()
     with explained():
         settings = Settings.load()
+        configure_logs(settings.log_format, settings.log_level)
         # Child processes must not inherit secrets.
         withdraw_secrets(os.environ)
         asyncio.run(run_server(settings, role=Role(role), host=host, port=port))

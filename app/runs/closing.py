@@ -7,16 +7,22 @@ from app.billing.credit.ledger import CreditLedger
 from app.billing.receipts.delivery import debit_undelivered
 from app.billing.receipts.open_message_delivery import recover_receipts
 from app.billing.receipts.queue import ReceiptQueue
-from app.db import Transaction
+from app.billing.reports.service import BillingReports
+from app.db import StatementFailed, Transaction
+from app.errors import Unavailable
 from app.events import ClientEvent
 from app.executors.port import RunOutcome
+from app.ids import RunKey
+from app.logs.context import for_run
 from app.requests import FinalUsage, GraphFinal
 from app.runs.dispatch.queue import RunQueue
 from app.runs.events.codec import encode_events
+from app.runs.events.ended import EndedRun, log_ended
 from app.runs.events.terminal import close_log, last_position, terminal_events, with_positions
 from app.runs.records import RunRecord
 from app.runs.repository import finish_run
 from app.streams.port import EventLog
+from app.usage import ChargedUsage
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +60,19 @@ class RunCloser:
     """Stores the end of runs that no process executes, then publishes it."""
 
     def __init__(
-        self, event_log: EventLog, queue: RunQueue, *, receipts: ReceiptQueue, ledger: CreditLedger
+        self,
+        event_log: EventLog,
+        queue: RunQueue,
+        *,
+        receipts: ReceiptQueue,
+        ledger: CreditLedger,
+        reports: BillingReports,
     ) -> None:
         self._log = event_log
         self._queue = queue
         self._receipts = receipts
         self._ledger = ledger
+        self._reports = reports
 
     async def store(self, tx: Transaction, end: RunEnd) -> bool:
         """End the run and release its credit; False if it has ended or is at another attempt."""
@@ -79,5 +92,15 @@ class RunCloser:
         return has_ended
 
     async def publish(self, end: RunEnd) -> None:
-        """Publish the end that was stored to the readers."""
-        await close_log(self._log, end.run.key, end.all_events, attempt=end.attempt or None)
+        """Publish the end that was stored to the readers, and log it."""
+        run = end.run
+        await close_log(self._log, run.key, end.all_events, attempt=end.attempt or None)
+        with for_run(run.key, api_key_id=run.api_key_id, request_id=run.request_id):
+            log_ended(EndedRun.of_record(run, end.final, await self._charged(run.key)))
+
+    async def _charged(self, run: RunKey) -> ChargedUsage | None:
+        try:
+            return (await self._reports.spent(run)).charged
+        except (Unavailable, StatementFailed):
+            # The run has ended anyway; its receipts can be looked up.
+            return None

@@ -16,6 +16,13 @@ DEFAULT_PRIORITY = 3
 UNFINISHED: tuple[RunStatus, ...] = ("queued", "running")
 
 
+def status_of(final: GraphFinal) -> RunStatus:
+    """The status of a run with this result."""
+    if final.ok:
+        return "succeeded"
+    return "cancelled" if final.error == "aborted" else "failed"
+
+
 @dataclass(frozen=True, slots=True)
 class RunRecord:
     """A run's row without its request and events."""

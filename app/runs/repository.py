@@ -25,8 +25,8 @@ from app.db import Reader, Transaction, page_of
 from app.events import MeterReport
 from app.ids import AccountId, RunId, RunKey
 from app.pagination import PageRequest
-from app.requests import GraphFinal, RunStatus
-from app.runs.records import UNFINISHED, DriftedRuns, RunRecord, StoredEvents
+from app.requests import GraphFinal
+from app.runs.records import UNFINISHED, DriftedRuns, RunRecord, StoredEvents, status_of
 from app.runs.tables import DRIFTED, run_events, runs
 from app.serialization.stored_json import dump_json
 from app.usage import CostComparison, Meters
@@ -132,7 +132,7 @@ async def finish_run(
     parameters = {
         **_key(key),
         "attempt": attempt,
-        "status": _status(final),
+        "status": status_of(final),
         "meters": None if report is None else dump_json(_counts(report.meters)),
         "cost_comparison": None if report is None else _dumped_cost(report),
         "tool_failures": None if report is None else report.tool_failures,
@@ -226,12 +226,6 @@ def _never_called(report: MeterReport | None) -> bool | None:
 def _dumped_cost(report: MeterReport) -> str | None:
     cost = report.meters.cost
     return None if cost is None else dump_json(_COSTS.dump_python(cost, mode="json"))
-
-
-def _status(final: GraphFinal) -> RunStatus:
-    if final.ok:
-        return "succeeded"
-    return "cancelled" if final.error == "aborted" else "failed"
 
 
 def _key(key: RunKey) -> dict[str, Any]:

@@ -19,12 +19,14 @@ from app.db import Database, StatementFailed
 from app.errors import AppError, Unavailable
 from app.executors.port import FIRST_ATTEMPT, INTERNAL, RunPlan
 from app.ids import RunKey
+from app.logs.context import call_detached, for_run
 from app.requests import GraphRunRequest
 from app.runs.closing import RunCloser, RunEnd
 from app.runs.commands.application import apply_queued
 from app.runs.dispatch.places import Places
 from app.runs.dispatch.records import ClaimedRun
 from app.runs.dispatch.repository import take_queued_commands
+from app.runs.events.ended import queue_wait_of
 from app.runs.planner import RunPlanner
 from app.runs.records import RunRecord
 from app.runs.recovery.repository import return_run
@@ -81,7 +83,7 @@ class RunStarter:
     def start(self, claimed: ClaimedRun) -> None:
         """Start a run that this process has claimed, and that holds a place."""
         self._starting[claimed.run.key] = _Starting(claimed.run.attempt)
-        self._tasks.start_soon(self._start, claimed)
+        call_detached(self._tasks.start_soon, self._start, claimed)
 
     def attempts(self) -> dict[RunKey, int]:
         """The attempts of the runs of this process."""
@@ -106,7 +108,7 @@ class RunStarter:
     async def _start(self, claimed: ClaimedRun) -> None:
         run, has_started = claimed.run, False
         try:
-            with structlog.contextvars.bound_contextvars(run_id=run.key.run_id, request_id=run.request_id):
+            with for_run(run.key, api_key_id=run.api_key_id, request_id=run.request_id):
                 has_started = await self._start_or_end(claimed)
         except Exception:
             # It must not end every other run. Recovery ends this one: nothing executes it.
@@ -167,7 +169,9 @@ class RunStarter:
                 text = await stored_request(reader, run.key)
         request = await self._codec.decode(text)
         plan = self._planner.plan(run.key, request, api_key_id=run.api_key_id, request_id=run.request_id)
-        plan = replace(plan, attempt=run.attempt, timeout=_remaining(plan, run))
+        plan = replace(
+            plan, attempt=run.attempt, timeout=_remaining(plan, run), queue_wait=queue_wait_of(run)
+        )
         if run.state_key is not None:
             async with self._database.read() as reader:
                 conversation = await find_conversation(reader, run.key.account_id, run.state_key)

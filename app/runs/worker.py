@@ -1,8 +1,10 @@
 """RunWorker: executes one run to its end, independent of its readers."""
 
 import asyncio
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from enum import Enum, auto
 
 import anyio
@@ -28,6 +30,7 @@ from app.ids import RunKey
 from app.requests import GraphFinal, GraphRunRequest
 from app.runs.dispatch.queue import RunQueue
 from app.runs.events.codec import encode_events
+from app.runs.events.ended import EndedRun, log_ended
 from app.runs.events.output import RunOutput
 from app.runs.events.publisher import RunEventPublisher
 from app.runs.events.terminal import close_log, last_position, terminal_events, with_positions
@@ -56,6 +59,8 @@ class _FinishedRun:
     control: RunControl
     final: GraphFinal
     report: MeterReport | None
+    ended: EndedRun
+    """What is logged of it."""
     output_bytes: int
     """About how large its events are."""
 
@@ -110,6 +115,8 @@ class RunWorker:
         output = RunOutput(
             plan, control, publisher=publisher, receipts=self._receipts, max_bytes=self._max_output_bytes
         )
+        self._receipts.count_charges(plan.run)
+        began = time.monotonic()
         try:
             await self._start(plan, control, publisher)
             await self._executor.run(request, RunContext(plan, control, output, self._lease))
@@ -128,13 +135,21 @@ class RunWorker:
             with anyio.CancelScope(shield=True):
                 await control.end()
                 await self._receipts.flush(plan.run, within_s=_FLUSH_S)
+                final = output.final()
+                ended = EndedRun.of_plan(
+                    plan,
+                    final,
+                    duration=timedelta(seconds=time.monotonic() - began),
+                    charged=self._receipts.counted_charges(plan.run),
+                )
                 finished = _FinishedRun(
                     plan.run,
                     plan.attempt,
                     None if plan.conversation is None else plan.conversation.state_key,
                     control,
-                    output.final(),
+                    final,
                     output.report,
+                    ended,
                     output_bytes=output.size,
                 )
                 entries = await self._entries(finished)
@@ -179,7 +194,7 @@ class RunWorker:
         if stored is _Stored.YES:
             final = finished.final
             await close_log(self._log, finished.run, terminal_events(final))
-            log.info("run.ended", error=final.error, finish_reason=final.finish_reason)
+            log_ended(finished.ended)
         return stored
 
     async def _store(self, finished: _FinishedRun, entries: Sequence[LogEntry]) -> _Stored:

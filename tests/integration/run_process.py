@@ -15,6 +15,7 @@ from app.billing.credit.ledger import CreditLedger
 from app.billing.prices.price_list import PriceList
 from app.billing.receipts.journal import Journal
 from app.billing.receipts.queue import ReceiptQueue
+from app.billing.reports.service import BillingReports
 from app.clock.lease import Lease
 from app.concurrency.offload import Offload
 from app.db import Database, Transaction
@@ -141,7 +142,7 @@ async def a_process(
     lease, limits = lease or Lease(), limits or MessageLimits()
     process_id, room = process_id or new_uuid(), Places(places)
     queue = RunQueue(database, process_id, dispatch or DispatchLimits(100))
-    closer = RunCloser(log, queue, receipts=receipts, ledger=ledger)
+    closer = RunCloser(log, queue, receipts=receipts, ledger=ledger, reports=BillingReports(database))
     async with anyio.create_task_group() as tasks, AsyncExitStack() as stack:
         worker = RunWorker(
             database,

@@ -52,7 +52,7 @@ def test_no_log_field_controls_a_terminal_or_forges_a_line() -> None:
     except ValueError:
         event["exc_info"] = sys.exc_info()
 
-    for process in renderers(for_terminal=True):
+    for process in renderers(for_people=True):
         event = process(None, "info", event)
 
     first, _head, *more = event.split("\n")
