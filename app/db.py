@@ -17,13 +17,15 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import ColumnElement, DateTime, MetaData, Select, Text, cast, event, func, text, tuple_
 from sqlalchemy.dialects.postgresql import JSON
 from sqlalchemy.engine import URL, Connection, make_url
-from sqlalchemy.exc import DBAPIError, InterfaceError, InvalidatePoolError, OperationalError, StatementError
+from sqlalchemy.exc import InvalidatePoolError, StatementError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from app.background import first_of
+from app.database_errors import READ_ONLY, is_away, is_by_values, is_temporary, redacted_text, sqlstate_of
 from app.errors import Unavailable
 from app.ids import RunKey
+from app.logs.dependency import QUIET_S, DependencyLog
 from app.pagination import PageRequest
 from app.serialization.stored_json import dump_json, load_json
 
@@ -48,19 +50,8 @@ _IDLE_TRANSACTION_S = 10
 """Between two statements of a transaction; then the server closes the connection."""
 
 _ROOT = Path(__file__).parent.parent
-_UNAVAILABLE_STATES = ("08", "28", "3D", "40", "42501", "53", "55", "57", "58")
-"""SQLSTATE classes for a server that is unavailable, in contrast to a wrong statement: connections, logins,
-renamed databases, transactions that must be repeated, revoked privileges, resources, locks, operators, input
-and output."""
-
-_READ_ONLY = "25006"
-"""In a transaction that may write: the server is a standby, or its disk is full."""
-
 _ATTEMPT_OVER = "RT001"
 """The SQLSTATE of the function `require_attempt`."""
-
-_BAD_DATA, _CONSTRAINT = "22", "23"
-"""The SQLSTATE classes for values that cannot be stored."""
 
 metadata = MetaData(
     naming_convention={
@@ -118,10 +109,10 @@ class DatabaseUnavailable(Unavailable):
     """What the database answered, without any values; for the log."""
 
     @classmethod
-    def because(cls, reason: str) -> Self:
-        """The error with its reason."""
+    def because(cls, reason: str, *, is_away: bool = False) -> Self:
+        """The error with its reason; `is_away`: there is no connection, whatever is executed."""
         error = cls()
-        error.reason = reason
+        error.reason, error.is_logged = reason, is_away
         return error
 
 
@@ -157,6 +148,9 @@ class Database:
         self._engine = engine
         self._autocommit = engine.execution_options(isolation_level="AUTOCOMMIT")
         self._listening = 0
+        self._availability = DependencyLog(
+            unavailable="database.unavailable", available="database.available", quiet_s=QUIET_S
+        )
 
     @classmethod
     async def open(cls, url: str, *, pool_size: int = POOL_SIZE, process_id: UUID | None = None) -> Self:
@@ -192,28 +186,28 @@ class Database:
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Transaction]:
         """A transaction: commits at the end of the body, rolls back on an exception."""
-        with _translate_errors(writes=True):
+        with self._watched(writes=True):
             async with self._engine.begin() as connection:
                 yield Transaction(connection)
 
     @asynccontextmanager
     async def write(self) -> AsyncIterator[Transaction]:
         """A transaction of one statement, which commits itself: one round trip instead of three."""
-        with _translate_errors(writes=True):
+        with self._watched(writes=True):
             async with self._autocommit.connect() as connection:
                 yield Transaction(connection)
 
     @asynccontextmanager
     async def read(self) -> AsyncIterator[Snapshot]:
         """A view for one statement. Without a transaction it takes one round trip instead of three."""
-        with _translate_errors():
+        with self._watched():
             async with self._autocommit.connect() as connection:
                 yield Snapshot(connection)
 
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[Snapshot]:
         """A consistent, read-only view for several statements."""
-        with _translate_errors():
+        with self._watched():
             async with self._engine.connect() as connection:
                 await connection.execution_options(
                     isolation_level="REPEATABLE READ", postgresql_readonly=True
@@ -223,7 +217,7 @@ class Database:
     async def listen(self, channel: str, notify: Callable[[str], None]) -> NoReturn:
         """Pass on the payloads of a channel; keeps a connection, and raises when that is lost."""
         lost = asyncio.Event()
-        with _translate_errors():
+        with self._watched():
             async with self._autocommit.connect() as connection:
                 driver: Any = (await connection.get_raw_connection()).driver_connection
                 self._listening += 1
@@ -239,6 +233,18 @@ class Database:
                     with anyio.CancelScope(shield=True):
                         await connection.invalidate()
                     self._listening -= 1
+
+    @contextmanager
+    def _watched(self, *, writes: bool = False) -> Iterator[None]:
+        """As `_translate_errors`; and log when the database goes and when it is back."""
+        try:
+            with _translate_errors(writes=writes):
+                yield
+        except DatabaseUnavailable as error:
+            if error.is_logged:
+                self._availability.failed(error.reason)
+            raise
+        self._availability.worked()
 
     async def ping(self) -> None:
         """Raise `DatabaseUnavailable` if the database does not respond."""
@@ -354,46 +360,14 @@ def _translate_errors(*, writes: bool = False) -> Iterator[None]:
     try:
         yield
     except StatementError as error:
-        if _sqlstate(error) == _ATTEMPT_OVER:
+        if sqlstate_of(error) == _ATTEMPT_OVER:
             raise AttemptOver from None
-        text_ = _redacted_text(error)
-        if _is_temporary(error) or (writes and _sqlstate(error) == _READ_ONLY):
-            raise DatabaseUnavailable.because(text_) from error
+        text_ = redacted_text(error)
+        if is_temporary(error) or (writes and sqlstate_of(error) == READ_ONLY):
+            raise DatabaseUnavailable.because(text_, is_away=is_away(error)) from error
         # Without the original error, which quotes rows and parameters: the traceback is logged.
-        raise StatementFailed(text_, by_values=_is_by_values(error)).with_traceback(
+        raise StatementFailed(text_, by_values=is_by_values(error)).with_traceback(
             error.__traceback__
         ) from None
     except (PoolTimeoutError, OSError, TimeoutError) as error:
-        raise DatabaseUnavailable.because(type(error).__name__) from error
-
-
-def _is_temporary(error: StatementError) -> bool:
-    if _is_unencodable(error):
-        return False
-    if isinstance(error, OperationalError | InterfaceError):
-        return True
-    invalidated = isinstance(error, DBAPIError) and error.connection_invalidated
-    return invalidated or _sqlstate(error).startswith(_UNAVAILABLE_STATES)
-
-
-def _is_by_values(error: StatementError) -> bool:
-    return _is_unencodable(error) or _sqlstate(error).startswith((_BAD_DATA, _CONSTRAINT))
-
-
-def _is_unencodable(error: StatementError) -> bool:
-    """A value that asyncpg cannot encode; it reports that as an error of its interface."""
-    return isinstance(error.orig and error.orig.__cause__, ValueError)
-
-
-def _redacted_text(error: StatementError) -> str:
-    """The error without any data of accounts."""
-    state = _sqlstate(error)
-    cause = error.orig and (error.orig.__cause__ or error.orig)
-    what = f"{type(cause).__name__} {state}".strip()
-    # Errors of this class quote the value; others do so only after the first line.
-    quotes = not state or state.startswith(_BAD_DATA)
-    return what if quotes else f"{what}: {str(cause).partition(chr(10))[0]}"
-
-
-def _sqlstate(error: StatementError) -> str:
-    return getattr(error.orig, "sqlstate", None) or ""
+        raise DatabaseUnavailable.because(type(error).__name__, is_away=True) from error

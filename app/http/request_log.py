@@ -91,6 +91,8 @@ def _log(scope: Scope, response: _Response, elapsed_s: float) -> None:
 def _route(scope: Scope) -> str | None:
     """The route with the names of its parameters; None if there is none for this path."""
     path: str | None = getattr(scope.get("route"), "path", None)
+    if path is None and (mounted := scope.get("root_path")):
+        return f"{mounted}/{{path}}"
     return path
 
 

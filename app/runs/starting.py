@@ -121,13 +121,15 @@ class RunStarter:
 
     async def _start_or_end(self, claimed: ClaimedRun) -> bool:
         """Repeat it until the database answers; returns whether the run has started."""
-        run = claimed.run
+        run, is_logged = claimed.run, False
         await self._supervisor.wait_ended(run.key)
         while not self._lease.is_lost(run.key):
             try:
                 return await self._start_once(claimed)
             except (Unavailable, StatementFailed) as error:
-                log.warning("run.start_delayed", reason=str(error))
+                if not is_logged:
+                    log.warning("run.start_delayed", reason=str(error))
+                is_logged = True
             await asyncio.sleep(LONGEST_BACKOFF_S)
         log.warning("run.lost", run_id=run.key.run_id)
         return False

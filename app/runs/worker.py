@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import Enum, auto
 
@@ -63,6 +63,13 @@ class _FinishedRun:
     """What is logged of it."""
     output_bytes: int
     """About how large its events are."""
+    _failures: set[str] = field(default_factory=set)
+
+    def is_new(self, failure: str) -> bool:
+        """Whether storing it has not failed for this reason yet."""
+        is_new = failure not in self._failures
+        self._failures.add(failure)
+        return is_new
 
 
 class _Stored(Enum):
@@ -220,12 +227,8 @@ class RunWorker:
                 if stored or await has_ended(tx, finished.run):
                     await debit_undelivered(tx, self._receipts, finished.run)
                     await self._ledger.release(tx, finished.run)
-        except Unavailable as error:
-            log.error("run.store_delayed", reason=error.detail)  # noqa: TRY400
-            return _Stored.LATER
-        except Exception:
-            # The next attempt may succeed, and the server must keep running.
-            log.exception("run.store_failed")
+        except Exception as error:  # noqa: BLE001 - the next attempt may succeed
+            _log_failure(finished, error)
             return _Stored.LATER
         if stored:
             return _Stored.YES
@@ -233,3 +236,13 @@ class RunWorker:
             self._log.abandon(finished.run)
             log.error("run.fenced", attempt=finished.attempt)
         return _Stored.FENCED
+
+
+def _log_failure(finished: _FinishedRun, error: Exception) -> None:
+    """Log once why a run cannot be stored yet: it is tried again every second."""
+    if not finished.is_new(str(error)):
+        return
+    if isinstance(error, Unavailable):
+        log.warning("run.store_delayed", reason=error.detail)
+    else:
+        log.error("run.store_failed", exc_info=error)

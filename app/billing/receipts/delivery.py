@@ -1,6 +1,7 @@
 """ReceiptDelivery: writes queued receipts to the database, in batches."""
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
@@ -17,6 +18,7 @@ from app.billing.receipts.repository import find_usage, insert_receipts
 from app.db import Database, DatabaseUnavailable, StatementFailed, Transaction
 from app.errors import Unavailable
 from app.ids import RunKey
+from app.logs.dependency import DependencyLog
 from app.usage import TokenUsage
 
 log = structlog.get_logger(__name__)
@@ -61,6 +63,12 @@ class ReceiptDelivery:
     ) -> None:
         self.problem: str | None = None
         """Why receipts cannot be delivered now; None while they can."""
+        self._log = DependencyLog(
+            unavailable="receipts.delivery_failed",
+            available="receipts.delivery_resumed",
+            level=logging.ERROR,
+            each_reason=True,
+        )
         self._database = database
         self._queue = queue
         self._refused_interval_s = refused_interval_s
@@ -182,10 +190,10 @@ class ReceiptDelivery:
             return await find_usage(reader, [each.receipt for each in known])
 
     def _note_problem(self, problem: str | None) -> None:
-        if problem is not None and problem != self.problem:
-            log.error("receipts.delivery_failed", reason=problem, receipts=len(self._queue))
-        if problem is None and self.problem is not None:
-            log.info("receipts.delivery_resumed")
+        if problem is None:
+            self._log.worked()
+        else:
+            self._log.failed(problem, receipts=len(self._queue))
         self.problem = problem
 
 

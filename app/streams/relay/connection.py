@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-import structlog
 from redis.asyncio import BlockingConnectionPool, Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
@@ -13,9 +12,8 @@ from redis.commands.core import AsyncScript
 from redis.exceptions import RedisError
 
 from app.errors import Unavailable
+from app.logs.dependency import DependencyLog
 from app.streams.relay.scripts import APPEND, READ
-
-log = structlog.get_logger(__name__)
 
 _CONNECTIONS = 16
 
@@ -23,12 +21,15 @@ _CONNECTIONS = 16
 class EventLogUnavailable(Unavailable):
     """The event log cannot be reached; try again later."""
 
+    is_logged = True
+
 
 class Outage:
     """Logs the begin and the end of an outage once, whichever part notices it first and last."""
 
     def __init__(self) -> None:
         self._failing: set[str] = set()
+        self._log = DependencyLog(unavailable="event_log.unavailable", available="event_log.available")
 
     def __bool__(self) -> bool:
         """Whether any part is failing."""
@@ -36,9 +37,8 @@ class Outage:
 
     def failed(self, part: str, error: Exception) -> None:
         """This part of the work fails now."""
-        if not self._failing:
-            # The error's text may quote the address or an event.
-            log.warning("event_log.unavailable", reason=type(error.__cause__ or error).__name__)
+        # The error's text may quote the address or an event.
+        self._log.failed(type(error.__cause__ or error).__name__)
         self._failing.add(part)
 
     def succeeded(self, part: str) -> None:
@@ -46,7 +46,7 @@ class Outage:
         if part in self._failing:
             self._failing.remove(part)
             if not self._failing:
-                log.info("event_log.available")
+                self._log.worked()
 
 
 class RelayConnection:
