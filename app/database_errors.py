@@ -1,6 +1,12 @@
 """What errors of the database mean."""
 
-from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, StatementError
+import socket
+import ssl
+
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, InterfaceError, OperationalError, StatementError
+
+from app.logs.secrets import without_secrets
 
 _UNAVAILABLE_STATES = ("08", "28", "3D", "40", "42501", "53", "55", "57", "58")
 """SQLSTATE classes for a server that is unavailable, in contrast to a wrong statement: connections, logins,
@@ -55,3 +61,80 @@ def redacted_text(error: StatementError) -> str:
 def sqlstate_of(error: StatementError) -> str:
     """Its SQLSTATE; empty for an error of the connection."""
     return getattr(error.orig, "sqlstate", None) or ""
+
+
+def target_of(url: str) -> str:
+    """The host, port and database that a URL names, for an operator; never the password."""
+    try:
+        parsed = make_url(url)
+        host, port = parsed.host or parsed.query.get("host") or "localhost", parsed.port or 5432
+    except (ArgumentError, ValueError):
+        return "an invalid URL"
+    host = f"[{host}]" if ":" in str(host) else host
+    return f"{host}:{port}/{parsed.database or parsed.username or ''}"
+
+
+def connecting_problem(error: BaseException, url: str) -> str:
+    """Why no connection could be made, and what to do: one sentence, without the password."""
+    try:
+        parsed = make_url(url)
+    except (ArgumentError, ValueError):
+        return (
+            "it is no valid URL; write postgresql://user:password@host:port/database, and special characters "
+            "of the password as %XX"
+        )
+    cause = _cause_of(error)
+    text = _one_line(cause, parsed.password)
+    if state := getattr(cause, "sqlstate", None):
+        known = (sentence for codes, sentence in _REFUSALS.items() if state.startswith(codes))
+        sentence = next(known, "the server refuses the connection ({text}); correct that on the server")
+    else:
+        sentence = _network_problem(cause, text)
+    return sentence.format(role=parsed.username, database=parsed.database, host=parsed.host, text=text)
+
+
+def _network_problem(cause: BaseException, text: str) -> str:
+    found = "what answers there is no PostgreSQL ({text}); correct host and port"
+    match cause:
+        case socket.gaierror():
+            found = "the host name {host} cannot be resolved; correct it, or the name service of this machine"
+        case _ if isinstance(cause, ssl.SSLError) or "SSL" in text:
+            found = "TLS with the server failed ({text}); correct `sslmode` and the certificates"
+        case TimeoutError():
+            found = "the server does not answer in time; check host, port and firewall"
+        case _ if isinstance(cause, ConnectionRefusedError) or "Connect call failed" in text:
+            found = "nothing listens at this address; start PostgreSQL there, or correct host and port"
+        case OSError() if cause.errno is not None:
+            found = "the server cannot be reached ({text}); check host, port and network"
+        case TypeError() | ValueError():
+            found = "the URL has an option that cannot be used ({text}); correct or remove it"
+    return found
+
+
+_REFUSALS = {
+    (
+        "28P01",
+    ): "the password of the role {role} is wrong, or there is no such role; correct user and password",
+    ("28",): "the server refuses the role {role} ({text}); create it, or allow it in pg_hba.conf",
+    (
+        "3D",
+    ): "there is no database {database} on this server; create it (CREATE DATABASE), or correct the name",
+    ("42501",): "the role {role} may not connect to the database {database}; GRANT CONNECT to it",
+    (
+        "53300",
+    ): "the server has no free connection ({text}); raise its max_connections, or stop other clients",
+    ("57P03",): "the server is starting or stopping ({text}); try again in a moment",
+}
+
+
+def _cause_of(error: BaseException) -> BaseException:
+    """The error of the driver or of the operating system within SQLAlchemy's."""
+    found: BaseException = error
+    if isinstance(error, DBAPIError) and error.orig is not None:
+        found = error.orig.__cause__ or error.orig
+    return found
+
+
+def _one_line(error: BaseException, password: object) -> str:
+    text = str(error).partition("\n")[0][:200] or type(error).__name__
+    return without_secrets(text, [str(password)] if password else [])

@@ -5,28 +5,44 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from datetime import datetime
-from pathlib import Path
 from typing import Any, NewType, NoReturn, Self, TypeAlias
 from uuid import UUID
 
 import anyio
-from alembic import command
-from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
+from alembic.util import CommandError
 from sqlalchemy import ColumnElement, DateTime, MetaData, Select, Text, cast, event, func, text, tuple_
 from sqlalchemy.dialects.postgresql import JSON
-from sqlalchemy.engine import URL, Connection, make_url
-from sqlalchemy.exc import InvalidatePoolError, StatementError
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError, InvalidatePoolError, SQLAlchemyError, StatementError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from app.background import first_of
-from app.database_errors import READ_ONLY, is_away, is_by_values, is_temporary, redacted_text, sqlstate_of
+from app.database_errors import (
+    READ_ONLY,
+    connecting_problem,
+    is_away,
+    is_by_values,
+    is_temporary,
+    redacted_text,
+    sqlstate_of,
+)
 from app.errors import Unavailable
 from app.ids import RunKey
 from app.logs.dependency import QUIET_S, DependencyLog
 from app.pagination import PageRequest
+from app.schema import (
+    MAY_WRITE,
+    OUTDATED,
+    SERVER,
+    UNKNOWN,
+    DatabaseNotUsable,
+    SchemaOutdated,
+    SchemaUnknown,
+    require_current,
+    require_usable_server,
+    upgrade,
+)
 from app.serialization.stored_json import dump_json, load_json
 
 Transaction = NewType("Transaction", AsyncConnection)
@@ -49,7 +65,6 @@ _STATEMENT_S = 30
 _IDLE_TRANSACTION_S = 10
 """Between two statements of a transaction; then the server closes the connection."""
 
-_ROOT = Path(__file__).parent.parent
 _ATTEMPT_OVER = "RT001"
 """The SQLSTATE of the function `require_attempt`."""
 
@@ -116,18 +131,6 @@ class DatabaseUnavailable(Unavailable):
         return error
 
 
-class SchemaOutdated(Unavailable):
-    """The database schema is older than this version requires; run `runtally migrate`."""
-
-    code = "schema_outdated"
-
-
-class SchemaUnknown(Unavailable):
-    """The database schema is unknown to this version; a newer Runtally has migrated it."""
-
-    code = "schema_unknown"
-
-
 class AttemptOver(Exception):
     """Another process has taken the run over: what this attempt writes is refused."""
 
@@ -144,8 +147,9 @@ class StatementFailed(Exception):
 class Database:
     """A pool of connections to one PostgreSQL."""
 
-    def __init__(self, engine: AsyncEngine) -> None:
+    def __init__(self, engine: AsyncEngine, url: str) -> None:
         self._engine = engine
+        self._url = url
         self._autocommit = engine.execution_options(isolation_level="AUTOCOMMIT")
         self._listening = 0
         self._availability = DependencyLog(
@@ -154,10 +158,24 @@ class Database:
 
     @classmethod
     async def open(cls, url: str, *, pool_size: int = POOL_SIZE, process_id: UUID | None = None) -> Self:
-        """Open a pool and check the connection; raises `DatabaseUnavailable`.
+        """Open a pool and check connection and server; raises `DatabaseNotUsable`.
 
         With `process_id` another process can end the connections of this one.
         """
+        try:
+            engine = cls._engine_of(url, pool_size, process_id)
+        except (ArgumentError, ValueError) as error:
+            raise DatabaseNotUsable(url, connecting_problem(error, url)) from None
+        database = cls(engine, url)
+        try:
+            await database._require_usable_server()
+        except BaseException:
+            await engine.dispose()
+            raise
+        return database
+
+    @staticmethod
+    def _engine_of(url: str, pool_size: int, process_id: UUID | None) -> AsyncEngine:
         engine = create_async_engine(
             _asyncpg_url(url),
             pool_size=pool_size,
@@ -175,13 +193,15 @@ class Database:
         )
         _limit_idle_transactions(engine)
         _check_idle_connections(engine)
-        database = cls(engine)
+        return engine
+
+    async def _require_usable_server(self) -> None:
         try:
-            await database.ping()
-        except BaseException:
-            await engine.dispose()
-            raise
-        return database
+            async with self._autocommit.connect() as connection:
+                server = (await connection.execute(SERVER)).one()
+        except (SQLAlchemyError, OSError, ValueError, TypeError, TimeoutError) as error:
+            raise DatabaseNotUsable(self._url, connecting_problem(error, self._url)) from error
+        require_usable_server(self._url, server)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Transaction]:
@@ -263,23 +283,41 @@ class Database:
         return int(pool.checkedout()) - self._listening
 
     async def migrate(self) -> None:
-        """Run every missing migration."""
-        with _translate_errors():
-            async with self._engine.begin() as connection:
-                await connection.run_sync(_upgrade)
+        """Run every missing migration; raises `DatabaseNotUsable` if that is impossible."""
+        try:
+            with _translate_errors():
+                async with self._engine.begin() as connection:
+                    await connection.run_sync(upgrade)
+        except CommandError:
+            # The schema has a revision that is not among our migrations.
+            raise DatabaseNotUsable(self._url, UNKNOWN) from None
+        except DatabaseUnavailable as error:
+            problem = f"it cannot be migrated ({error.reason}); use the role that owns its tables"
+            raise DatabaseNotUsable(self._url, problem) from error
+
+    async def require_usable(self) -> None:
+        """Raise `DatabaseNotUsable` unless it has the schema of this version and the role may write."""
+        try:
+            await self.require_current_schema()
+            async with self.read() as reader:
+                may_write: bool | None = (await reader.execute(MAY_WRITE)).scalar_one()
+        except SchemaOutdated:
+            raise DatabaseNotUsable(self._url, OUTDATED) from None
+        except SchemaUnknown:
+            raise DatabaseNotUsable(self._url, UNKNOWN) from None
+        except DatabaseUnavailable as error:
+            raise DatabaseNotUsable(self._url, f"it cannot be read ({error.reason})") from error
+        if not may_write:
+            problem = (
+                "the role may not read and write the tables; GRANT that to it, or use the role that migrates"
+            )
+            raise DatabaseNotUsable(self._url, problem)
 
     async def require_current_schema(self) -> None:
         """Raise `SchemaOutdated` or `SchemaUnknown` unless the schema is that of this version."""
-        scripts = ScriptDirectory.from_config(_alembic_config())
         with _translate_errors():
             async with self._engine.connect() as connection:
-                current = await connection.run_sync(_revision)
-        if current == scripts.get_current_head():
-            return
-        known = {script.revision for script in scripts.walk_revisions()}
-        if current is None or current in known:
-            raise SchemaOutdated
-        raise SchemaUnknown
+                await connection.run_sync(require_current)
 
     async def aclose(self) -> None:
         """Close every connection."""
@@ -326,24 +364,6 @@ def _check_idle_connections(engine: AsyncEngine) -> None:
             if dialect.is_disconnect(error, connection, None):
                 raise InvalidatePoolError from error
             raise
-
-
-def _alembic_config() -> Config:
-    config = Config(_ROOT / "alembic.ini")
-    config.set_main_option("script_location", str(_ROOT / "migrations"))
-    return config
-
-
-def _upgrade(connection: Connection) -> None:
-    config = _alembic_config()
-    config.attributes["connection"] = connection
-    # Serializes servers that start at the same time.
-    connection.execute(text("SELECT pg_advisory_xact_lock(hashtext('runtally.migrate'))"))
-    command.upgrade(config, "head")
-
-
-def _revision(connection: Connection) -> str | None:
-    return MigrationContext.configure(connection).get_current_revision()
 
 
 def _asyncpg_url(url: str) -> URL:

@@ -7,11 +7,13 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+from dotenv import dotenv_values
 from pydantic import AfterValidator, Field, SecretStr, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from app.errors import OperatorError
 
+ENV_FILE = ".env"
 _URLS_WITH_PASSWORDS = {"DATABASE_URL", "REDIS_URL", "ANTHROPIC_BASE_URL", "ANTHROPIC_ADMIN_BASE_URL"}
 _DATABASE_SCHEMES = ("postgresql://", "postgres://", "postgresql+asyncpg://")
 _REDIS_SCHEMES = ("redis://", "rediss://", "unix://")
@@ -40,7 +42,7 @@ class Settings(BaseSettings):
     """The settings of an operator. An empty variable counts as unset."""
 
     model_config = SettingsConfigDict(
-        env_file=".env",
+        env_file=ENV_FILE,
         env_ignore_empty=True,
         extra="ignore",
         frozen=True,
@@ -248,6 +250,14 @@ class Settings(BaseSettings):
         except UnicodeDecodeError:
             message = "The file .env is not UTF-8 text."
             raise SettingsError(message) from None
+        except OSError as error:
+            message = f"The file .env cannot be read: {error.strerror}; correct its owner and permissions."
+            raise SettingsError(message) from error
+
+
+def variables_of_file() -> list[str]:
+    """The names of variables that `.env` sets."""
+    return [name for name, value in dotenv_values(ENV_FILE).items() if value]
 
 
 def withdraw_secrets(environ: MutableMapping[str, str]) -> None:

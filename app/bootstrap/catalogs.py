@@ -8,6 +8,7 @@ import structlog
 
 from app.billing.prices.price_list import PriceList
 from app.bootstrap.prices import price_list
+from app.errors import Invalid
 from app.executors.claude_agent import graph_keys as claude_agent
 from app.executors.inbox import MessageLimits
 from app.executors.messages_api import graph_keys as messages_api
@@ -16,7 +17,7 @@ from app.models.deprecations import announced_ends
 from app.models.file import read_models
 from app.models.registry import ModelRegistry
 from app.runs.planner import RunPlanner
-from app.settings import Settings
+from app.settings import Settings, SettingsError
 from app.tools.catalog import ToolCatalog
 
 log = structlog.get_logger(__name__)
@@ -43,10 +44,19 @@ def open_planner(settings: Settings) -> RunPlanner:
     )
     prices = price_list(settings)
     models = model_registry(settings, prices)
+    graphs.require_models(lambda name: _problem_of(models, name))
     for problem in announced_ends(models, graphs.definitions(), today=datetime.now(UTC).date()):
         log.warning("model.deprecated", problem=problem)
     timeout = timedelta(seconds=settings.run_timeout_s)
     return RunPlanner(graphs, models, tools, prices, timeout)
+
+
+def _problem_of(models: ModelRegistry, name: str) -> str | None:
+    try:
+        models.resolve(None, name)
+    except Invalid as error:
+        return error.errors[0].message
+    return None
 
 
 def message_limits(settings: Settings) -> MessageLimits:
@@ -55,13 +65,16 @@ def message_limits(settings: Settings) -> MessageLimits:
 
 
 def model_registry(settings: Settings, prices: PriceList) -> ModelRegistry:
-    """The models of this server; raises `ModelFileError`, `UnknownModel` and `ModelNotPriced`."""
+    """The models of this server; raises `ModelFileError` and `SettingsError`."""
     own = None if settings.models_file is None else read_models(settings.models_file)
-    return ModelRegistry(
-        settings.default_model,
-        own,
-        is_priced=lambda model: prices.is_priced(model, at=datetime.now(UTC)),
-    )
+    try:
+        return ModelRegistry(
+            settings.default_model,
+            own,
+            is_priced=lambda model: prices.is_priced(model, at=datetime.now(UTC)),
+        )
+    except Invalid as error:
+        raise SettingsError(error.detail) from error
 
 
 def graph_directories(settings: Settings) -> list[Path]:
