@@ -18,7 +18,11 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from app.background import first_of
-from app.database_errors import (
+from app.errors import Unavailable
+from app.ids import RunKey
+from app.logs.dependency import QUIET_S, DependencyLog
+from app.pagination import PageRequest
+from app.postgres.errors import (
     READ_ONLY,
     connecting_problem,
     is_away,
@@ -27,11 +31,7 @@ from app.database_errors import (
     redacted_text,
     sqlstate_of,
 )
-from app.errors import Unavailable
-from app.ids import RunKey
-from app.logs.dependency import QUIET_S, DependencyLog
-from app.pagination import PageRequest
-from app.schema import (
+from app.postgres.schema import (
     MAY_WRITE,
     OUTDATED,
     SERVER,

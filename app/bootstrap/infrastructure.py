@@ -24,7 +24,7 @@ from app.bootstrap.clock import open_clock, open_lease, watch_clock
 from app.bootstrap.event_log import open_shared_log
 from app.bootstrap.reconciliation import open_provider_accounting
 from app.bootstrap.roles import Role
-from app.bootstrap.storage import open_database, open_journal, open_sealer, require_data_directory
+from app.bootstrap.storage import open_database, open_journal, open_sealer
 from app.clock.lease import Lease
 from app.concurrency.offload import Offload
 from app.conversations.sdk_store import PostgresSessionStore
@@ -85,7 +85,6 @@ async def open_infrastructure(
 ) -> Infrastructure:
     """Open everything but the services of runs; `cli` replaces the bundled one."""
     process_id, planner = new_uuid(), open_planner(settings)
-    require_data_directory(settings)
     database = await stack.enter_async_context(open_database(settings, process_id))
     await database.require_usable()
     chain, journal = open_sealer(settings, database), open_journal(settings, process_id)

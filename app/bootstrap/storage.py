@@ -59,11 +59,12 @@ async def _database(
     embedded: Callable[[Path], AbstractAsyncContextManager[EmbeddedPostgres]],
     process_id: UUID | None = None,
 ) -> AsyncIterator[Database]:
+    if settings.database_url is None or process_id is not None:
+        require_data_directory(settings)
     async with AsyncExitStack() as stack:
         if settings.database_url is not None:
             yield await _opened(settings.database_url, stack, process_id)
             return
-        require_data_directory(settings)
         server = await stack.enter_async_context(embedded(settings.data_dir))
         database = await _opened(server.url, stack, process_id)
         await database.migrate()

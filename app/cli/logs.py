@@ -23,7 +23,6 @@ LogLevel: TypeAlias = Literal["debug", "info", "warning", "error", "critical"]
 log = structlog.get_logger(__name__)
 
 _MULTILINE_FIELDS = ("exception", "stack")
-_OWN_FIELDS = ("event", "timestamp", "level", *_MULTILINE_FIELDS)
 _MOST_CHARS = 262_144
 """Of a field. Receipts and records of the journal that an operator must have whole are smaller."""
 
@@ -31,7 +30,6 @@ _MOST_ITEMS = 1000
 _DEEPEST = 8
 _NAME_CHARS = 64
 _UNSAFE_IN_NAME = re.compile(r"[^A-Za-z0-9_.@-]")
-_NEEDS_QUOTES = re.compile(r'[\s="\\]|^$')
 
 
 class _LossyStream(TextIOBase):
@@ -156,13 +154,11 @@ def _clean_text(text: str) -> str:
 def _on_one_line(
     _logger: object, _method: str, event: structlog.typing.EventDict
 ) -> structlog.typing.EventDict:
-    """Escape line breaks; quote values that would look like several fields."""
+    """Escape line breaks; the renderer quotes values that would look like several fields."""
     for name, value in event.items():
         if name in _MULTILINE_FIELDS:
             # Lines of a traceback are indented, so that none looks like a log line.
-            event[name] = str(value).replace("\n", "\n  ")
+            event[name] = "  " + str(value).replace("\n", "\n  ")
         elif isinstance(value, str):
-            is_plain = name in _OWN_FIELDS or _NEEDS_QUOTES.search(value) is None
-            text = value if is_plain else '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
-            event[name] = text.replace("\n", "\\n").replace("\t", "\\t")
+            event[name] = value.replace("\n", "\\n").replace("\t", "\\t")
     return event

@@ -18,13 +18,13 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 from app.background import first_of
 from app.bootstrap.roles import Role
 from app.bootstrap.services import Services, open_services
-from app.database_errors import target_of
 from app.doctor.variables import misspelled
 from app.errors import Unavailable
 from app.executors.claude_agent.process.cli import Cli
 from app.executors.port import GraphExecutor
 from app.http.app import create_app
 from app.http.streaming.closing import OpenStreams
+from app.postgres.errors import target_of
 from app.server.protocol import ConnectionLimits, ConnectionTable, raise_open_files
 from app.settings import Settings, variables_of_file
 from app.streams.relay.connection import address_of

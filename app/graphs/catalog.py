@@ -230,7 +230,8 @@ def _parts(path: Path) -> tuple[YamlDocument, str]:
         whole = path.read_text(encoding="utf-8-sig")
         text = whole.strip()
         source, prompt = handler.split(text) if handler.detect(text) else ("", text)
-        document = YamlDocument.read(source, first_line=1 + whole.partition(source)[0].count("\n"))
+        before = whole[: whole.index(source)]
+        document = YamlDocument.read(source, first_line=1 + before.count("\n"))
     except OSError as error:
         raise _error(path, "file", f"cannot be read: {error.strerror}") from error
     except YamlInvalid as error:

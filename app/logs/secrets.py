@@ -10,7 +10,7 @@ _USER_OF_URL: Final = re.compile(r"(?<=://)[^\s/@]*:[^\s/@]*(?=@)")
 _KEYS: Final = re.compile(r"\b(?:sk-ant-|rt_)[A-Za-z0-9_-]{16,}")
 _LEAST_MIXED: Final = 10
 _LEAST_OF_ONE_KIND: Final = 24
-_KINDS: Final = (re.compile("[a-z]"), re.compile("[A-Z]"), re.compile("[0-9]"))
+_KINDS: Final = tuple(map(re.compile, ("[a-z]", "[A-Z]", "[0-9]", "[^A-Za-z0-9_.-]")))
 
 
 def without_secrets(text: str, secrets: Iterable[str]) -> str:

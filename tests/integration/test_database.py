@@ -34,7 +34,7 @@ from app.db import (
     metadata,
 )
 from app.embedded.postgres import EmbeddedPostgres
-from app.schema import DatabaseNotUsable, SchemaOutdated, SchemaUnknown
+from app.postgres.schema import DatabaseNotUsable, SchemaOutdated, SchemaUnknown
 from app.serialization.storable import storable
 from app.serialization.stored_json import dump_json
 

@@ -1,5 +1,6 @@
 """What errors of the database mean."""
 
+import re
 import socket
 import ssl
 
@@ -85,7 +86,9 @@ def connecting_problem(error: BaseException, url: str) -> str:
         )
     cause = _cause_of(error)
     text = _one_line(cause, parsed.password)
-    if state := getattr(cause, "sqlstate", None):
+    state = getattr(cause, "sqlstate", None)
+    # Class 08 is the driver's own: the connection was closed.
+    if state and not state.startswith("08"):
         known = (sentence for codes, sentence in _REFUSALS.items() if state.startswith(codes))
         sentence = next(known, "the server refuses the connection ({text}); correct that on the server")
     else:
@@ -98,7 +101,7 @@ def _network_problem(cause: BaseException, text: str) -> str:
     match cause:
         case socket.gaierror():
             found = "the host name {host} cannot be resolved; correct it, or the name service of this machine"
-        case _ if isinstance(cause, ssl.SSLError) or "SSL" in text:
+        case _ if isinstance(cause, ssl.SSLError) or re.search("SSL|certificate", text):
             found = "TLS with the server failed ({text}); correct `sslmode` and the certificates"
         case TimeoutError():
             found = "the server does not answer in time; check host, port and firewall"

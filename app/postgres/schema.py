@@ -10,10 +10,10 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import text
 from sqlalchemy.engine import Connection, Row
 
-from app.database_errors import target_of
 from app.errors import OperatorError, Unavailable
+from app.postgres.errors import target_of
 
-_ROOT = Path(__file__).parent.parent
+_ROOT = Path(__file__).parents[2]
 _LEAST_VERSION = 140_000
 SERVER = text(
     "SELECT current_setting('server_version_num')::int AS version, pg_is_in_recovery() AS is_standby, "
