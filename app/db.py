@@ -147,9 +147,9 @@ class StatementFailed(Exception):
 class Database:
     """A pool of connections to one PostgreSQL."""
 
-    def __init__(self, engine: AsyncEngine, url: str) -> None:
+    def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
-        self._url = url
+        self._url = engine.url.render_as_string(hide_password=False)
         self._autocommit = engine.execution_options(isolation_level="AUTOCOMMIT")
         self._listening = 0
         self._availability = DependencyLog(
@@ -166,7 +166,7 @@ class Database:
             engine = cls._engine_of(url, pool_size, process_id)
         except (ArgumentError, ValueError) as error:
             raise DatabaseNotUsable(url, connecting_problem(error, url)) from None
-        database = cls(engine, url)
+        database = cls(engine)
         try:
             await database._require_usable_server()
         except BaseException:

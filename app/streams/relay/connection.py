@@ -38,9 +38,7 @@ class RelayNotUsable(OperatorError):
             case AuthenticationError():
                 problem = "user or password are wrong, or missing; correct them"
             case TimeoutError():
-                problem = (
-                    "it does not answer in time; check host, port and firewall, and whether it expects TLS"
-                )
+                problem = "it does not answer in time; check host, port, firewall and whether it expects TLS"
             case _ if "SSL" in text or "certificate" in text:
                 problem = "TLS with it failed; use rediss:// for a server with TLS, redis:// for one without"
             case _ if "Name or service not known" in text or "name resolution" in text:
