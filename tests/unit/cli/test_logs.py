@@ -67,6 +67,9 @@ def test_no_source_forges_a_line_or_controls_a_terminal(log_format: LogFormat) -
         assert all(line.startswith("20") and "T" in line.split(" ")[0] for line in lines)
     else:
         entries = [json.loads(line) for line in lines]
+        shown = json.dumps(entries, ensure_ascii=False)
+        shown.encode()
+        assert not steers(shown)
         assert FORGED.isdisjoint(entry["event"] for entry in entries)
         assert {"event", "level", "timestamp"} <= set.intersection(*(set(entry) for entry in entries))
         assert all(name.isascii() and name.isprintable() for entry in entries for name in entry)
