@@ -98,12 +98,13 @@ class Exchange:
         try:
             response = await self._provider.send(request)
         except httpx.HTTPError as error:
-            log.warning("gateway.provider_unreachable", reason=type(error).__name__)
+            self._provider.availability.failed(type(error).__name__)
             await send_error(self._send, UNREACHABLE)
             return
         except AppError as error:
             # It could not be recorded that the prompt was sent.
             raise DropConnection from error
+        self._provider.availability.worked()
         try:
             await self._forward_received(request, response, call)
         except (httpx.HTTPError, AppError, AnswerTooLarge, UndecodableBody) as error:

@@ -65,3 +65,17 @@ def test_no_log_field_controls_a_terminal_or_forges_a_line() -> None:
 @pytest.mark.parametrize("text", ["plain", "tabs\tand\nlines", "é \U0001f600"])
 def test_text_without_control_characters_is_unchanged(text: str) -> None:
     assert sanitized(text) == text
+
+
+def test_markup_of_others_makes_no_link() -> None:
+    file = io.StringIO()
+    terminal = Terminal(file=file, force_terminal=True, color_system="standard", highlight=False, width=200)
+    table = Table()
+    table.add_column("model")
+    table.add_row("[link=http://evil]x[/link] [/]")
+
+    terminal.print(table)
+    terminal.print("[link=http://evil]y[/link] [/]")
+
+    assert file.getvalue().count("[link=http://evil]") == 2
+    assert "\x1b]8" not in file.getvalue()
