@@ -101,7 +101,8 @@ class RunSupervisor:
         for run in self._lose(runs):
             self._log.abandon(run.plan.run)
             if not run.control.stop.is_set():
-                log.warning("run.lost", run_id=run.plan.run.run_id)
+                with run.plan.log_context():
+                    log.warning("run.lost", run_id=run.plan.run.run_id)
                 run.control.stop.set()
 
     def hand_over(self, runs: Iterable[RunKey]) -> list[ActiveRun]:
