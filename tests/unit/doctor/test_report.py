@@ -42,5 +42,5 @@ def test_a_secret_that_is_a_common_word_is_hidden_in_urls_only() -> None:
     (check,) = without_secrets([Check("a", "ok", text)], settings)
 
     assert check.detail == (
-        "/var/lib/runtally is writable; redis://[hidden]@r and postgresql://[hidden]@db/runtally"
+        "/var/lib/runtally is writable; redis://:[hidden]@r and postgresql://runtally:[hidden]@db/runtally"
     )
