@@ -13,6 +13,8 @@ log = structlog.get_logger(__name__)
 
 FIRST_BACKOFF_S = 0.1
 LONGEST_BACKOFF_S = 1.0
+_MOST_LOGGED = 10
+"""Different failures of a job that are logged before it succeeds."""
 
 Step = Callable[[], Awaitable[object]]
 Result = TypeVar("Result")
@@ -21,13 +23,14 @@ Result = TypeVar("Result")
 async def forever(step: Step, every_s: float, *, name: str) -> NoReturn:
     """Call `step` now and then every so many seconds, until cancelled.
 
-    An exception is logged under `name` and ends only that call. After failures the pause is at least
-    an exponential backoff. A step that waits for its work itself needs no pause: `every_s` is 0.
+    An exception is logged under `name` and ends only that call; one that repeats is logged once. After
+    failures the pause is at least an exponential backoff. A step that waits for its work itself needs no
+    pause: `every_s` is 0.
     """
-    failures = 0
+    failures = _Failures(name)
     while True:
-        failures = failures + 1 if await _fails(step, name) else 0
-        await asyncio.sleep(_pause_s(every_s, failures))
+        await failures.call(step)
+        await asyncio.sleep(_pause_s(every_s, failures.count))
 
 
 async def until(condition: Callable[[], Awaitable[bool]], every_s: float, *, name: str) -> None:
@@ -83,17 +86,38 @@ async def run_to_completion(work: Coroutine[Any, Any, Result]) -> Result:
     return task.result()
 
 
-async def _fails(step: Step, name: str) -> bool:
-    try:
-        await step()
-    except Unavailable as error:
-        log.warning("background.delayed", job=name, reason=error.detail)
-    except Exception:
-        # The next call may succeed, and the server must keep running.
-        log.exception("background.failed", job=name)
-    else:
-        return False
-    return True
+class _Failures:
+    """The failures of a job since its last success."""
+
+    def __init__(self, name: str) -> None:
+        self.count = 0
+        self._name = name
+        self._logged: set[str] = set()
+
+    async def call(self, step: Step) -> None:
+        """Call the step; log its failure unless it is known, and its first success afterwards."""
+        try:
+            await step()
+        except Unavailable as error:
+            self.count += 1
+            if not error.is_logged and self._is_new(error.detail):
+                log.warning("background.delayed", job=self._name, reason=error.detail)
+        except Exception as error:
+            # The next call may succeed, and the server must keep running.
+            self.count += 1
+            if self._is_new(f"{type(error).__name__} {error}"):
+                log.exception("background.failed", job=self._name)
+        else:
+            if self._logged:
+                log.info("background.resumed", job=self._name, failures=self.count)
+            self.count, self._logged = 0, set()
+
+    def _is_new(self, failure: str) -> bool:
+        # The number of different ones is limited: a text may contain anything, such as a time.
+        is_new = failure not in self._logged and len(self._logged) < _MOST_LOGGED
+        if is_new:
+            self._logged.add(failure)
+        return is_new
 
 
 def _pause_s(every_s: float, failures: int) -> float:

@@ -5,19 +5,15 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from datetime import datetime
-from pathlib import Path
 from typing import Any, NewType, NoReturn, Self, TypeAlias
 from uuid import UUID
 
 import anyio
-from alembic import command
-from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
+from alembic.util import CommandError
 from sqlalchemy import ColumnElement, DateTime, MetaData, Select, Text, cast, event, func, text, tuple_
 from sqlalchemy.dialects.postgresql import JSON
-from sqlalchemy.engine import URL, Connection, make_url
-from sqlalchemy.exc import DBAPIError, InterfaceError, InvalidatePoolError, OperationalError, StatementError
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError, InvalidatePoolError, SQLAlchemyError, StatementError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
@@ -25,7 +21,29 @@ from app.background import first_of
 from app.concurrency.pool_use import PoolUse
 from app.errors import Unavailable
 from app.ids import RunKey
+from app.logs.dependency import QUIET_S, DependencyLog
 from app.pagination import PageRequest
+from app.postgres.errors import (
+    READ_ONLY,
+    connecting_problem,
+    is_away,
+    is_by_values,
+    is_temporary,
+    redacted_text,
+    sqlstate_of,
+)
+from app.postgres.schema import (
+    MAY_WRITE,
+    OUTDATED,
+    SERVER,
+    UNKNOWN,
+    DatabaseNotUsable,
+    SchemaOutdated,
+    SchemaUnknown,
+    require_current,
+    require_usable_server,
+    upgrade,
+)
 from app.serialization.stored_json import dump_json, load_json
 
 Transaction = NewType("Transaction", AsyncConnection)
@@ -48,21 +66,8 @@ _STATEMENT_S = 30
 _IDLE_TRANSACTION_S = 10
 """Between two statements of a transaction; then the server closes the connection."""
 
-# In the repository they are beside the package, in an installed package inside it.
-_MIGRATIONS = next(p / "migrations" for p in Path(__file__).parents if (p / "migrations").is_dir())
-_UNAVAILABLE_STATES = ("08", "28", "3D", "40", "42501", "53", "55", "57", "58")
-"""SQLSTATE classes for a server that is unavailable, in contrast to a wrong statement: connections, logins,
-renamed databases, transactions that must be repeated, revoked privileges, resources, locks, operators, input
-and output."""
-
-_READ_ONLY = "25006"
-"""In a transaction that may write: the server is a standby, or its disk is full."""
-
 _ATTEMPT_OVER = "RT001"
 """The SQLSTATE of the function `require_attempt`."""
-
-_BAD_DATA, _CONSTRAINT = "22", "23"
-"""The SQLSTATE classes for values that cannot be stored."""
 
 metadata = MetaData(
     naming_convention={
@@ -120,23 +125,11 @@ class DatabaseUnavailable(Unavailable):
     """What the database answered, without any values; for the log."""
 
     @classmethod
-    def because(cls, reason: str) -> Self:
-        """The error with its reason."""
+    def because(cls, reason: str, *, is_away: bool = False) -> Self:
+        """The error with its reason; `is_away`: there is no connection, whatever is executed."""
         error = cls()
-        error.reason = reason
+        error.reason, error.is_logged = reason, is_away
         return error
-
-
-class SchemaOutdated(Unavailable):
-    """The database schema is older than this version requires; run `runtally migrate`."""
-
-    code = "schema_outdated"
-
-
-class SchemaUnknown(Unavailable):
-    """The database schema is unknown to this version; a newer Runtally has migrated it."""
-
-    code = "schema_unknown"
 
 
 class AttemptOver(Exception):
@@ -157,15 +150,33 @@ class Database:
 
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
+        self._url = engine.url.render_as_string(hide_password=False)
         self._autocommit = engine.execution_options(isolation_level="AUTOCOMMIT")
         self.use = PoolUse(engine.pool)
+        self._availability = DependencyLog(
+            unavailable="database.unavailable", available="database.available", quiet_s=QUIET_S
+        )
 
     @classmethod
     async def open(cls, url: str, *, pool_size: int = POOL_SIZE, process_id: UUID | None = None) -> Self:
-        """Open a pool and check the connection; raises `DatabaseUnavailable`.
+        """Open a pool and check connection and server; raises `DatabaseNotUsable`.
 
         With `process_id` another process can end the connections of this one.
         """
+        try:
+            engine = cls._engine_of(url, pool_size, process_id)
+        except (ArgumentError, ValueError) as error:
+            raise DatabaseNotUsable(url, connecting_problem(error, url)) from None
+        database = cls(engine)
+        try:
+            await database._require_usable_server()
+        except BaseException:
+            await engine.dispose()
+            raise
+        return database
+
+    @staticmethod
+    def _engine_of(url: str, pool_size: int, process_id: UUID | None) -> AsyncEngine:
         engine = create_async_engine(
             _asyncpg_url(url),
             pool_size=pool_size,
@@ -183,39 +194,41 @@ class Database:
         )
         _limit_idle_transactions(engine)
         _check_idle_connections(engine)
-        database = cls(engine)
+        return engine
+
+    async def _require_usable_server(self) -> None:
         try:
-            await database.ping()
-        except BaseException:
-            await engine.dispose()
-            raise
-        return database
+            async with self._autocommit.connect() as connection:
+                server = (await connection.execute(SERVER)).one()
+        except (SQLAlchemyError, OSError, ValueError, TypeError, TimeoutError) as error:
+            raise DatabaseNotUsable(self._url, connecting_problem(error, self._url)) from error
+        require_usable_server(self._url, server)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Transaction]:
         """A transaction: commits at the end of the body, rolls back on an exception."""
-        with _translate_errors(writes=True):
+        with self._watched(writes=True):
             async with self.use.connected(self._engine.begin()) as connection:
                 yield Transaction(connection)
 
     @asynccontextmanager
     async def write(self) -> AsyncIterator[Transaction]:
         """A transaction of one statement, which commits itself: one round trip instead of three."""
-        with _translate_errors(writes=True):
+        with self._watched(writes=True):
             async with self.use.connected(self._autocommit.connect()) as connection:
                 yield Transaction(connection)
 
     @asynccontextmanager
     async def read(self) -> AsyncIterator[Snapshot]:
         """A view for one statement. Without a transaction it takes one round trip instead of three."""
-        with _translate_errors():
+        with self._watched():
             async with self.use.connected(self._autocommit.connect()) as connection:
                 yield Snapshot(connection)
 
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[Snapshot]:
         """A consistent, read-only view for several statements."""
-        with _translate_errors():
+        with self._watched():
             async with self.use.connected(self._engine.connect()) as connection:
                 await connection.execution_options(
                     isolation_level="REPEATABLE READ", postgresql_readonly=True
@@ -225,7 +238,7 @@ class Database:
     async def listen(self, channel: str, notify: Callable[[str], None]) -> NoReturn:
         """Pass on the payloads of a channel; keeps a connection, and raises when that is lost."""
         lost = asyncio.Event()
-        with _translate_errors():
+        with self._watched():
             async with self._autocommit.connect() as connection:
                 driver: Any = (await connection.get_raw_connection()).driver_connection
                 self.use.listening += 1
@@ -242,6 +255,18 @@ class Database:
                         await connection.invalidate()
                     self.use.listening -= 1
 
+    @contextmanager
+    def _watched(self, *, writes: bool = False) -> Iterator[None]:
+        """As `_translate_errors`; and log when the database goes and when it is back."""
+        try:
+            with _translate_errors(writes=writes):
+                yield
+        except DatabaseUnavailable as error:
+            if error.is_logged:
+                self._availability.failed(error.reason)
+            raise
+        self._availability.worked()
+
     async def ping(self) -> None:
         """Raise `DatabaseUnavailable` if the database does not respond."""
         async with self.read() as reader:
@@ -254,23 +279,41 @@ class Database:
             return moment
 
     async def migrate(self) -> None:
-        """Run every missing migration."""
-        with _translate_errors():
-            async with self._engine.begin() as connection:
-                await connection.run_sync(_upgrade)
+        """Run every missing migration; raises `DatabaseNotUsable` if that is impossible."""
+        try:
+            with _translate_errors():
+                async with self._engine.begin() as connection:
+                    await connection.run_sync(upgrade)
+        except CommandError:
+            # The schema has a revision that is not among our migrations.
+            raise DatabaseNotUsable(self._url, UNKNOWN) from None
+        except DatabaseUnavailable as error:
+            problem = f"it cannot be migrated ({error.reason}); use the role that owns its tables"
+            raise DatabaseNotUsable(self._url, problem) from error
+
+    async def require_usable(self) -> None:
+        """Raise `DatabaseNotUsable` unless it has the schema of this version and the role may write."""
+        try:
+            await self.require_current_schema()
+            async with self.read() as reader:
+                may_write: bool | None = (await reader.execute(MAY_WRITE)).scalar_one()
+        except SchemaOutdated:
+            raise DatabaseNotUsable(self._url, OUTDATED) from None
+        except SchemaUnknown:
+            raise DatabaseNotUsable(self._url, UNKNOWN) from None
+        except DatabaseUnavailable as error:
+            raise DatabaseNotUsable(self._url, f"it cannot be read ({error.reason})") from error
+        if not may_write:
+            problem = (
+                "the role may not read and write the tables; GRANT that to it, or use the role that migrates"
+            )
+            raise DatabaseNotUsable(self._url, problem)
 
     async def require_current_schema(self) -> None:
         """Raise `SchemaOutdated` or `SchemaUnknown` unless the schema is that of this version."""
-        scripts = ScriptDirectory.from_config(_alembic_config())
         with _translate_errors():
             async with self._engine.connect() as connection:
-                current = await connection.run_sync(_revision)
-        if current == scripts.get_current_head():
-            return
-        known = {script.revision for script in scripts.walk_revisions()}
-        if current is None or current in known:
-            raise SchemaOutdated
-        raise SchemaUnknown
+                await connection.run_sync(require_current)
 
     async def aclose(self) -> None:
         """Close every connection."""
@@ -319,24 +362,6 @@ def _check_idle_connections(engine: AsyncEngine) -> None:
             raise
 
 
-def _alembic_config() -> Config:
-    config = Config()
-    config.set_main_option("script_location", str(_MIGRATIONS))
-    return config
-
-
-def _upgrade(connection: Connection) -> None:
-    config = _alembic_config()
-    config.attributes["connection"] = connection
-    # Serializes servers that start at the same time.
-    connection.execute(text("SELECT pg_advisory_xact_lock(hashtext('runtally.migrate'))"))
-    command.upgrade(config, "head")
-
-
-def _revision(connection: Connection) -> str | None:
-    return MigrationContext.configure(connection).get_current_revision()
-
-
 def _asyncpg_url(url: str) -> URL:
     parsed = make_url(url).set(drivername="postgresql+asyncpg")
     # asyncpg's name for the sslmode of libpq is ssl.
@@ -351,46 +376,14 @@ def _translate_errors(*, writes: bool = False) -> Iterator[None]:
     try:
         yield
     except StatementError as error:
-        if _sqlstate(error) == _ATTEMPT_OVER:
+        if sqlstate_of(error) == _ATTEMPT_OVER:
             raise AttemptOver from None
-        text_ = _redacted_text(error)
-        if _is_temporary(error) or (writes and _sqlstate(error) == _READ_ONLY):
-            raise DatabaseUnavailable.because(text_) from error
+        text_ = redacted_text(error)
+        if is_temporary(error) or (writes and sqlstate_of(error) == READ_ONLY):
+            raise DatabaseUnavailable.because(text_, is_away=is_away(error)) from error
         # Without the original error, which quotes rows and parameters: the traceback is logged.
-        raise StatementFailed(text_, by_values=_is_by_values(error)).with_traceback(
+        raise StatementFailed(text_, by_values=is_by_values(error)).with_traceback(
             error.__traceback__
         ) from None
     except (PoolTimeoutError, OSError, TimeoutError) as error:
-        raise DatabaseUnavailable.because(type(error).__name__) from error
-
-
-def _is_temporary(error: StatementError) -> bool:
-    if _is_unencodable(error):
-        return False
-    if isinstance(error, OperationalError | InterfaceError):
-        return True
-    invalidated = isinstance(error, DBAPIError) and error.connection_invalidated
-    return invalidated or _sqlstate(error).startswith(_UNAVAILABLE_STATES)
-
-
-def _is_by_values(error: StatementError) -> bool:
-    return _is_unencodable(error) or _sqlstate(error).startswith((_BAD_DATA, _CONSTRAINT))
-
-
-def _is_unencodable(error: StatementError) -> bool:
-    """A value that asyncpg cannot encode; it reports that as an error of its interface."""
-    return isinstance(error.orig and error.orig.__cause__, ValueError)
-
-
-def _redacted_text(error: StatementError) -> str:
-    """The error without any data of accounts."""
-    state = _sqlstate(error)
-    cause = error.orig and (error.orig.__cause__ or error.orig)
-    what = f"{type(cause).__name__} {state}".strip()
-    # Errors of this class quote the value; others do so only after the first line.
-    quotes = not state or state.startswith(_BAD_DATA)
-    return what if quotes else f"{what}: {str(cause).partition(chr(10))[0]}"
-
-
-def _sqlstate(error: StatementError) -> str:
-    return getattr(error.orig, "sqlstate", None) or ""
+        raise DatabaseUnavailable.because(type(error).__name__, is_away=True) from error

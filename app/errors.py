@@ -152,6 +152,9 @@ class Unavailable(AppError):
     status = 503
     code = "unavailable"
 
+    is_logged: bool = False
+    """Whether its cause has log lines of its own, when it begins and when it is over."""
+
 
 class TimedOut(AppError):
     """The operation timed out."""

@@ -7,11 +7,13 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+from dotenv import dotenv_values
 from pydantic import AfterValidator, Field, SecretStr, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from app.errors import OperatorError
 
+ENV_FILE = ".env"
 _URLS_WITH_PASSWORDS = {
     *("DATABASE_URL", "REDIS_URL", "ANTHROPIC_BASE_URL", "ANTHROPIC_ADMIN_BASE_URL"),
     "OTEL_EXPORTER_OTLP_ENDPOINT",
@@ -46,7 +48,7 @@ class Settings(BaseSettings):
     """The settings of an operator. An empty variable counts as unset."""
 
     model_config = SettingsConfigDict(
-        env_file=".env",
+        env_file=ENV_FILE,
         env_ignore_empty=True,
         extra="ignore",
         frozen=True,
@@ -96,6 +98,10 @@ class Settings(BaseSettings):
         default_factory=dict, validation_alias="RUNTALLY_MCP_SECRETS"
     )
     bootstrap_key: SecretStr | None = Field(None, validation_alias="RUNTALLY_BOOTSTRAP_KEY")
+    log_format: Literal["auto", "console", "json"] = Field("auto", validation_alias="RUNTALLY_LOG_FORMAT")
+    log_level: Literal["debug", "info", "warning", "error", "critical"] = Field(
+        "info", validation_alias="RUNTALLY_LOG_LEVEL"
+    )
     markup: Decimal = Field(Decimal("1.0"), ge=0, le=1000, validation_alias="RUNTALLY_MARKUP")
     prices_file: Path | None = Field(None, validation_alias="RUNTALLY_PRICES_FILE")
     sealing_key_file: Path | None = Field(None, validation_alias="RUNTALLY_SEALING_KEY_FILE")
@@ -313,6 +319,14 @@ class Settings(BaseSettings):
         except UnicodeDecodeError:
             message = "The file .env is not UTF-8 text."
             raise SettingsError(message) from None
+        except OSError as error:
+            message = f"The file .env cannot be read: {error.strerror}; correct its owner and permissions."
+            raise SettingsError(message) from error
+
+
+def variables_of_file() -> list[str]:
+    """The names of variables that `.env` sets."""
+    return [name for name, value in dotenv_values(ENV_FILE).items() if value]
 
 
 def withdraw_secrets(environ: MutableMapping[str, str]) -> None:

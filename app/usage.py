@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from decimal import Decimal
 from functools import lru_cache
@@ -53,6 +53,16 @@ class TokenUsage:
     def total_tokens(self) -> int:
         """What `maxTotalTokens` limits."""
         return self.prompt_tokens + self.output_tokens
+
+    @property
+    def cache_written_tokens(self) -> int:
+        """Cache writes of every lifetime."""
+        return self.cache_write_5m_tokens + self.cache_write_1h_tokens
+
+    def plus(self, other: "TokenUsage") -> "TokenUsage":
+        """Both together."""
+        names = [each.name for each in fields(self)]
+        return TokenUsage(**{name: getattr(self, name) + getattr(other, name) for name in names})
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +196,23 @@ class UsageTotal:
 
 
 @dataclass(frozen=True, slots=True)
+class ChargedUsage:
+    """Messages that are charged, all together."""
+
+    messages: int = 0
+    """Receipts: also those of what a message used more than was charged for it at first."""
+    tokens: TokenUsage = field(default_factory=TokenUsage)
+    cost_usd: Decimal = Decimal(0)
+
+    def plus(self, tokens: TokenUsage, cost_usd: Decimal, *, messages: int = 1) -> "ChargedUsage":
+        """These and more messages."""
+        return ChargedUsage(self.messages + messages, self.tokens.plus(tokens), self.cost_usd + cost_usd)
+
+
+NOTHING_CHARGED = ChargedUsage()
+
+
+@dataclass(frozen=True, slots=True)
 class Spent:
     """What earlier attempts of a run have used up of its limits."""
 
@@ -194,6 +221,8 @@ class Spent:
     """What `maxTotalTokens` limits."""
     cost_usd: Decimal = Decimal(0)
     turns: int = 0
+    charged: ChargedUsage = NOTHING_CHARGED
+    """The same messages, by kind of token."""
 
 
 NOTHING_SPENT = Spent()

@@ -11,6 +11,7 @@ from app.billing.prices.library import model_key
 from app.billing.prices.price_list import PriceList
 from app.bootstrap.prices import price_list
 from app.bootstrap.roles import Role
+from app.errors import Invalid
 from app.executors.claude_agent import graph_keys as claude_agent
 from app.executors.inbox import MessageLimits
 from app.executors.messages_api import graph_keys as messages_api
@@ -21,7 +22,7 @@ from app.models.deprecations import announced_ends
 from app.models.file import read_models
 from app.models.registry import ModelRegistry
 from app.runs.planner import RunPlanner
-from app.settings import Settings
+from app.settings import Settings, SettingsError
 from app.tools.catalog import ToolCatalog
 
 log = structlog.get_logger(__name__)
@@ -48,6 +49,7 @@ def open_planner(settings: Settings) -> RunPlanner:
     )
     prices = price_list(settings)
     models = model_registry(settings, prices)
+    graphs.require_models(lambda name: _problem_of(models, name))
     for problem in announced_ends(models, graphs.definitions(), today=datetime.now(UTC).date()):
         log.warning("model.deprecated", problem=problem)
     timeout = timedelta(seconds=settings.run_timeout_s)
@@ -64,19 +66,30 @@ def open_metrics(planner: RunPlanner, role: Role) -> ServerMetrics:
     )
 
 
+def _problem_of(models: ModelRegistry, name: str) -> str | None:
+    try:
+        models.resolve(None, name)
+    except Invalid as error:
+        return error.errors[0].message
+    return None
+
+
 def message_limits(settings: Settings) -> MessageLimits:
     """The limits of messages that wait for the agent of a run."""
     return MessageLimits(settings.max_waiting_messages, settings.max_body_bytes)
 
 
 def model_registry(settings: Settings, prices: PriceList) -> ModelRegistry:
-    """The models of this server; raises `ModelFileError`, `UnknownModel` and `ModelNotPriced`."""
+    """The models of this server; raises `ModelFileError` and `SettingsError`."""
     own = None if settings.models_file is None else read_models(settings.models_file)
-    return ModelRegistry(
-        settings.default_model,
-        own,
-        is_priced=lambda model: prices.is_priced(model, at=datetime.now(UTC)),
-    )
+    try:
+        return ModelRegistry(
+            settings.default_model,
+            own,
+            is_priced=lambda model: prices.is_priced(model, at=datetime.now(UTC)),
+        )
+    except Invalid as error:
+        raise SettingsError(error.detail) from error
 
 
 def project_directory() -> Path:

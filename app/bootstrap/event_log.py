@@ -9,10 +9,11 @@ from app.db import Database
 from app.runs.events.endings import RunEndings
 from app.runs.events.reader import RunEventReader
 from app.runs.supervisor import RunSupervisor
-from app.settings import Settings
+from app.settings import Settings, SettingsError
 from app.streams.memory import MemoryEventLog
 from app.streams.port import EventLog
 from app.streams.process_channel import ProcessChannel
+from app.streams.relay.connection import EventLogUnavailable, RelayNotUsable
 from app.streams.relay.server import Relay
 from app.streams.relayed import RelayedEventLog
 
@@ -21,16 +22,25 @@ def open_relay(settings: Settings, stack: AsyncExitStack) -> Relay | None:
     """The connections to the operator's Valkey or Redis, if there is one."""
     if settings.redis_url is None:
         return None
-    relay = Relay(settings.redis_url)
+    try:
+        relay = Relay(settings.redis_url)
+    except ValueError as error:
+        message = f"REDIS_URL is no valid URL ({error}); write redis://:password@host:port/0."
+        raise SettingsError(message) from error
     stack.push_async_callback(relay.aclose)
     return relay
 
 
 async def open_log(relay: Relay | None, stack: AsyncExitStack) -> EventLog:
-    """The event log, after a successful ping."""
-    event_log: EventLog = MemoryEventLog() if relay is None else RelayedEventLog(relay)
+    """The event log, after a successful ping; raises `RelayNotUsable`."""
+    if relay is None:
+        return MemoryEventLog()
+    event_log = RelayedEventLog(relay)
     stack.push_async_callback(event_log.aclose)
-    await event_log.ping()
+    try:
+        await event_log.ping()
+    except EventLogUnavailable as error:
+        raise RelayNotUsable.of(relay.connection.address, error) from error
     return event_log
 
 

@@ -96,7 +96,7 @@ async def open_infrastructure(
     telemetry = await open_telemetry(settings, process_id, stack)
     metrics = open_metrics(planner, role)
     database = await stack.enter_async_context(open_database(settings, process_id))
-    await database.require_current_schema()
+    await database.require_usable()
     chain, journal = open_sealer(settings, database), open_journal(settings, process_id)
     receipts, delivery, writing = _open_receipts(
         database, journal, planner.prices, telemetry=telemetry, metrics=metrics, stack=stack

@@ -155,6 +155,7 @@ def _open_execution(infra: Infrastructure, executor: ExecutorAggregator) -> _Exe
         queue,
         receipts=infra.receipts,
         ledger=infra.ledger,
+        reports=infra.billing,
         telemetry=infra.telemetry,
         metrics=infra.metrics.runs,
     )

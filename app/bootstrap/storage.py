@@ -1,5 +1,6 @@
 """Opens the database, the journal of receipts and the event log."""
 
+import tempfile
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from datetime import timedelta
@@ -12,7 +13,31 @@ from app.billing.chain.sealing_key import SealingKey
 from app.billing.receipts.journal import Journal
 from app.db import Database
 from app.embedded.postgres import EmbeddedPostgres
+from app.errors import OperatorError
 from app.settings import Settings
+
+_WRITTEN_BYTES = 64 * 1024
+"""Written to the data directory to find out whether there is space."""
+
+
+class DataDirectoryNotUsable(OperatorError):
+    """RUNTALLY_DATA_DIR cannot be written; the text names it, the reason and the next step."""
+
+
+def require_data_directory(settings: Settings) -> None:
+    """Make the data directory and write to it; raises `DataDirectoryNotUsable`."""
+    path = settings.data_dir.absolute()
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path) as file:
+            file.write(bytes(_WRITTEN_BYTES))
+            file.flush()
+    except OSError as error:
+        message = (
+            f"RUNTALLY_DATA_DIR ({settings.data_dir}) cannot be written: {error.strerror}; correct owner, "
+            "permissions or free space, or choose another directory."
+        )
+        raise DataDirectoryNotUsable(message) from error
 
 
 def open_database(settings: Settings, process_id: UUID) -> AbstractAsyncContextManager[Database]:
@@ -20,9 +45,12 @@ def open_database(settings: Settings, process_id: UUID) -> AbstractAsyncContextM
     return _database(settings, EmbeddedPostgres.start, process_id)
 
 
-def attach_database(settings: Settings) -> AbstractAsyncContextManager[Database]:
-    """The same database, also while a server uses it."""
-    return _database(settings, EmbeddedPostgres.attach)
+@asynccontextmanager
+async def attach_database(settings: Settings) -> AsyncIterator[Database]:
+    """The same database, also while a server uses it; raises `DatabaseNotUsable`."""
+    async with _database(settings, EmbeddedPostgres.attach) as database:
+        await database.require_usable()
+        yield database
 
 
 @asynccontextmanager
@@ -31,6 +59,8 @@ async def _database(
     embedded: Callable[[Path], AbstractAsyncContextManager[EmbeddedPostgres]],
     process_id: UUID | None = None,
 ) -> AsyncIterator[Database]:
+    if settings.database_url is None or process_id is not None:
+        require_data_directory(settings)
     async with AsyncExitStack() as stack:
         if settings.database_url is not None:
             yield await _opened(settings.database_url, stack, process_id)

@@ -1,8 +1,6 @@
 """`runtally chain` and `runtally verify`: work on the database, also while a server uses it."""
 
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -16,7 +14,6 @@ from app.billing.chain.service import AccountChains
 from app.billing.chain.verification import verify
 from app.billing.chain.verifier import PublicKeys, read_public_keys
 from app.bootstrap.storage import attach_database, open_sealer, open_witness
-from app.db import Database
 from app.errors import Invalid
 from app.settings import Settings
 
@@ -65,7 +62,7 @@ async def verify_database(
 ) -> bool:
     """Check all chains and print what was found; returns whether everything is as it was written."""
     trusted, exports = _trusted(settings, keys), _read_exports(earlier)
-    async with _current_database(settings) as database:
+    async with attach_database(settings) as database:
         found = await verify(database, trusted, earlier=exports, remembered=open_witness(settings).heads)
     for line in found.summary:
         console.print(line, markup=False, soft_wrap=True)
@@ -73,13 +70,6 @@ async def verify_database(
         console.print(finding, style="red", markup=False, soft_wrap=True)
     console.print(f"{len(found.findings)} findings")
     return not found.findings
-
-
-@asynccontextmanager
-async def _current_database(settings: Settings) -> AsyncIterator[Database]:
-    async with attach_database(settings) as database:
-        await database.require_current_schema()
-        yield database
 
 
 def _key(settings: Settings) -> SealingKey:

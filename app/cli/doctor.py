@@ -2,9 +2,7 @@
 
 import json
 import os
-from pathlib import Path
 
-from dotenv import dotenv_values
 from rich.console import Console
 from rich.text import Text
 
@@ -12,9 +10,8 @@ from app.bootstrap.roles import Role
 from app.doctor.examination import examine
 from app.doctor.report import Check, Report
 from app.doctor.variables import check_variables
-from app.settings import Settings, SettingsError
+from app.settings import Settings, SettingsError, variables_of_file
 
-_ENV_FILE = Path(".env")
 _STYLES = {"ok": "green", "warning": "yellow", "error": "red"}
 
 
@@ -28,7 +25,7 @@ async def diagnose(role: Role = Role.SERVE, *, with_probe: bool) -> Report:
         problems = [line.strip() for line in errors[1:]] or errors
         found = [Check("settings", "error", problem) for problem in problems]
         return Report([*found, *check_variables(os.environ, (), None)])
-    file_variables = [name for name, value in dotenv_values(_ENV_FILE).items() if value]
+    file_variables = variables_of_file()
     return await examine(
         settings, environ=os.environ, file_variables=file_variables, with_probe=with_probe, role=role
     )

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import typer
 
 from app.cli.terminal import Terminal
-from app.db import DatabaseUnavailable
+from app.db import DatabaseUnavailable, StatementFailed
 from app.errors import AppError, Invalid, NotFound, OperatorError, Unauthenticated
 from runtally import errors as client_errors
 
@@ -29,15 +29,15 @@ def explained() -> Iterator[None]:
     try:
         with _unwrapped():
             yield
-    except OperatorError as error:
-        stderr.print(str(error), style="red", markup=False)
+    except (OperatorError, StatementFailed) as error:
+        stderr.print(str(error), style="red", soft_wrap=True)
         raise typer.Exit(EXIT_FAILED) from error
     except client_errors.RuntallyError as error:
         stderr.print(str(error), style="red", markup=False)
         raise typer.Exit(EXIT_USAGE if isinstance(error, _USAGE_OF_CLIENT) else EXIT_FAILED) from error
     except AppError as error:
         reason = f" ({error.reason})" if isinstance(error, DatabaseUnavailable) and error.reason else ""
-        stderr.print(error.detail + reason, style="red", markup=False)
+        stderr.print(error.detail + reason, style="red", soft_wrap=True)
         usage = isinstance(error, Invalid | NotFound | Unauthenticated)
         raise typer.Exit(EXIT_USAGE if usage else EXIT_FAILED) from error
 

@@ -114,11 +114,13 @@ def _serve(role: str, host: str, port: int) -> None:
     with without_garbage_collection():
         from app.bootstrap.roles import Role
         from app.cli.logs import configure_logs
+        from app.cli.serve import log_unknown_variables
         from app.cli.serve import serve as run_server
 
-    configure_logs()
     with explained():
         settings = Settings.load()
+        configure_logs(settings.log_format, settings.log_level)
+        log_unknown_variables()
         # Child processes must not inherit secrets.
         withdraw_secrets(os.environ)
         asyncio.run(run_server(settings, role=Role(role), host=host, port=port))

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import os
 import signal
 import socket
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -13,18 +14,22 @@ import structlog
 import uvicorn
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
+from app import __version__
 from app.background import first_of
 from app.bootstrap.roles import Role
 from app.bootstrap.services import Services, open_services
+from app.doctor.variables import misspelled
 from app.errors import Unavailable
 from app.executors.claude_agent.process.cli import Cli
 from app.executors.port import GraphExecutor
 from app.http.api.metrics.port import PATH, metrics_app
 from app.http.app import create_app
 from app.http.streaming.closing import OpenStreams
+from app.postgres.errors import target_of
 from app.server.loopback import serve_on_socket
 from app.server.protocol import ConnectionLimits, ConnectionTable, raise_open_files
-from app.settings import Settings
+from app.settings import Settings, variables_of_file
+from app.streams.relay.connection import address_of
 
 if TYPE_CHECKING:
     from uvicorn._types import ASGI3Application
@@ -45,6 +50,8 @@ _FILES_PER_RUN = 16
 
 _SCRAPERS = 256
 """Connections to the metrics port at the same time."""
+_NAMES_SHOWN = 20
+"""Of graphs, when the server starts."""
 
 
 class AddressInUse(Unavailable):
@@ -180,7 +187,7 @@ def url_of(sock: socket.socket) -> str:
 
 async def serve(settings: Settings, *, role: Role, host: str, port: int) -> None:
     """Serve until a signal arrives, even during startup."""
-    loop, starting = asyncio.get_running_loop(), asyncio.current_task()
+    loop, starting, is_up = asyncio.get_running_loop(), asyncio.current_task(), False
     if starting is not None:
         # Until the server listens and handles signals itself.
         signal.signal(signal.SIGTERM, lambda *_: loop.call_soon_threadsafe(starting.cancel))
@@ -190,10 +197,37 @@ async def serve(settings: Settings, *, role: Role, host: str, port: int) -> None
                 server = _Server(services)
                 # Exempt all current objects from garbage collection: scanning them takes 0.17 s.
                 gc.freeze()
-                log.info("server.started", url=url_of(sock), role=role.value)
+                _log_start(services, url_of(sock))
+                is_up = True
                 await server.serve(sockets=[sock])
     except asyncio.CancelledError:
-        log.info("server.stopped_before_start")
+        # A second signal while it stops ends up here as well.
+        if not is_up:
+            log.info("server.stopped_before_start")
+
+
+def _log_start(services: Services, url: str) -> None:
+    settings, graphs = services.settings, [graph.name for graph in services.graphs.definitions()]
+    log.info(
+        "server.started",
+        version=__version__,
+        role=services.role.value,
+        url=url,
+        graphs=len(graphs),
+        graph_names=graphs[:_NAMES_SHOWN],
+        tools=len(services.tools.ids()),
+        database="embedded" if settings.database_url is None else target_of(settings.database_url),
+        relay=None if settings.redis_url is None else address_of(settings.redis_url),
+        data_dir=settings.data_dir.name,
+    )
+
+
+def log_unknown_variables() -> None:
+    """Warn about RUNTALLY_* variables that are no settings, in the environment and in `.env`."""
+    in_file = {name.upper() for name in variables_of_file()}
+    names = {name.upper() for name, value in os.environ.items() if value}
+    for problem in misspelled(names, in_file):
+        log.warning("settings.variable_unknown", problem=problem)
 
 
 @asynccontextmanager

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
@@ -18,7 +19,13 @@ def sanitized(text: str) -> str:
 
 
 class Terminal(Console):
-    """A console whose escape sequences come from styles only."""
+    """A console whose escape sequences come from styles only.
+
+    Text is never read as markup of rich, which could contain links and styles.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**{"markup": False, **options})
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         """See rich; everything printed passes through here, also inside a table."""

@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
+from app.logs.context import start_detached
+
 _T = TypeVar("_T")
 
 
@@ -20,7 +22,7 @@ class SharedResult(Generic[_T]):
         """The value, at most `max_age_s` old; raises what `compute` raised."""
         result = self._result
         if result is None or (result.done() and asyncio.get_running_loop().time() > self._expires_at):
-            result = self._result = asyncio.create_task(self._compute_once())
+            result = self._result = start_detached(self._compute_once())
         # The caller that started it may be cancelled before the others.
         return await asyncio.shield(result)
 

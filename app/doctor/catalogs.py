@@ -11,11 +11,10 @@ from app.billing.prices.price_list import PriceList
 from app.bootstrap.catalogs import graph_checks, graph_directories, model_registry, project_directory
 from app.bootstrap.prices import price_list
 from app.doctor.report import Check
-from app.errors import AppError, Invalid
+from app.errors import AppError, OperatorError
 from app.graphs.catalog import GraphCatalog
 from app.ids import AccountId, ApiKeyId, RunId, RunKey
 from app.models.deprecations import announced_ends
-from app.models.file import ModelFileError
 from app.models.registry import DEFAULT, ModelRegistry
 from app.requests import GraphRunRequest, Message
 from app.runs.planner import RunPlanner
@@ -87,10 +86,8 @@ def _prices(settings: Settings) -> tuple[PriceList, list[Check]]:
 def _models(settings: Settings, prices: PriceList) -> tuple[ModelRegistry | None, list[Check]]:
     try:
         models = model_registry(settings, prices)
-    except ModelFileError as error:
+    except OperatorError as error:
         return None, [Check("models", "error", str(error))]
-    except Invalid as error:
-        return None, [Check("models", "error", error.detail)]
     file = settings.models_file or "the shipped registry"
     return models, [Check("models", "ok", f"{file}; {DEFAULT} is {models.resolve(None, None)}")]
 

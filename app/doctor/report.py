@@ -7,11 +7,10 @@ from urllib.parse import unquote, urlsplit
 
 from pydantic import SecretStr
 
+from app.logs.secrets import without_secrets as hidden_in
 from app.settings import Settings
 
 Status = Literal["ok", "warning", "error"]
-
-_HIDDEN = "[hidden]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +40,8 @@ class Report:
 
 def without_secrets(checks: Iterable[Check], settings: Settings) -> list[Check]:
     """The checks without secrets of the settings, which details from other programs may contain."""
-    secrets = [secret for secret in _secrets(settings) if secret]
-    return [Check(check.name, check.status, _redacted(check.detail, secrets)) for check in checks]
-
-
-def _redacted(text: str, secrets: Iterable[str]) -> str:
-    for secret in secrets:
-        text = text.replace(secret, _HIDDEN)
-    return text
+    secrets = _secrets(settings)
+    return [Check(check.name, check.status, hidden_in(check.detail, secrets)) for check in checks]
 
 
 def _secrets(settings: Settings) -> list[str]:

@@ -28,7 +28,7 @@ def check_variables(
     """Warnings about the environment and `.env`; a single `ok` if there are none."""
     names = {name.upper() for name, value in environ.items() if value}
     in_file = {name.upper() for name in file_variables}
-    message = [*_misspelled(names, in_file), *_ignored(names | in_file)]
+    message = [*misspelled(names, in_file), *_ignored(names | in_file)]
     if settings is not None:
         message += _overridden(settings)
     if not message:
@@ -36,7 +36,8 @@ def check_variables(
     return [Check(NAME, "warning", text) for text in message]
 
 
-def _misspelled(names: Collection[str], in_file: Collection[str]) -> Iterator[str]:
+def misspelled(names: Collection[str], in_file: Collection[str]) -> Iterator[str]:
+    """What is wrong with names that are not settings, in upper case: with the most similar setting."""
     for name in sorted({*names, *in_file} - KNOWN):
         if name.startswith(_PREFIX):
             if "CACHING" in name:

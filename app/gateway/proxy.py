@@ -141,7 +141,7 @@ class Gateway:
             await send_error(send, BODY_ERRORS[refused.status])
 
     async def _forward(self, channel: Channel, path: str, body: bytes, exchange: Exchange) -> None:
-        with structlog.contextvars.bound_contextvars(run_id=channel.run_id):
+        with structlog.contextvars.bound_contextvars(**{"run_id": channel.run_id, **channel.log_fields}):
             if path == COUNT_TOKENS:
                 await exchange.forward(path, body, call=None)
                 return

@@ -13,6 +13,7 @@ import structlog
 
 from app.clock.clock import Clock
 from app.concurrency.time_slice import TimeSlice
+from app.logs.dependency import QUIET_S, DependencyLog
 from app.provider_usage import count_of
 from app.tls import tls_context
 
@@ -56,6 +57,12 @@ class Upstream:
         self._api_key = api_key
         self._overheads: dict[str, int] = {}
         # Nothing of this machine's environment: no proxy, no .netrc.
+        self.availability = DependencyLog(
+            unavailable="gateway.provider_unreachable",
+            available="gateway.provider_reachable",
+            quiet_s=QUIET_S,
+        )
+        """Whether calls get any response."""
         self._client = httpx.AsyncClient(
             trust_env=False,
             verify=tls_context(),

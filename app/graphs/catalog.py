@@ -2,15 +2,14 @@
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
-import yaml
 from frontmatter.default_handlers import YAMLHandler
 from pydantic import ValidationError
 
 from app.errors import Invalid, NotFound, OperatorError
 from app.graphs.spec import GraphSpec
-from app.serialization.strict_yaml import StrictYamlLoader
+from app.serialization.strict_yaml import YamlDocument, YamlInvalid, did_you_mean
 from app.tools.mcp_servers import secret_names
 from app.workspaces.spec import HostPathRefused, resolve_host_path
 
@@ -48,9 +47,17 @@ class GraphCatalog:
     """The graphs of this server, by id."""
 
     def __init__(
-        self, graphs: Iterable[GraphSpec], unsupported: Mapping[str, Sequence[KeyProblem]] | None = None
+        self,
+        graphs: Iterable[GraphSpec],
+        unsupported: Mapping[str, Sequence[KeyProblem]] | None = None,
+        *,
+        paths: Mapping[str, Path] | None = None,
     ) -> None:
-        """`unsupported`: by id, the keys of a graph that the executor in this id does not support."""
+        """`unsupported`: by id, the keys of a graph that the executor in this id does not support.
+
+        `paths` are the files of graphs, by name.
+        """
+        self._paths = paths or {}
         self._graphs = {graph.id: graph for graph in graphs}
         self._unsupported = unsupported or {}
 
@@ -95,6 +102,7 @@ class GraphCatalog:
         found: dict[str, GraphSpec] = {}
         unsupported: dict[str, list[KeyProblem]] = {}
         problems: list[GraphDefinitionError] = []
+        paths: dict[str, Path] = {}
         for path in [path for directory in directories for path in sorted(directory.glob("*.md"))]:
             graph, errors = _read(path, known_tools, known_secrets)
             if graph is not None:
@@ -108,12 +116,28 @@ class GraphCatalog:
             problems.extend(errors)
             if graph is not None and not errors:
                 found[graph.id] = graph
+                paths[graph.name] = path
                 for other, faults in _of_other_providers(graph, checks):
                     if faults:
                         unsupported[other.id] = faults
                     else:
                         found.setdefault(other.id, other)
-        return cls(found.values(), unsupported), problems
+        return cls(found.values(), unsupported, paths=paths), problems
+
+    def require_models(self, problem_of: Callable[[str], str | None]) -> None:
+        """Raise `GraphDefinitionError` for the first model that cannot be used.
+
+        `problem_of` returns what is wrong with the name of a model.
+        """
+        for graph in self.definitions():
+            named = {("model",): graph.model} | {
+                ("agents", name, "model"): agent.model for name, agent in graph.agents.items()
+            }
+            for keys, model in named.items():
+                problem = None if model is None else problem_of(model)
+                if problem is not None:
+                    path = self._paths[graph.name]
+                    raise _problem(path, _parts(path)[0].at(keys, f"{'.'.join(keys)}: {problem}"))
 
     def get(self, graph_id: str) -> GraphSpec:
         """The graph; raises `GraphNotFound` and `GraphUnsupported`."""
@@ -141,9 +165,10 @@ def _read(
     path: Path, known_tools: Collection[str], known_secrets: Collection[str]
 ) -> tuple[GraphSpec | None, list[GraphDefinitionError]]:
     try:
-        head, prompt = _parts(path)
+        document, prompt = _parts(path)
     except GraphDefinitionError as error:
         return None, [error]
+    head = document.value or {}
     reserved = [name for name in ("name", "system_prompt") if name in head]
     if reserved:
         problem = "is taken from the file itself and must not be in the front matter"
@@ -151,13 +176,21 @@ def _read(
     try:
         graph = GraphSpec.model_validate({**head, "name": path.stem, "system_prompt": prompt})
     except ValidationError as error:
-        return None, [_field_error(path, detail) for detail in error.errors(include_input=False)]
-    unknown = [tool for tool in graph.tools if tool not in known_tools]
+        found = error.errors(include_input=False)
+        return None, [_problem(path, document.explain(detail, GraphSpec)) for detail in found]
+    unknown = [(index, tool) for index, tool in enumerate(graph.tools) if tool not in known_tools]
     unset = sorted(secret_names(graph.mcp_servers).difference(known_secrets))
     return graph, [
-        *(_error(path, "tools", f"there is no tool {tool!r}") for tool in unknown),
+        *(
+            _problem(path, document.at(("tools", index), f"tools: {_unknown_tool(tool, known_tools)}"))
+            for index, tool in unknown
+        ),
         *(_error(path, "mcp_servers", f"RUNTALLY_MCP_SECRETS has no {name!r}") for name in unset),
     ]
+
+
+def _unknown_tool(tool: str, known: Collection[str]) -> str:
+    return f"there is no tool {tool!r}{did_you_mean(tool, known)}"
 
 
 def _of_other_providers(
@@ -182,11 +215,6 @@ def _executor_errors(
         yield _error(path, key, problem)
 
 
-def _field_error(path: Path, detail: Any) -> GraphDefinitionError:
-    key = ".".join(str(part) for part in detail["loc"])
-    return _error(path, key, detail["msg"].removeprefix("Value error, "))
-
-
 def _mount_errors(path: Path, graph: GraphSpec, roots: Sequence[Path]) -> Iterator[GraphDefinitionError]:
     for index, mount in enumerate(graph.workspace.mounts):
         try:
@@ -195,21 +223,31 @@ def _mount_errors(path: Path, graph: GraphSpec, roots: Sequence[Path]) -> Iterat
             yield _error(path, f"workspace.mounts.{index}.host_path", str(error))
 
 
-def _parts(path: Path) -> tuple[dict[Any, Any], str]:
+def _parts(path: Path) -> tuple[YamlDocument, str]:
+    """The front matter and the prompt; raises `GraphDefinitionError`."""
     handler = YAMLHandler()
     try:
-        text = path.read_text(encoding="utf-8-sig").strip()
+        whole = path.read_text(encoding="utf-8-sig")
+        text = whole.strip()
         source, prompt = handler.split(text) if handler.detect(text) else ("", text)
-        head = handler.load(source, Loader=StrictYamlLoader)
+        before = whole[: whole.index(source)]
+        document = YamlDocument.read(source, first_line=1 + before.count("\n"))
     except OSError as error:
-        raise _error(path, "file", "cannot be read") from error
-    except (yaml.YAMLError, ValueError) as error:
-        # The YAML loader raises a plain ValueError for a date that does not exist.
-        raise _error(path, "front matter", "is not valid YAML between two lines of ---") from error
-    if not isinstance(head or {}, dict):
+        raise _error(path, "file", f"cannot be read: {error.strerror}") from error
+    except YamlInvalid as error:
+        problem = f"front matter: is not valid YAML between two lines of ---: {error}"
+        raise _problem(path, problem) from error
+    except ValueError as error:
+        # Not UTF-8 text, or without the second line of ---.
+        raise _error(path, "front matter", "must be UTF-8 text between two lines of ---") from error
+    if not isinstance(document.value or {}, dict):
         raise _error(path, "front matter", "must be keys and values")
-    return head or {}, prompt.strip()
+    return document, prompt.strip()
 
 
 def _error(path: Path, key: str, problem: str) -> GraphDefinitionError:
-    return GraphDefinitionError(f"graph file {path.name}: {key}: {problem}")
+    return _problem(path, f"{key}: {problem}")
+
+
+def _problem(path: Path, problem: str) -> GraphDefinitionError:
+    return GraphDefinitionError(f"graph file {path.name}: {problem}")

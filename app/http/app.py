@@ -23,6 +23,7 @@ from app.http.middleware import HeadRequests, RequestIds, SecurityHeaders, Unexp
 from app.http.native.openapi import event_schemas
 from app.http.openapi.document import ERRORS, DocumentedApp
 from app.http.problems import Problem, install_error_handlers
+from app.http.request_log import RequestLog
 from app.http.routers import LITERAL_PATHS, ROUTERS, WORKER_ROUTERS
 from app.http.streaming.closing import OpenStreams
 from app.http.streaming.sse import HEARTBEAT_S
@@ -111,6 +112,7 @@ def create_app(
         app.add_middleware(CORSMiddleware, allow_origins=origins, **_CORS)
     app.add_middleware(UnreadBodies)
     app.add_middleware(SecurityHeaders)
+    app.add_middleware(RequestLog)
     app.add_middleware(RequestIds)
     return app
 

@@ -110,8 +110,10 @@ class HeadRequests:
             # Otherwise a stream would stay open as long as its run.
             raise _HeadSent
 
+        as_get = {**scope, "method": "GET"}
         with suppress(_HeadSent):
-            await self._app({**scope, "method": "GET"}, receive, send_head)
+            await self._app(as_get, receive, send_head)
+        scope["route"] = as_get.get("route")
 
 
 class SecurityHeaders:

@@ -11,9 +11,10 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
-from app.errors import AppError, FieldError, Invalid, Unauthenticated
+from app.errors import AppError, FieldError, InsufficientStorage, Invalid, Unauthenticated, Unavailable
 from app.http.field_errors import field_errors
 from app.http.response_model import ResponseModel
+from app.logs.context import note
 
 log = structlog.get_logger(__name__)
 
@@ -112,7 +113,10 @@ def install_error_handlers(app: FastAPI) -> None:
 async def _app_error(_request: Request, error: Exception) -> ProblemResponse:
     if not isinstance(error, AppError):
         raise error
-    if error.status >= HTTPStatus.INTERNAL_SERVER_ERROR and error.status != HTTPStatus.INSUFFICIENT_STORAGE:
+    note(code=error.code)
+    # What is unavailable has log lines of its own when it goes and when it is back.
+    is_expected = isinstance(error, Unavailable | InsufficientStorage)
+    if error.status >= HTTPStatus.INTERNAL_SERVER_ERROR and not is_expected:
         log.error("http.request_failed", code=error.code, reason=error.detail, cause=repr(error.__cause__))
     return error_response(error)
 

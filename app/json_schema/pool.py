@@ -12,6 +12,7 @@ from app.concurrency.fair_semaphore import FairSemaphore
 from app.errors import Unavailable
 from app.json_schema.document import SchemaDocument
 from app.json_schema.worker import REPLY, REQUEST
+from app.logs.context import start_detached
 
 _PROGRAM = Path(__file__).with_name("worker.py")
 _MAX_REPLY_BYTES = 65_536
@@ -147,6 +148,6 @@ class WorkerPool:
             return
         self._all.discard(worker)
         worker.kill()
-        ending = asyncio.create_task(worker.wait_closed())
+        ending = start_detached(worker.wait_closed())
         self._ending.add(ending)
         ending.add_done_callback(self._ending.discard)

@@ -2,12 +2,12 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
-from contextvars import Context
 from typing import Generic, Protocol, TypeVar
 
 import structlog
 
 from app.errors import AppError
+from app.logs.context import start_detached
 from app.metrics.families import Family
 
 log = structlog.get_logger(__name__)
@@ -81,7 +81,7 @@ class Reading(Generic[_T]):
         now = asyncio.get_running_loop().time()
         if self._task is None and now >= self._next_at:
             # The log lines of a reading are not those of the request that needed it first.
-            self._task = asyncio.create_task(self._read_once(), context=Context())
+            self._task = start_detached(self._read_once())
             self._late_at = now + self._timeout_s
         if (task := self._task) is not None:
             done, _ = await asyncio.wait({task}, timeout=max(0.0, self._late_at - now))

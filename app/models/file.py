@@ -22,7 +22,6 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Annotated
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, PlainValidator, ValidationError, model_validator
 
 from app.errors import OperatorError
@@ -37,7 +36,7 @@ from app.models.registry import (
     OperatorModels,
     Thinking,
 )
-from app.serialization.strict_yaml import StrictYamlLoader
+from app.serialization.strict_yaml import YamlDocument, YamlInvalid
 
 LEAST_THINKING = 1_024
 """The Messages API's minimum."""
@@ -121,17 +120,17 @@ class _File(BaseModel):
 def read_models(path: Path) -> OperatorModels:
     """Read a models file; raises `ModelFileError`."""
     try:
-        parsed = _File.model_validate(StrictYamlLoader(path.read_bytes()).get_single_data())
+        document = YamlDocument.read(path.read_bytes())
     except OSError as error:
         problem = f"cannot be read: {error.strerror}"
         raise ModelFileError(problem) from error
-    except ValidationError as error:
-        detail = error.errors(include_input=False)[0]
-        raise _wrong(detail["loc"], detail["msg"].removeprefix("Value error, ")) from error
-    except (yaml.YAMLError, ValueError) as error:
-        # The YAML loader raises a plain ValueError for a date that does not exist.
-        problem = "is not valid YAML"
+    except YamlInvalid as error:
+        problem = f"is not valid YAML: {error}"
         raise ModelFileError(problem) from error
+    try:
+        parsed = _File.model_validate(document.value)
+    except ValidationError as error:
+        raise ModelFileError(document.explain(error.errors(include_input=False)[0], _File)) from error
     _check_names("aliases", parsed.aliases, taken={*ROLES, *parsed.roles})
     _check_names("roles", parsed.roles, taken=ALIASES)
     entries = tuple(each.entry() for each in parsed.models)

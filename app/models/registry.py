@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 from app.errors import Invalid
+from app.serialization.strict_yaml import did_you_mean
 
 DEFAULT = "default"
 ROLES = (DEFAULT, "triage", "candidate_extraction", "curator", "reconcile", "repair")
@@ -120,6 +121,7 @@ class ModelRegistry:
         own = own or OperatorModels()
         self._is_priced = is_priced
         self._aliases = {**ALIASES, **own.aliases}
+        self._roles: Mapping[str, str] = {}
         shipped = [] if own.closed else [ModelEntry(CLAUDE_ID)]
         self._entries = _ordered([*own.entries, *shipped])
         for alias in own.aliases:
@@ -186,8 +188,11 @@ class ModelRegistry:
         model = self._aliases.get(name, name)
         if self._entry(model) is None:
             known = ", ".join(self._aliases)
+            names = {*self._aliases, *self._aliases.values(), *self.configured_ids(), *self._roles}
             raise UnknownModel.field(
-                field, f"{name!r} is neither {known}, nor a role, nor the id of an available Claude model"
+                field,
+                f"{name!r} is neither {known}, nor a role, nor the id of an available Claude model"
+                f"{did_you_mean(name, names)}",
             )
         if not self._is_priced(model):
             # It could be used, but not billed.

@@ -7,19 +7,25 @@ from app.billing.credit.ledger import CreditLedger
 from app.billing.receipts.delivery import debit_undelivered
 from app.billing.receipts.open_message_delivery import recover_receipts
 from app.billing.receipts.queue import ReceiptQueue
-from app.db import Transaction
+from app.billing.reports.service import BillingReports
+from app.db import StatementFailed, Transaction
+from app.errors import Unavailable
 from app.events import ClientEvent
 from app.executors.port import RunOutcome
+from app.ids import RunKey
+from app.logs.context import for_run
 from app.metrics.runs import RunMetrics
 from app.requests import FinalUsage, GraphFinal
 from app.runs.dispatch.queue import RunQueue
 from app.runs.events.codec import encode_events
+from app.runs.events.ended import EndedRun, log_ended
 from app.runs.events.terminal import close_log, last_position, terminal_events, with_positions
 from app.runs.events.tracing import run_result, traced_record
 from app.runs.records import RunRecord
 from app.runs.repository import finish_run
 from app.streams.port import EventLog
 from app.telemetry.service import Telemetry
+from app.usage import ChargedUsage
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +69,7 @@ class RunCloser:
         *,
         receipts: ReceiptQueue,
         ledger: CreditLedger,
+        reports: BillingReports,
         telemetry: Telemetry,
         metrics: RunMetrics | None = None,
     ) -> None:
@@ -72,6 +79,7 @@ class RunCloser:
         self._receipts = receipts
         self._ledger = ledger
         self._telemetry = telemetry
+        self._reports = reports
 
     async def store(self, tx: Transaction, end: RunEnd) -> bool:
         """End the run and release its credit; False if it has ended or is at another attempt."""
@@ -91,9 +99,20 @@ class RunCloser:
         return has_ended
 
     async def publish(self, end: RunEnd) -> None:
-        """Publish the end that was stored to the readers."""
-        self._metrics.run_ended(end.run.graph_id, end.final)
-        await close_log(self._log, end.run.key, end.all_events, attempt=end.attempt or None)
-        context = self._telemetry.context_of(end.run.key, end.run.caller_trace)
+        """Publish the end that was stored to the readers, and log it."""
+        run = end.run
+        self._metrics.run_ended(run.graph_id, end.final)
+        await close_log(self._log, run.key, end.all_events, attempt=end.attempt or None)
+        context = self._telemetry.context_of(run.key, run.caller_trace)
         if context is not None:
-            self._telemetry.end_unexecuted(traced_record(end.run, context), run_result(end.final))
+            self._telemetry.end_unexecuted(traced_record(run, context), run_result(end.final))
+        with for_run(run.key, api_key_id=run.api_key_id, request_id=run.request_id):
+            trace_id, charged = None if context is None else context.trace_id, await self._charged(run.key)
+            log_ended(EndedRun.of_record(run, end.final, charged=charged, trace_id=trace_id))
+
+    async def _charged(self, run: RunKey) -> ChargedUsage | None:
+        try:
+            return (await self._reports.spent(run)).charged
+        except (Unavailable, StatementFailed):
+            # The run has ended anyway; its receipts can be looked up.
+            return None

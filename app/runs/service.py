@@ -13,6 +13,7 @@ from app.errors import Conflict, Unavailable
 from app.executors.port import RunPlan
 from app.ids import AccountId, RunId, RunKey, new_uuid
 from app.json_schema.checker import SchemaChecker
+from app.logs.context import note
 from app.metrics.runs import RunMetrics
 from app.pagination import PageRequest
 from app.principal import Principal
@@ -115,6 +116,7 @@ class RunService:
         """
         given_id = _given_id(caller.account_id, request, idempotency_key)
         run = RunKey(caller.account_id, given_id or RunId(str(new_uuid())))
+        note(run_id=run.run_id)
         fingerprint = await self._codec.fingerprint(request)
         if given_id is not None and (existing := await self._find(run)) is not None:
             return _joined(existing, fingerprint, caller)

@@ -19,6 +19,7 @@ from app.db import Database, StatementFailed
 from app.errors import AppError, Unavailable
 from app.executors.port import FIRST_ATTEMPT, INTERNAL, RunPlan
 from app.ids import RunKey
+from app.logs.context import call_detached, for_run
 from app.metrics.runs import RunMetrics
 from app.requests import GraphRunRequest
 from app.runs.closing import RunCloser, RunEnd
@@ -26,6 +27,7 @@ from app.runs.commands.application import apply_queued
 from app.runs.dispatch.places import Places
 from app.runs.dispatch.records import ClaimedRun
 from app.runs.dispatch.repository import take_queued_commands
+from app.runs.events.ended import queue_wait_of
 from app.runs.planner import RunPlanner
 from app.runs.records import RunRecord
 from app.runs.recovery.repository import return_run
@@ -87,7 +89,7 @@ class RunStarter:
     def start(self, claimed: ClaimedRun) -> None:
         """Start a run that this process has claimed, and that holds a place."""
         self._starting[claimed.run.key] = _Starting(claimed.run.attempt)
-        self._tasks.start_soon(self._start, claimed)
+        call_detached(self._tasks.start_soon, self._start, claimed)
 
     def attempts(self) -> dict[RunKey, int]:
         """The attempts of the runs of this process."""
@@ -112,7 +114,7 @@ class RunStarter:
     async def _start(self, claimed: ClaimedRun) -> None:
         run, has_started = claimed.run, False
         try:
-            with structlog.contextvars.bound_contextvars(run_id=run.key.run_id, request_id=run.request_id):
+            with for_run(run.key, api_key_id=run.api_key_id, request_id=run.request_id):
                 has_started = await self._start_or_end(claimed)
         except Exception:
             # It must not end every other run. Recovery ends this one: nothing executes it.
@@ -125,13 +127,15 @@ class RunStarter:
 
     async def _start_or_end(self, claimed: ClaimedRun) -> bool:
         """Repeat it until the database answers; returns whether the run has started."""
-        run = claimed.run
+        run, is_logged = claimed.run, False
         await self._supervisor.wait_ended(run.key)
         while not self._lease.is_lost(run.key):
             try:
                 return await self._start_once(claimed)
             except (Unavailable, StatementFailed) as error:
-                log.warning("run.start_delayed", reason=str(error))
+                if not is_logged:
+                    log.warning("run.start_delayed", reason=str(error))
+                is_logged = True
             await asyncio.sleep(LONGEST_BACKOFF_S)
         log.warning("run.lost", run_id=run.key.run_id)
         return False
@@ -179,6 +183,7 @@ class RunStarter:
             plan,
             attempt=run.attempt,
             timeout=_remaining(plan, run),
+            queue_wait=queue_wait_of(run),
             trace=self._telemetry.context_of(run.key, run.caller_trace),
             accepted_at=run.created_at,
         )

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Iterable
-from contextvars import Context
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -17,6 +16,7 @@ from app.executors.control import RunControl
 from app.executors.inbox import MessageLimits
 from app.executors.port import RunPlan
 from app.ids import RunKey
+from app.logs.context import call_detached, for_run
 from app.requests import GraphFinal, GraphRunRequest
 from app.runs.dispatch.places import Places
 from app.runs.events.publisher import RunEventPublisher
@@ -89,8 +89,7 @@ class RunSupervisor:
         self._active[plan.run] = run = ActiveRun(plan, control, publisher, trace)
         if self._is_stopping:
             control.stop.set()
-        # In a context of its own: what the request's handler bound for its log lines is not the run's.
-        Context().run(self._tasks.start_soon, self._execute, run, request)
+        call_detached(self._tasks.start_soon, self._execute, run, request)
         return run
 
     def find(self, run: RunKey) -> ActiveRun | None:
@@ -115,7 +114,8 @@ class RunSupervisor:
         for run in self._lose(runs):
             self._log.abandon(run.plan.run)
             if not run.control.stop.is_set():
-                log.warning("run.lost", run_id=run.plan.run.run_id)
+                with run.plan.log_context():
+                    log.warning("run.lost", run_id=run.plan.run.run_id)
                 run.control.stop.set()
 
     def hand_over(self, runs: Iterable[RunKey]) -> list[ActiveRun]:
@@ -133,7 +133,7 @@ class RunSupervisor:
         """Stop runs whose cancellation is stored, unless they are stopping."""
         for key in runs:
             if (run := self.find(key)) is not None and not run.control.stop.is_set():
-                with structlog.contextvars.bound_contextvars(run_id=key.run_id):
+                with for_run(key):
                     log.info("run.cancelled_late")
                     run.control.cancel_stored()
 
@@ -164,7 +164,7 @@ class RunSupervisor:
     async def _execute(self, run: ActiveRun, request: GraphRunRequest) -> None:
         plan = run.plan
         try:
-            with structlog.contextvars.bound_contextvars(run_id=plan.run.run_id, request_id=plan.request_id):
+            with plan.log_context():
                 run.final = await self._worker.execute(
                     plan, request, run.control, publisher=run.publisher, trace=run.trace
                 )

@@ -1,8 +1,10 @@
 """RunWorker: executes one run to its end, independent of its readers."""
 
 import asyncio
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import timedelta
 from enum import Enum, auto
 
 import anyio
@@ -29,6 +31,7 @@ from app.metrics.runs import RunMetrics
 from app.requests import GraphFinal, GraphRunRequest
 from app.runs.dispatch.queue import RunQueue
 from app.runs.events.codec import encode_events
+from app.runs.events.ended import EndedRun, log_ended
 from app.runs.events.output import RunOutput
 from app.runs.events.publisher import RunEventPublisher
 from app.runs.events.terminal import close_log, last_position, terminal_events, with_positions
@@ -54,16 +57,30 @@ _FLUSH_S = 0.5
 class _FinishedRun:
     """A run that has ended and is to be stored."""
 
-    run: RunKey
-    attempt: int
-    state_key: str | None
-    graph_id: str
+    plan: RunPlan
     control: RunControl
     final: GraphFinal
     report: MeterReport | None
+    ended: EndedRun
+    """What is logged of it."""
     output_bytes: int
     """About how large its events are."""
     trace: RunTrace | None
+    _failures: set[str] = field(default_factory=set)
+
+    @property
+    def run(self) -> RunKey:
+        return self.plan.run
+
+    @property
+    def attempt(self) -> int:
+        return self.plan.attempt
+
+    def is_new(self, failure: str) -> bool:
+        """Whether storing it has not failed for this reason yet."""
+        is_new = failure not in self._failures
+        self._failures.add(failure)
+        return is_new
 
 
 class _Stored(Enum):
@@ -125,6 +142,8 @@ class RunWorker:
             trace=trace,
         )
         events = TimedEvents(output, self._metrics.attempt(plan.spec.id))
+        self._receipts.count_charges(plan.run)
+        began = time.monotonic()
         try:
             await self._start(plan, control, publisher)
             await self._executor.run(request, RunContext(plan, control, events, self._lease, trace))
@@ -145,17 +164,7 @@ class RunWorker:
                 if trace is not None:
                     trace.close()
                 await self._receipts.flush(plan.run, within_s=_FLUSH_S)
-                finished = _FinishedRun(
-                    plan.run,
-                    plan.attempt,
-                    None if plan.conversation is None else plan.conversation.state_key,
-                    plan.spec.id,
-                    control,
-                    output.final(),
-                    output.report,
-                    output_bytes=output.size,
-                    trace=trace,
-                )
+                finished = self._finished(plan, control, output, trace=trace, began=began)
                 entries = await self._entries(finished)
                 stored = await self._finish(finished, entries)
         while stored is _Stored.LATER:
@@ -178,6 +187,14 @@ class RunWorker:
         )
         await publisher.publish(started)
 
+    def _finished(
+        self, plan: RunPlan, control: RunControl, output: RunOutput, *, trace: RunTrace | None, began: float
+    ) -> _FinishedRun:
+        final, duration = output.final(), timedelta(seconds=time.monotonic() - began)
+        charged = self._receipts.counted_charges(plan.run)
+        ended = EndedRun.of_plan(plan, final, duration=duration, charged=charged)
+        return _FinishedRun(plan, control, final, output.report, ended, output.size, trace)
+
     async def _entries(self, finished: _FinishedRun) -> list[LogEntry]:
         """The events of the run, with its end."""
         try:
@@ -197,11 +214,11 @@ class RunWorker:
         stored = await self._store(finished, entries)
         if stored is _Stored.YES:
             final = finished.final
-            self._metrics.run_ended(finished.graph_id, final, finished.report)
+            self._metrics.run_ended(finished.plan.spec.id, final, finished.report)
             await close_log(self._log, finished.run, terminal_events(final))
             if finished.trace is not None:
                 finished.trace.end(run_result(final))
-            log.info("run.ended", error=final.error, finish_reason=final.finish_reason)
+            log_ended(finished.ended)
         return stored
 
     async def _store(self, finished: _FinishedRun, entries: Sequence[LogEntry]) -> _Stored:
@@ -222,17 +239,15 @@ class RunWorker:
                     events=rows,
                 )
                 if stored:
-                    await self._queue.release_after(tx, finished.run, finished.state_key)
+                    conversation = finished.plan.conversation
+                    state_key = None if conversation is None else conversation.state_key
+                    await self._queue.release_after(tx, finished.run, state_key)
                 # If another process ended the run, calls of this one may have reserved credit since.
                 if stored or await has_ended(tx, finished.run):
                     await debit_undelivered(tx, self._receipts, finished.run)
                     await self._ledger.release(tx, finished.run)
-        except Unavailable as error:
-            log.error("run.store_delayed", reason=error.detail)  # noqa: TRY400
-            return _Stored.LATER
-        except Exception:
-            # The next attempt may succeed, and the server must keep running.
-            log.exception("run.store_failed")
+        except Exception as error:  # noqa: BLE001 - the next attempt may succeed
+            _log_failure(finished, error)
             return _Stored.LATER
         if stored:
             return _Stored.YES
@@ -240,3 +255,13 @@ class RunWorker:
             self._log.abandon(finished.run)
             log.error("run.fenced", attempt=finished.attempt)
         return _Stored.FENCED
+
+
+def _log_failure(finished: _FinishedRun, error: Exception) -> None:
+    """Log once why a run cannot be stored yet: it is tried again every second."""
+    if not finished.is_new(str(error)):
+        return
+    if isinstance(error, Unavailable):
+        log.warning("run.store_delayed", reason=error.detail)
+    else:
+        log.error("run.store_failed", exc_info=error)

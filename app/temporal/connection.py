@@ -5,21 +5,21 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cache
 
-import structlog
 from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 from temporalio.client import Client
 from temporalio.runtime import LogForwardingConfig, LoggingConfig, Runtime, TelemetryConfig, TelemetryFilter
 from temporalio.service import RPCError
 
 from app.errors import Unavailable
-
-log = structlog.get_logger(__name__)
+from app.logs.dependency import DependencyLog
 
 RPC_TIMEOUT = timedelta(seconds=5)
 
 
 class TemporalUnavailable(Unavailable):
     """Temporal (TEMPORAL_ADDRESS) does not respond."""
+
+    is_logged = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +38,12 @@ class TemporalConnection:
 
     def __init__(self, client: Client) -> None:
         self.client = client
-        self._is_away = False
+        self._log = DependencyLog(unavailable="dispatch.paused", available="dispatch.resumed")
 
     @property
     def is_away(self) -> bool:
         """Whether the last call has failed."""
-        return self._is_away
+        return bool(self._log)
 
     async def ping(self) -> None:
         """Raise `TemporalUnavailable` unless the namespace can be used now."""
@@ -55,18 +55,16 @@ class TemporalConnection:
 
     async def is_available(self) -> bool:
         """Whether it responds; looked up only if the last call has failed."""
-        return not self._is_away or await self.check()
+        return not self.is_away or await self.check()
 
     async def check(self) -> bool:
         """Whether it responds now. Other calls take longer to find that out: they are repeated."""
         try:
             await self.ping()
         except TemporalUnavailable as error:
-            self._note_away(error)
+            self._log.failed(error.detail)
             return False
-        if self._is_away:
-            log.info("dispatch.resumed")
-        self._is_away = False
+        self._log.worked()
         return True
 
     def unavailable(self, error: RPCError) -> TemporalUnavailable:
@@ -79,13 +77,8 @@ class TemporalConnection:
     def failed(self, error: RPCError) -> TemporalUnavailable:
         """The same; until it responds again, background work leaves it alone."""
         failure = self.unavailable(error)
-        self._note_away(failure)
+        self._log.failed(failure.detail)
         return failure
-
-    def _note_away(self, error: TemporalUnavailable) -> None:
-        if not self._is_away:
-            log.warning("dispatch.paused", reason=error.detail)
-        self._is_away = True
 
 
 async def connect(config: TemporalConfig, *, identity: str) -> TemporalConnection:

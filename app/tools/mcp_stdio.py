@@ -4,6 +4,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 
 import anyio
+import structlog
 from anyio.abc import Process
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.client.stdio import get_default_environment
@@ -13,9 +14,14 @@ from mcp.types import jsonrpc_message_adapter
 
 from app.tools.mcp_limits import MAX_VALUES, ResponseLimit, count_values
 
+log = structlog.get_logger(__name__)
+
 _EXIT_S = 2.0
 """How long a program may take to end once its input is closed, and again after SIGTERM."""
 _FLUSH_S = 0.5
+_STDERR_LINES = 100
+_STDERR_BYTES = 8192
+"""Of what the program writes to standard error: how many lines are logged, and how long one may be."""
 
 _Incoming = SessionMessage | Exception
 _Streams = tuple[MemoryObjectReceiveStream[_Incoming], MemoryObjectSendStream[SessionMessage]]
@@ -30,13 +36,14 @@ async def bounded_stdio(
     A line over the limit ends the connection: later lines cannot be matched to requests.
     """
     process = await anyio.open_process(
-        list(command), env=get_default_environment() | dict(env), stderr=None, start_new_session=True
+        list(command), env=get_default_environment() | dict(env), start_new_session=True
     )
     reader_end, reading = anyio.create_memory_object_stream[_Incoming](0)
     writing, writer_end = anyio.create_memory_object_stream[SessionMessage](0)
     written = anyio.Event()
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_read, process, reader_end, limit)
+        tasks.start_soon(_log_stderr, process)
         tasks.start_soon(_write, process, writer_end, reader_end, written)
         try:
             yield reading, writing
@@ -57,6 +64,20 @@ async def _read(process: Process, messages: MemoryObjectSendStream[_Incoming], l
                 await messages.send(_parsed(line))
     if not limit.exceeded:
         await _drain(process)
+
+
+async def _log_stderr(process: Process) -> None:
+    """Log the first lines that the program writes to standard error, and keep reading."""
+    assert process.stderr is not None  # noqa: S101 - a pipe by default
+    rest, logged = b"", 0
+    with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
+        async for chunk in process.stderr:
+            if logged >= _STDERR_LINES:
+                continue
+            *lines, rest = (rest + chunk)[:_STDERR_BYTES].split(b"\n")
+            for line in lines:
+                log.info("mcp_server.stderr", text=line.decode(errors="replace"))
+            logged += len(lines)
 
 
 async def _lines(process: Process, limit: ResponseLimit) -> AsyncGenerator[bytes]:

@@ -135,3 +135,37 @@ def test_rows_are_mapped_by_name() -> None:
     found = {shown(path): list(positional_reads(path)) for path in repositories()}
 
     assert {name: lines for name, lines in found.items() if lines} == {}
+
+
+ENDS_WITH_WHAT_STARTS_IT = {
+    "app/background.py": 2,
+    "app/cli/serve.py": 2,
+    "app/executors/approvals.py": 2,
+    "app/executors/claude_agent/process/cli_process.py": 1,
+    "app/executors/claude_agent/watchdog.py": 2,
+    "app/executors/control.py": 1,
+    "app/executors/messages_api/executor.py": 1,
+    "app/executors/messages_api/loop.py": 1,
+    "app/executors/messages_api/tool_turn.py": 1,
+    "app/executors/messages_api/transcript.py": 1,
+    "app/gateway/exchange.py": 1,
+    "app/logs/context.py": 1,
+    "app/runs/commands/applied.py": 1,
+    "app/runs/dispatch/temporal/dispatcher.py": 1,
+    "app/server/in_process.py": 1,
+    "app/simulator/server.py": 1,
+    "app/streams/idle_timeout.py": 1,
+    "app/streams/process_channel.py": 1,
+    "app/streams/relay/server.py": 1,
+    "app/streams/relayed.py": 2,
+    "app/tools/mcp_servers.py": 1,
+}
+"""How many tasks each module starts that inherit the context of what starts them: a part of the same run or
+request, or the server itself."""
+
+
+def test_a_task_that_outlives_what_starts_it_is_detached() -> None:
+    """Its log lines would name the run or request that happened to start it: see `app/logs/context.py`."""
+    found = {shown(path): len(calls(path, "create_task", "ensure_future")) for path in sources("app")}
+
+    assert {name: count for name, count in found.items() if count} == ENDS_WITH_WHAT_STARTS_IT

@@ -15,6 +15,7 @@ from app.billing.credit.ledger import CreditLedger
 from app.billing.prices.price_list import PriceList
 from app.billing.receipts.journal import Journal
 from app.billing.receipts.queue import ReceiptQueue
+from app.billing.reports.service import BillingReports
 from app.clock.lease import Lease
 from app.concurrency.offload import Offload
 from app.db import Database, Transaction
@@ -144,7 +145,8 @@ async def a_process(
     lease, limits, telemetry = lease or Lease(), limits or MessageLimits(), telemetry or Telemetry()
     process_id, room = process_id or new_uuid(), Places(places)
     queue = RunQueue(database, process_id, dispatch or DispatchLimits(100))
-    closer = RunCloser(log, queue, receipts=receipts, ledger=ledger, telemetry=telemetry)
+    reports = BillingReports(database)
+    closer = RunCloser(log, queue, receipts=receipts, ledger=ledger, reports=reports, telemetry=telemetry)
     worker = RunWorker(
         *(database, executor or ExecutorAggregator({}), log),
         receipts=receipts,

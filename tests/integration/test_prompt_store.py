@@ -93,7 +93,8 @@ async def test_a_database_that_is_away_explains_nothing_and_fails_nothing(databa
         assert (await store.load(conversation)).last is None
         await store.save(conversation, a_history(1), run=RUN, attempt=0)
     await engine.dispose()
-    assert [entry["event"] for entry in logs] == ["prompt_cache.history_unavailable"] * 2
+    events = [entry["event"] for entry in logs]
+    assert events == ["database.unavailable", *["prompt_cache.history_unavailable"] * 2]
 
 
 async def test_the_prompt_of_an_attempt_that_was_taken_over_is_not_kept(database: Database) -> None:

@@ -28,17 +28,21 @@ class Witness:
 
 async def test_log_lines_of_a_run_name_nothing_of_what_started_it(database: Database, tmp_path: Path) -> None:
     run, witness = await a_run_elsewhere(database), Witness()
+    plan = a_plan(run=run)
 
     async with a_process(database, tmp_path, executor=witness) as process:
         with structlog.contextvars.bound_contextvars(run_id="another", account="another"):
-            process.supervisor.start(a_plan(run=run), REQUEST)
+            process.supervisor.start(plan, REQUEST)
         active = process.supervisor.find(run)
         assert active is not None
         await active.ended.wait()
 
     assert active.final is not None
     assert active.final.ok
-    assert witness.bound == [{"run_id": run.run_id, "request_id": None}]
+    key_id = str(plan.attribution.api_key_id)
+    assert witness.bound == [
+        {"run_id": run.run_id, "account_id": str(run.account_id), "key_id": key_id},
+    ]
 
 
 async def test_the_end_of_a_run_gives_back_its_place(database: Database, tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ RECEIPTS = (
     Mutant(
         "a read-only database is a wrong statement",
         "app/db.py",
-        "(writes and _sqlstate(error) == _READ_ONLY)",
+        "(writes and sqlstate_of(error) == READ_ONLY)",
         "False",
         ("tests/integration/test_database.py",),
     ),

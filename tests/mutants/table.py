@@ -9,6 +9,7 @@ from tests.mutants.event_log import EVENT_LOG
 from tests.mutants.fences import FENCES
 from tests.mutants.fleet import FLEET
 from tests.mutants.gateway import GATEWAY
+from tests.mutants.logs import LOGS
 from tests.mutants.metrics import METRICS
 from tests.mutants.mutant import Mutant
 from tests.mutants.receipts import RECEIPTS
@@ -37,6 +38,7 @@ MUTANTS = (
     *FENCES,
     *FLEET,
     *GATEWAY,
+    *LOGS,
     *METRICS,
     *RECEIPTS,
     *RECONCILIATION,
@@ -174,7 +176,7 @@ MUTANTS = (
     Mutant(
         "a run keeps the variables of the request that started it",
         "app/runs/supervisor.py",
-        "Context().run(self._tasks.start_soon, self._execute, run, request)",
+        "call_detached(self._tasks.start_soon, self._execute, run, request)",
         "self._tasks.start_soon(self._execute, run, request)",
         SUPERVISOR,
     ),

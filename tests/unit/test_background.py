@@ -10,6 +10,12 @@ from app.errors import Unavailable
 JOB = "test job"
 
 
+class KnownToBeAway(Unavailable):
+    """A service whose outage has log lines of its own."""
+
+    is_logged = True
+
+
 class Steps:
     """A step that raises these exceptions one after the other, and counts its calls."""
 
@@ -36,18 +42,21 @@ async def cancelled(task: "asyncio.Task[None]") -> None:
         await task
 
 
-async def test_a_loop_goes_on_after_failures_and_logs_each() -> None:
-    steps = Steps(Unavailable("The database is away."), KeyError("x"))
+async def test_a_loop_goes_on_after_failures_and_logs_each_kind_once() -> None:
+    away, gone = Unavailable("The disk is full."), KnownToBeAway()
+    steps = Steps(away, gone, away, KeyError("x"), KeyError("x"), KeyError("y"), away)
     with capture_logs() as logs:
         loop: asyncio.Task[None] = asyncio.create_task(forever(steps, 0.001, name=JOB))
-        await steps.called(4)
+        await steps.called(9)
     await cancelled(loop)
 
     assert [(line["event"], line["log_level"], line["job"]) for line in logs] == [
         ("background.delayed", "warning", JOB),
         ("background.failed", "error", JOB),
+        ("background.failed", "error", JOB),
+        ("background.resumed", "info", JOB),
     ]
-    assert logs[0]["reason"] == "The database is away."
+    assert (logs[0]["reason"], logs[-1]["failures"]) == ("The disk is full.", 7)
 
 
 async def test_a_loop_ends_when_it_is_cancelled_during_a_step() -> None:

@@ -28,7 +28,6 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, TypeAlias
 
-import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from app.billing.prices.library import (
@@ -43,7 +42,7 @@ from app.billing.prices.model_price import DatedFactors, Factors, ModelPrice, Op
 from app.billing.prices.usage_reading import DIMENSIONS
 from app.errors import OperatorError
 from app.requests import Dollars
-from app.serialization.strict_yaml import StrictYamlLoader
+from app.serialization.strict_yaml import YamlDocument, YamlInvalid
 
 _KINDS = ("input", "output", "cache_read", "cache_write_5m", "cache_write_1h")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
@@ -169,16 +168,14 @@ def shipped_factors() -> list[DatedFactors]:
 
 def _parsed(content: bytes) -> _File:
     try:
-        return _File.model_validate(yaml.load(content, StrictYamlLoader))  # noqa: S506 - a safe loader
+        document = YamlDocument.read(content)
+    except YamlInvalid as error:
+        problem = f"is not valid YAML: {error}"
+        raise PriceFileError(problem) from error
+    try:
+        return _File.model_validate(document.value)
     except ValidationError as error:
-        detail = error.errors(include_input=False)[0]
-        key = ".".join(str(part) for part in detail["loc"])
-        problem = f"{key}: {detail['msg'].removeprefix('Value error, ')}"
-        raise PriceFileError(problem) from error
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        # A date such as 2026-13-45 is a ValueError of YAML.
-        problem = "is not valid YAML"
-        raise PriceFileError(problem) from error
+        raise PriceFileError(document.explain(error.errors(include_input=False)[0], _File)) from error
 
 
 def _check(parsed: _File) -> None:

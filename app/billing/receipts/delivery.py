@@ -1,6 +1,7 @@
 """ReceiptDelivery: writes queued receipts to the database, in batches."""
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -18,6 +19,7 @@ from app.billing.receipts.repository import find_charged, insert_receipts
 from app.db import Database, DatabaseUnavailable, StatementFailed, Transaction
 from app.errors import Unavailable
 from app.ids import RunKey
+from app.logs.dependency import DependencyLog
 from app.metrics.receipts import ReceiptMetrics, StoredReceipt
 
 log = structlog.get_logger(__name__)
@@ -69,6 +71,12 @@ class ReceiptDelivery:
         """`on_stored` gets each receipt of this queue that is charged, once, when it is stored."""
         self.problem: str | None = None
         """Why receipts cannot be delivered now; None while they can."""
+        self._log = DependencyLog(
+            unavailable="receipts.delivery_failed",
+            available="receipts.delivery_resumed",
+            level=logging.ERROR,
+            each_reason=True,
+        )
         self._database = database
         self._queue = queue
         self._metrics = metrics or ReceiptMetrics()
@@ -205,10 +213,10 @@ class ReceiptDelivery:
             return await find_charged(reader, [each.receipt for each in known])
 
     def _note_problem(self, problem: str | None) -> None:
-        if problem is not None and problem != self.problem:
-            log.error("receipts.delivery_failed", reason=problem, receipts=len(self._queue))
-        if problem is None and self.problem is not None:
-            log.info("receipts.delivery_resumed")
+        if problem is None:
+            self._log.worked()
+        else:
+            self._log.failed(problem, receipts=len(self._queue))
         self.problem = problem
 
 

@@ -17,10 +17,10 @@ from app.billing.receipts.conflicts import excess_of
 from app.billing.receipts.journal import Journal, JournalUnavailable
 from app.billing.receipts.journal_records import if_lost
 from app.billing.receipts.open_messages.tracker import OpenMessageChanges, OpenMessages
-from app.billing.receipts.records import NewReceipt
+from app.billing.receipts.records import NewReceipt, RunCharges
 from app.ids import AccountId, RunKey
 from app.metrics.receipts import ReceiptMetrics
-from app.usage import TokenUsage, UsageFact
+from app.usage import ChargedUsage, TokenUsage, UsageFact
 
 log = structlog.get_logger(__name__)
 
@@ -76,6 +76,7 @@ class ReceiptQueue:
         self._credits_by_account: Counter[AccountId] = Counter()
         self._refused: dict[str, PendingReceipt] = {}
         self._refused_credits: Counter[AccountId] = Counter()
+        self._charges: dict[RunKey, RunCharges] = {}
         self._not_empty = asyncio.Event()
         self._delivered = asyncio.Condition()
 
@@ -172,6 +173,14 @@ class ReceiptQueue:
             self._journal.complete_message(fact)
         self._ended_at.setdefault(fact.key, time.monotonic())
         self._enqueue(fact)
+
+    def count_charges(self, run: RunKey) -> None:
+        """Sum up from now on what is charged for a run, until `counted_charges`."""
+        self._charges[run] = RunCharges()
+
+    def counted_charges(self, run: RunKey) -> ChargedUsage:
+        """The sum; nothing more is counted."""
+        return self._charges.pop(run, RunCharges()).total
 
     async def flush(self, run: RunKey, *, within_s: float) -> None:
         """Queue the unreported messages of a run that has ended and wait until its receipts are stored.
@@ -326,6 +335,8 @@ class ReceiptQueue:
             self._metrics.message_unpriced()
             log.critical("receipt.unpriced", parts=charge.unpriced, source_reference=fact.source_reference)
         receipt = NewReceipt.of(fact, charge, "unpriced" if charge.unpriced else fact.basis)
+        if (charges := self._charges.get(fact.run)) is not None:
+            charges.add(receipt)
         self._queue(PendingReceipt(fact, receipt, from_row, ended_at))
 
     def _queue(self, pending: PendingReceipt) -> None:

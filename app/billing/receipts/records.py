@@ -13,9 +13,11 @@ from app.billing.prices.quote import BilledUsage
 from app.billing.prices.usage_reading import factor_value
 from app.ids import new_uuid
 from app.usage import (
+    NOTHING_CHARGED,
     SOURCE_SYSTEM,
     Attribution,
     Basis,
+    ChargedUsage,
     ExecutorType,
     Origin,
     ProviderCall,
@@ -269,3 +271,17 @@ def _negated(number: str) -> str:
 def _values(record: TokenUsage | Attribution | ProviderCall | Charge) -> dict[str, Any]:
     kind: type = type(record)
     return {name: getattr(record, name) for name in _field_names(kind)}
+
+
+class RunCharges:
+    """Sums up what the messages of an attempt are charged; a receipt that is made again is counted once."""
+
+    def __init__(self) -> None:
+        self._counted: set[str] = set()
+        self.total: ChargedUsage = NOTHING_CHARGED
+
+    def add(self, receipt: NewReceipt) -> None:
+        """Count a receipt."""
+        if receipt.source_reference not in self._counted:
+            self._counted.add(receipt.source_reference)
+            self.total = self.total.plus(receipt.usage, receipt.cost_usd)

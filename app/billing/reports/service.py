@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from decimal import Decimal
 from functools import cache
 from zoneinfo import available_timezones
 
@@ -17,7 +16,7 @@ from app.db import Database
 from app.errors import Invalid
 from app.ids import AccountId, RunKey
 from app.pagination import PageRequest
-from app.usage import Spent, UsageTotal
+from app.usage import NOTHING_CHARGED, Spent, UsageTotal
 
 DEFAULT_TOP = 6
 
@@ -96,13 +95,17 @@ class BillingReports:
     async def spent(self, run: RunKey) -> Spent:
         """The usage of a run so far, from its receipts."""
         receipts = await self.of_run(run)
+        charged = NOTHING_CHARGED
+        for receipt in receipts:
+            charged = charged.plus(receipt.usage, receipt.cost_usd)
         prompt_tokens = sum(receipt.usage.prompt_tokens for receipt in receipts)
         completion_tokens = sum(receipt.output_tokens for receipt in receipts)
         return Spent(
             usage=UsageTotal(prompt_tokens, completion_tokens),
             total_tokens=prompt_tokens + completion_tokens,
-            cost_usd=sum((receipt.cost_usd for receipt in receipts), Decimal(0)),
+            cost_usd=charged.cost_usd,
             turns=sum(receipt.basis == "final" and receipt.origin == "assistant" for receipt in receipts),
+            charged=charged,
         )
 
     async def usage(self, account_id: AccountId, query: UsageQuery) -> list[UsageBreakdown]:

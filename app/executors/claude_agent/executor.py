@@ -25,7 +25,7 @@ from app.executors.claude_agent.sandbox.running_sandbox import RunningSandbox
 from app.executors.claude_agent.starter import CliStarter
 from app.executors.claude_agent.watchdog import Watchdog
 from app.executors.metering import Metering, channel_limits
-from app.executors.port import ExecutionFailed, RunContext, RunOutcome, RunPlan
+from app.executors.port import ABORTED, ExecutionFailed, RunContext, RunOutcome, RunPlan
 from app.executors.structured_output import require_match
 from app.executors.text import loggable
 from app.executors.tools.servers import connected_tools
@@ -178,5 +178,6 @@ def _answer(stream: RunStream, stopped: RunOutcome | None) -> AssistantFinal:
         return stream.answer(stopped)
     except ExecutionFailed as error:
         # The provider's error text goes to the log only, never to a client.
-        log.warning("run.no_answer", outcome=error.outcome, reason=stream.failure_details())
+        if error.outcome != ABORTED:
+            log.warning("run.no_answer", outcome=error.outcome, reason=stream.failure_details())
         raise

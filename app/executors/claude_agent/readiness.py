@@ -1,11 +1,10 @@
 """ReadinessProbe: checks at intervals whether the model can be reached."""
 
-import structlog
+import logging
 
 from app.background import forever
 from app.executors.claude_agent.auth import ModelAuth
-
-log = structlog.get_logger(__name__)
+from app.logs.dependency import DependencyLog
 
 CHECK_EVERY_S = 300.0
 
@@ -15,6 +14,12 @@ class ReadinessProbe:
 
     def __init__(self, auth: ModelAuth) -> None:
         self._auth = auth
+        self._log = DependencyLog(
+            unavailable="model.unreachable",
+            available="model.reachable",
+            level=logging.ERROR,
+            each_reason=True,
+        )
         self.checked = False
         """Whether there was a check yet."""
         self.problem: str | None = None
@@ -26,8 +31,8 @@ class ReadinessProbe:
 
     async def _check(self) -> None:
         problem = await self._auth.problem()
-        if problem is not None and problem != self.problem:
-            log.error("model.unreachable", reason=problem)
-        elif problem is None and self.problem is not None:
-            log.info("model.reachable")
+        if problem is None:
+            self._log.worked()
+        else:
+            self._log.failed(problem)
         self.problem, self.checked = problem, True

@@ -17,6 +17,7 @@ from app.executors.claude_agent.prompt import system_prompt
 from app.executors.claude_agent.sandbox.running_sandbox import RunningSandbox
 from app.executors.claude_agent.sdk_session import ConversationTurn, ConversationTurns, InitialPrompt
 from app.executors.port import FIRST_ATTEMPT, RunPlan
+from app.logs.context import start_detached
 from app.requests import GraphRunRequest, ResponseFormat
 
 log = structlog.get_logger(__name__)
@@ -63,7 +64,7 @@ class CliStarter:
             cli = await self.launcher.launch(spec, plan, turn=turn)
         else:
             cli.begin_run(turn)
-        refill = asyncio.create_task(self._refill(cli.process, spec, plan))
+        refill = start_detached(self._refill(cli.process, spec, plan))
         self._refills.add(refill)
         refill.add_done_callback(self._refills.discard)
         return cli, prompt

@@ -12,6 +12,7 @@ from app.errors import Unauthenticated
 from app.http.admission.limits import request_limits
 from app.http.admission.request_origin import SAFE_METHODS, ForeignOrigin, request_origin
 from app.http.admission.session_cookie import COOKIE, session_token
+from app.logs.context import note
 from app.principal import Principal, Scope
 
 _bearer = HTTPBearer(auto_error=False, description="An API key, `rt_…`.")
@@ -48,10 +49,12 @@ async def request_principal(request: Request) -> Principal:
 
     Raises `Unauthenticated`, `TooManyFailures`, `ForeignOrigin`.
     """
+    found: Principal
     state = request.scope.setdefault("state", {})
     if _PRINCIPAL not in state:
-        state[_PRINCIPAL] = await _authenticate(request)
-    found: Principal = state[_PRINCIPAL]
+        state[_PRINCIPAL] = found = await _authenticate(request)
+        note(account_id=str(found.account_id), key_id=str(found.api_key_id))
+    found = state[_PRINCIPAL]
     return found
 
 

@@ -77,8 +77,6 @@ class QueuedRuns:
             await take_queued_commands(tx, run)
             await self.closer.store(tx, end)
         await self.closer.publish(end)
-        with structlog.contextvars.bound_contextvars(run_id=run.run_id):
-            log.info("run.ended", error=end.final.error, finish_reason=end.final.finish_reason)
         return True
 
     async def _store_message(self, run: RunKey, command: Send) -> None:

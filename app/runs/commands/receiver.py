@@ -8,6 +8,7 @@ from pydantic_core import from_json
 
 from app.concurrency.offload import Offload
 from app.errors import AppError, Unavailable
+from app.logs.context import for_run
 from app.runs.commands.answers import Answer, CommandFailed, CommandRefusal, NotApplied
 from app.runs.commands.application import apply
 from app.runs.commands.applied import AppliedCommands
@@ -53,7 +54,7 @@ class CommandReceiver:
 
     async def _answer(self, payload: dict[str, Any]) -> dict[str, Any]:
         request = RunCommandRequest.model_validate(payload)
-        with structlog.contextvars.bound_contextvars(run_id=request.run_id):
+        with for_run(request.run):
             try:
                 answer = await self._applied.answer(
                     request.run,

@@ -7,17 +7,15 @@ from contextlib import contextmanager
 from functools import partial
 
 import anyio
-import structlog
 
 from app.background import first_of, forever
 from app.clock.lease import Lease
 from app.errors import AppError
+from app.logs.dependency import DependencyLog
 from app.runs.dispatch.places import PlaceClaim, Places
 from app.runs.dispatch.port import POLL_S, READY_CHANNEL
 from app.runs.dispatch.queue import RunQueue
 from app.runs.dispatch.records import ClaimedRun, ClaimedRuns, Workers
-
-log = structlog.get_logger(__name__)
 
 _RUNS_AT_ONCE = 8
 """How many runs one claim takes: others may have more free places."""
@@ -52,6 +50,9 @@ class PostgresDispatcher:
         self._graphs = graphs
         self._start = start
         self._require_ready = require_ready
+        self._log = DependencyLog(
+            unavailable="dispatch.paused", available="dispatch.resumed", each_reason=True
+        )
         self._due = asyncio.Event()
         self._workers = Workers(with_free_places=0, first=None)
 
@@ -163,6 +164,7 @@ class PostgresDispatcher:
         try:
             self._require_ready()
         except AppError as error:
-            log.warning("dispatch.paused", reason=error.detail)
+            self._log.failed(error.detail)
             return False
+        self._log.worked()
         return True

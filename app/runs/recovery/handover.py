@@ -12,6 +12,7 @@ from app.background import first_of
 from app.db import Database, StatementFailed
 from app.errors import Unavailable
 from app.graphs.catalog import GraphCatalog
+from app.logs.context import for_run
 from app.runs.commands.application import pending_commands
 from app.runs.commands.records import Command
 from app.runs.dispatch.records import QueuedCommand
@@ -82,7 +83,7 @@ class RunHandover:
 
     async def _finish(self, run: ActiveRun, commands: Sequence[Command], within_s: float) -> None:
         key, attempt = run.plan.run, run.plan.attempt + 1
-        with structlog.contextvars.bound_contextvars(run_id=key.run_id):
+        with for_run(key):
             await asyncio.gather(
                 self._log.hand_over(key, within_s=_FLUSH_S), first_of(run.ended.wait(), timeout_s=within_s)
             )

@@ -13,6 +13,7 @@ from app.db import Database, StatementFailed
 from app.errors import Unavailable
 from app.executors.port import ABORTED, INTERNAL
 from app.graphs.catalog import GraphCatalog
+from app.logs.context import for_run
 from app.runs.closing import RunCloser, RunEnd
 from app.runs.records import RunRecord
 from app.runs.recovery.heartbeat import HEARTBEATS, Heartbeat
@@ -133,6 +134,10 @@ class RunRecovery:
         return self._peers is not None and await self._peers.may_be_alive(process_id)
 
     async def _end(self, run: RunRecord) -> None:
+        with for_run(run.key, api_key_id=run.api_key_id, request_id=run.request_id):
+            await self._end_one(run)
+
+    async def _end_one(self, run: RunRecord) -> None:
         # Each in a transaction of its own: those that lock the queues of several accounts could deadlock.
         end = RunEnd(run, ABORTED if run.is_cancelled else INTERNAL, attempt=run.attempt + 1)
         async with self._database.transaction() as tx:

@@ -3,19 +3,19 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Self
+from urllib.parse import urlsplit
 
-import structlog
 from redis.asyncio import BlockingConnectionPool, Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.commands.core import AsyncScript
-from redis.exceptions import RedisError
+from redis.exceptions import AuthenticationError, RedisError
+from redis.exceptions import ConnectionError as RedisConnectionError
 
-from app.errors import Unavailable
+from app.errors import OperatorError, Unavailable
+from app.logs.dependency import DependencyLog
 from app.streams.relay.scripts import APPEND, READ
-
-log = structlog.get_logger(__name__)
 
 _CONNECTIONS = 16
 
@@ -23,12 +23,45 @@ _CONNECTIONS = 16
 class EventLogUnavailable(Unavailable):
     """The event log cannot be reached; try again later."""
 
+    is_logged = True
+
+
+class RelayNotUsable(OperatorError):
+    """The relay of REDIS_URL cannot be used; the text names it, the reason and the next step."""
+
+    @classmethod
+    def of(cls, address: str, error: EventLogUnavailable) -> Self:
+        """The error for a ping that failed."""
+        cause = error.__cause__ or error
+        text = f"{cause} {cause.__cause__ or ''}"
+        match cause:
+            case AuthenticationError():
+                problem = "user or password are wrong, or missing; correct them"
+            case TimeoutError():
+                problem = "it does not answer in time; check host, port, firewall and whether it expects TLS"
+            case _ if "SSL" in text or "certificate" in text:
+                problem = "TLS with it failed; use rediss:// for a server with TLS, redis:// for one without"
+            case _ if "Name or service not known" in text or "name resolution" in text:
+                problem = "the host name cannot be resolved; correct it, or the name service of this machine"
+            case RedisConnectionError() | OSError():
+                problem = "nothing answers there; start Valkey or Redis, or correct host and port"
+            case _:
+                problem = f"it refuses commands ({type(cause).__name__}); correct the rights of the user"
+        return cls(f"REDIS_URL ({address}): {problem}.")
+
+
+def address_of(url: str) -> str:
+    """Where the relay is, without user and password."""
+    parts = urlsplit(url)
+    return parts.path if parts.scheme == "unix" else f"{parts.hostname}:{parts.port or 6379}"
+
 
 class Outage:
     """Logs the begin and the end of an outage once, whichever part notices it first and last."""
 
     def __init__(self) -> None:
         self._failing: set[str] = set()
+        self._log = DependencyLog(unavailable="event_log.unavailable", available="event_log.available")
 
     def __bool__(self) -> bool:
         """Whether any part is failing."""
@@ -36,9 +69,8 @@ class Outage:
 
     def failed(self, part: str, error: Exception) -> None:
         """This part of the work fails now."""
-        if not self._failing:
-            # The error's text may quote the address or an event.
-            log.warning("event_log.unavailable", reason=type(error.__cause__ or error).__name__)
+        # The error's text may quote the address or an event.
+        self._log.failed(type(error.__cause__ or error).__name__)
         self._failing.add(part)
 
     def succeeded(self, part: str) -> None:
@@ -46,7 +78,7 @@ class Outage:
         if part in self._failing:
             self._failing.remove(part)
             if not self._failing:
-                log.info("event_log.available")
+                self._log.worked()
 
 
 class RelayConnection:
@@ -58,6 +90,7 @@ class RelayConnection:
     def __init__(self, url: str, *, timeout_s: float) -> None:
         """`timeout_s`: how long a response may take."""
         self.outage = Outage()
+        self.address = address_of(url)
         self._timeout_s = timeout_s
         self._redis = Redis.from_pool(
             BlockingConnectionPool.from_url(

@@ -52,7 +52,7 @@ def test_no_log_field_controls_a_terminal_or_forges_a_line() -> None:
     except ValueError:
         event["exc_info"] = sys.exc_info()
 
-    for process in renderers(for_terminal=True):
+    for process in renderers(for_people=True):
         event = process(None, "info", event)
 
     first, _head, *more = event.split("\n")
@@ -65,3 +65,17 @@ def test_no_log_field_controls_a_terminal_or_forges_a_line() -> None:
 @pytest.mark.parametrize("text", ["plain", "tabs\tand\nlines", "é \U0001f600"])
 def test_text_without_control_characters_is_unchanged(text: str) -> None:
     assert sanitized(text) == text
+
+
+def test_markup_of_others_makes_no_link() -> None:
+    file = io.StringIO()
+    terminal = Terminal(file=file, force_terminal=True, color_system="standard", highlight=False, width=200)
+    table = Table()
+    table.add_column("model")
+    table.add_row("[link=http://evil]x[/link] [/]")
+
+    terminal.print(table)
+    terminal.print("[link=http://evil]y[/link] [/]")
+
+    assert file.getvalue().count("[link=http://evil]") == 2
+    assert "\x1b]8" not in file.getvalue()

@@ -46,7 +46,7 @@ def test_everything_may_be_left_out(tmp_path: Path, text: str) -> None:
         ("[:", "is not valid YAML"),
         ("aliases: {a: 2026-02-31}", "is not valid YAML"),
         ("roles: {triage: opus, triage: haiku}", "is not valid YAML"),
-        ("model: []", "model: Extra inputs"),
+        ("model: []", "model: there is no such key; did you mean models? (line 1, column 1)"),
         ("aliases: {fast: gpt-5}", "aliases.fast: "),
         ("aliases: {on: claude-haiku-5-5}", "should be a valid string"),
         ("aliases: {claude-x-1: claude-haiku-5-5}", "aliases.claude-x-1: must be a name"),
@@ -73,7 +73,7 @@ def test_everything_may_be_left_out(tmp_path: Path, text: str) -> None:
         ),
         ("models: [{id: claude-a-1, max_output_tokens: 0}]", "models.0.max_output_tokens: "),
         ("models: [{id: claude-a-1, max_output_tokens: '500'}]", "models.0.max_output_tokens: "),
-        ("models: [{id: claude-a-1, seed: 1}]", "models.0.seed: Extra inputs"),
+        ("models: [{id: claude-a-1, seed: 1}]", "models.0.seed: there is no such key (line 1, column 27)"),
         ("closed: 'yes'", "closed: "),
     ],
 )

@@ -3,7 +3,6 @@
 import asyncio
 import os
 from collections.abc import Callable, Mapping, Sequence
-from contextvars import Context
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -126,8 +125,7 @@ class CliLauncher:
             start_slot=self.slots.slot(),
             warm_up=self.auth.warming_up(address) if ahead else None,
         )
-        # Without the context of this run, which a process that stays would log the next ones under.
-        self._keep(process, Context().run(process.start) if process.stays else process.start())
+        self._keep(process, process.start())
         return StartedCli(process, bridge, hooks, address, spec, session)
 
     def _keep(self, process: CliProcess, owner: asyncio.Task[None]) -> None:

@@ -1,7 +1,6 @@
 """CliPool: CLI processes that serve no run: ready ones, and parked ones of conversations."""
 
 import asyncio
-import contextvars
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ from app.conversations.records import Conversation
 from app.executors.claude_agent.launching.started_cli import LaunchSpec, StartedCli
 from app.executors.port import RunPlan
 from app.ids import ApiKeyId
+from app.logs.context import start_detached
 
 log = structlog.get_logger(__name__)
 
@@ -106,9 +106,7 @@ class CliPool:
                 return
         elif is_full and not self._end_oldest():
             return
-        # A fresh context: the process and its tool calls outlive the run that causes this, and would log
-        # under its id.
-        starting = asyncio.create_task(self._add(spec, plan), context=contextvars.Context())
+        starting = start_detached(self._add(spec, plan))
         self._starting[starting] = spec
         starting.add_done_callback(self._starting.pop)
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from app.executors.claude_agent.launching.pool import CliPool
 from app.executors.claude_agent.launching.started_cli import LaunchSpec
 from app.executors.port import RunPlan
+from app.logs.context import start_detached
 
 INTERVAL_S = 0.1
 """Between two checks; over this long the use of processors is measured."""
@@ -33,7 +34,7 @@ class StartAhead:
             return
         self._wanted.append((spec, plan))
         if self._starting is None or self._starting.done():
-            self._starting = asyncio.create_task(self._start_wanted())
+            self._starting = start_detached(self._start_wanted())
 
     async def aclose(self) -> None:
         """Start no more."""

@@ -87,5 +87,6 @@ class StartedCli:
         """Execute and store nothing until there is another run."""
         self.bridge.detach_run()
         self.hooks.attach_run(None)
+        self.process.leave_run()
         if self.session is not None:
             self.session.end_turn()

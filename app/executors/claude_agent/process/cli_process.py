@@ -37,6 +37,7 @@ from app.executors.claude_agent.process.directory import RunDirectory
 from app.executors.claude_agent.process.sanitizer import sanitize
 from app.executors.claude_agent.sandbox.running_sandbox import RunningSandbox
 from app.executors.inbox import RunEnded
+from app.logs.context import start_detached
 from app.requests import Priority
 from app.serialization.large_json import dumps
 from app.serialization.storable import storable
@@ -129,8 +130,11 @@ class CliProcess:
         self._owner_runs = False
 
     def start(self) -> asyncio.Task[None]:
-        """Start it; the caller must wait for the task, which ends when everything is cleaned up."""
-        self._owner = asyncio.create_task(self._own())
+        """Start it; the caller must wait for the task, which ends when everything is cleaned up.
+
+        Its log lines, and those of the SDK, name the run that it serves at that moment.
+        """
+        self._owner = start_detached(self._own(), fields=lambda: self._run.log_fields)
         return self._owner
 
     def begin_run(self) -> None:
@@ -139,6 +143,10 @@ class CliProcess:
         self._warm_up = None
         if self._connected:
             self._start_sending()
+
+    def leave_run(self) -> None:
+        """Its run has ended; log lines name no run until there is another."""
+        self._run.log_fields = {}
 
     @property
     def reusable(self) -> bool:
@@ -283,7 +291,7 @@ class CliProcess:
             self._disturbed |= not isinstance(message, SystemMessage)
             return False
         if not run.receive(message) and not self.killed:
-            run.context.run(log.error, "cli.buffer_full")
+            log.error("cli.buffer_full")
             self.kill()
         if not isinstance(message, ResultMessage):
             return False

@@ -2,13 +2,13 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
-from contextvars import copy_context
 from typing import Any, TypeAlias
 
 from claude_agent_sdk import Message, ResultMessage
 
 from app.executors.claude_agent.process.message_buffer import MessageBuffer
 from app.executors.claude_agent.process.pending_messages import PendingMessages
+from app.logs.context import Fields, fields_of_context
 from app.requests import Priority
 
 UserContent: TypeAlias = str | list[dict[str, Any]]
@@ -21,8 +21,8 @@ class CliRun:
     def __init__(self, usage_baseline: Mapping[str, Any]) -> None:
         self.usage_baseline = usage_baseline
         """By model: the totals of the CLI before this run."""
-        self.context = copy_context()
-        """What log lines about the run name."""
+        self.log_fields: Fields = fields_of_context()
+        """What log lines of the process name while it serves this run."""
         self.pending = PendingMessages()
         self.prompted = asyncio.Event()
         """Set when the first message was sent."""

@@ -6,7 +6,6 @@ CLI sends as metadata, and validates arguments itself: here the `ToolRunner` doe
 
 from typing import Any
 
-import structlog
 from claude_agent_sdk.types import McpSdkServerConfig
 from mcp import types
 from mcp.server import Server
@@ -79,8 +78,8 @@ class McpBridge:
         meta: dict[str, Any] = dict(params.meta or {})
         call_id = storable(str(meta[_CALL_ID]))
         calls, plan = self.calls, self.calls.plan
-        # The CLI may have been started for another run, and this is executed in its context.
-        with structlog.contextvars.bound_contextvars(run_id=plan.run.run_id, request_id=plan.request_id):
+        # Of the run that the call began in, also if the CLI has begun to serve another meanwhile.
+        with plan.log_context():
             await self._notify("PreToolUse", params.name, call_id)
             args = storable(params.arguments or {})
             result = await calls.run(params.name, args, call_id)

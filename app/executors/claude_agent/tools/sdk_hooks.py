@@ -109,11 +109,11 @@ class SdkHooks:
         return call_hook
 
     def _context_of_run(self) -> AbstractContextManager[object]:
-        """Binds log lines to the run: the SDK calls hooks in the context in which the CLI was started."""
+        """Log lines name the run that the call began in, also if the CLI serves another one meanwhile."""
         plan = self._plan
         if plan is None:
             return nullcontext()
-        return structlog.contextvars.bound_contextvars(run_id=plan.run.run_id, request_id=plan.request_id)
+        return plan.log_context()
 
     async def _decide(self, call: HookCall) -> SyncHookJSONOutput:
         decision = await self._permissions(call)

@@ -89,7 +89,7 @@ def test_a_changed_file_has_another_version(tmp_path: Path) -> None:
         ),
         ("prices: [{since: 2026-13-45}]", "not valid YAML"),
         ("[" * 5_000, "not valid YAML"),
-        ("price: []", "price: Extra"),
+        ("price: []", r"price: there is no such key; did you mean prices\? \(line 1"),
         ("", "valid dictionary"),
         ("[:", "not valid YAML"),
     ],

@@ -1,0 +1,103 @@
+"""RequestLog: one log line for each request, when its response has ended."""
+
+import re
+import time
+from typing import Final
+
+import structlog
+
+from app.http.middleware import AsgiApp, Message, Receive, Scope, Send
+from app.http.streaming.encoder import EVENT_STREAM
+from app.ids import RUN_ID_PATTERN
+from app.logs.context import note, noting
+
+log = structlog.get_logger(__name__)
+
+_METHOD_CHARS: Final = 16
+POLLED: Final = frozenset({"/healthz", "/readyz", "/metrics", "/v1/metrics"})
+"""Requested every few seconds, by monitoring: logged at debug level."""
+
+_TRACEPARENT: Final = re.compile(
+    rb"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(-.*)?"
+)
+
+
+class _Response:
+    """What is known of a response from what was sent."""
+
+    def __init__(self) -> None:
+        self.status: int | None = None
+        self.events: int | None = None
+        """Server-sent events; None for any other response."""
+        self.is_complete = False
+
+    def count(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            if dict(message.get("headers", ())).get(b"content-type", b"").startswith(EVENT_STREAM.encode()):
+                self.events = 0
+        elif message["type"] == "http.response.body":
+            body = message.get("body", b"")
+            if self.events is not None:
+                # A line of data is JSON, so it contains no line break; comments and `retry` are no events.
+                self.events += body.count(b"\ndata:") + body.startswith(b"data:")
+            self.is_complete = not message.get("more_body", False)
+
+
+class RequestLog:
+    """Logs method, route, status and duration of each request, and what `note` has added meanwhile.
+
+    Never the path itself, a query string or a body: they are the client's.
+    """
+
+    def __init__(self, app: AsgiApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        began, response = time.monotonic(), _Response()
+
+        async def send_counted(message: Message) -> None:
+            await send(message)
+            response.count(message)
+
+        with noting(**_trace(scope)):
+            try:
+                await self._app(scope, receive, send_counted)
+            finally:
+                _log(scope, response, time.monotonic() - began)
+
+
+def _log(scope: Scope, response: _Response, elapsed_s: float) -> None:
+    run_id = scope.get("path_params", {}).get("runId", "")
+    if re.fullmatch(RUN_ID_PATTERN, run_id):
+        note(run_id=run_id)
+    route = _route(scope)
+    write = log.debug if route in POLLED else log.info
+    write(
+        "http.request",
+        method=scope["method"][:_METHOD_CHARS],
+        route=route,
+        status=response.status,
+        duration_ms=round(elapsed_s * 1000, 1),
+        complete=response.is_complete,
+        **({} if response.events is None else {"events": response.events}),
+    )
+
+
+def _route(scope: Scope) -> str | None:
+    """The route with the names of its parameters; None if there is none for this path."""
+    path: str | None = getattr(scope.get("route"), "path", None)
+    if path is None and (mounted := scope.get("root_path")):
+        return f"{mounted}/{{path}}"
+    return path
+
+
+def _trace(scope: Scope) -> dict[str, str]:
+    """The trace of a valid W3C `traceparent`, if the request has exactly one."""
+    given = [value for name, value in scope["headers"] if name == b"traceparent"]
+    found = _TRACEPARENT.fullmatch(given[0]) if len(given) == 1 else None
+    return {} if found is None else {"trace_id": found[1].decode()}
