@@ -5,26 +5,23 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from datetime import datetime
-from pathlib import Path
 from typing import Any, NewType, NoReturn, Self, TypeAlias
 from uuid import UUID
 
 import anyio
-from alembic import command
-from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
 from sqlalchemy import ColumnElement, DateTime, MetaData, Select, Text, cast, event, func, text, tuple_
 from sqlalchemy.dialects.postgresql import JSON
-from sqlalchemy.engine import URL, Connection, make_url
+from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import DBAPIError, InterfaceError, InvalidatePoolError, OperationalError, StatementError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy.pool import NullPool
 
 from app.background import first_of
 from app.errors import Unavailable
 from app.ids import RunKey
 from app.pagination import PageRequest
+from app.schema.repository import upgrade, usable_revision
 from app.serialization.stored_json import dump_json, load_json
 
 Transaction = NewType("Transaction", AsyncConnection)
@@ -47,8 +44,6 @@ _STATEMENT_S = 30
 _IDLE_TRANSACTION_S = 10
 """Between two statements of a transaction; then the server closes the connection."""
 
-# In the repository they are beside the package, in an installed package inside it.
-_MIGRATIONS = next(p / "migrations" for p in Path(__file__).parents if (p / "migrations").is_dir())
 _UNAVAILABLE_STATES = ("08", "28", "3D", "40", "42501", "53", "55", "57", "58")
 """SQLSTATE classes for a server that is unavailable, in contrast to a wrong statement: connections, logins,
 renamed databases, transactions that must be repeated, revoked privileges, resources, locks, operators, input
@@ -126,18 +121,6 @@ class DatabaseUnavailable(Unavailable):
         return error
 
 
-class SchemaOutdated(Unavailable):
-    """The database schema is older than this version requires; run `runtally migrate`."""
-
-    code = "schema_outdated"
-
-
-class SchemaUnknown(Unavailable):
-    """The database schema is unknown to this version; a newer Runtally has migrated it."""
-
-    code = "schema_unknown"
-
-
 class AttemptOver(Exception):
     """Another process has taken the run over: what this attempt writes is refused."""
 
@@ -174,11 +157,7 @@ class Database:
             json_serializer=dump_json,
             json_deserializer=load_json,
             hide_parameters=True,
-            connect_args={
-                "timeout": _CONNECT_S,
-                "command_timeout": _STATEMENT_S,
-                "server_settings": {"application_name": application_name(process_id), "TimeZone": "UTC"},
-            },
+            connect_args=_connection_options(process_id) | {"command_timeout": _STATEMENT_S},
         )
         _limit_idle_transactions(engine)
         _check_idle_connections(engine)
@@ -257,24 +236,33 @@ class Database:
         pool: Any = self._engine.pool
         return int(pool.checkedout()) - self._listening
 
-    async def migrate(self) -> None:
-        """Run every missing migration."""
-        with _translate_errors():
-            async with self._engine.begin() as connection:
-                await connection.run_sync(_upgrade)
+    async def migrate(self) -> str | None:
+        """Run every missing migration; returns the revision of a newer schema that this release can use.
 
-    async def require_current_schema(self) -> None:
-        """Raise `SchemaOutdated` or `SchemaUnknown` unless the schema is that of this version."""
-        scripts = ScriptDirectory.from_config(_alembic_config())
+        Raises `SchemaUnknown` if it cannot.
+        """
+        # A migration of large tables takes longer than any other statement may.
+        engine = create_async_engine(
+            self._engine.url,
+            poolclass=NullPool,
+            hide_parameters=True,
+            connect_args=_connection_options(process_id=None),
+        )
+        try:
+            with _translate_errors():
+                async with engine.begin() as connection:
+                    return await connection.run_sync(upgrade)
+        finally:
+            await engine.dispose()
+
+    async def require_usable_schema(self) -> str | None:
+        """The revision of a newer schema that this release can use; None if the schema is its own.
+
+        Raises `SchemaOutdated` or `SchemaUnknown`.
+        """
         with _translate_errors():
             async with self._engine.connect() as connection:
-                current = await connection.run_sync(_revision)
-        if current == scripts.get_current_head():
-            return
-        known = {script.revision for script in scripts.walk_revisions()}
-        if current is None or current in known:
-            raise SchemaOutdated
-        raise SchemaUnknown
+                return await connection.run_sync(usable_revision)
 
     async def aclose(self) -> None:
         """Close every connection."""
@@ -284,6 +272,11 @@ class Database:
 def application_name(process_id: UUID | None) -> str:
     """What the connections of a process are called in the database."""
     return "runtally" if process_id is None else f"runtally {process_id}"
+
+
+def _connection_options(process_id: UUID | None) -> dict[str, Any]:
+    settings = {"application_name": application_name(process_id), "TimeZone": "UTC"}
+    return {"timeout": _CONNECT_S, "server_settings": settings}
 
 
 def _limit_idle_transactions(engine: AsyncEngine) -> None:
@@ -321,24 +314,6 @@ def _check_idle_connections(engine: AsyncEngine) -> None:
             if dialect.is_disconnect(error, connection, None):
                 raise InvalidatePoolError from error
             raise
-
-
-def _alembic_config() -> Config:
-    config = Config()
-    config.set_main_option("script_location", str(_MIGRATIONS))
-    return config
-
-
-def _upgrade(connection: Connection) -> None:
-    config = _alembic_config()
-    config.attributes["connection"] = connection
-    # Serializes servers that start at the same time.
-    connection.execute(text("SELECT pg_advisory_xact_lock(hashtext('runtally.migrate'))"))
-    command.upgrade(config, "head")
-
-
-def _revision(connection: Connection) -> str | None:
-    return MigrationContext.configure(connection).get_current_revision()
 
 
 def _asyncpg_url(url: str) -> URL:

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 from uuid import UUID
 
 import anyio
+import structlog
 from anyio.abc import TaskGroup
 
 from app.billing.chain.sealing import ChainSealer
@@ -40,6 +41,8 @@ from app.storage.service import StorageQuota
 from app.streams.port import EventLog
 from app.streams.process_channel import ProcessChannel
 from app.workspaces.service import Workspaces
+
+log = structlog.get_logger(__name__)
 
 Work: TypeAlias = Callable[[], Coroutine[Any, Any, object]]
 """Goes on until it is cancelled."""
@@ -86,7 +89,7 @@ async def open_infrastructure(
     """Open everything but the services of runs; `cli` replaces the bundled one."""
     process_id, planner = new_uuid(), open_planner(settings)
     database = await stack.enter_async_context(open_database(settings, process_id))
-    await database.require_current_schema()
+    await _require_usable_schema(database)
     chain, journal = open_sealer(settings, database), open_journal(settings, process_id)
     receipts, delivery, writing = _open_receipts(database, journal, planner.prices, stack=stack)
     clock, lease = await open_clock(database), open_lease(settings)
@@ -140,6 +143,11 @@ async def open_infrastructure(
         storage=StorageQuota(database, settings.max_storage_mb_per_account * 2**20 or None),
         tasks=tasks,
     )
+
+
+async def _require_usable_schema(database: Database) -> None:
+    if (newer := await database.require_usable_schema()) is not None:
+        log.warning("schema.newer", revision=newer)
 
 
 async def _open_tasks(stack: AsyncExitStack, *works: Work) -> TaskGroup:

@@ -78,7 +78,7 @@ async def verify_database(
 @asynccontextmanager
 async def _current_database(settings: Settings) -> AsyncIterator[Database]:
     async with attach_database(settings) as database:
-        await database.require_current_schema()
+        await database.require_usable_schema()
         yield database
 
 
