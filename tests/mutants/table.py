@@ -12,6 +12,7 @@ from tests.mutants.mutant import Mutant
 from tests.mutants.receipts import RECEIPTS
 from tests.mutants.reconciliation import RECONCILIATION
 from tests.mutants.schedules import SCHEDULES
+from tests.mutants.schema import SCHEMA
 from tests.mutants.stopping import STOPPING
 from tests.mutants.temporal_schedules import TEMPORAL_SCHEDULES
 
@@ -36,6 +37,7 @@ MUTANTS = (
     *RECEIPTS,
     *RECONCILIATION,
     *SCHEDULES,
+    *SCHEMA,
     *STOPPING,
     *TEMPORAL_SCHEDULES,
     # Faults that the tests of an earlier version did not find.
