@@ -9,13 +9,13 @@ from typing import Any, NewType, NoReturn, Self, TypeAlias
 from uuid import UUID
 
 import anyio
-from alembic.util import CommandError
 from sqlalchemy import ColumnElement, DateTime, MetaData, Select, Text, cast, event, func, text, tuple_
 from sqlalchemy.dialects.postgresql import JSON
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, InvalidatePoolError, SQLAlchemyError, StatementError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy.pool import NullPool
 
 from app.background import first_of
 from app.concurrency.pool_use import PoolUse
@@ -32,18 +32,17 @@ from app.postgres.errors import (
     redacted_text,
     sqlstate_of,
 )
-from app.postgres.schema import (
+from app.postgres.usability import (
     MAY_WRITE,
+    NOT_WRITABLE,
     OUTDATED,
     SERVER,
     UNKNOWN,
     DatabaseNotUsable,
-    SchemaOutdated,
-    SchemaUnknown,
-    require_current,
     require_usable_server,
-    upgrade,
 )
+from app.schema.compatibility import SchemaOutdated, SchemaUnknown
+from app.schema.repository import upgrade, usable_revision
 from app.serialization.stored_json import dump_json, load_json
 
 Transaction = NewType("Transaction", AsyncConnection)
@@ -186,11 +185,7 @@ class Database:
             json_serializer=dump_json,
             json_deserializer=load_json,
             hide_parameters=True,
-            connect_args={
-                "timeout": _CONNECT_S,
-                "command_timeout": _STATEMENT_S,
-                "server_settings": {"application_name": application_name(process_id), "TimeZone": "UTC"},
-            },
+            connect_args=_connection_options(process_id) | {"command_timeout": _STATEMENT_S},
         )
         _limit_idle_transactions(engine)
         _check_idle_connections(engine)
@@ -278,23 +273,33 @@ class Database:
             moment: datetime = (await reader.execute(text("SELECT clock_timestamp()"))).scalar_one()
             return moment
 
-    async def migrate(self) -> None:
-        """Run every missing migration; raises `DatabaseNotUsable` if that is impossible."""
+    async def migrate(self) -> str | None:
+        """Run every missing migration; returns the revision of a newer schema that this release can use.
+
+        Raises `DatabaseNotUsable` if that is impossible.
+        """
+        # A migration of large tables takes longer than any other statement may.
+        options: dict[str, Any] = {
+            "poolclass": NullPool,
+            "connect_args": _connection_options(process_id=None),
+        }
+        engine = create_async_engine(self._engine.url, hide_parameters=True, **options)
         try:
             with _translate_errors():
-                async with self._engine.begin() as connection:
-                    await connection.run_sync(upgrade)
-        except CommandError:
-            # The schema has a revision that is not among our migrations.
+                async with engine.begin() as connection:
+                    return await connection.run_sync(upgrade)
+        except SchemaUnknown:
             raise DatabaseNotUsable(self._url, UNKNOWN) from None
         except DatabaseUnavailable as error:
             problem = f"it cannot be migrated ({error.reason}); use the role that owns its tables"
             raise DatabaseNotUsable(self._url, problem) from error
+        finally:
+            await engine.dispose()
 
-    async def require_usable(self) -> None:
-        """Raise `DatabaseNotUsable` unless it has the schema of this version and the role may write."""
+    async def require_usable(self) -> str | None:
+        """As `require_usable_schema`; raises `DatabaseNotUsable`, also if the role may not write."""
         try:
-            await self.require_current_schema()
+            newer = await self.require_usable_schema()
             async with self.read() as reader:
                 may_write: bool | None = (await reader.execute(MAY_WRITE)).scalar_one()
         except SchemaOutdated:
@@ -304,16 +309,17 @@ class Database:
         except DatabaseUnavailable as error:
             raise DatabaseNotUsable(self._url, f"it cannot be read ({error.reason})") from error
         if not may_write:
-            problem = (
-                "the role may not read and write the tables; GRANT that to it, or use the role that migrates"
-            )
-            raise DatabaseNotUsable(self._url, problem)
+            raise DatabaseNotUsable(self._url, NOT_WRITABLE)
+        return newer
 
-    async def require_current_schema(self) -> None:
-        """Raise `SchemaOutdated` or `SchemaUnknown` unless the schema is that of this version."""
+    async def require_usable_schema(self) -> str | None:
+        """The revision of a newer schema that this release can use; None if the schema is its own.
+
+        Raises `SchemaOutdated` or `SchemaUnknown`.
+        """
         with _translate_errors():
             async with self._engine.connect() as connection:
-                await connection.run_sync(require_current)
+                return await connection.run_sync(usable_revision)
 
     async def aclose(self) -> None:
         """Close every connection."""
@@ -323,6 +329,11 @@ class Database:
 def application_name(process_id: UUID | None) -> str:
     """What the connections of a process are called in the database."""
     return "runtally" if process_id is None else f"runtally {process_id}"
+
+
+def _connection_options(process_id: UUID | None) -> dict[str, Any]:
+    settings = {"application_name": application_name(process_id), "TimeZone": "UTC"}
+    return {"timeout": _CONNECT_S, "server_settings": settings}
 
 
 def _limit_idle_transactions(engine: AsyncEngine) -> None:

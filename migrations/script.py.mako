@@ -9,6 +9,8 @@ revision: str = ${repr(up_revision)}
 down_revision: str | None = ${repr(down_revision)}
 branch_labels: str | Sequence[str] | None = ${repr(branch_labels)}
 depends_on: str | Sequence[str] | None = ${repr(depends_on)}
+compatibility: str = "expand"
+"""`contract` if the release before this cannot work with the schema: see docs/decisions/0061."""
 
 
 def upgrade() -> None:

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 from uuid import UUID
 
 import anyio
+import structlog
 from anyio.abc import TaskGroup
 
 from app.billing.chain.sealing import ChainSealer
@@ -45,6 +46,8 @@ from app.streams.port import EventLog
 from app.streams.process_channel import ProcessChannel
 from app.telemetry.service import Telemetry
 from app.workspaces.service import Workspaces
+
+log = structlog.get_logger(__name__)
 
 Work: TypeAlias = Callable[[], Coroutine[Any, Any, object]]
 """Goes on until it is cancelled."""
@@ -96,7 +99,7 @@ async def open_infrastructure(
     telemetry = await open_telemetry(settings, process_id, stack)
     metrics = open_metrics(planner, role)
     database = await stack.enter_async_context(open_database(settings, process_id))
-    await database.require_usable()
+    await _require_usable(database)
     chain, journal = open_sealer(settings, database), open_journal(settings, process_id)
     receipts, delivery, writing = _open_receipts(
         database, journal, planner.prices, telemetry=telemetry, metrics=metrics, stack=stack
@@ -144,6 +147,11 @@ async def open_infrastructure(
         metrics=metrics,
         tasks=tasks,
     )
+
+
+async def _require_usable(database: Database) -> None:
+    if (newer := await database.require_usable()) is not None:
+        log.warning("schema.newer", revision=newer)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,12 +12,15 @@ class NothingToMigrate(Invalid):
 
 
 async def migrate(settings: Settings, console: Console) -> None:
-    """Run every migration that is missing."""
+    """Run every migration that is missing; raises `SchemaUnknown` if a newer release has contracted it."""
     if settings.database_url is None:
         raise NothingToMigrate
     database = await Database.open(settings.database_url)
     try:
-        await database.migrate()
+        newer = await database.migrate()
     finally:
         await database.aclose()
-    console.print("The database is up to date.")
+    if newer is None:
+        console.print("The database is up to date.")
+    else:
+        console.print(f"A newer release migrated the database to {newer}, which this one can use.")

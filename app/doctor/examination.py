@@ -97,9 +97,13 @@ class _Examination:
 
     async def database(self) -> list[Check]:
         database = await self._stack.enter_async_context(attach_database(self._settings))
+        newer = await database.require_usable_schema()
         self._database = database
         what = "embedded PostgreSQL" if self._settings.database_url is None else "DATABASE_URL"
-        return [Check("database", "ok", f"{what} is reachable and has this version's schema")]
+        if newer is None:
+            return [Check("database", "ok", f"{what} is reachable and has this version's schema")]
+        detail = f"{what} is reachable; a newer release migrated it to {newer}, which this one can use"
+        return [Check("database", "warning", detail)]
 
     async def chain(self) -> list[Check]:
         return [await check_chain(self._settings, self._database)]

@@ -9,6 +9,7 @@ revision: str = "e7b1c5d20a94"
 down_revision: str | None = "c4a90e62d185"
 branch_labels: str | Sequence[str] | None = None
 depends_on: str | Sequence[str] | None = None
+compatibility: str = "expand"
 
 
 def upgrade() -> None:

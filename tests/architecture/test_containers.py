@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 import yaml
 
+from app.settings import Settings
 from tests.architecture.tree import BIN, ROOT
 
-DEFAULT_DRAIN_S = 20
+DEFAULT_DRAIN_S = Settings.model_fields["drain_s"].default
 STOP_S = 60
 """What stopping takes after the active runs had their time: handing over, stopping, delivering receipts."""
 

@@ -143,9 +143,8 @@ async def a_process(
     log, journal = MemoryEventLog() if log is None else log, Journal(directory, new_uuid())
     receipts, ledger = ReceiptQueue(journal, PriceList()), CreditLedger(database)
     lease, limits, telemetry = lease or Lease(), limits or MessageLimits(), telemetry or Telemetry()
-    process_id, room = process_id or new_uuid(), Places(places)
+    process_id, room, reports = process_id or new_uuid(), Places(places), BillingReports(database)
     queue = RunQueue(database, process_id, dispatch or DispatchLimits(100))
-    reports = BillingReports(database)
     closer = RunCloser(log, queue, receipts=receipts, ledger=ledger, reports=reports, telemetry=telemetry)
     worker = RunWorker(
         *(database, executor or ExecutorAggregator({}), log),

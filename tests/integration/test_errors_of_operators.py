@@ -170,7 +170,10 @@ async def test_what_answers_instead_of_a_database_is_explained(
     ("statement", "words"),
     [
         ("DELETE FROM alembic_version", "older than this version requires; run `runtally migrate`"),
-        ("UPDATE alembic_version SET version_num = 'ffffffffffff'", "a newer version of Runtally"),
+        (
+            "UPDATE alembic_version SET version_num = 'ffffffffffff', required_revision = 'ffffffffffff'",
+            "a newer version of Runtally",
+        ),
         ("ALTER DATABASE {name} SET default_transaction_read_only = on", "read-only"),
     ],
 )

@@ -76,7 +76,7 @@ LOGS = (
     ),
     Mutant(
         "a standby is used",
-        "app/postgres/schema.py",
+        "app/postgres/usability.py",
         "    elif row.is_standby or row.is_read_only:\n",
         "    elif row.is_standby:\n",
         OPERATORS,

@@ -15,6 +15,7 @@ from tests.mutants.mutant import Mutant
 from tests.mutants.receipts import RECEIPTS
 from tests.mutants.reconciliation import RECONCILIATION
 from tests.mutants.schedules import SCHEDULES
+from tests.mutants.schema import SCHEMA
 from tests.mutants.stopping import STOPPING
 from tests.mutants.telemetry import TELEMETRY
 from tests.mutants.temporal_schedules import TEMPORAL_SCHEDULES
@@ -43,6 +44,7 @@ MUTANTS = (
     *RECEIPTS,
     *RECONCILIATION,
     *SCHEDULES,
+    *SCHEMA,
     *STOPPING,
     *TELEMETRY,
     *TEMPORAL_SCHEDULES,
