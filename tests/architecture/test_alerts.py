@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,6 +13,7 @@ import yaml
 
 from tests.architecture.test_documentation import anchors
 from tests.architecture.tree import ROOT
+from tests.programs import require
 
 FOLDER = ROOT / "deploy" / "prometheus"
 PAGE = ROOT / "docs" / "INCIDENTS.md"
@@ -183,8 +183,7 @@ def test_the_dashboard_can_be_imported() -> None:
 
 
 def promtool(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    if shutil.which("promtool") is None:
-        pytest.skip("not installed: promtool, of Debian's package prometheus")
+    require("promtool")
     return subprocess.run(
         ["promtool", *arguments],  # noqa: S607 - wherever it is installed
         cwd=cwd,
