@@ -20,7 +20,7 @@ PYTEST_ARGS ?= -n 3 --dist loadfile --no-loadscope-reorder
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format format-check lint types imports web web-check web-format client-types serve migration benchmark lock clean
+.PHONY: help package demo test check format format-check lint types imports web web-check web-format client-types serve migration benchmark lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -84,6 +84,9 @@ benchmark: $(READY) ## programs that print ratios, side by side in one run, and 
 	$(BIN)/python -m benchmarks.relay
 	$(BIN)/python -m benchmarks.commands
 	$(BIN)/python -m benchmarks.goals
+
+package: $(RUNTIME) ## build the wheel and the source distribution into dist/
+	@$(BIN)/python -m hatchling build
 
 lock: $(READY) ## resolve the dependencies anew; needs uv and npm
 	uv pip compile pyproject.toml --group dev -o requirements.lock $(LOCK_ARGS)
