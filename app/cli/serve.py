@@ -83,6 +83,7 @@ class _Server(uvicorn.Server):
         self._services = services
         self._loop = asyncio.get_running_loop()
         self._draining: asyncio.Task[None] | None = None
+        self._signals = 0
         self._drained = asyncio.Event()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -104,10 +105,13 @@ class _Server(uvicorn.Server):
             await asyncio.sleep(_CLOSE_TICK_S)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Drain at the first signal; stop at once at the second."""
-        if self._draining is None:
+        """Drain at the first signal; at the second, wait no longer for runs; then for nothing."""
+        self._signals += 1
+        if self._signals == 1:
             # Deferred to the event loop: the signal may have interrupted the logging of a line.
             self._loop.call_soon_threadsafe(self._stop)
+        elif self._signals == 2:  # noqa: PLR2004 - the second
+            self._loop.call_soon_threadsafe(self._services.runs.hurry)
         else:
             super().handle_exit(sig, frame)
 

@@ -205,6 +205,10 @@ class RunService:
         self._closing = True
         await self._drain.drain(within_s=within_s)
 
+    def hurry(self) -> None:
+        """Wait no longer for running runs: a `drain` hands them over or stops them now."""
+        self._drain.hurry()
+
     async def ping_dispatcher(self) -> None:
         """Raise `Unavailable` while queued runs start nowhere although the database responds."""
         await self._dispatcher.ping()

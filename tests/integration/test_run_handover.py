@@ -155,6 +155,19 @@ async def test_a_run_that_may_not_be_resumed_ends(database: Database, tmp_path: 
     assert (record.status, record.attempt) == ("cancelled", 0)
 
 
+async def test_a_process_that_is_in_a_hurry_waits_for_no_run(database: Database, tmp_path: Path) -> None:
+    agent = Agent()
+    async with a_core(database, tmp_path, executor=agent) as core:
+        resumed = (await started(core, agent, database)).key
+        draining = asyncio.create_task(core.service.drain(within_s=600))
+        await until(lambda: core.dispatcher.is_draining)
+        core.service.hurry()
+        await draining
+        record = await core.service.get(resumed)
+
+    assert (record.status, record.attempt) == ("queued", 1)
+
+
 @pytest.mark.parametrize("answers_first", [True, False])
 async def test_an_answer_is_given_once(database: Database, tmp_path: Path, *, answers_first: bool) -> None:
     """In the moment in which the run is handed over."""

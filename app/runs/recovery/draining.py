@@ -1,6 +1,7 @@
 """RunDrain: what becomes of its runs when a process stops."""
 
-from dataclasses import dataclass
+import asyncio
+from dataclasses import dataclass, field
 
 import structlog
 
@@ -28,13 +29,19 @@ class RunDrain:
     supervisor: RunSupervisor
     heartbeat: Heartbeat
     handover: RunHandover
+    _is_urgent: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def hurry(self) -> None:
+        """Wait no longer for runs to end, also in a `drain` that is under way."""
+        self._is_urgent.set()
 
     async def drain(self, *, within_s: float) -> None:
         """Runs that have not ended `within_s` are handed over or stopped; returns when none is active."""
         if not self.dispatcher.is_draining:
             self.dispatcher.drain()
             await self._announce()
-        if await self.supervisor.wait_idle(within_s=within_s):
+        ended = await first_of(self.supervisor.wait_idle(within_s=within_s), self._is_urgent.wait())
+        if ended is not None and ended.index == 0 and ended.result:
             return
         await self.handover.hand_over(within_s=STOP_S)
         self.supervisor.stop()
