@@ -12,9 +12,9 @@ API_TYPES := tests/web/types/api.d.ts
 WEB_FILES := "app/web/**/*.{js,css,d.ts}" "tests/web/**/*.ts" "tests/clients/*.mjs" tsconfig.json \
 	"clients/typescript/**/*.{ts,json}"
 ARGS ?=
-# In the order of the directories: the long files come first, and all processes end together. Three, because
+# In the order of the directories: the long files come first, and all processes end together. Four, because
 # many tests wait.
-PYTEST_ARGS ?= -n 3 --dist loadfile --no-loadscope-reorder
+PYTEST_ARGS ?= -n 4 --dist loadfile --no-loadscope-reorder
 
 # Where it is set, each process of the tests compiles all packages anew: 3 s for one that runs tests.
 unexport PYTHONDONTWRITEBYTECODE

@@ -10,6 +10,20 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 REFUSED = "status of 401"
 
 
+async def test_the_documentation_needs_no_key_and_no_other_server(site: Site) -> None:
+    requested: list[str] = []
+
+    async with site.visit() as page:
+        page.on("request", lambda request: requested.append(request.url))
+        await page.goto("/docs")
+        await page.get_by_text("Start a run and stream its events").click()
+        await expect(page.get_by_text("Request body").first).to_be_visible()
+        await screenshot(page, "docs")
+
+    assert requested
+    assert [url for url in requested if not url.startswith((site.world.url, "data:"))] == []
+
+
 async def test_a_person_signs_in_and_out(site: Site) -> None:
     key = await site.key()
 

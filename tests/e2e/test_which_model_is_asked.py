@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from app.billing.credit.ledger import AccountTerms
-from app.errors import Invalid
+from app.graphs.catalog import GraphDefinitionError
 from app.models.file import ModelFileError
+from app.settings import SettingsError
 from app.simulator.script import Answer, ApiRequest, Hold, HttpError, Reply, Text, in_turn
 from tests.e2e.stories import ANALYST, World, WorldOf, a_client, a_request
 
@@ -172,15 +173,12 @@ async def test_models_are_listed_with_names_options_and_prices(world_of: WorldOf
     ]
 
 
-async def test_a_model_without_a_price_is_listed_as_such(world_of: WorldOf, tmp_path: Path) -> None:
+async def test_a_graph_whose_model_has_no_price_stops_the_start(world_of: WorldOf, tmp_path: Path) -> None:
     (tmp_path / "graphs").mkdir()
     (tmp_path / "graphs" / "new.md").write_text("---\ndescription: d\nmodel: claude-newer-9\n---\nHi.")
-    world = await world_of(in_turn(), RUNTALLY_GRAPHS_DIR=tmp_path / "graphs")
 
-    listed = (await world.http.get("/v1/models")).json()["items"]
-
-    (new,) = [model for model in listed if model["id"] == "claude-newer-9"]
-    assert (new["priced"], new["inputUsdPerMTok"]) == (False, None)
+    with pytest.raises(GraphDefinitionError, match="new.md: model: there is no price for 'claude-newer-9'"):
+        await world_of(in_turn(), RUNTALLY_GRAPHS_DIR=tmp_path / "graphs")
 
 
 async def test_models_are_for_readers(world_of: WorldOf) -> None:
@@ -194,11 +192,11 @@ async def test_models_are_for_readers(world_of: WorldOf) -> None:
 @pytest.mark.parametrize(
     ("text", "problem", "kind"),
     [
-        ("roles: {triage: gpt-5}", r"RUNTALLY_MODELS_FILE: roles\.triage", Invalid),
+        ("roles: {triage: gpt-5}", r"RUNTALLY_MODELS_FILE: roles\.triage", SettingsError),
         (
             "models: [{id: claude-a-1, fallback: claude-b-1}]",
             r"models\.0\.fallback: there is no price",
-            Invalid,
+            SettingsError,
         ),
         ("models: 5", "RUNTALLY_MODELS_FILE: models", ModelFileError),
     ],

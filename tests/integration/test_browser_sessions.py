@@ -53,7 +53,7 @@ async def test_a_session_has_the_scopes_of_its_key(world: World) -> None:
         "account": "default",
         "keyName": "bootstrap",
         "keyPrefix": KEY[:7],
-        "scopes": ["runs:write", "runs:read", "runs:approve", "receipts:read", "admin"],
+        "scopes": ["runs:write", "runs:read", "runs:approve", "receipts:read", "metrics:read", "admin"],
         "expiresAt": "",
     }
     assert who.headers["cache-control"] == "no-store"

@@ -128,11 +128,16 @@ async def send(http: httpx.AsyncClient, operation: Operation, victim: Victim) ->
     return await http.request(method, victim.path(path), json=a_body(operation, victim), params=query)
 
 
+def without(scope: Scope) -> list[Scope]:
+    """All scopes but this one, and but `admin` if that includes it."""
+    return [held for held in SCOPES if held != scope and not (held == "admin" and scope == "metrics:read")]
+
+
 async def test_every_operation_needs_a_valid_key_with_its_scopes(target: Target) -> None:
     revoked = await target.new_key(f"gone-{uuid4().hex}", SCOPES)
     await revoke(target, revoked)
     account = f"other-{uuid4().hex}"
-    lacking = {scope: await target.new_key(account, [s for s in SCOPES if s != scope]) for scope in SCOPES}
+    lacking = {scope: await target.new_key(account, without(scope)) for scope in SCOPES}
     anomalies: list[Any] = []
     async with a_victim(target) as victim:
         for operation, needed in MATRIX.items():

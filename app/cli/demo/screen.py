@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from app.cli.demo.comparison import ComparedMessage
 from runtally import Event
@@ -42,7 +43,7 @@ class Screen:
         """Begin a scene."""
         self._scenes += 1
         self.console.print()
-        self.console.rule(f"[bold]{self._scenes}  {title}", align="left", style="cyan")
+        self.console.rule(Text(f"{self._scenes}  {title}", "bold"), align="left", style="cyan")
         self.console.print(sentence, style="dim")
 
     def request(self, text: str) -> None:
@@ -73,7 +74,7 @@ class Screen:
         for each in compared:
             sent, charged = each.sent, each.receipt
             equal = "≈" if each.is_cut else "="
-            verdict = f"[green]{equal}[/]" if each.is_equal else "[red]≠[/]"
+            verdict = Text(equal, "green") if each.is_equal else Text("≠", "red")
             table.add_row(
                 *(f"…{sent.message_id[-4:]}", sent.model.removeprefix("claude-")),
                 *(str(each.sent_input), "cut off" if each.is_cut else str(each.sent_output)),
