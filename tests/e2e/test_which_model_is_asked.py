@@ -177,7 +177,7 @@ async def test_a_graph_whose_model_has_no_price_stops_the_start(world_of: WorldO
     (tmp_path / "graphs").mkdir()
     (tmp_path / "graphs" / "new.md").write_text("---\ndescription: d\nmodel: claude-newer-9\n---\nHi.")
 
-    with pytest.raises(GraphDefinitionError, match="new.md: model: there is no price for 'claude-newer-9'"):
+    with pytest.raises(GraphDefinitionError, match="model: there is no price for 'claude-newer-9'"):
         await world_of(in_turn(), RUNTALLY_GRAPHS_DIR=tmp_path / "graphs")
 
 
