@@ -5,7 +5,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUNTIME := $(VENV)/runtime
 READY := $(VENV)/ready
-PIP := $(BIN)/python -m pip install --disable-pip-version-check
+# Modules are compiled when they are imported: most of what is installed never is.
+PIP := $(BIN)/python -m pip install --disable-pip-version-check --no-compile
 NODE_BIN := tests/clients/node_modules/.bin
 NODE_READY := tests/clients/node_modules/.package-lock.json
 API_TYPES := tests/web/types/api.d.ts

@@ -81,7 +81,7 @@ class Victim:
         return a_request(prompt, graphId=VICTIM, **({"stateKey": "chat"} if self.parked else {}))
 
 
-@pytest.fixture(params=["lean", "full", "full, parked", MESSAGES])
+@pytest.fixture(params=["lean", "full, parked", MESSAGES])
 def mode(request: pytest.FixtureRequest) -> str:
     """How the graph is run."""
     return str(request.param)

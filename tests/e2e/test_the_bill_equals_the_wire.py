@@ -189,7 +189,7 @@ async def test_the_bill_equals_the_wire_without_a_process(world_of: WorldOf, cas
 
 
 @every_agent
-@pytest.mark.parametrize("cancelled_at", range(2, 9))
+@pytest.mark.parametrize("cancelled_at", range(2, 9, 2))
 async def test_a_cancel_at_any_event_pays_for_what_came(world_of: WorldOf, cancelled_at: int) -> None:
     """Hang up while the provider holds the event: before it, between blocks, and at the very end."""
     hold = Hold(index=cancelled_at)

@@ -132,8 +132,7 @@ def thinks(request: ApiRequest) -> Reply:
     return Reply([Thinking("So."), Text("There.")])
 
 
-@pytest.mark.parametrize("idle", [0, 2], ids=["resumed", "parked"])
-@pytest.mark.parametrize("agents", ["", AGENTS], ids=["lean", "full"])
+@pytest.mark.parametrize(("idle", "agents"), [(2, ""), (0, AGENTS)], ids=["lean, parked", "full, resumed"])
 async def test_each_request_of_a_conversation_begins_with_the_one_before(
     world_of: WorldOf, tmp_path: Path, idle: int, agents: str
 ) -> None:

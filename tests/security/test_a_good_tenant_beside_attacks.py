@@ -13,8 +13,8 @@ from tests.e2e.stories import a_request
 from tests.security.server import Target, Used, Watched
 
 JSON = {"Content-Type": "application/json"}
-QUIET_S = 2.0
-ATTACKED_S = 2.5
+QUIET_S = 1.5
+ATTACKED_S = 2.0
 AT_LEAST_S = 1.0
 """What the machine the tests run on may add of its own."""
 Quiet: TypeAlias = tuple[Watched, Used]
