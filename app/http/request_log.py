@@ -10,16 +10,13 @@ from app.http.middleware import AsgiApp, Message, Receive, Scope, Send
 from app.http.streaming.encoder import EVENT_STREAM
 from app.ids import RUN_ID_PATTERN
 from app.logs.context import note, noting
+from app.telemetry.trace_context import CallerTrace
 
 log = structlog.get_logger(__name__)
 
 _METHOD_CHARS: Final = 16
-POLLED: Final = frozenset({"/healthz", "/readyz", "/metrics", "/v1/metrics"})
+POLLED: Final = frozenset({"/healthz", "/readyz", "/metrics"})
 """Requested every few seconds, by monitoring: logged at debug level."""
-
-_TRACEPARENT: Final = re.compile(
-    rb"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(-.*)?"
-)
 
 
 class _Response:
@@ -98,6 +95,6 @@ def _route(scope: Scope) -> str | None:
 
 def _trace(scope: Scope) -> dict[str, str]:
     """The trace of a valid W3C `traceparent`, if the request has exactly one."""
-    given = [value for name, value in scope["headers"] if name == b"traceparent"]
-    found = _TRACEPARENT.fullmatch(given[0]) if len(given) == 1 else None
-    return {} if found is None else {"trace_id": found[1].decode()}
+    given = [value.decode("latin-1") for name, value in scope["headers"] if name == b"traceparent"]
+    caller = CallerTrace.read(given)
+    return {} if caller is None else {"trace_id": caller.trace_id}

@@ -68,10 +68,10 @@ LOGS = (
         REQUESTS,
     ),
     Mutant(
-        "any traceparent is a trace",
+        "a request's trace is not logged",
         "app/http/request_log.py",
-        "(?!0{32})",
-        "",
+        '{"trace_id": caller.trace_id}',
+        "{}",
         REQUESTS,
     ),
     Mutant(
