@@ -11,6 +11,7 @@ NODE_BIN := tests/clients/node_modules/.bin
 NODE_READY := tests/clients/node_modules/.package-lock.json
 API_TYPES := tests/web/types/api.d.ts
 WEB_FILES := "app/web/**/*.{js,css,d.ts}" "tests/web/**/*.ts" "tests/clients/*.mjs" tsconfig.json \
+	"tests/frontends/*.mjs" "tests/frontends/pages/*.jsx" \
 	"clients/typescript/**/*.{ts,json}"
 ARGS ?=
 # In the order of the directories: the long files come first, and all processes end together. Four, because
@@ -60,13 +61,13 @@ web: ## format, lint and types of the pages in app/web; needs Node with npm
 
 web-check: $(NODE_READY) $(API_TYPES)
 	@$(NODE_BIN)/prettier --check --log-level warn $(WEB_FILES)
-	@$(NODE_BIN)/eslint --config tests/clients/eslint.config.mjs app/web tests/clients/*.mjs
+	@$(NODE_BIN)/eslint --config tests/clients/eslint.config.mjs app/web tests/clients/*.mjs tests/frontends/*.mjs
 	@$(NODE_BIN)/tsc --project .
 	@$(NODE_BIN)/tsc --project clients/typescript --noEmit
 
 web-format: $(NODE_READY)
 	@$(NODE_BIN)/prettier --write --log-level warn $(WEB_FILES)
-	@$(NODE_BIN)/eslint --config tests/clients/eslint.config.mjs --fix app/web tests/clients/*.mjs
+	@$(NODE_BIN)/eslint --config tests/clients/eslint.config.mjs --fix app/web tests/clients/*.mjs tests/frontends/*.mjs
 
 client-types: $(READY) $(NODE_READY) ## the types of clients/typescript, from the OpenAPI document
 	@$(BIN)/python -m tests.web.write_types clients/typescript/src/api.ts --client
@@ -93,11 +94,13 @@ lock: $(READY) ## resolve the dependencies anew; needs uv and npm
 	uv pip compile pyproject.toml --group dev -o requirements.lock $(LOCK_ARGS)
 	uv pip compile pyproject.toml --extra telemetry -o requirements-runtime.lock $(LOCK_ARGS)
 	uv pip compile --group pyproject.toml:build -o requirements-build.lock $(LOCK_ARGS)
-	cd tests/clients && npm install --package-lock-only
 	@# npm notes where to pay for a package; a lock holds no address.
-	@$(BIN)/python -c 'import json, pathlib; lock = pathlib.Path("tests/clients/package-lock.json"); \
-		held = json.loads(lock.read_text()); [entry.pop("funding", None) for entry in held["packages"].values()]; \
-		lock.write_text(json.dumps(held, indent=2, ensure_ascii=False) + "\n")'
+	@for packages in clients frontends; do \
+		(cd tests/$$packages && npm install --package-lock-only) && $(BIN)/python -c 'import json, pathlib; \
+			lock = pathlib.Path("tests/'$$packages'/package-lock.json"); held = json.loads(lock.read_text()); \
+			[entry.pop("funding", None) for entry in held["packages"].values()]; \
+			lock.write_text(json.dumps(held, indent=2, ensure_ascii=False) + "\n")' || exit 1; \
+	done
 
 LOCK_ARGS := --quiet --universal --generate-hashes --no-emit-index-url --no-emit-find-links \
 	--no-header --no-annotate --python-version 3.11

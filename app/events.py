@@ -13,11 +13,16 @@ from app.usage import Meters, UsageFact
 
 StopKind = Literal["interrupt", "cancel"]
 ResolvedBy = Literal["decided", "expired", "run_stopped"]
+WarningCode = Literal["client_tools_ignored", "attachments_left_out", "tools_left_out"]
 StopState = Literal["requested", "acknowledged", "stopped"]
 
 
 def _is_none(value: object) -> bool:
     return value is None
+
+
+def _is_false(value: object) -> bool:
+    return value is False
 
 
 class _Event(WireModel):
@@ -61,12 +66,24 @@ class ThinkingDelta(_Event):
     delta: str
 
 
+class MessageDiscarded(_Event):
+    """All text and thinking of a message so far is void: the model was called again instead.
+
+    What follows under the same id, if anything, counts.
+    """
+
+    type: Literal["message_discarded"] = "message_discarded"
+    message_id: str
+
+
 class Status(_Event):
-    """What the run is doing."""
+    """What the run is doing; with `retrying`, which attempt begins, and in how many seconds."""
 
     type: Literal["status"] = "status"
-    phase: Literal["thinking", "tool_use", "compacting"]
+    phase: Literal["thinking", "tool_use", "compacting", "retrying"]
     label: str
+    attempt: Annotated[int | None, Field(exclude_if=_is_none)] = None
+    in_s: Annotated[float | None, Field(exclude_if=_is_none)] = None
 
 
 class Step(_Event):
@@ -84,6 +101,8 @@ class ToolCallStart(_Event):
     tool_call_id: str
     tool_name: str
     args: JsonValue
+    is_client_tool: Annotated[bool, Field(exclude_if=_is_false)] = False
+    """Whether the client executes it; `tool_name` is then the client's own name for the tool."""
 
 
 class ToolCallResult(_Event):
@@ -116,6 +135,10 @@ class Done(_Event):
     type: Literal["done"] = "done"
     usage: FinalUsage
     finish_reason: FinishReason
+    context_used: Annotated[int | None, Field(exclude_if=_is_none)] = None
+    """How many tokens the model's last prompt and answer have."""
+    context_window: Annotated[int | None, Field(exclude_if=_is_none)] = None
+    """How many they may have."""
 
 
 class UserMessageDelivered(_Event):
@@ -146,6 +169,25 @@ class PermissionResolved(_Event):
     decision: Literal["allow", "deny"]
     reason: ResolvedBy
     args: Annotated[JsonValue, Field(exclude_if=_is_none)] = None
+
+
+class ClientToolCall(_Event):
+    """A call of a client tool waits for the client's result; after `expires_at` it has failed."""
+
+    type: Literal["client_tool_call"] = "client_tool_call"
+    tool_call_id: str
+    tool_name: str
+    args: JsonValue
+    expires_at: str
+
+
+class RunWarning(_Event):
+    """The model does not get a part of what it could; `names` are those of what it is about."""
+
+    type: Literal["warning"] = "warning"
+    code: WarningCode
+    message: str
+    names: list[str]
 
 
 class Interrupted(_Event):
@@ -180,16 +222,18 @@ class MeterReport:
 OutputEvent: TypeAlias = (
     TextDelta
     | ThinkingDelta
+    | MessageDiscarded
     | Status
     | Step
     | ToolCallStart
     | ToolCallResult
     | UserMessageDelivered
     | AssistantFinal
+    | RunWarning
 )
 """The events that an executor produces for clients."""
 
-ControlEvent: TypeAlias = Queued | PermissionRequest | PermissionResolved | Interrupted
+ControlEvent: TypeAlias = Queued | PermissionRequest | PermissionResolved | ClientToolCall | Interrupted
 """The events of a run that come from outside its executor's output."""
 
 AiEvent: TypeAlias = OutputEvent | UsageReport | MeterReport

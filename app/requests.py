@@ -1,12 +1,8 @@
 """The requests of clients and the final result of a run."""
 
-import re
 from datetime import datetime
-from decimal import Decimal
-from pathlib import PurePosixPath
-from typing import Annotated, Any, Literal, NamedTuple, Self
+from typing import Annotated, Any, Literal, NamedTuple, Self, TypeAlias
 
-import pybase64
 from pydantic import (
     AfterValidator,
     AwareDatetime,
@@ -21,55 +17,28 @@ from pydantic import (
 )
 from pydantic.alias_generators import to_camel
 
+from app.client_tools.declared import ClientTools
 from app.ids import RESERVED_RUN_IDS, RUN_ID_PATTERN, STATE_KEY_PATTERN, RunId
+from app.request_fields.attachments import (
+    MAX_TITLE_CHARS,
+    TEXT,
+    DocumentMediaType,
+    ImageMediaType,
+    decoded,
+    require_content,
+    require_one_source,
+    require_pdf,
+    require_text,
+    require_url,
+    size_of_base64,
+)
+from app.request_fields.dollars import ABOVE_ZERO, Dollars
+from app.request_fields.file_paths import FilePath, require_distinct
+from app.request_fields.given_messages import MAY_BE_OMITTED, given_or_repeated, require_users_last
 
 GRAPH_ID_PATTERN = r"^[a-z][a-z0-9_]*:[A-Za-z0-9][A-Za-z0-9._-]*$"
 GraphId = Annotated[str, Field(pattern=GRAPH_ID_PATTERN, max_length=200)]
 """`provider:name`, for example `claude_agents:assistant`."""
-
-
-_DECIMAL = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]{1,3})?")
-
-
-def _exact(value: object) -> object:
-    plain_text = isinstance(value, str) and _DECIMAL.fullmatch(value)
-    whole_number = isinstance(value, int) and not isinstance(value, bool)
-    if not (plain_text or whole_number or isinstance(value, Decimal)):
-        message = 'money is a decimal in quotes, for example "0.10"'
-        raise ValueError(message)
-    return value
-
-
-Dollars = Annotated[Decimal, BeforeValidator(_exact), Field(max_digits=20, decimal_places=10)]
-"""An exact amount; never a float."""
-
-_WHOLE = {"type": "integer", "minimum": 1, "maximum": 9_999_999_999}
-_ABOVE_ZERO = {"type": "string", "pattern": r"^([1-9][0-9]{0,9}(\.[0-9]{1,7})?|0\.[0-9]{0,6}[1-9])$"}
-ABOVE_ZERO: dict[str, Any] = {"anyOf": [_ABOVE_ZERO, _WHOLE]}
-"""The JSON schema of `Dollars` in the OpenAPI document."""
-
-_PATH_BYTES = 1024
-_NAME_BYTES = 255
-_DELETE = 127
-
-
-def relative_path(path: str) -> str:
-    """The path if it is relative, normalized and stays below its directory; raises `ValueError`."""
-    names = path.split("/")
-    if any(name in {"", ".", ".."} for name in names):
-        message = "must be relative, without empty parts, . and .."
-        raise ValueError(message)
-    if any(ord(char) < ord(" ") or ord(char) == _DELETE or char == "\\" for char in path):
-        message = "must not contain control characters or backslashes"
-        raise ValueError(message)
-    if len(path.encode()) > _PATH_BYTES or any(len(name.encode()) > _NAME_BYTES for name in names):
-        message = f"must not be longer than {_PATH_BYTES} bytes, and no part longer than {_NAME_BYTES}"
-        raise ValueError(message)
-    return path
-
-
-FilePath = Annotated[str, AfterValidator(relative_path)]
-"""A relative path in a workspace."""
 
 
 def _not_reserved(run_id: str) -> str:
@@ -82,7 +51,6 @@ def _not_reserved(run_id: str) -> str:
 NewRunId = Annotated[str, Field(pattern=RUN_ID_PATTERN), AfterValidator(_not_reserved)]
 """A run id chosen by a client."""
 
-ImageMediaType = Literal["image/png", "image/jpeg", "image/gif", "image/webp"]
 ErrorCode = Literal[
     "invalid_request",
     "not_found",
@@ -92,6 +60,7 @@ ErrorCode = Literal[
     "internal",
     "insufficient_credits",
     "provider_unavailable",
+    "tool_server_unavailable",
     "database_unavailable",
 ]
 """Why a run did not succeed; clients get no other detail."""
@@ -101,6 +70,9 @@ RunStatus = Literal["queued", "running", "succeeded", "failed", "cancelled"]
 
 OnConflict = Literal["reject", "enqueue", "interrupt"]
 """What a run does when its conversation is busy: fail, wait for its turn, or cancel the earlier runs."""
+
+OnDisconnect = Literal["continue", "cancel"]
+"""What a run does when its last reader has disconnected, and none returned in time."""
 
 PermissionMode = Literal["default", "acceptEdits", "plan", "dontAsk", "bypassPermissions"]
 """Which tool calls of a run need approval.
@@ -137,18 +109,9 @@ class InputModel(WireModel):
         return cls.model_validate(fields, by_name=True, by_alias=False)
 
 
-_NO_BASE64 = "is not valid base64"
-
-
-def _decoded(data: str) -> bytes:
-    try:
-        # Ten times as fast as the standard library; an image may have 20 MB.
-        return pybase64.b64decode(data, validate=True)
-    except ValueError as error:
-        raise ValueError(_NO_BASE64) from error
-
-
 _BASE64: dict[str, Any] = {"format": "byte", "contentEncoding": "base64"}
+_Data = Annotated[str, Field(json_schema_extra={**_BASE64, "minLength": 4})]
+_Url = Annotated[str, AfterValidator(require_url), Field(json_schema_extra={"format": "uri"})]
 
 
 class TextPart(InputModel):
@@ -157,24 +120,90 @@ class TextPart(InputModel):
     type: Literal["text"]
     text: str
 
+    @property
+    def chars(self) -> int:
+        """Its length."""
+        return len(self.text)
+
 
 class ImagePart(InputModel):
-    """An image, base64 encoded."""
+    """An image: base64 encoded with its media type, or by a URL that only the provider opens."""
 
     type: Literal["image"]
-    media_type: ImageMediaType
-    data: Annotated[str, Field(json_schema_extra={**_BASE64, "minLength": 4})]
+    media_type: ImageMediaType | None = None
+    data: _Data | None = None
+    url: _Url | None = None
 
     @field_validator("data")
     @classmethod
-    def _is_base64(cls, data: str) -> str:
-        if not _decoded(data):
-            message = "is empty"
-            raise ValueError(message)
+    def _is_base64(cls, data: str | None) -> str | None:
+        if data is not None:
+            require_content(data)
         return data
 
+    @model_validator(mode="after")
+    def _is_one(self) -> "ImagePart":
+        require_one_source(self.media_type, data=self.data, url=self.url)
+        return self
 
-ContentPart = Annotated[TextPart | ImagePart, Field(discriminator="type")]
+    @property
+    def chars(self) -> int:
+        """The length of its content in a request."""
+        return len(self.data or "")
+
+    @property
+    def size(self) -> int:
+        """The number of bytes; 0 of one by URL."""
+        return size_of_base64(self.data or "")
+
+
+class DocumentPart(InputModel):
+    """A PDF or a plain text: base64 encoded with its media type, as `text`, or a PDF by its URL."""
+
+    type: Literal["document"]
+    media_type: DocumentMediaType | None = None
+    data: _Data | None = None
+    text: Annotated[str, Field(min_length=1)] | None = None
+    url: _Url | None = None
+    title: Annotated[str, Field(min_length=1, max_length=MAX_TITLE_CHARS)] | None = None
+
+    @field_validator("data")
+    @classmethod
+    def _is_of_its_type(cls, data: str | None, info: ValidationInfo) -> str | None:
+        if data is not None:
+            match info.data.get("media_type"):
+                case "application/pdf":
+                    require_pdf(data)
+                case "text/plain":
+                    require_text(data)
+                case _:
+                    require_content(data)
+        return data
+
+    @model_validator(mode="after")
+    def _is_one(self) -> "DocumentPart":
+        require_one_source(self.media_type, data=self.data, url=self.url, text=self.text)
+        return self
+
+    @property
+    def content(self) -> str | None:
+        """The text of a plain text; None for a PDF."""
+        is_text = self.data is not None and self.media_type == TEXT
+        return require_text(self.data or "") if is_text else self.text
+
+    @property
+    def chars(self) -> int:
+        """The length of its content in a request."""
+        return len(self.data or self.text or "")
+
+    @property
+    def size(self) -> int:
+        """The number of bytes; 0 of one by URL."""
+        return len(self.text.encode()) if self.text is not None else size_of_base64(self.data or "")
+
+
+Attachment: TypeAlias = ImagePart | DocumentPart
+ContentPart = Annotated[TextPart | ImagePart | DocumentPart, Field(discriminator="type")]
 Content = Annotated[str, Field(min_length=1)] | Annotated[list[ContentPart], Field(min_length=1)]
 
 
@@ -185,14 +214,14 @@ class Message(InputModel):
     content: Content
 
     @model_validator(mode="after")
-    def _only_users_send_images(self) -> "Message":
-        if self.role != "user" and any(part.type == "image" for part in self.parts):
+    def _only_users_attach(self) -> "Message":
+        if self.role != "user" and self.attachments:
             message = f"a message of role {self.role!r} may contain text only"
             raise ValueError(message)
         return self
 
     @property
-    def parts(self) -> list[TextPart | ImagePart]:
+    def parts(self) -> list[TextPart | ImagePart | DocumentPart]:
         """The content as a list of parts."""
         if isinstance(self.content, str):
             return [TextPart(type="text", text=self.content)]
@@ -200,15 +229,21 @@ class Message(InputModel):
 
     @property
     def size(self) -> int:
-        """The approximate number of characters, images included."""
-        if isinstance(self.content, str):
-            return len(self.content)
-        return sum(len(part.text if isinstance(part, TextPart) else part.data) for part in self.content)
+        """The approximate number of characters, attachments included."""
+        return sum(part.chars for part in self.parts)
+
+    @property
+    def attachments(self) -> list[Attachment]:
+        """Its images and documents, in order."""
+        return [part for part in self.parts if not isinstance(part, TextPart)]
 
     @property
     def text(self) -> str:
         """The text parts, joined."""
         return "\n\n".join(part.text for part in self.parts if isinstance(part, TextPart))
+
+
+_Checked = Annotated[list[Message], BeforeValidator(given_or_repeated), AfterValidator(require_users_last)]
 
 
 class SentMessage(NamedTuple):
@@ -253,18 +288,18 @@ class UploadedFile(InputModel):
     @field_validator("data")
     @classmethod
     def _is_base64(cls, data: str) -> str:
-        _decoded(data)
+        decoded(data)
         return data
 
     @property
     def content(self) -> bytes:
         """Its bytes."""
-        return _decoded(self.data)
+        return decoded(self.data)
 
     @property
     def size(self) -> int:
         """The number of bytes."""
-        return len(self.data) // 4 * 3 - self.data.count("=", -2)
+        return size_of_base64(self.data)
 
 
 class GraphRunRequest(InputModel):
@@ -272,11 +307,14 @@ class GraphRunRequest(InputModel):
 
     run_id: NewRunId | None = None
     graph_id: GraphId
-    messages: Annotated[list[Message], Field(min_length=1)]
-    model: Annotated[str, Field(min_length=1, max_length=200)] | None = None
-    tool_ids: list[str] | None = None
     state_key: Annotated[str, Field(pattern=STATE_KEY_PATTERN)] | None = None
     """The conversation that the run continues; created if there is none."""
+    fork_from: Annotated[str, Field(pattern=RUN_ID_PATTERN)] | None = None
+    """The run whose place this one takes: it and everything after it stay on the earlier branch."""
+    messages: Annotated[_Checked, MAY_BE_OMITTED]
+    """Empty only if `forkFrom` is given: the run gets those of that run (`runs/requests/repeated.py`)."""
+    model: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    tool_ids: list[str] | None = None
     on_conflict: OnConflict = "enqueue"
     priority: Annotated[int, Field(ge=1, le=5, strict=True)] | None = None
     """From 1, the highest, to 5: which of the account's queued runs starts first; 3 by default."""
@@ -286,23 +324,31 @@ class GraphRunRequest(InputModel):
     limits: RunLimits = RunLimits()
     files: tuple[UploadedFile, ...] = ()
     """For graphs with native tools."""
+    on_disconnect: OnDisconnect | None = None
+    """`continue` by default. A run that never had a reader is not cancelled."""
+    client_tools: ClientTools = ()
+    """Tools that the client executes; for graphs that take them."""
 
     @property
     def size(self) -> int:
-        """The approximate number of characters of its messages and files."""
-        return sum(message.size for message in self.messages) + sum(len(file.data) for file in self.files)
+        """The approximate number of characters of its messages, files and client tools."""
+        tools = sum(tool.size for tool in self.client_tools)
+        files = sum(len(file.data) for file in self.files)
+        return sum(message.size for message in self.messages) + files + tools
 
     @field_validator("files")
     @classmethod
     def _distinct_paths(cls, files: tuple[UploadedFile, ...]) -> tuple[UploadedFile, ...]:
-        paths = {file.path for file in files}
-        if len(paths) < len(files):
-            message = "contains a path twice"
-            raise ValueError(message)
-        if any(str(above) in paths for path in paths for above in PurePosixPath(path).parents):
-            message = "uses a path both as a file and as a directory"
-            raise ValueError(message)
+        require_distinct([file.path for file in files])
         return files
+
+    @field_validator("fork_from")
+    @classmethod
+    def _in_a_conversation(cls, fork_from: str | None, info: ValidationInfo) -> str | None:
+        if fork_from is not None and info.data.get("state_key") is None:
+            message = "needs stateKey: the conversation of that run"
+            raise ValueError(message)
+        return fork_from
 
     @field_validator("start_after")
     @classmethod
@@ -312,53 +358,19 @@ class GraphRunRequest(InputModel):
             raise ValueError(message)
         return start_after
 
-    @field_validator("messages")
-    @classmethod
-    def _last_message_is_the_users(cls, messages: list[Message]) -> list[Message]:
-        if messages[-1].role != "user":
-            message = "the last message must be the user's"
-            raise ValueError(message)
-        return messages
-
-
-class GenerateRequest(InputModel):
-    """The request for one answer to one prompt: a run of one turn without tools."""
-
-    run_id: NewRunId | None = None
-    prompt: Annotated[str, Field(min_length=1)]
-    system: Annotated[str, Field(min_length=1)] | None = None
-    model: Annotated[str, Field(min_length=1, max_length=200)] | None = None
-    role: Annotated[str, Field(min_length=1, max_length=200)] | None = None
-    """A role that resolves to a model; instead of `model`."""
-    limits: RunLimits = RunLimits()
-
-    @field_validator("role")
-    @classmethod
-    def _role_or_model(cls, role: str | None, info: ValidationInfo) -> str | None:
-        if role is not None and info.data.get("model") is not None:
-            message = "a role selects the model: give either role or model"
-            raise ValueError(message)
-        return role
-
-
-class GenerateTextRequest(GenerateRequest):
-    """The request for a generated text."""
-
-    stream: Annotated[bool, Field(strict=True)] = False
-    """Whether to stream the run's events instead of returning its answer."""
-
-
-class GenerateObjectRequest(GenerateRequest):
-    """The request for a generated object."""
-
-    schema_: Annotated[dict[str, Any], Field(alias="schema")]
-
 
 class FinalUsage(WireModel):
     """Tokens of the whole run: `promptTokens` counts input, cache reads and cache writes."""
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
+
+
+def _is_none(value: object) -> bool:
+    return value is None
+
+
+_Tokens = Annotated[int | None, Field(exclude_if=_is_none)]
 
 
 class GraphFinal(WireModel):
@@ -372,6 +384,10 @@ class GraphFinal(WireModel):
     error: ErrorCode | None = None
     finish_reason: FinishReason
     usage: FinalUsage
+    context_used: _Tokens = None
+    """How long the conversation is for the model: the tokens of its last prompt and answer."""
+    context_window: _Tokens = None
+    """How long it may be, if that is known."""
 
     @property
     def status(self) -> RunStatus:

@@ -97,6 +97,9 @@ class Settings(BaseSettings):
     mcp_secrets: Annotated[dict[str, SecretStr], NoDecode] = Field(
         default_factory=dict, validation_alias="RUNTALLY_MCP_SECRETS"
     )
+    mcp_token_key: Annotated[SecretStr, Field(min_length=32)] | None = Field(
+        None, validation_alias="RUNTALLY_MCP_TOKEN_KEY"
+    )
     bootstrap_key: SecretStr | None = Field(None, validation_alias="RUNTALLY_BOOTSTRAP_KEY")
     log_format: Literal["auto", "console", "json"] = Field("auto", validation_alias="RUNTALLY_LOG_FORMAT")
     log_level: Literal["debug", "info", "warning", "error", "critical"] = Field(
@@ -125,6 +128,9 @@ class Settings(BaseSettings):
     schema_workers: int = Field(2, ge=1, le=32, validation_alias="RUNTALLY_SCHEMA_WORKERS")
     schema_check_s: float = Field(0.5, ge=0.05, le=30, validation_alias="RUNTALLY_SCHEMA_CHECK_S")
     max_body_bytes: int = Field(20_971_520, ge=1024, validation_alias="RUNTALLY_MAX_BODY_BYTES")
+    max_attachments: int = Field(20, ge=0, le=100, validation_alias="RUNTALLY_MAX_ATTACHMENTS")
+    max_attachment_bytes: int = Field(10_485_760, ge=1024, validation_alias="RUNTALLY_MAX_ATTACHMENT_BYTES")
+    attachment_urls: bool = Field(default=False, validation_alias="RUNTALLY_ATTACHMENT_URLS")
     max_run_output_mb: int = Field(256, ge=1, validation_alias="RUNTALLY_MAX_RUN_OUTPUT_MB")
     max_storage_mb_per_account: int = Field(
         10_240, ge=0, validation_alias="RUNTALLY_MAX_STORAGE_MB_PER_ACCOUNT"
@@ -154,6 +160,13 @@ class Settings(BaseSettings):
     metrics_port: int | None = Field(None, ge=0, le=65_535, validation_alias="RUNTALLY_METRICS_PORT")
     webhook_allow_private: bool = Field(default=False, validation_alias="RUNTALLY_WEBHOOK_ALLOW_PRIVATE")
     cors_origins: Annotated[tuple[str, ...], NoDecode] = Field((), validation_alias="RUNTALLY_CORS_ORIGINS")
+    on_disconnect: Literal["continue", "cancel"] = Field(
+        "continue", validation_alias="RUNTALLY_ON_DISCONNECT"
+    )
+    disconnect_grace_s: float = Field(10.0, ge=1, le=3600, validation_alias="RUNTALLY_DISCONNECT_GRACE_S")
+    path_prefix: Annotated[str, Field(pattern=r"^(/[A-Za-z0-9._~-]{1,100}){1,10}$")] | None = Field(
+        None, validation_alias="RUNTALLY_PATH_PREFIX"
+    )
     allow_http_sign_in: bool = Field(default=False, validation_alias="RUNTALLY_ALLOW_HTTP_SIGN_IN")
     otel_endpoint: Annotated[str, _starts_with(*_HTTP_SCHEMES)] | None = Field(
         None, validation_alias="OTEL_EXPORTER_OTLP_ENDPOINT"

@@ -47,7 +47,7 @@ class Reader:
     @property
     def events(self) -> list[bytes]:
         """The frames that contain an event."""
-        return [frame for frame in bytes(self.raw).split(b"\n\n") if frame.startswith(b"id: ")]
+        return [frame for frame in bytes(self.raw).split(b"\n\n") if b"\ndata: " in frame]
 
 
 def _one_key_for(readers: int) -> dict[str, str]:

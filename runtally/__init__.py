@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from runtally.client import (
         Client as Client,
     )
+    from runtally.client_tools import (
+        ClientTool as ClientTool,
+    )
     from runtally.errors import (
         ApiError as ApiError,
         ConfigurationError as ConfigurationError,
@@ -51,14 +54,17 @@ if TYPE_CHECKING:
     )
     from runtally.events import (
         AssistantFinal as AssistantFinal,
+        ClientToolCall as ClientToolCall,
         Done as Done,
         Event as Event,
         Interrupted as Interrupted,
+        MessageDiscarded as MessageDiscarded,
         PermissionRequest as PermissionRequest,
         PermissionResolved as PermissionResolved,
         Queued as Queued,
         RunError as RunError,
         RunStarted as RunStarted,
+        RunWarning as RunWarning,
         Status as Status,
         Step as Step,
         TextDelta as TextDelta,
@@ -102,15 +108,18 @@ _PLACES = {
     "app.tools.tool": ("Tool", "ToolContext", "ToolFailed", "ToolOutput", "tool"),
     "runtally.async_client": ("AsyncClient",),
     "runtally.client": ("Client",),
+    "runtally.client_tools": ("ClientTool",),
     "runtally.errors": (
         *("ApiError", "ConfigurationError", "Conflict", "ConnectionFailed", "FieldError", "Forbidden"),
         *("Gone", "InsufficientCredits", "InvalidRequest", "InvalidResponse", "NotFound", "RateLimited"),
         *("RunFailed", "RuntallyError", "ServerUnavailable", "Unauthenticated"),
     ),
     "runtally.events": (
-        *("AssistantFinal", "Done", "Event", "Interrupted", "PermissionRequest", "PermissionResolved"),
+        *("AssistantFinal", "Done", "Event", "Interrupted", "MessageDiscarded"),
+        *("PermissionRequest", "PermissionResolved"),
         *("Queued", "RunError", "RunStarted", "Status", "Step", "TextDelta", "ThinkingDelta"),
         *("ToolCallResult", "ToolCallStart", "UnknownEvent", "UserMessageDelivered"),
+        *("ClientToolCall", "RunWarning"),
     ),
     "runtally.options": ("Limits", "Message", "RunOptions"),
     "runtally.streams": ("AsyncRunStream", "RunStream"),

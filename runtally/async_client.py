@@ -1,7 +1,7 @@
 """AsyncClient: a client of a Runtally server for asyncio."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
@@ -9,8 +9,10 @@ from uuid import uuid4
 
 import httpx
 
+from runtally.client_tools import call_async, handler_of, require_over
 from runtally.conversations import AsyncConversations
-from runtally.errors import RuntallyError
+from runtally.errors import Conflict, RuntallyError
+from runtally.events import ClientToolCall
 from runtally.options import Priority, Prompt, ReceiptFilters, RunOptions, UsageOptions, body_of
 from runtally.protocol import calls
 from runtally.protocol.call import Call
@@ -82,9 +84,13 @@ class AsyncClient:
         """Run a graph and wait for its end.
 
         A connection that is lost meanwhile neither loses nor doubles the run. A run without an answer is a
-        result as well: see `GraphFinal.raise_for_error`.
+        result as well: see `GraphFinal.raise_for_error`. The handlers of `client_tools` are called meanwhile.
         """
+        tools = options.get("client_tools", ())
         async with self.stream(graph, prompt, **options) as stream:
+            async for event in stream:
+                if isinstance(event, ClientToolCall) and (handler := handler_of(event, tools)) is not None:
+                    await self._execute(stream.run_id, event, handler)
             return await stream.result()
 
     def stream(self, graph: str, prompt: Prompt, **options: Unpack[RunOptions]) -> AsyncRunStream:
@@ -156,6 +162,21 @@ class AsyncClient:
         `args` replace the arguments of the model; `message` is for the model.
         """
         await self.call(calls.decide_permission(run_id, request_id, allow=allow, args=args, message=message))
+
+    async def submit_tool_result(
+        self, run_id: str, tool_call_id: str, result: Any, *, is_error: bool = False
+    ) -> None:
+        """Answer a `ClientToolCall`: any JSON for the model, or with `is_error` why the call has failed."""
+        await self.call(calls.submit_tool_result(run_id, tool_call_id, result, is_error=is_error))
+
+    async def _execute(
+        self, run_id: str, called: ClientToolCall, handler: Callable[[dict[str, Any]], Any]
+    ) -> None:
+        result, is_error = await call_async(handler, called.args)
+        try:
+            await self.submit_tool_result(run_id, called.tool_call_id, result, is_error=is_error)
+        except Conflict as error:
+            require_over(error)
 
     def receipts(self, **filters: Unpack[ReceiptFilters]) -> AsyncIterator[Receipt]:
         """All receipts that match, newest first; pages are requested as they are read."""

@@ -12,6 +12,8 @@ from runtally.types import FinalUsage
 class _Event(Model):
     parent_tool_call_id: str | None = None
     """The tool call whose subagent this event belongs to."""
+    at: datetime | None = None
+    """When it was produced; None from a server that does not send it."""
 
 
 class Queued(_Event):
@@ -47,12 +49,21 @@ class ThinkingDelta(_Event):
     delta: str
 
 
+class MessageDiscarded(_Event):
+    """All text and thinking of this message so far is void: the model writes it again."""
+
+    type: Literal["message_discarded"] = "message_discarded"
+    message_id: str
+
+
 class Status(_Event):
-    """What the run is doing: `phase` is `thinking`, `tool_use` or `compacting`."""
+    """What the run is doing: `phase` is `thinking`, `tool_use`, `compacting` or `retrying`."""
 
     type: Literal["status"] = "status"
     phase: str
     label: str
+    attempt: int | None = None
+    in_s: float | None = None
 
 
 class Step(_Event):
@@ -70,6 +81,8 @@ class ToolCallStart(_Event):
     tool_call_id: str
     tool_name: str
     args: Any
+    is_client_tool: bool = False
+    """Whether the client executes it; a `ClientToolCall` follows."""
 
 
 class ToolCallResult(_Event):
@@ -110,6 +123,25 @@ class PermissionResolved(_Event):
     args: Any = None
 
 
+class ClientToolCall(_Event):
+    """A call of a client tool waits for its result; it has failed at `expires_at`."""
+
+    type: Literal["client_tool_call"] = "client_tool_call"
+    tool_call_id: str
+    tool_name: str
+    args: Any
+    expires_at: datetime
+
+
+class RunWarning(_Event):
+    """Something is left out, such as tools that the graph does not take."""
+
+    type: Literal["warning"] = "warning"
+    code: str
+    message: str
+    names: list[str]
+
+
 class Interrupted(_Event):
     """The state of a request to stop the turn (`interrupt`) or the run (`cancel`)."""
 
@@ -139,6 +171,8 @@ class Done(_Event):
     type: Literal["done"] = "done"
     usage: FinalUsage
     finish_reason: str
+    context_used: int | None = None
+    context_window: int | None = None
 
 
 class UnknownEvent(Model):
@@ -154,6 +188,7 @@ Event: TypeAlias = (
     | RunStarted
     | TextDelta
     | ThinkingDelta
+    | MessageDiscarded
     | Status
     | Step
     | ToolCallStart
@@ -161,6 +196,8 @@ Event: TypeAlias = (
     | UserMessageDelivered
     | PermissionRequest
     | PermissionResolved
+    | ClientToolCall
+    | RunWarning
     | Interrupted
     | AssistantFinal
     | RunError
@@ -169,9 +206,10 @@ Event: TypeAlias = (
 )
 
 _KNOWN: tuple[type[_Event], ...] = (
-    *(Queued, RunStarted, TextDelta, ThinkingDelta, Status, Step, ToolCallStart, ToolCallResult),
+    *(Queued, RunStarted, TextDelta, ThinkingDelta, MessageDiscarded, Status, Step),
+    *(ToolCallStart, ToolCallResult),
     *(UserMessageDelivered, PermissionRequest, PermissionResolved, Interrupted, AssistantFinal),
-    *(RunError, Done),
+    *(RunError, Done, ClientToolCall, RunWarning),
 )
 EVENT_TYPES: dict[str, type[Any]] = {known.model_fields["type"].default: known for known in _KNOWN}
 """The class of each type of events that this client knows."""

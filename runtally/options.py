@@ -6,6 +6,8 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any, Literal, TypeAlias, TypedDict
 
+from runtally.client_tools import ClientTool, body_of_tools
+
 
 class Message(TypedDict):
     """A message of the conversation; `content` is a text or a list of parts, as in docs/api/runs.md."""
@@ -14,8 +16,11 @@ class Message(TypedDict):
     content: str | Sequence[Mapping[str, Any]]
 
 
-Prompt: TypeAlias = str | Sequence[Message]
-"""The prompt: one text, or messages of which the last one is the user's."""
+Prompt: TypeAlias = str | Sequence[Message] | None
+"""The prompt: one text, or messages of which the last one is the user's.
+
+None only with `fork_from`: the messages of that run are answered again.
+"""
 
 
 class Limits(TypedDict, total=False):
@@ -37,6 +42,9 @@ class RunOptions(TypedDict, total=False):
     state_key: str
     """The conversation that the run continues."""
     on_conflict: Literal["reject", "enqueue", "interrupt"]
+    fork_from: str
+    """The run of that conversation whose place this one takes."""
+    on_disconnect: Literal["continue", "cancel"]
     priority: int
     start_after: datetime
     response_schema: Mapping[str, Any]
@@ -44,6 +52,8 @@ class RunOptions(TypedDict, total=False):
     limits: Limits
     files: Mapping[str, bytes]
     """The contents of files for the agent's workspace, by their paths."""
+    client_tools: Sequence[ClientTool]
+    """Tools that this program executes; for graphs that take them."""
 
 
 Priority: TypeAlias = Literal["now", "next", "later"]
@@ -84,6 +94,8 @@ _JSON_NAMES = {
     "tool_ids": "toolIds",
     "state_key": "stateKey",
     "on_conflict": "onConflict",
+    "fork_from": "forkFrom",
+    "on_disconnect": "onDisconnect",
     "priority": "priority",
 }
 _LIMITS = {
@@ -92,15 +104,14 @@ _LIMITS = {
     "max_budget_usd": "maxBudgetUsd",
     "max_total_tokens": "maxTotalTokens",
 }
-_OTHERS = {"run_id", "start_after", "response_schema", "limits", "files"}
+_OTHERS = {"run_id", "start_after", "response_schema", "limits", "files", "client_tools"}
 
 
 def body_of(run_id: str, graph: str, prompt: Prompt, *, options: RunOptions) -> dict[str, Any]:
     """The JSON of a run's request; raises `TypeError` for unknown options."""
     given: dict[str, Any] = dict(options)
     _refuse_unknown(given, {*_JSON_NAMES, *_OTHERS})
-    messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else list(prompt)
-    body: dict[str, Any] = {"runId": run_id, "graphId": graph, "messages": messages}
+    body: dict[str, Any] = {"runId": run_id, "graphId": graph, **_messages(prompt, given)}
     body |= {json_name: given[name] for name, json_name in _JSON_NAMES.items() if name in given}
     if "tool_ids" in given:
         body["toolIds"] = list(given["tool_ids"])
@@ -113,6 +124,8 @@ def body_of(run_id: str, graph: str, prompt: Prompt, *, options: RunOptions) -> 
     if "files" in given:
         files = given["files"].items()
         body["files"] = [{"path": path, "data": base64.b64encode(data).decode()} for path, data in files]
+    if "client_tools" in given:
+        body["clientTools"] = body_of_tools(given["client_tools"])
     return body
 
 
@@ -122,6 +135,15 @@ def moment(at: datetime) -> str:
         message = f"a time needs a time zone, for example datetime.now(UTC): {at!r}"
         raise ValueError(message)
     return at.isoformat()
+
+
+def _messages(prompt: Prompt, given: Mapping[str, Any]) -> dict[str, Any]:
+    if prompt is None:
+        if "fork_from" not in given:
+            message = "a run needs a prompt, or fork_from: the run whose messages are answered again"
+            raise TypeError(message)
+        return {}
+    return {"messages": [{"role": "user", "content": prompt}] if isinstance(prompt, str) else list(prompt)}
 
 
 def _limits(given: dict[str, Any]) -> dict[str, Any]:

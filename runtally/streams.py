@@ -100,6 +100,10 @@ class RunStream(_Stream):
         """See `Client.decide`."""
         self._client.decide(self.run_id, request_id, allow=allow, args=args, message=message)
 
+    def submit_tool_result(self, tool_call_id: str, result: Any, *, is_error: bool = False) -> None:
+        """See `Client.submit_tool_result`."""
+        self._client.submit_tool_result(self.run_id, tool_call_id, result, is_error=is_error)
+
     def _read(self) -> Generator[Event, None, None]:
         following = self._following
         while not following.ended:
@@ -181,6 +185,10 @@ class AsyncRunStream(_Stream):
     ) -> None:
         """See `AsyncClient.decide`."""
         await self._client.decide(self.run_id, request_id, allow=allow, args=args, message=message)
+
+    async def submit_tool_result(self, tool_call_id: str, result: Any, *, is_error: bool = False) -> None:
+        """See `AsyncClient.submit_tool_result`."""
+        await self._client.submit_tool_result(self.run_id, tool_call_id, result, is_error=is_error)
 
     async def _read(self) -> AsyncGenerator[Event, None]:
         following = self._following

@@ -36,6 +36,10 @@ class GraphFinal(Model):
     error: str | None = None
     finish_reason: str
     usage: FinalUsage
+    context_used: int | None = None
+    """The tokens of the model's last prompt and answer."""
+    context_window: int | None = None
+    """How many they may have, if the operator has configured it."""
 
     def raise_for_error(self) -> "GraphFinal":
         """Return itself; raises `RunFailed` for a run without an answer."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
 
+from app.client_tools.declared import shown_name
 from app.clock.clock import Clock
 from app.conversations.history import ConversationHistory
 from app.conversations.message_store import MessageStore
@@ -19,7 +20,7 @@ from app.executors.claude_agent.graph_keys import PROVIDER
 from app.executors.claude_agent.launching.launcher import CliLauncher
 from app.executors.claude_agent.previewer import ClaudeAgentPreviewer
 from app.executors.claude_agent.process.cli import Cli, bundled_cli
-from app.executors.claude_agent.process.directory import server_directory
+from app.executors.claude_agent.process.directory import SERVER_NAMES, server_directory
 from app.executors.claude_agent.process.environment import Login
 from app.executors.claude_agent.sandbox.control_groups import ControlGroups
 from app.executors.claude_agent.sandbox.probe import SandboxProbe
@@ -31,6 +32,7 @@ from app.executors.messages_api.executor import MessagesExecutor
 from app.executors.messages_api.previewer import MessagesPreviewer
 from app.executors.metering import Metering
 from app.executors.port import GraphExecutor, GraphPreviewer
+from app.gateway.bodies import HiddenDirectory
 from app.gateway.proxy import Gateway
 from app.gateway.upstream import Upstream
 from app.graphs.spec import GraphSpec
@@ -40,7 +42,8 @@ from app.metrics.gateway import GatewayMetrics
 from app.requests import GraphRunRequest, Message
 from app.runs.planner import RunPlanner
 from app.settings import Settings
-from app.tools.mcp_servers import McpConnector
+from app.tools.mcp.oauth.service import McpLogins
+from app.tools.mcp.servers import McpConnector
 from app.workspaces.service import Workspaces
 
 
@@ -71,6 +74,7 @@ async def open_agent(
 ) -> AsyncIterator[Agent]:
     """Open the executors while the body runs."""
     cli, prompts = cli or Cli(bundled_cli()), PromptStore(database)
+    servers = open_connector(settings, database, schemas)
     async with AsyncExitStack() as stack:
         directory = stack.enter_context(server_directory(settings.data_dir.absolute() / "runs"))
         auth = await stack.enter_async_context(
@@ -88,7 +92,7 @@ async def open_agent(
             metering=metering,
             starter=starter,
             prompts=prompts,
-            servers=McpConnector(settings.mcp_secrets, schemas),
+            servers=servers,
             workspaces=workspaces,
             sandbox_probe=sandbox_probe,
             schemas=schemas,
@@ -96,16 +100,30 @@ async def open_agent(
         )
         messages = await stack.enter_async_context(
             _open_messages(
-                settings, auth, metering, store=MessageStore(database), prompts=prompts, schemas=schemas
+                settings,
+                auth,
+                metering,
+                store=MessageStore(database),
+                prompts=prompts,
+                servers=servers,
+                schemas=schemas,
             )
         )
         yield Agent(executor, {PROVIDER: executor, **messages}, auth, starter, sandbox_probe)
 
 
+def open_connector(settings: Settings, database: Database, schemas: SchemaChecker) -> McpConnector:
+    """What connects runs to external MCP servers."""
+    key = settings.mcp_token_key
+    return McpConnector(
+        settings.mcp_secrets, schemas, logins=None if key is None else McpLogins(database, key)
+    )
+
+
 def open_history(database: Database, sessions: PostgresSessionStore) -> ConversationHistory:
     """The history of conversations, whichever executor writes them."""
     forks = {PROVIDER: sessions.fork, messages_api.PROVIDER: MessageStore(database).fork}
-    return ConversationHistory(sessions, forks=forks, tool_id_of=tool_id_of)
+    return ConversationHistory(sessions, forks=forks, tool_id_of=lambda name: shown_name(tool_id_of(name)))
 
 
 @asynccontextmanager
@@ -116,6 +134,7 @@ async def _open_messages(
     *,
     store: MessageStore,
     prompts: PromptStore,
+    servers: McpConnector,
     schemas: SchemaChecker,
 ) -> AsyncIterator[Mapping[str, GraphExecutor]]:
     """The executor of `messages` while the body runs; none without a gateway, with the machine's login."""
@@ -129,7 +148,7 @@ async def _open_messages(
             metering=metering,
             store=store,
             prompts=prompts,
-            servers=McpConnector(settings.mcp_secrets, schemas),
+            servers=servers,
             schemas=schemas,
             cache_ttl=settings.prompt_cache_ttl,
         )
@@ -160,13 +179,15 @@ async def open_auth(
         yield LoginAuth(cli, Login.of(settings.claude_config_dir), directory)
         return
     key = settings.anthropic_api_key
+    # That of all servers on this machine: another one may have begun a conversation.
+    hidden = HiddenDirectory(directory.parent, entries=SERVER_NAMES)
     async with (
         Upstream(
             base_url=settings.anthropic_base_url,
             api_key=None if key is None else key.get_secret_value(),
             clock=clock,
         ) as provider,
-        Gateway(provider, metrics) as gateway,
+        Gateway(provider, metrics, hidden=hidden) as gateway,
     ):
         yield GatewayAuth(provider, gateway, prompt_cache_ttl=settings.prompt_cache_ttl)
 

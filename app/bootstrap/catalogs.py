@@ -22,6 +22,7 @@ from app.models.deprecations import announced_ends
 from app.models.file import read_models
 from app.models.registry import ModelRegistry
 from app.runs.planner import RunPlanner
+from app.runs.requests.attachments import AttachmentRules
 from app.settings import Settings, SettingsError
 from app.tools.catalog import ToolCatalog
 
@@ -53,7 +54,7 @@ def open_planner(settings: Settings) -> RunPlanner:
     for problem in announced_ends(models, graphs.definitions(), today=datetime.now(UTC).date()):
         log.warning("model.deprecated", problem=problem)
     timeout = timedelta(seconds=settings.run_timeout_s)
-    return RunPlanner(graphs, models, tools, prices, timeout)
+    return RunPlanner(graphs, models, tools, prices, timeout, attachment_rules(settings))
 
 
 def open_metrics(planner: RunPlanner, role: Role) -> ServerMetrics:
@@ -77,6 +78,15 @@ def _problem_of(models: ModelRegistry, name: str) -> str | None:
 def message_limits(settings: Settings) -> MessageLimits:
     """The limits of messages that wait for the agent of a run."""
     return MessageLimits(settings.max_waiting_messages, settings.max_body_bytes)
+
+
+def attachment_rules(settings: Settings) -> AttachmentRules:
+    """What messages may have attached."""
+    return AttachmentRules(
+        by_url=settings.attachment_urls,
+        max_count=settings.max_attachments,
+        max_bytes=settings.max_attachment_bytes,
+    )
 
 
 def model_registry(settings: Settings, prices: PriceList) -> ModelRegistry:

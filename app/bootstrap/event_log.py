@@ -1,10 +1,13 @@
 """Opens the event log, what readers of runs need, and the channel between server processes."""
 
+from collections.abc import Callable
 from contextlib import AsyncExitStack
+from datetime import datetime
 from uuid import UUID
 
 from anyio.abc import TaskGroup
 
+from app.clock.clock import Clock, host_time
 from app.db import Database
 from app.runs.events.endings import RunEndings
 from app.runs.events.reader import RunEventReader
@@ -31,11 +34,13 @@ def open_relay(settings: Settings, stack: AsyncExitStack) -> Relay | None:
     return relay
 
 
-async def open_log(relay: Relay | None, stack: AsyncExitStack) -> EventLog:
+async def open_log(
+    relay: Relay | None, stack: AsyncExitStack, *, now: Callable[[], datetime] = host_time
+) -> EventLog:
     """The event log, after a successful ping; raises `RelayNotUsable`."""
     if relay is None:
-        return MemoryEventLog()
-    event_log = RelayedEventLog(relay)
+        return MemoryEventLog(now)
+    event_log = RelayedEventLog(relay, now)
     stack.push_async_callback(event_log.aclose)
     try:
         await event_log.ping()
@@ -45,11 +50,11 @@ async def open_log(relay: Relay | None, stack: AsyncExitStack) -> EventLog:
 
 
 async def open_shared_log(
-    settings: Settings, process_id: UUID, stack: AsyncExitStack
+    settings: Settings, process_id: UUID, clock: Clock, *, stack: AsyncExitStack
 ) -> tuple[EventLog, ProcessChannel | None]:
     """The event log, and the channel that answers other processes if there can be any."""
     relay = open_relay(settings, stack)
-    event_log = await open_log(relay, stack)
+    event_log = await open_log(relay, stack, now=clock.now)
     if relay is None:
         return event_log, None
     channel = ProcessChannel(relay, process_id)

@@ -119,7 +119,7 @@ async def open_infrastructure(
         )
         parts = _AgentParts(metering, sessions, workspaces, schemas, clock, metrics.gateway)
         agent = await _open_agent(settings, database, parts, cli=cli, stack=stack)
-    event_log, channel = await open_shared_log(settings, process_id, stack)
+    event_log, channel = await open_shared_log(settings, process_id, clock, stack=stack)
     tasks = await _open_tasks(stack, *writing, chain.work, partial(watch_clock, clock, database))
     accounting.start(tasks)
     return Infrastructure(

@@ -51,6 +51,7 @@ class OpenedRuns:
     conversations: ConversationService
     dispatcher: Dispatcher
     supervisor: RunSupervisor
+    codec: RequestCodec
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +118,7 @@ async def open_runs(
     infra.tasks.start_soon(infra.workspaces.sweep)
     if infra.agent is not None and any(graph.native_tools for graph in infra.planner.graphs.definitions()):
         infra.tasks.start_soon(infra.agent.sandbox_probe.check)
-    return OpenedRuns(runs, commands, conversations, dispatcher, execution.supervisor)
+    return OpenedRuns(runs, commands, conversations, dispatcher, execution.supervisor, execution.codec)
 
 
 async def _checked_by_workers() -> None:

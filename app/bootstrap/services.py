@@ -20,7 +20,7 @@ from app.bootstrap.dispatch.temporal import open_temporal
 from app.bootstrap.infrastructure import Infrastructure, open_infrastructure
 from app.bootstrap.metrics.exposition import database_parts, open_exposition
 from app.bootstrap.roles import Role
-from app.bootstrap.runs import open_runs
+from app.bootstrap.runs import OpenedRuns, open_runs
 from app.bootstrap.schedules import open_schedules
 from app.bootstrap.webhooks import open_webhooks
 from app.concurrency.offload import Offload
@@ -36,11 +36,14 @@ from app.metrics.exposition import Exposition
 from app.metrics.registry import MetricsRegistry
 from app.models.registry import ModelRegistry
 from app.runs.chats import ChatRuns
+from app.runs.client_tools.service import ClientToolRuns
 from app.runs.commands.service import RunCommands
 from app.runs.conversations.service import ConversationService
 from app.runs.deletion.service import RunDeletion
 from app.runs.generate import Generator
 from app.runs.preview import RunPreviewer
+from app.runs.readers.service import RunReaders
+from app.runs.requests.attachments import AttachmentRules
 from app.runs.revocation.service import KeyRevocation
 from app.runs.service import RunService
 from app.schedules.service import ScheduleService
@@ -67,6 +70,8 @@ class Services:
     commands: RunCommands
     conversations: ConversationService
     chats: ChatRuns
+    readers: RunReaders
+    client_tools: ClientToolRuns
     generator: Generator
     previewer: RunPreviewer
     schedules: ScheduleService
@@ -81,6 +86,7 @@ class Services:
     models: ModelRegistry
     prices: PriceList
     tools: ToolCatalog
+    attachments: AttachmentRules
     log: EventLog
     webhooks: Webhooks
     readiness: ReadinessProbe | None
@@ -141,13 +147,13 @@ async def _open(
         accounts=accounts,
         browser_sessions=BrowserSessions(infra.database, accounts),
         credentials=_open_credentials(infra, accounts),
-        key_revocation=KeyRevocation(
-            infra.database, accounts.revoke_key, deliver_cancels=commands.deliver_cancels
-        ),
+        key_revocation=_open_key_revocation(infra, accounts, commands),
         runs=runs,
         commands=commands,
         conversations=conversations,
-        chats=ChatRuns(runs, commands, conversations),
+        chats=ChatRuns(runs, commands, conversations, codec=opened.codec),
+        client_tools=_open_client_tools(infra, opened),
+        readers=_open_readers(infra, opened),
         generator=Generator(runs, planner.models, infra.schemas),
         previewer=previewer,
         schedules=schedules,
@@ -162,6 +168,7 @@ async def _open(
         models=planner.models,
         prices=planner.prices,
         tools=planner.tools,
+        attachments=planner.attachments,
         log=infra.log,
         webhooks=webhooks,
         readiness=readiness,
@@ -174,6 +181,16 @@ async def _open(
     )
 
 
+def _open_key_revocation(infra: Infrastructure, accounts: Accounts, commands: RunCommands) -> KeyRevocation:
+    return KeyRevocation(infra.database, accounts.revoke_key, deliver_cancels=commands.deliver_cancels)
+
+
+def _open_client_tools(infra: Infrastructure, opened: OpenedRuns) -> ClientToolRuns:
+    graphs, schemas = infra.planner.graphs, infra.schemas
+    runs, commands, conversations = opened.runs, opened.commands, opened.conversations
+    return ClientToolRuns(infra.database, runs, commands, conversations, graphs=graphs, schemas=schemas)
+
+
 async def _open_webhooks(infra: Infrastructure, stack: AsyncExitStack) -> Webhooks:
     opened = open_webhooks(
         infra.settings,
@@ -183,6 +200,18 @@ async def _open_webhooks(infra: Infrastructure, stack: AsyncExitStack) -> Webhoo
         telemetry=infra.telemetry,
     )
     return await stack.enter_async_context(opened)
+
+
+def _open_readers(infra: Infrastructure, opened: OpenedRuns) -> RunReaders:
+    readers = RunReaders(
+        infra.database,
+        process_id=infra.process_id,
+        executed=opened.supervisor.active_until_unread,
+        cancel=lambda run: opened.commands.stop(run, "cancel"),
+        grace_s=infra.settings.disconnect_grace_s,
+    )
+    infra.tasks.start_soon(readers.watch)
+    return readers
 
 
 def _open_credentials(infra: Infrastructure, accounts: Accounts) -> CredentialMonitor:

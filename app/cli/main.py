@@ -33,6 +33,8 @@ credit = typer.Typer(help="Credit of accounts: show, grant, adjust, terms.", no_
 app.add_typer(credit, name="credits")
 chain = typer.Typer(help="Hash chains of receipts and ledger: keys, roots, exports.", no_args_is_help=True)
 app.add_typer(chain, name="chain")
+mcp = typer.Typer(help="External MCP servers: log in.", no_args_is_help=True)
+app.add_typer(mcp, name="mcp")
 console = Terminal(highlight=False)
 
 Usd = Annotated[str, typer.Option(help="Dollars, for example 5.00.")]
@@ -341,6 +343,22 @@ def verify(
         )
     if not unchanged:
         raise typer.Exit(EXIT_FAILED)
+
+
+@mcp.command("login")
+def mcp_login(
+    graph: str,
+    server: Annotated[str, typer.Argument(help="Its name in the graph.")],
+    *,
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="Where the browser is sent to; 0: any.")] = 0,
+    paste: Annotated[bool, typer.Option("--paste", help="Paste the address that the browser shows.")] = False,
+) -> None:
+    """Log in at an MCP server with OAuth; the tokens are stored for all servers of this database."""
+    from app.cli.mcp import login
+
+    pasted = sys.stdin if paste else None
+    with explained():
+        asyncio.run(login(Settings.load(), console, graph=graph, server=server, port=port, pasted=pasted))
 
 
 @app.command("profile")

@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from typing import TypeAlias
 from uuid import UUID
 
+from app.conversations.branching.repository import entries_of_runs
 from app.conversations.messages import ConversationMessage
 from app.conversations.records import Conversation, StoredEntry
 from app.conversations.repository import first_positions, page_of_entries, run_at
 from app.conversations.sdk_store import PostgresSessionStore
 from app.conversations.sdk_transcript import has_user_entries, last_entry_of, messages_of
 from app.db import Reader
+from app.ids import AccountId, RunId
 
 Fork: TypeAlias = Callable[[Conversation, str], Awaitable[UUID]]
 """Copies a transcript up to an entry; returns the copy's session id."""
@@ -70,7 +72,13 @@ class ConversationHistory:
         return messages_of(entries, tool_id_of=self._tool_id_of) if has_user_entries(entries) else None
 
     async def page(
-        self, reader: Reader, conversation: Conversation, *, after: int, limit: int
+        self,
+        reader: Reader,
+        conversation: Conversation,
+        *,
+        after: int,
+        limit: int,
+        with_thinking: bool = False,
     ) -> HistoryPage:
         """The page of up to `limit` lines after a position."""
         transcript = conversation.transcript
@@ -83,12 +91,29 @@ class ConversationHistory:
         return HistoryPage(
             after=after,
             end=end,
-            messages=messages_of(entries, tool_id_of=self._tool_id_of, only_first=len(found)),
+            messages=messages_of(
+                entries,
+                tool_id_of=self._tool_id_of,
+                only_first=len(found),
+                with_thinking=with_thinking,
+            ),
             runs=_runs(found),
             following_runs=_runs(following),
             previous_run=await run_at(reader, transcript, after) if after else None,
             first_positions=await first_positions(reader, transcript),
         )
+
+    async def answers_of(
+        self, reader: Reader, account_id: AccountId, runs: Mapping[RunId, UUID]
+    ) -> dict[str, RunId]:
+        """The ids of these runs' messages and tool calls, and their runs; `runs` with their branches."""
+        entries = await entries_of_runs(reader, str(account_id), runs)
+        return {
+            each: RunId(message.run_id)
+            for message in messages_of(entries, tool_id_of=self._tool_id_of)
+            for each in (message.message_id, message.tool_call_id)
+            if each is not None and message.run_id is not None
+        }
 
     async def fork_point(self, conversation: Conversation, run_id: str | None) -> ForkPoint:
         """The end of a run, or of the whole conversation."""

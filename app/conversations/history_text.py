@@ -31,6 +31,11 @@ def encode_history(turns: Iterable[HistoryTurn]) -> str:
     return "\n".join([_OPEN, *lines, _CLOSE])
 
 
+def attachment_note(kind: str, number: int) -> str:
+    """The text of a turn that is an attachment, the one with this number (from 1) after the history."""
+    return f"[{kind} {number}, attached below]"
+
+
 def escape_tags(text: str) -> str:
     """A client's text for the model: unchanged except for the tags of an encoded history."""
     return _TAG.sub("&lt;", text)

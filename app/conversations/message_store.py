@@ -1,12 +1,16 @@
 """MessageStore: the transcripts of conversations with the Messages API."""
 
 from collections.abc import Sequence
+from typing import Final
 from uuid import UUID, uuid4
 
 from app.conversations.neutral_transcript import copied_line
-from app.conversations.records import Conversation, Transcript, TranscriptEntry
+from app.conversations.records import Conversation, EntryGone, Transcript, TranscriptEntry
 from app.conversations.repository import append_entries, load_entries, lock_transcript
 from app.db import Database
+
+_LINES_PER_STATEMENT: Final = 128
+"""The event loop stands still while the values of a statement are encoded."""
 
 
 class MessageStore:
@@ -19,7 +23,8 @@ class MessageStore:
         """Append lines; a repeated one is not added twice. Raises `AttemptOver` and `DatabaseUnavailable`."""
         async with self._database.transaction() as tx:
             await lock_transcript(tx, transcript)
-            await append_entries(tx, transcript, entries)
+            for start in range(0, len(entries), _LINES_PER_STATEMENT):
+                await append_entries(tx, transcript, entries[start : start + _LINES_PER_STATEMENT])
 
     async def entries(self, transcript: Transcript) -> list[TranscriptEntry]:
         """Every line together with the run that wrote it."""
@@ -27,10 +32,12 @@ class MessageStore:
             return await load_entries(reader, transcript)
 
     async def fork(self, conversation: Conversation, up_to_entry: str) -> UUID:
-        """Copy a transcript up to a line; returns the copy's session id."""
+        """Copy a transcript up to a line; returns the copy's session id. Raises `EntryGone`."""
         copy = uuid4()
         entries = await self.entries(conversation.transcript)
         ids = [entry.line.get("uuid") for entry in entries]
+        if up_to_entry not in ids:
+            raise EntryGone
         copied = entries[: ids.index(up_to_entry) + 1]
         await self.add(
             conversation.transcript._replace(session_id=str(copy)),

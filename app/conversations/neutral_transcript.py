@@ -11,9 +11,13 @@ from typing import Any
 from app.conversations.records import TranscriptEntry
 from app.ids import new_uuid
 
+_LEFT_OUT = "attachments_left_out"
+_TOO_LONG = "message_left_out"
 _IDS = {"tool_use": ("id", "name"), "tool_result": ("tool_use_id",)}
 """What blocks must have to belong together."""
 
+_ATTACHMENTS = frozenset({"image", "document"})
+_NOTE = {"type": "text", "text": "[This is left out here: it is too long.]"}
 INTERRUPTED_CALL = "The call was interrupted; it may have taken effect."
 """The result of a tool call that has none."""
 
@@ -57,14 +61,64 @@ def compaction_line() -> dict[str, Any]:
     return {"type": "system", "subtype": "compact_boundary", **_common(is_earlier=False)}
 
 
+def left_out_line(*, keeps_last: bool) -> dict[str, Any]:
+    """The line that says that the model gets notes for the attachments before; see `without_attachments`."""
+    return {
+        "type": "system",
+        "subtype": _LEFT_OUT,
+        "keepsLast": keeps_last,
+        **_common(is_earlier=False),
+    }
+
+
+def too_long_line() -> dict[str, Any]:
+    """The line that says that the model gets a note for the message before; see `without_last_message`."""
+    return {"type": "system", "subtype": _TOO_LONG, **_common(is_earlier=False)}
+
+
 def api_messages(entries: Sequence[TranscriptEntry]) -> tuple[list[dict[str, Any]], int]:
     """The conversation as the API gets it: every tool call has a result, nothing before a summary.
 
     Also returns how many lines cannot be read; they are left out.
     """
-    spoken = [entry.line for entry in entries if entry.line.get("type") in ("user", "assistant")]
-    messages = [message for line in spoken if (message := _message_of(line)) is not None]
-    return list(_with_results(_from_summary(messages))), len(spoken) - len(messages)
+    messages: list[dict[str, Any]] = []
+    unreadable = 0
+    for line in (entry.line for entry in entries):
+        if line.get("type") in ("user", "assistant"):
+            message = _message_of(line)
+            messages += [] if message is None else [message]
+            unreadable += message is None
+        elif line.get("subtype") == _LEFT_OUT:
+            messages = without_attachments(messages, keeps_last=line.get("keepsLast") is True)
+        elif line.get("subtype") == _TOO_LONG:
+            messages = without_last_message(messages)
+    return list(_with_results(_from_summary(messages))), unreadable
+
+
+def without_attachments(
+    messages: Sequence[dict[str, Any]], *, keeps_last: bool = False
+) -> list[dict[str, Any]]:
+    """The messages with notes for all attachments; `keeps_last`: except for those of the last message."""
+    end = len(messages) - keeps_last
+    return [
+        *({**each, "content": without_attached(each["content"])} for each in messages[:end]),
+        *messages[end:],
+    ]
+
+
+def without_last_message(messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The messages with a note for the last one if a user wrote it; if it has results, one for each."""
+    if not messages or messages[-1]["role"] != "user":
+        return list(messages)
+    *before, last = messages
+    return [*before, {**last, "content": note_for(last["content"])}]
+
+
+def note_for(content: Any) -> list[dict[str, Any]]:
+    """What the model gets instead of a user's message that is too long, or instead of results of tools."""
+    blocks = content if isinstance(content, list) else []
+    results = [block for block in blocks if isinstance(block, dict) and block.get("type") == "tool_result"]
+    return [{**block, "content": [_NOTE]} for block in results] or [_NOTE]
 
 
 def call_ids_of(messages: Sequence[Mapping[str, Any]]) -> set[str]:
@@ -75,6 +129,24 @@ def call_ids_of(messages: Sequence[Mapping[str, Any]]) -> set[str]:
 def copied_line(line: Mapping[str, Any]) -> dict[str, Any]:
     """The line in a fork of its conversation."""
     return {**line, "uuid": str(new_uuid())}
+
+
+def is_attachment(block: object) -> bool:
+    """Whether a block is an attachment, of a message or of the result of a tool."""
+    return isinstance(block, dict) and block.get("type") in _ATTACHMENTS
+
+
+def without_attached(content: Any) -> Any:
+    """The content of a message with notes for its attachments."""
+    return [_note_or(block) for block in content] if isinstance(content, list) else content
+
+
+def _note_or(block: Any) -> Any:
+    if is_attachment(block):
+        return {"type": "text", "text": f"[An attachment of type {block['type']} is left out here.]"}
+    if isinstance(block, dict) and block.get("type") == "tool_result":
+        return {**block, "content": without_attached(block.get("content"))}
+    return block
 
 
 def _common(*, is_earlier: bool) -> dict[str, Any]:

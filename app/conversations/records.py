@@ -16,6 +16,10 @@ class Transcript(NamedTuple):
     subpath: str = ""
 
 
+class EntryGone(Exception):
+    """The transcript does not have this line any more: its conversation was deleted meanwhile."""
+
+
 @dataclass(frozen=True, slots=True)
 class Conversation:
     """A conversation's row."""
@@ -23,6 +27,7 @@ class Conversation:
     account_id: AccountId
     state_key: str
     session_id: UUID
+    """The branch; that which is continued, where nothing else is requested."""
     title: str | None
     """The beginning of its first question; None if unknown."""
     turns: int
@@ -32,6 +37,8 @@ class Conversation:
     updated_at: datetime
     executor: str
     """The provider in the ids of its graphs: only their executor can read its transcript."""
+    branches: int = 1
+    """How many branches it has; known where it was looked up."""
 
     @property
     def transcript(self) -> Transcript:

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID, uuid4
 
-from sqlalchemy import delete, exists, func, literal, select, text, tuple_
+from sqlalchemy import ColumnElement, delete, func, literal, select, text, tuple_
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.engine import RowMapping
 
@@ -16,8 +16,8 @@ from app.conversations.records import (
     TranscriptEntry,
     TranscriptState,
 )
-from app.conversations.tables import session_entries, session_prompts, sessions
-from app.db import Reader, Transaction, json_text, page_of
+from app.conversations.tables import conversation_branches, session_entries, session_prompts, sessions
+from app.db import Reader, Transaction, page_of
 from app.ids import AccountId, RunKey
 from app.pagination import PageRequest
 
@@ -25,6 +25,17 @@ _entries = session_entries.c
 _is_prompt_of_session = (session_prompts.c.account_id == sessions.c.account_id) & (
     session_prompts.c.state_key == sessions.c.state_key
 )
+_BRANCHES = func.greatest(
+    select(func.count())
+    .select_from(conversation_branches)
+    .where(
+        conversation_branches.c.account_id == sessions.c.account_id,
+        conversation_branches.c.state_key == sessions.c.state_key,
+    )
+    .scalar_subquery(),
+    # Without rows there is one.
+    1,
+).label("branches")
 _BATCH = 1000
 _BATCH_BYTES = 2 * 2**20
 
@@ -80,7 +91,7 @@ async def insert_conversation(tx: Transaction, conversation: Conversation) -> bo
 
 async def find_conversation(reader: Reader, account_id: AccountId, state_key: str) -> Conversation | None:
     """The account's conversation with this key."""
-    found = await reader.execute(select(sessions).where(_is(account_id, state_key)))
+    found = await reader.execute(select(sessions, _BRANCHES).where(_is(account_id, state_key)))
     row = found.mappings().one_or_none()
     return None if row is None else _conversation(row)
 
@@ -99,16 +110,16 @@ async def lock_conversation(tx: Transaction, account_id: AccountId, state_key: s
 
 
 async def newest_conversations(
-    reader: Reader, account_id: AccountId, page: PageRequest
+    reader: Reader, account_id: AccountId, page: PageRequest, *having: ColumnElement[bool]
 ) -> list[Conversation]:
-    """A page of an account's conversations, most recently used first."""
-    of_account = select(sessions).where(sessions.c.account_id == account_id)
+    """A page of an account's conversations (of those with these conditions), most recently used first."""
+    of_account = select(sessions, _BRANCHES).where(sessions.c.account_id == account_id, *having)
     statement = page_of(of_account, page, at=sessions.c.updated_at, id_=sessions.c.state_key)
     return [_conversation(row) for row in (await reader.execute(statement)).mappings()]
 
 
 async def delete_conversation(tx: Transaction, conversation: Conversation) -> None:
-    """Delete a conversation and its transcripts."""
+    """Delete a conversation and its transcripts; a trigger deletes those of its other branches."""
     await tx.execute(delete(sessions).where(_is(conversation.account_id, conversation.state_key)))
     await delete_entries(tx, conversation.transcript)
 
@@ -248,13 +259,6 @@ async def transcript_bytes(reader: Reader, transcript: Transcript) -> int:
     """The size of a transcript, without its subagents'."""
     statement = select(func.coalesce(func.sum(_entries.bytes), 0)).where(_in(transcript))
     return int((await reader.execute(statement)).scalar_one())
-
-
-async def has_user_messages(reader: Reader, transcript: Transcript) -> bool:
-    """Whether it contains user messages; does not read the entries."""
-    statement = select(exists().where(_in(transcript), json_text(_entries.entry, "type") == "user"))
-    found: bool = (await reader.execute(statement)).scalar_one()
-    return found
 
 
 async def transcripts_of(reader: Reader, project_key: str) -> list[tuple[str, datetime]]:

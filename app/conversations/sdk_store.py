@@ -17,7 +17,13 @@ from claude_agent_sdk import (
     fork_session_via_store,
 )
 
-from app.conversations.records import Conversation, Transcript, TranscriptEntry, TranscriptState
+from app.conversations.records import (
+    Conversation,
+    EntryGone,
+    Transcript,
+    TranscriptEntry,
+    TranscriptState,
+)
 from app.conversations.repository import (
     append_entries,
     delete_entries,
@@ -99,9 +105,14 @@ class PostgresSessionStore:
             return await sessions_of(reader, keys) & {each.session_id for each in conversations}
 
     async def fork(self, conversation: Conversation, up_to_entry: str) -> UUID:
-        """Copy a session's transcript up to an entry; returns the copy's session id."""
+        """Copy a session's transcript up to an entry; returns the copy's session id. Raises `EntryGone`."""
         both = cast("SessionStore", _ForkStore(self, conversation.transcript))
-        copy = await fork_session_via_store(both, str(conversation.session_id), up_to_message_id=up_to_entry)
+        session = str(conversation.session_id)
+        try:
+            copy = await fork_session_via_store(both, session, up_to_message_id=up_to_entry)
+        except (FileNotFoundError, ValueError) as error:
+            # Of an empty session, and of one without the entry.
+            raise EntryGone from error
         return UUID(copy.session_id)
 
 

@@ -4,15 +4,24 @@ The format of the CLI's lines is not documented: unknown lines are skipped. Text
 generated itself (among them the provider's errors) are never shown.
 """
 
+import base64
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+from app.conversations.attachments import AttachmentSummary, attachments_of, noted_in
 from app.conversations.history_text import HistoryTurn, decode_history
-from app.conversations.messages import ConversationMessage, MessageType
+from app.conversations.messages import ConversationMessage, MessageFile, MessageType
+from app.conversations.neutral_transcript import note_for, without_attached
 from app.conversations.records import TranscriptEntry
+from app.request_fields.attachments import PDF
 
 INTERRUPTED = ("[Request interrupted by user]", "[Request interrupted by user for tool use]")
 """Messages that the CLI writes in the user's name when it is interrupted."""
+
+_TOO_LONG = "prompt is too long"
+_REFUSED = ("invalid_request", "unknown")
+"""What the CLI calls an answer 400 or 413; the second where it does not know the provider's text."""
 
 
 def has_user_entries(entries: Sequence[TranscriptEntry]) -> bool:
@@ -35,15 +44,101 @@ def last_entry_of(entries: Sequence[TranscriptEntry], run_id: str) -> str | None
     return next(filter(None, reversed(ids)), None)
 
 
+def resumable_lines(
+    entries: Sequence[TranscriptEntry], *, concerns_attachments: Callable[[str], bool]
+) -> list[dict[str, Any]]:
+    """The lines for a CLI that continues the conversation.
+
+    Notes replace what the provider has refused, because it would be part of every later prompt: messages
+    that the model could not answer because they were too long, and the attachments before a turn that failed
+    with an error that may concern them.
+    """
+    lines = [entry.line for entry in entries]
+    unanswered: list[int] = []
+    for index, line in enumerate(lines):
+        if _is_from_user(line):
+            unanswered.append(index)
+        elif line.get("type") == "assistant":
+            failed = line.get("isApiErrorMessage")
+            if failed and _TOO_LONG not in _error_of(line).lower():
+                continue
+            for each in unanswered if failed else ():
+                lines[each] = _with_content(lines[each], note_for)
+            unanswered.clear()
+    end = _end_of_refused_attachments(lines, concerns_attachments)
+    return [*(_with_content(line, without_attached) for line in lines[:end]), *lines[end:]]
+
+
+def _end_of_refused_attachments(
+    lines: Sequence[Mapping[str, Any]], concerns_attachments: Callable[[str], bool]
+) -> int:
+    """The index after the error of the last such turn; a turn that continues has left out the attachment."""
+    end = failed = 0
+    for index, line in enumerate(lines, 1):
+        if line.get("type") == "assistant":
+            failed = index if concerns_attachments(_error_of(line)) else 0
+        elif failed and _is_from_user(line):
+            end = failed
+    return failed or end
+
+
+def _error_of(line: Mapping[str, Any]) -> str:
+    """The error of a refused request; empty for any other line."""
+    match line:
+        case {"isApiErrorMessage": True, "error": error, "message": {"content": content}} if (
+            error in _REFUSED
+        ):
+            return "\n".join([str(line.get("errorDetails", "")), *_texts(content)])
+        case _:
+            return ""
+
+
+def _is_from_user(line: Mapping[str, Any]) -> bool:
+    match line:
+        case {"isMeta": True} | {"isSidechain": True} | {"isCompactSummary": True}:
+            return False
+        case {"type": "user", "message": {"content": _}}:
+            return True
+        case {"type": "attachment", "attachment": {"type": "queued_command", "prompt": _}}:
+            return True
+        case _:
+            return False
+
+
+def _with_content(line: dict[str, Any], convert: Callable[[Any], Any]) -> dict[str, Any]:
+    """The line with other content, if a user wrote it."""
+    if not _is_from_user(line):
+        return line
+    if line["type"] == "attachment":
+        queued = line["attachment"]
+        return {**line, "attachment": {**queued, "prompt": convert(queued["prompt"])}}
+    message = line["message"]
+    return {**line, "message": {**message, "content": convert(message["content"])}}
+
+
 def messages_of(
-    entries: Sequence[TranscriptEntry], *, tool_id_of: Callable[[str], str], only_first: int | None = None
+    entries: Sequence[TranscriptEntry],
+    *,
+    tool_id_of: Callable[[str], str],
+    only_first: int | None = None,
+    with_thinking: bool = False,
 ) -> list[ConversationMessage]:
     """The messages in order; `tool_id_of` maps the model's name of a tool to its id.
 
     `only_first` limits how many entries become messages; the others only supply results of tool calls.
     """
     failed = dict(_tool_results(entries))
-    return [message for entry in entries[:only_first] for message in _read(entry, failed, tool_id_of)]
+    return [
+        replace(message, line_id=_line_id(entry, number))
+        for entry in entries[:only_first]
+        for number, message in enumerate(_read(entry, failed, tool_id_of))
+        if with_thinking or not message.thinking
+    ]
+
+
+def _line_id(entry: TranscriptEntry, number: int) -> str | None:
+    line_id = _text(entry.line.get("uuid"))
+    return line_id if line_id is None or not number else f"{line_id}/{number}"
 
 
 def _read(
@@ -67,18 +162,54 @@ def _read(
 
 def _user(entry: TranscriptEntry, content: Any) -> Iterator[ConversationMessage]:
     texts = [content] if isinstance(content, str) else _texts(content)
-    if not texts or texts[0] in INTERRUPTED or entry.line.get("isCompactSummary"):
+    attached = attachments_of(_blocks(content))
+    first = texts[0] if texts else ""
+    if not (texts or attached) or first in INTERRUPTED or entry.line.get("isCompactSummary"):
         return
-    earlier = decode_history(texts[0]) if len(texts) > 1 else None
-    for turn in earlier or []:
-        yield _earlier(entry, turn)
+    earlier = decode_history(first) if len(texts) + len(attached) > 1 else None
+    noted = noted_in(earlier or (), attached)
+    for index, turn in enumerate(earlier or ()):
+        yield _earlier(entry, turn, noted.get(index))
     text = "\n\n".join(texts if earlier is None else texts[1:])
-    yield ConversationMessage("user_message", entry.run_id, _at(entry), content=text)
+    # Those after a record of earlier turns may be of these.
+    files = tuple(_files(content)) if earlier is None else ()
+    yield ConversationMessage(
+        "user_message",
+        entry.run_id,
+        _at(entry),
+        content=text,
+        files=files,
+        attachments=attached[len(noted) :],
+    )
 
 
-def _earlier(entry: TranscriptEntry, turn: HistoryTurn) -> ConversationMessage:
+def _files(content: Any) -> Iterator[MessageFile]:
+    for block in _blocks(content):
+        match block:
+            case {"source": {"type": "base64", "media_type": str(media_type), "data": str(data)}}:
+                yield MessageFile(media_type, data=data, title=_title(block))
+            case {"source": {"type": "text", "media_type": str(media_type), "data": str(text)}}:
+                data = base64.b64encode(text.encode()).decode()
+                yield MessageFile(media_type, data=data, title=_title(block))
+            case {"type": str(kind), "source": {"type": "url", "url": str(url)}}:
+                media_type = PDF if kind == "document" else "image/*"
+                yield MessageFile(media_type, url=url, title=_title(block))
+            case _:
+                pass
+
+
+def _title(block: Mapping[str, Any]) -> str | None:
+    title = block.get("title")
+    return title if isinstance(title, str) else None
+
+
+def _earlier(
+    entry: TranscriptEntry, turn: HistoryTurn, attachment: AttachmentSummary | None
+) -> ConversationMessage:
     kind: MessageType = "assistant_message" if turn.role == "assistant" else "user_message"
-    return ConversationMessage(kind, entry.run_id, None, content=turn.text)
+    attachments = () if attachment is None else (attachment,)
+    text = turn.text if attachment is None else ""
+    return ConversationMessage(kind, entry.run_id, None, content=text, attachments=attachments)
 
 
 def _assistant(
@@ -98,6 +229,14 @@ def _assistant(
                     content=text,
                     message_id=message_id,
                     partial=message.get("stop_reason") is None,
+                )
+            case {"type": "thinking", "thinking": str(thinking)} if thinking:
+                yield ConversationMessage(
+                    "assistant_message",
+                    entry.run_id,
+                    _at(entry),
+                    message_id=message_id,
+                    thinking=thinking,
                 )
             case {"type": "tool_use", "id": str(call_id), "name": str(name)}:
                 yield ConversationMessage(

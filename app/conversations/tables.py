@@ -2,6 +2,7 @@
 
 from sqlalchemy import (
     BigInteger,
+    Boolean,
     Column,
     Computed,
     ForeignKey,
@@ -51,6 +52,27 @@ session_prompts = Table(
     ForeignKeyConstraint(
         ["account_id", "state_key"], ["sessions.account_id", "sessions.state_key"], ondelete="CASCADE"
     ),
+)
+
+conversation_branches = Table(
+    "conversation_branches",
+    metadata,
+    Column("account_id", Uuid, primary_key=True),
+    Column("session_id", Uuid, primary_key=True, comment="Names its transcript"),
+    Column("state_key", Text, nullable=False),
+    Column("is_forked", Boolean, nullable=False, comment="Whether it is not the first branch"),
+    Column("forked_from_run", Text, comment="The last run in common with another branch, if any"),
+    Column("created_at", UtcDateTime, nullable=False),
+    ForeignKeyConstraint(
+        ["account_id", "state_key"], ["sessions.account_id", "sessions.state_key"], ondelete="CASCADE"
+    ),
+)
+"""The branches of conversations that have several; `sessions.session_id` is the current one."""
+
+Index(
+    "ix_conversation_branches_conversation",
+    conversation_branches.c.account_id,
+    conversation_branches.c.state_key,
 )
 
 session_entries = Table(

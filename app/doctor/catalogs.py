@@ -22,7 +22,7 @@ from app.settings import Settings
 from app.tools.catalog import ToolCatalog, ToolCatalogError
 from app.tools.tool import ToolDefinitionError
 
-_NOBODY = UUID(int=0)
+_NO_ID = UUID(int=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +99,10 @@ def _ending(models: ModelRegistry, graphs: GraphCatalog) -> Iterator[Check]:
 
 def _unrunnable(planner: RunPlanner) -> Iterator[Check]:
     """Plan a run of every graph: an error would stop a client's run, too."""
-    nobody = RunKey(AccountId(_NOBODY), RunId("doctor"))
+    no_run = RunKey(AccountId(_NO_ID), RunId("doctor"))
     for graph in planner.graphs.all():
         request = GraphRunRequest(graphId=graph.id, messages=[Message(role="user", content="hello")])
         try:
-            planner.plan(nobody, request, api_key_id=ApiKeyId(_NOBODY), request_id=None)
+            planner.plan(no_run, request, api_key_id=ApiKeyId(_NO_ID), request_id=None)
         except AppError as error:
             yield Check("graphs", "error", f"graph {graph.id}: {error.detail}")

@@ -15,6 +15,7 @@ from app.doctor.catalogs import Catalogs, check_catalogs
 from app.doctor.chain import check_chain
 from app.doctor.fleet import check_fleet
 from app.doctor.machine import check_cli, check_data_directory, check_journal, check_sandbox
+from app.doctor.mcp_servers import check_mcp_servers
 from app.doctor.probe import UnbilledMetering, probe
 from app.doctor.reconciliation import check_reconciliation
 from app.doctor.report import Check, Report, without_secrets
@@ -22,9 +23,9 @@ from app.doctor.variables import check_variables
 from app.errors import AppError, OperatorError
 from app.executors.claude_agent.process.cli import Cli, bundled_cli
 from app.executors.claude_agent.process.directory import server_directory
-from app.graphs.spec import GraphSpec
 from app.settings import Settings, SettingsError
-from app.tools.mcp_servers import McpConnector, McpServerUnavailable, remote_ids
+from app.tools.mcp.oauth.service import McpLogins
+from app.tools.mcp.servers import McpConnector
 from app.workspaces.service import Workspaces
 
 _OF_EXECUTION = frozenset({"sandbox", "cli", "auth", "mcp_servers", "probe"})
@@ -145,10 +146,14 @@ class _Examination:
 
     async def mcp_servers(self) -> list[Check]:
         """Connect to the MCP servers of each graph, as its runs do."""
-        graphs = [graph for graph in self._catalogs.graphs.definitions() if graph.mcp_servers]
+        key = self._settings.mcp_token_key
         async with open_schema_checker(self._settings) as schemas:
-            connector = McpConnector(self._settings.mcp_secrets, schemas)
-            return [await _servers_of(graph, connector) for graph in graphs]
+            logins = None
+            if self._database is not None and key is not None:
+                logins = McpLogins(self._database, key)
+            connector = McpConnector(self._settings.mcp_secrets, schemas, logins)
+            graphs = self._catalogs.graphs.definitions()
+            return await check_mcp_servers(graphs, connector, has_token_key=key is not None)
 
     async def probe(self) -> list[Check]:
         if self._database is None or self._catalogs.models is None:
@@ -175,22 +180,6 @@ class _Examination:
             # The provider's reports contain it, and no receipt does.
             await record_unbilled(self._database, message.model, message.usage, at=message.at)
         return found
-
-
-async def _servers_of(graph: GraphSpec, connector: McpConnector) -> Check:
-    wanted = tuple(remote_ids(graph.mcp_servers))
-    try:
-        connections = await connector.connect(graph.mcp_servers, wanted)
-    except McpServerUnavailable as error:
-        return Check("mcp_servers", "error", f"graph {graph.id}: {error} does not respond or lacks a tool")
-    missing = sorted(set(wanted) - {tool.id for tool in connections.tools})
-    await connections.aclose()
-    if connections.unusable:
-        faults = "; ".join(f"{tool}: {reason}" for tool, reason in connections.unusable.items())
-        return Check("mcp_servers", "error", f"graph {graph.id}: tools that cannot be used: {faults}")
-    if missing:
-        return Check("mcp_servers", "warning", f"graph {graph.id} runs without {', '.join(missing)}")
-    return Check("mcp_servers", "ok", f"graph {graph.id}: {', '.join(wanted)}")
 
 
 async def _run_check(name: str, check: Callable[[], Awaitable[list[Check]]]) -> list[Check]:

@@ -91,7 +91,7 @@ async def probe(
 ) -> list[Check]:
     """Run one turn without tools; report its cost and whether the meters agree."""
     plan = _plan(models)
-    request = GraphRunRequest(graphId=_GRAPH.id, messages=[Message(role="user", content="Say ok.")])
+    request = GraphRunRequest(graphId=_GRAPH.id, messages=[Message(role="user", content="Answer with ok.")])
     seen, began = _Seen(), time.monotonic()
     try:
         await executor.run(request, RunContext(plan, RunControl(_unpublished), seen))
@@ -135,7 +135,7 @@ def _cost_check(facts: list[UsageFact], billing: UnbilledMetering, what: str) ->
     if unpriced := sorted({name for charge in charges for name in charge.unpriced}):
         return Check("probe", "error", f"{what}: {tokens}, but there is no price for {', '.join(unpriced)}")
     cost = sum((charge.cost_usd for charge in charges), Decimal(0))
-    return Check("probe", "ok", f"{what}: {tokens}, {cost:.10f} USD by our prices; nobody is charged")
+    return Check("probe", "ok", f"{what}: {tokens}, {cost:.10f} USD by our prices; no account is charged")
 
 
 def _meter_checks(meters: Meters | None) -> list[Check]:

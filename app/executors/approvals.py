@@ -25,7 +25,7 @@ _STRICTEST_FIRST: tuple[PermissionMode, ...] = (
 
 _ONLY_PLANS = "This run only plans: tools that change anything may not be called."
 _NO_APPROVALS = "This call needs a person's approval, and this run requests none."
-_EXPIRED = "Nobody approved this call in time."
+_EXPIRED = "This call was not approved in time."
 _UNAVAILABLE = "Approval of this call cannot be requested now."
 _DENIED = "A person has denied this call."
 

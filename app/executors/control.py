@@ -2,12 +2,14 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 
 import structlog
 
 from app.errors import AppError
 from app.events import ControlEvent, Interrupted, StopKind, StopState
 from app.executors.approvals import ApprovalRules, Approvals
+from app.executors.client_calls import ClientToolCalls
 from app.executors.inbox import MessageInbox, MessageLimits, RunEnded
 from app.requests import SentMessage
 
@@ -25,11 +27,13 @@ class RunControl:
         publish: Callable[[ControlEvent], Awaitable[object]],
         *,
         rules: ApprovalRules = _NO_APPROVALS,
+        client_tool_timeout: timedelta = timedelta(),
         limits: MessageLimits | None = None,
     ) -> None:
         """`publish` appends an event to the run's log."""
         self._publish = publish
         self.approvals = Approvals(publish, rules)
+        self.client_calls = ClientToolCalls(publish, timeout=client_tool_timeout)
         self.inbox = MessageInbox(limits)
         self.stop = asyncio.Event()
         """Set when the run must end: interrupt, read to the end, return."""
@@ -46,7 +50,7 @@ class RunControl:
     def send(self, sent: SentMessage) -> None:
         """Queue a message for the agent; raises `RunEnded`, `MessageQueueFull`.
 
-        A repeated message changes nothing, also if the run was asked to stop meanwhile.
+        A repeated message changes nothing, also if the run is being stopped by then.
         """
         if self.stop.is_set() and sent.message_id not in self.inbox:
             raise RunEnded
@@ -85,6 +89,7 @@ class RunControl:
         """The run is over: deny waiting tool calls, release senders, publish the remaining events."""
         self.has_ended = True
         self.inbox.close()
+        self.client_calls.end()
         await self.approvals.end()
         await self.mark_stopped()
         # No event may be published after this.

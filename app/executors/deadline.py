@@ -26,7 +26,7 @@ class RunDeadline:
     async def next_stop(self) -> RunOutcome | None:
         """Wait until the run must end; None when only its current turn must.
 
-        The timeout counts once it has passed, even if nobody was waiting here then.
+        The timeout counts once it has passed, even if no caller was waiting here then.
         """
         control = self._control
         first = await first_of(

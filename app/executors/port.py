@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple, Protocol
 
+from app.client_tools.declared import ClientTool
 from app.clock.lease import Lease
 from app.conversations.records import Conversation
 from app.events import AiEvent
@@ -36,6 +37,7 @@ NO_CREDIT = RunOutcome("insufficient_credits", "budget")
 INTERNAL = RunOutcome("internal", "error")
 NO_DATABASE = RunOutcome("database_unavailable", "error")
 UNAVAILABLE = RunOutcome("provider_unavailable", "error")
+TOOL_SERVER_UNAVAILABLE = RunOutcome("tool_server_unavailable", "error")
 
 
 class ExecutionFailed(Exception):
@@ -65,6 +67,10 @@ class RunPlan:
     timeout: timedelta
     attribution: Attribution
     """What the run's receipts name."""
+    client_tools: tuple[ClientTool, ...] = ()
+    """The tools of the request that the client executes."""
+    ignored_client_tools: tuple[str, ...] = ()
+    """The names of those that the graph does not take."""
     remote_tools: tuple[str, ...] = ()
     """The ids of tools of external MCP servers that it may use; connected when the run starts."""
     spent: Spent = NOTHING_SPENT

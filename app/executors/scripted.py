@@ -60,6 +60,13 @@ class CallTool(NamedTuple):
     usage: TokenUsage = TokenUsage(input_tokens=10, output_tokens=20)
 
 
+class CallClientTool(NamedTuple):
+    """A message of the model that calls tools of the client, by their own names, with these arguments."""
+
+    calls: tuple[tuple[str, dict[str, Any]], ...]
+    usage: TokenUsage = TokenUsage(input_tokens=10, output_tokens=20)
+
+
 class TakeMessage(NamedTuple):
     """Wait for the next message of a client."""
 
@@ -70,7 +77,7 @@ class Fail(NamedTuple):
     outcome: RunOutcome
 
 
-Action: TypeAlias = WriteMessage | CallTool | TakeMessage | WaitFor | Fail
+Action: TypeAlias = WriteMessage | CallTool | CallClientTool | TakeMessage | WaitFor | Fail
 Script: TypeAlias = Callable[[GraphRunRequest], Sequence[Action]]
 """The actions of a run; its last `WriteMessage` is the answer."""
 
@@ -130,7 +137,7 @@ class _Play:
 
     async def run(self, actions: Sequence[Action]) -> None:
         for action in actions:
-            if isinstance(action, WriteMessage | CallTool):
+            if isinstance(action, WriteMessage | CallTool | CallClientTool):
                 self.outcome = self._exhausted_limit()
             elif isinstance(action, Fail):
                 self.outcome = action.outcome
@@ -144,6 +151,8 @@ class _Play:
                 await self._write_message(action)
             case CallTool():
                 await self._call(action)
+            case CallClientTool():
+                await self._call_client(action)
             case TakeMessage():
                 sent = await self.messages.get()
                 taken = UserMessageDelivered(message_id=sent.message_id, content=sent.message.text)
@@ -197,6 +206,26 @@ class _Play:
         await events.publish(
             ToolCallResult(tool_call_id=call_id, result=result.visible, is_error=result.is_error)
         )
+
+    async def _call_client(self, action: CallClientTool) -> None:
+        plan, events = self.context.plan, self.context.events
+        message_id = self._next_message(action.usage)
+        calls = {f"call_{self.message_count}_{index}": call for index, call in enumerate(action.calls)}
+        for call_id, (name, args) in calls.items():
+            await events.publish(
+                ToolCallStart(tool_call_id=call_id, tool_name=name, args=args, is_client_tool=True)
+            )
+        await self._report_usage(message_id, action.usage, "final")
+        await events.publish(Step(step_index=self.message_count, step_budget=plan.limits.max_turns))
+        client_calls = self.context.control.client_calls
+        answers = await asyncio.gather(
+            *(client_calls.call(name, args, call_id=call_id) for call_id, (name, args) in calls.items())
+        )
+        for call_id, answer in zip(calls, answers, strict=True):
+            self.tool_failures += answer.is_error
+            await events.publish(
+                ToolCallResult(tool_call_id=call_id, result=answer.visible, is_error=answer.is_error)
+            )
 
     def _next_message(self, usage: TokenUsage) -> MessageId:
         self.message_count += 1

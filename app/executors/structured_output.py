@@ -1,5 +1,7 @@
 """Validates a structured answer against the request's JSON schema."""
 
+import json
+
 import structlog
 
 from app.errors import Unavailable
@@ -8,6 +10,7 @@ from app.executors.port import ExecutionFailed
 from app.ids import AccountId
 from app.json_schema.checker import SchemaChecker, ValueUncheckable
 from app.json_schema.document import SchemaUnusable
+from app.json_schema.model_form import model_form
 from app.requests import ResponseFormat
 
 log = structlog.get_logger(__name__)
@@ -19,18 +22,25 @@ async def require_match(
     response_format: ResponseFormat | None,
     *,
     account_id: AccountId,
-) -> None:
-    """Raise `ExecutionFailed` unless the structured output matches, if a response format was requested."""
+) -> AssistantFinal:
+    """The answer as the schema describes it; raises `ExecutionFailed` unless it matches.
+
+    Without a response format that is the answer itself.
+    """
     if response_format is None:
-        return
-    if final.structured_output is None:
-        raise ExecutionFailed("internal")
+        return final
     try:
-        mismatch = await schemas.mismatch(
-            response_format.schema_, final.structured_output, owner=str(account_id)
-        )
+        form = model_form(response_format.schema_)
+        answer, is_given = form.answer(final.structured_output)
+        if not is_given:
+            raise ExecutionFailed("internal")
+        mismatch = await schemas.mismatch(response_format.schema_, answer, owner=str(account_id))
     except (SchemaUnusable, ValueUncheckable, Unavailable) as error:
         log.warning("structured_output.unchecked", reason=str(error))
         raise ExecutionFailed("internal") from error
     if mismatch is not None:
         raise ExecutionFailed("internal")
+    if not form.is_wrapped:
+        return final
+    content = json.dumps(answer, ensure_ascii=False)
+    return final.model_copy(update={"content": content, "structured_output": answer})

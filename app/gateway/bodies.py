@@ -1,9 +1,12 @@
 """RequestBodies: reads agents' request bodies within a deadline and a memory budget."""
 
 import asyncio
+import json
+import re
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any, Final
 
 from app.server.loopback import Receive, Scope
@@ -29,12 +32,40 @@ class BodyRefused(Exception):
         super().__init__(status)
 
 
+class HiddenDirectory:
+    """A directory of this machine whose path the provider does not get: a model may tell clients what it got.
+
+    The CLI stores the images of messages and of tool results as files, and names these files beside them.
+    """
+
+    def __init__(self, directory: Path, *, entries: str) -> None:
+        """`entries` is a pattern of the names in it: only with one of them the path is no user's own text."""
+        # The longest first: it may contain the other one.
+        paths = sorted({str(directory.absolute()), str(directory.resolve())}, key=len, reverse=True)
+        self._names: list[tuple[bytes, re.Pattern[bytes], bytes]] = []
+        for path in paths:
+            # The CLI derives names of directories from paths in this way.
+            derived = re.sub("[^A-Za-z0-9]", "-", path)
+            for name, end in ((json.dumps(path, ensure_ascii=False)[1:-1], "/"), (derived, "-")):
+                pattern = re.compile(f"{re.escape(name)}(?={end}{entries}{end})".encode())
+                self._names.append((name.encode(), pattern, f"{end}agent".encode()))
+
+    def remove_from(self, body: bytes) -> bytes:
+        """The body with another name for the directory."""
+        for name, pattern, replacement in self._names:
+            # Much faster than the pattern.
+            if name in body:
+                body = pattern.sub(replacement, body)
+        return body
+
+
 class RequestBodies:
     """The bodies of all current requests."""
 
-    def __init__(self, *, within_s: float = BODY_S) -> None:
+    def __init__(self, *, within_s: float = BODY_S, hidden: HiddenDirectory | None = None) -> None:
         """`within_s`: how long a body may take to arrive."""
         self._within_s = within_s
+        self._hidden = hidden
         self._held: Counter[str] = Counter()
 
     @property
@@ -51,7 +82,7 @@ class RequestBodies:
                 raise BodyRefused(413)
             await self._read(owner, receive, parts)
             parts[:] = [b"".join(parts)]
-            yield parts[0]
+            yield parts[0] if self._hidden is None else self._hidden.remove_from(parts[0])
         finally:
             self._held[owner] -= sum(map(len, parts))
             self._held = +self._held

@@ -20,7 +20,7 @@ IMAGE_TOKENS = 1_600
 """Images are scaled down to these sizes: at most, and in most models (width x height / 750)."""
 
 DOCUMENT_TOKENS = 1_000_000
-"""Bound of a document whose text is not in the request (a PDF, a URL, a file id): the largest context."""
+"""Bound of all documents whose text is not in the request (a PDF, a URL, a file id): the largest context."""
 
 PROMPT_OVERHEAD = 64
 TOOLS_OVERHEAD = 1_024
@@ -89,7 +89,7 @@ class _Attached:
 
     @property
     def most_tokens(self) -> int:
-        return self.images * MOST_IMAGE_TOKENS + self.documents * DOCUMENT_TOKENS
+        return _most_tokens(images=self.images, documents=self.documents)
 
     def add(self, content: Any) -> None:
         for block in _objects(content):
@@ -169,13 +169,21 @@ def size_of(body: bytes) -> CallSize:
     )
 
 
-def text_size(model: str, texts: Iterable[str], *, images: int, output_tokens: int) -> CallSize:
+def text_size(
+    model: str, texts: Iterable[str], *, images: int, documents: int = 0, output_tokens: int
+) -> CallSize:
     """The size of a call that is not written as a request yet."""
     text_bytes = sum(len(text.encode("utf-8", "replace")) for text in texts)
-    at_most = text_bytes + PROMPT_OVERHEAD + TOOLS_OVERHEAD + images * MOST_IMAGE_TOKENS
+    attached = _most_tokens(images=images, documents=documents)
+    at_most = text_bytes + PROMPT_OVERHEAD + TOOLS_OVERHEAD + attached
     about = text_bytes // BYTES_PER_TOKEN + images * IMAGE_TOKENS
     longest = TokenUsage(input_tokens=at_most, output_tokens=output_tokens)
     return CallSize(model, longest, TokenUsage(input_tokens=about))
+
+
+def _most_tokens(*, images: int, documents: int) -> int:
+    # A prompt with more than the largest context is refused, however many documents it has.
+    return images * MOST_IMAGE_TOKENS + (DOCUMENT_TOKENS if documents else 0)
 
 
 def _kind(body: bytes) -> PromptKind:

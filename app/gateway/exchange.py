@@ -53,7 +53,7 @@ _BLANK = b" \t\r\n\xef\xbb\xbf"
 
 _UNUSABLE: Mapping[type[Exception], str] = {
     AnswerTooLarge: "too large",
-    UndecodableBody: "not encoded as its header says",
+    UndecodableBody: "not encoded as its header states",
 }
 
 

@@ -14,7 +14,7 @@ from typing import NamedTuple, Self, TypeAlias
 import structlog
 
 from app.concurrency.offload import Offload
-from app.gateway.bodies import BodyRefused, RequestBodies
+from app.gateway.bodies import BodyRefused, HiddenDirectory, RequestBodies
 from app.gateway.call import MeteringHooks
 from app.gateway.channel import CallRefused, Channel, ChannelLimits
 from app.gateway.error_responses import BODY_ERRORS, ENDED, REFUSED, TOO_LARGE, UNKNOWN, send_error
@@ -38,13 +38,19 @@ class ChannelAddress(NamedTuple):
 class Gateway:
     """`async with Gateway(...) as gateway:` listens on loopback."""
 
-    def __init__(self, provider: Upstream, metrics: GatewayMetrics | None = None) -> None:
+    def __init__(
+        self,
+        provider: Upstream,
+        metrics: GatewayMetrics | None = None,
+        *,
+        hidden: HiddenDirectory | None = None,
+    ) -> None:
         self._provider = provider
         self._metrics = metrics or GatewayMetrics()
         self._channels: dict[str, Channel] = {}
         self._answered: dict[str, SendAnswer] = {}
         """By token: what answers its calls in place of the provider."""
-        self._bodies = RequestBodies()
+        self._bodies = RequestBodies(hidden=hidden)
         self._offload = Offload()
         self._url = ""
         self._stack = AsyncExitStack()

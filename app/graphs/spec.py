@@ -1,11 +1,13 @@
 """GraphSpec: the definition of a graph, independent of its executor."""
 
+import re
 from typing import Annotated, Any, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
-from app.requests import Dollars, PermissionMode, RunLimits
-from app.tools.mcp_servers import McpServer, check_names, remote_ids
+from app.request_fields.dollars import Dollars
+from app.requests import OnDisconnect, PermissionMode, RunLimits
+from app.tools.mcp.spec import McpServer, check_names, remote_ids
 from app.tools.tool import Effect
 from app.workspaces.spec import WorkspaceSpec
 
@@ -21,6 +23,25 @@ class AgentSpec(BaseModel):
     tools: tuple[str, ...] = ()
     model: str | None = None
     """None means the run's model."""
+
+
+class ClientToolRule(BaseModel):
+    """Which client tools a graph takes."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    names: Annotated[str, Field(min_length=1, max_length=1_000)]
+    """A regular expression that matches their whole names."""
+
+    @field_validator("names")
+    @classmethod
+    def _is_a_pattern(cls, names: str) -> str:
+        try:
+            re.compile(names)
+        except re.error as error:
+            message = f"is not a regular expression: {error}"
+            raise ValueError(message) from error
+        return names
 
 
 ServerName = Annotated[str, Field(pattern=r"^[a-z0-9]+(_[a-z0-9]+)*$", max_length=32)]
@@ -56,6 +77,10 @@ class GraphSpec(BaseModel):
     """Tools and tool effects that need a person's approval."""
     approval_timeout_s: Annotated[float, Field(gt=0, le=86_400, strict=True)] = 300
     """How long a tool call waits for a decision before it is denied."""
+    client_tools: Annotated[bool, Field(strict=True)] | ClientToolRule = False
+    """Whether requests may bring tools that the client executes, and which."""
+    client_tool_timeout_s: Annotated[float, Field(gt=0, le=86_400, strict=True)] = 300
+    """How long a call of a client tool waits for its result before it has failed."""
     permission_mode: PermissionMode = "default"
     permission_modes: tuple[PermissionMode, ...] = ()
     """The modes that callers may set on a running run, besides `permission_mode`."""
@@ -63,6 +88,8 @@ class GraphSpec(BaseModel):
     """Whether clients may send system messages, which extend the system prompt."""
     retry: Annotated[bool, Field(strict=True)] = False
     """Whether a run with a conversation is resumed by another process if its process dies."""
+    on_disconnect: OnDisconnect | None = None
+    """The default of runs that AG-UI and AI SDK clients start; None means the server's."""
     system_prompt: Annotated[str, Field(min_length=1)]
 
     @field_validator("approve")
@@ -122,6 +149,11 @@ class GraphSpec(BaseModel):
     def id(self) -> str:
         """`provider:name`."""
         return f"{self.provider}:{self.name}"
+
+    def takes_client_tool(self, name: str) -> bool:
+        """Whether requests may bring a tool with this name."""
+        rule = self.client_tools
+        return rule if isinstance(rule, bool) else re.fullmatch(rule.names, name) is not None
 
     @property
     def models(self) -> frozenset[str]:

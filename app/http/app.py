@@ -33,6 +33,24 @@ Runs agent graphs and meters their usage. Authenticate with `Authorization: Bear
 Every error is a problem document (RFC 9457).
 """
 
+TAGS: Final = {
+    "runs": "Start runs, follow their events, send them messages.",
+    "control": "Stop running agents, decide on their tool calls, send them messages.",
+    "schedules": "Runs at set times.",
+    "sessions": "Conversations and their messages.",
+    "generate": "One answer to one prompt.",
+    "ag-ui": "The AG-UI protocol.",
+    "ai-sdk": "The Vercel AI SDK.",
+    "receipts": "What runs have cost.",
+    "billing": "Credit, alarms and the provider's reports.",
+    "accounts": "Accounts and API keys.",
+    "webhooks": "Receipts and ends of runs, sent to URLs.",
+    "catalogs": "Graphs, tools and models.",
+    "health": "The state of servers.",
+    "browsers": "Sessions of the pages.",
+}
+"""Descriptions of the tags in the OpenAPI document, in the order in which it shows them."""
+
 _BURST_S: Final = 4
 """Bucket size of write requests, in seconds of the rate."""
 
@@ -45,7 +63,7 @@ _CORS: Final[dict[str, Any]] = {
     "allow_methods": ("GET", "HEAD", "POST", "PATCH", "DELETE"),
     "allow_headers": (
         *("Authorization", "Content-Type", "Idempotency-Key", "Last-Event-ID"),
-        *("X-Request-ID", "traceparent", "tracestate"),
+        *("X-AI-SDK-Version", "X-Request-ID", "traceparent", "tracestate"),
     ),
     "expose_headers": (
         *("X-Request-ID", "Location", "Retry-After", "RateLimit", "RateLimit-Policy"),
@@ -61,6 +79,9 @@ def documented_app(role: Role = Role.SERVE) -> DocumentedApp:
         title="Runtally",
         version=__version__,
         description=DESCRIPTION,
+        license_info={"name": "Apache License 2.0", "identifier": "Apache-2.0"},
+        servers=[{"url": "/", "description": "The server that serves this document."}],
+        openapi_tags=[{"name": name, "description": text} for name, text in TAGS.items()],
         redirect_slashes=False,
         # FastAPI's pages load unpinned scripts, which would have the session's rights; ours are in app/web.
         docs_url=None,

@@ -97,6 +97,15 @@ def run_key(caller: Principal, run_id: str) -> RunKey:
     return RunKey(caller.account_id, RunId(run_id))
 
 
+async def location(request: Request) -> Callable[[str], str]:
+    """Makes the value of a `Location` header from a path, with the prefix that a proxy removes."""
+    prefix = request.app.state.services.settings.path_prefix or request.scope.get("root_path", "")
+    return lambda path: f"{prefix}{path}"
+
+
+Location: TypeAlias = Annotated[Callable[[str], str], Depends(location)]
+
+
 async def request_id(request: Request) -> str:
     """The id of this request."""
     found: str = request.scope["state"][REQUEST_ID]

@@ -10,6 +10,7 @@ import resource
 import signal
 import struct
 import sys
+from functools import partial
 from typing import Any, BinaryIO
 
 import jsonschema_rs
@@ -27,7 +28,11 @@ _VALIDATORS = (
     jsonschema_rs.Draft6Validator,
 )
 # The engine without backtracking: matching takes time proportional to the text.
-_PATTERNS = jsonschema_rs.RegexOptions(size_limit=1 << 20, dfa_size_limit=1 << 20)
+_LINEAR = jsonschema_rs.RegexOptions(size_limit=1 << 20, dfa_size_limit=1 << 20)
+# For look-around and back-references: a match that takes more steps counts as none.
+_BACKTRACKING = jsonschema_rs.FancyRegexOptions(
+    backtrack_limit=10_000, size_limit=1 << 20, dfa_size_limit=1 << 20
+)
 
 
 def main() -> None:
@@ -53,9 +58,7 @@ def main() -> None:
 
 def _checked(dialect: int, schema: bytes, value: bytes) -> list[Any]:
     try:
-        validator = _VALIDATORS[dialect](
-            schema.decode(), validate_formats=False, pattern_options=_PATTERNS, offline=True
-        )
+        validator = _validator(dialect, schema)
     except jsonschema_rs.ValidationError as fault:
         return ["unusable", list(fault.instance_path)[:64], _reason(fault)]
     except (ValueError, jsonschema_rs.ReferencingError) as error:
@@ -69,9 +72,24 @@ def _checked(dialect: int, schema: bytes, value: bytes) -> list[Any]:
     return ["valid", [], ""]
 
 
+def _validator(dialect: int, schema: bytes) -> Any:
+    """The validator of a schema; raises `ValidationError`, `ReferencingError`, `ValueError`."""
+    make = partial(_VALIDATORS[dialect], schema.decode(), validate_formats=False, offline=True)
+    try:
+        return make(pattern_options=_LINEAR)
+    except jsonschema_rs.ValidationError as fault:
+        if not _is_pattern(fault):
+            raise
+    return make(pattern_options=_BACKTRACKING)
+
+
+def _is_pattern(fault: jsonschema_rs.ValidationError) -> bool:
+    return getattr(fault.kind, "name", "") == "format"
+
+
 def _reason(fault: jsonschema_rs.ValidationError) -> str:
-    if getattr(fault.kind, "name", "") == "format":
-        return "is not a regular expression that can be matched in linear time"
+    if _is_pattern(fault):
+        return "is not a regular expression that can be used"
     return fault.message[:MAX_REPLY_CHARS]
 
 

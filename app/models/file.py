@@ -12,6 +12,7 @@ models:                    # an id is tried before ids, ids before patterns; the
   - ids: [claude-sonnet-4-6, claude-opus-4-5]
     thinking: 4096         # tokens, or adaptive, or disabled
     max_output_tokens: 16000
+    context_window: 200000 # tokens; shown to clients
   - pattern: claude-haiku-.*
     max_output_tokens: 4000
 closed: true               # only these models; default: every Claude model
@@ -42,6 +43,7 @@ LEAST_THINKING = 1_024
 """The Messages API's minimum."""
 
 _MOST_OUTPUT = 128_000
+_LARGEST_CONTEXT = 10_000_000
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
@@ -85,6 +87,7 @@ class _Entry(BaseModel):
     effort: Effort | None = None
     max_output_tokens: Annotated[int, Field(ge=1, le=_MOST_OUTPUT, strict=True)] = MAX_OUTPUT_TOKENS
     fallback: str | None = None
+    context_window: Annotated[int, Field(ge=1, le=_LARGEST_CONTEXT, strict=True)] | None = None
 
     @model_validator(mode="after")
     def _require_one_match(self) -> "_Entry":
@@ -104,7 +107,9 @@ class _Entry(BaseModel):
     def entry(self) -> ModelEntry:
         """The registry's form of this entry."""
         match = next(match for match in (self.id, self.ids, self.pattern) if match is not None)
-        options = ModelOptions(self.thinking, self.effort, self.max_output_tokens, self.fallback)
+        options = ModelOptions(
+            self.thinking, self.effort, self.max_output_tokens, self.fallback, self.context_window
+        )
         return ModelEntry(match, options)
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 from app.errors import Invalid
+from app.models.context_windows import known_window
 from app.serialization.strict_yaml import did_you_mean
 
 DEFAULT = "default"
@@ -54,6 +55,8 @@ class ModelOptions:
     max_output_tokens: int = MAX_OUTPUT_TOKENS
     fallback: str | None = None
     """The model to use when this one is overloaded, unavailable or retired."""
+    context_window: int | None = None
+    """How many tokens a prompt and its answer may have; None if that is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +154,10 @@ class ModelRegistry:
     def options(self, model: str) -> ModelOptions:
         """The options of a resolved model."""
         entry = self._entry(model)
-        return ModelOptions() if entry is None else entry.options
+        options = ModelOptions() if entry is None else entry.options
+        if options.context_window is not None:
+            return options
+        return replace(options, context_window=known_window(model))
 
     def known(self, also: Iterable[str]) -> list[KnownModel]:
         """Every model named by the registry or by one of these names, ordered by id."""

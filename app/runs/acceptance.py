@@ -14,7 +14,7 @@ from app.principal import Principal
 from app.requests import GraphRunRequest
 from app.runs.conversations.service import ConversationService, TakenTurn
 from app.runs.dispatch.queue import RunQueue
-from app.runs.records import DEFAULT_PRIORITY, NewRun, RunRecord
+from app.runs.records import DEFAULT_PRIORITY, MessageOrigin, NewRun, RunRecord
 from app.runs.repository import QUESTION_CHARS
 from app.runs.requests.codec import RequestCodec
 from app.storage.service import StorageQuota
@@ -34,6 +34,10 @@ class AcceptedRun:
     plan: RunPlan
     to_cancel: Sequence[RunKey] = ()
     """Earlier runs of its conversation that it replaces (`onConflict: interrupt`)."""
+
+
+class _IdTaken(Exception):
+    """There is a run with this id: whatever was done for another one is undone."""
 
 
 class RunAcceptance:
@@ -69,41 +73,64 @@ class RunAcceptance:
         plan: RunPlan,
         *,
         fingerprint: bytes,
+        origin: MessageOrigin | None = None,
         has_place: bool = False,
     ) -> AcceptedRun | None:
         """Insert the run and reserve its credits; None if its id is taken.
 
         `has_place`: this process may execute it at once; then it is stored as running, unless it has to wait
         for other runs. Raises `InsufficientCredits`, `ConversationBusy`, `ConversationFull`, `QueueFull`,
-        `ScopeMissing`, `StorageFull`.
+        `ScopeMissing`, `StorageFull`, and `Invalid` for the run that it is to replace.
         """
-        async with self._slot(request, caller.account_id):
-            text = await self._codec.encode(request)
-            async with self._database.transaction() as tx:
-                # Before the insert: a revocation that stops the key's runs misses none.
-                await self._require_active_key(tx, caller.api_key_id)
-                await self._storage.require_room(tx, caller.account_id, request.size)
-                turn = await self._take_turn(tx, caller, request)
-                if turn is not None:
-                    plan = replace(plan, conversation=turn.conversation)
-                new = self._new_run(plan, request, text, fingerprint=fingerprint, has_place=has_place)
-                if (record := await self._queue.insert(tx, new)) is None:
-                    return None
-                if plan.spec.native_tools:
-                    uploads = [Upload(file.path, file.content) for file in request.files]
-                    await self._workspaces.reserve(tx, plan.run, plan.spec.workspace, uploads)
-                checked_at = asyncio.get_running_loop().time()
-                reserved = await self._ledger.reserve(tx, plan.run, plan.credits_to_reserve)
+        origin = origin or MessageOrigin()
+        try:
+            async with self._slot(request, caller.account_id):
+                text = await self._codec.encode(request)
+                return await self._store(
+                    caller, request, plan, text, fingerprint=fingerprint, origin=origin, has_place=has_place
+                )
+        except _IdTaken:
+            return None
+
+    async def _store(
+        self,
+        caller: Principal,
+        request: GraphRunRequest,
+        plan: RunPlan,
+        text: str,
+        *,
+        fingerprint: bytes,
+        origin: MessageOrigin,
+        has_place: bool,
+    ) -> AcceptedRun:
+        async with self._database.transaction() as tx:
+            # Before the insert: a revocation that stops the key's runs misses none.
+            await self._require_active_key(tx, caller.api_key_id)
+            await self._storage.require_room(tx, caller.account_id, request.size)
+            turn = await self._take_turn(tx, caller, request, origin)
+            if turn is not None:
+                plan = replace(plan, conversation=turn.conversation)
+            new = self._new_run(plan, request, text, fingerprint=fingerprint, has_place=has_place)
+            new = replace(new, message_id=origin.message_id)
+            if (record := await self._queue.insert(tx, new)) is None:
+                raise _IdTaken
+            if plan.spec.native_tools:
+                uploads = [Upload(file.path, file.content) for file in request.files]
+                await self._workspaces.reserve(tx, plan.run, plan.spec.workspace, uploads)
+            checked_at = asyncio.get_running_loop().time()
+            reserved = await self._ledger.reserve(tx, plan.run, plan.credits_to_reserve)
         unlimited_at = checked_at if reserved is None else None
         plan = replace(plan, reserved=reserved, unlimited_at=unlimited_at, accepted_at=record.created_at)
         return AcceptedRun(record, plan, turn.to_cancel if turn else ())
 
     async def _take_turn(
-        self, tx: Transaction, caller: Principal, request: GraphRunRequest
+        self, tx: Transaction, caller: Principal, request: GraphRunRequest, origin: MessageOrigin
     ) -> TakenTurn | None:
         if request.state_key is None:
             return None
-        return await self._conversations.take_turn(tx, caller, request.state_key, request=request)
+        return await self._conversations.take_turn(
+            tx, caller, request.state_key, request=request, place=origin.place
+        )
 
     def _new_run(
         self, plan: RunPlan, request: GraphRunRequest, text: str, *, fingerprint: bytes, has_place: bool
@@ -123,6 +150,7 @@ class RunAcceptance:
             priority=request.priority or DEFAULT_PRIORITY,
             start_after=request.start_after,
             caller_trace=None if plan.trace is None else plan.trace.caller,
+            stops_unread=request.on_disconnect == "cancel",
         )
 
     def _slot(self, request: GraphRunRequest, account_id: AccountId) -> AbstractAsyncContextManager[None]:

@@ -1,12 +1,15 @@
 """ChatRuns: the runs that answer the messages of a chat; a message that is posted again finds its run."""
 
-from collections.abc import Callable, Iterator, Sequence
+import hashlib
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TypeAlias
+from functools import partial
+from typing import Protocol
 from uuid import uuid5
 
-from app.errors import Conflict
+from app.conversations.branching.placement import Placement, place_message
+from app.conversations.branching.records import After, InPlaceOf
 from app.executors.approvals import PermissionDecided
 from app.executors.inbox import RunEnded
 from app.ids import AccountId, RunId, RunKey
@@ -14,25 +17,23 @@ from app.principal import Principal
 from app.requests import GraphRunRequest
 from app.runs.commands.records import Decide
 from app.runs.commands.service import RunCommands, RunNotFound
-from app.runs.conversations.service import ConversationService
-from app.runs.records import RunRecord
+from app.runs.conversations.service import ConversationNotFound, ConversationService
+from app.runs.conversations.view import ConversationView
+from app.runs.records import MessageOrigin, RunRecord
+from app.runs.requests.codec import RequestCodec
 from app.runs.service import RunIdTaken, RunService
 from app.telemetry.trace_context import CallerTrace
 
-BuildRequest: TypeAlias = Callable[[str | None, bool], GraphRunRequest]
-"""Builds the request from a run id and whether it includes the earlier messages of the chat."""
+MESSAGE_ID_CHARS = 200
+"""How long the client's id of a message may be."""
 
 
-class MessageChanged(Conflict):
-    """The content of this message has changed since it was posted; fork the conversation to edit it."""
+class BuildRequest(Protocol):
+    """Builds the request of a posted message."""
 
-    code = "message_changed"
-
-
-class AnswerStands(Conflict):
-    """This message has been answered successfully; fork the conversation to get another answer."""
-
-    code = "answer_stands"
+    def __call__(self, first_new: int, *, with_history: bool) -> GraphRunRequest:
+        """From the messages since this index; `with_history`: those before the last one are earlier turns."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,21 +46,33 @@ class Chat:
 
 @dataclass(frozen=True, slots=True)
 class ChatMessage:
-    """A user's message, and whether a failed answer to it is to be repeated."""
+    """A user's message, and whether another answer to it is requested."""
 
     chat: Chat
     message_id: str
     regenerate: bool
+    posted: Sequence[str]
+    """The ids of the messages that the client shows, up to this one."""
+    is_whole_view: bool
+    """Whether the client always posts all that it shows."""
     build_request: BuildRequest
 
 
 class ChatRuns:
     """Starts, finds and controls the runs of chats."""
 
-    def __init__(self, runs: RunService, commands: RunCommands, conversations: ConversationService) -> None:
+    def __init__(
+        self,
+        runs: RunService,
+        commands: RunCommands,
+        conversations: ConversationService,
+        *,
+        codec: RequestCodec,
+    ) -> None:
         self._runs = runs
         self._commands = commands
         self._conversations = conversations
+        self._codec = codec
 
     async def start(
         self,
@@ -72,26 +85,82 @@ class ChatRuns:
     ) -> RunRecord:
         """Start the run that answers a message, or join it.
 
-        Raises `MessageChanged`, `AnswerStands` and the errors of `RunService.start`.
+        Raises the errors of `RunService.start`.
         """
-        run_id = None if idempotency_key else await self._run_id(caller, message)
-        has_history = await self._conversations.has_history(caller.account_id, message.chat.state_key)
-        # A message posted again may have started the conversation, and was sent with its history then.
-        for with_history in (not has_history, has_history):
-            with suppress(RunIdTaken):
+        alone = await self._fingerprint_alone(message)
+        regenerated = hashlib.sha256(alone + b"regenerate").digest()
+        fingerprint = regenerated if message.regenerate else alone
+        wanted = {fingerprint, regenerated}
+        while True:
+            run_id = None
+            if not idempotency_key:
+                run_id, fingerprint = await self._find_run(caller, message, fingerprint, joins=wanted)
+            placement = await self._place(caller, message)
+            request = await self._build_request(message, placement, run_id)
+            try:
                 return await self._runs.start(
                     caller,
-                    message.build_request(run_id, with_history),
+                    request,
                     request_id=request_id,
                     idempotency_key=idempotency_key,
                     caller_trace=caller_trace,
+                    origin=MessageOrigin(placement.place, message.message_id, fingerprint),
                 )
-        raise MessageChanged
+            except RunIdTaken:
+                if idempotency_key:
+                    raise
+                # Another edit of this message was first; this one is the next.
+
+    async def start_as(
+        self,
+        caller: Principal,
+        message: ChatMessage,
+        run_id: str,
+        *,
+        request_id: str,
+        caller_trace: CallerTrace | None = None,
+    ) -> tuple[RunRecord, GraphRunRequest]:
+        """Start the run with this id, which the client has chosen, or join it; also returns its request.
+
+        Raises the errors of `RunService.start`.
+        """
+        placement = await self._place(caller, message)
+        request = await self._build_request(message, placement, run_id)
+        fingerprint = await self._fingerprint_alone(message)
+        record = await self._runs.start(
+            caller,
+            request,
+            request_id=request_id,
+            caller_trace=caller_trace,
+            origin=MessageOrigin(placement.place, message.message_id, fingerprint),
+        )
+        return record, request
+
+    async def _fingerprint_alone(self, message: ChatMessage) -> bytes:
+        """Of the message without those before it, which another post of it may have or not."""
+        return await self._codec.fingerprint(
+            message.build_request(len(message.posted) - 1, with_history=False)
+        )
+
+    async def _build_request(
+        self, message: ChatMessage, placement: Placement, run_id: str | None
+    ) -> GraphRunRequest:
+        first, with_history = placement.first_new, placement.place == After(None)
+        build = partial(message.build_request, first, with_history=with_history)
+        request = await self._codec.build(build, messages=len(message.posted) - first)
+        return request.model_copy(update={"run_id": run_id})
+
+    async def _place(self, caller: Principal, message: ChatMessage) -> Placement:
+        known = await self._conversations.find_messages(caller, message.chat.state_key, message.posted)
+        placement = place_message(message.posted, known=known, is_whole_view=message.is_whole_view)
+        if placement.place is None and (answer := known.get(message.message_id)) is not None:
+            return Placement(InPlaceOf(answer), 0)
+        return placement
 
     async def decide(
         self, caller: Principal, chat: Chat, run: RunKey, *, decisions: Sequence[Decide]
-    ) -> None:
-        """Apply decisions to a run of this chat; those that come too late have no effect.
+    ) -> RunRecord:
+        """Apply decisions to a run of this chat, and return it; those that come too late have no effect.
 
         Raises `RunNotFound`, `ScopeMissing`, `PermissionNotFound`.
         """
@@ -99,15 +168,24 @@ class ChatRuns:
         if Chat(record.graph_id, record.state_key or "") != chat:
             raise RunNotFound
         caller.require_reading(record.api_key_id)
-        for decision in decisions:
-            # The stream shows the earlier decision.
-            with suppress(RunEnded, PermissionDecided):
-                await self._commands.submit(run, decision)
+        with suppress(RunEnded):
+            for decision in decisions:
+                # The stream shows the earlier decision.
+                with suppress(PermissionDecided):
+                    await self._commands.submit(run, decision)
+        return record
 
     async def active_runs(self, caller: Principal, chat: Chat) -> list[RunRecord]:
         """Running and waiting runs of this chat, oldest first."""
         runs = await self._conversations.active_runs(caller.account_id, chat.state_key)
         return [run for run in runs if run.graph_id == chat.graph_id]
+
+    async def view(self, caller: Principal, chat: Chat) -> ConversationView:
+        """The messages of this chat; raises `ConversationNotFound`."""
+        view = await self._conversations.view(caller.account_id, chat.state_key)
+        if all(run.graph_id != chat.graph_id for run in view.runs):
+            raise ConversationNotFound
+        return view
 
     async def stop(self, caller: Principal, chat: Chat) -> RunRecord | None:
         """Cancel the running and waiting runs of this chat; returns the last one, None without any."""
@@ -116,28 +194,32 @@ class ChatRuns:
         stopped = [await self._commands.stop(run.key, "cancel") for run in reversed(runs)]
         return stopped[0] if stopped else None
 
-    async def _run_id(self, caller: Principal, message: ChatMessage) -> RunId:
-        """The id of the message's latest answer, or of the next one if that has failed and is repeated."""
-        ids = answer_ids(caller.account_id, message)
-        run_id = next(ids)
-        while message.regenerate:
+    async def _find_run(
+        self, caller: Principal, message: ChatMessage, fingerprint: bytes, *, joins: Collection[bytes]
+    ) -> tuple[RunId, bytes]:
+        """The id of the message's latest answer if this post requests that one, or of the next answer.
+
+        And its fingerprint: of a run to join it is one of `joins`.
+
+        A message that is posted again joins its run. A regenerated answer is one that another post may join
+        as long as it is active: once it has ended, the next post is a person's who wants yet another one.
+        """
+        latest: RunRecord | None = None
+        for run_id in answer_ids(caller.account_id, message.chat, message.message_id):
             try:
-                run = await self._runs.get(RunKey(caller.account_id, run_id))
+                latest = await self._runs.get(RunKey(caller.account_id, run_id))
             except RunNotFound:
                 break
-            caller.require_reading(run.api_key_id)
-            if run.status == "succeeded":
-                raise AnswerStands
-            if not run.finished:
-                break
-            run_id = next(ids)
-        return run_id
+        if latest is not None:
+            caller.require_reading(latest.api_key_id)
+            if latest.request_hash in joins and not (message.regenerate and latest.finished):
+                return latest.key.run_id, latest.request_hash
+        return run_id, fingerprint
 
 
-def answer_ids(account_id: AccountId, message: ChatMessage) -> Iterator[RunId]:
+def answer_ids(account_id: AccountId, chat: Chat, message_id: str) -> Iterator[RunId]:
     """Yields without end the run ids of a message's answers: derived from the message, one per repetition."""
-    chat = message.chat
-    answer_id = uuid5(account_id, f"{chat.graph_id}\n{chat.state_key}\n{message.message_id}")
+    answer_id = uuid5(account_id, f"{chat.graph_id}\n{chat.state_key}\n{message_id}")
     while True:
         yield RunId(str(answer_id))
         answer_id = uuid5(answer_id, "again")

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from app.billing.credit.ledger import CreditLedger
 from app.billing.receipts.delivery import debit_undelivered
@@ -10,7 +11,7 @@ from app.billing.receipts.queue import ReceiptQueue
 from app.billing.reports.service import BillingReports
 from app.db import StatementFailed, Transaction
 from app.errors import Unavailable
-from app.events import ClientEvent
+from app.events import ClientEvent, Queued
 from app.executors.port import RunOutcome
 from app.ids import RunKey
 from app.logs.context import for_run
@@ -20,10 +21,11 @@ from app.runs.dispatch.queue import RunQueue
 from app.runs.events.codec import encode_events
 from app.runs.events.ended import EndedRun, log_ended
 from app.runs.events.terminal import close_log, last_position, terminal_events, with_positions
+from app.runs.events.times import time_of_first
 from app.runs.events.tracing import run_result, traced_record
 from app.runs.records import RunRecord
 from app.runs.repository import finish_run
-from app.streams.port import EventLog
+from app.streams.port import EventLog, LogEntry
 from app.telemetry.service import Telemetry
 from app.usage import ChargedUsage
 
@@ -53,10 +55,12 @@ class RunEnd:
             usage=FinalUsage(),
         )
 
-    @property
-    def all_events(self) -> Sequence[ClientEvent]:
-        """The last events of the run."""
-        return (*self.events, *terminal_events(self.final))
+    def entries(self, *, after: int = 0) -> list[LogEntry]:
+        """The last events of the run, at the positions after this one."""
+        entries = with_positions([*self.events, *terminal_events(self.final)], after=after)
+        if not isinstance(entries[0].event, Queued):
+            return entries
+        return [entries[0]._replace(at=time_of_first(self.run)), *entries[1:]]
 
 
 class RunCloser:
@@ -81,28 +85,31 @@ class RunCloser:
         self._telemetry = telemetry
         self._reports = reports
 
-    async def store(self, tx: Transaction, end: RunEnd) -> bool:
-        """End the run and release its credit; False if it has ended or is at another attempt."""
+    async def store(self, tx: Transaction, end: RunEnd) -> datetime | None:
+        """End the run and release its credit; returns when it has ended.
+
+        None if it has ended before or is at another attempt.
+        """
         run = end.run
         entries = [*await self._log.read(run.key)]
         after = last_position(entries, attempt=end.attempt)
-        entries += with_positions(end.all_events, after=after)
-        has_ended = await finish_run(
+        entries += end.entries(after=after)
+        ended_at = await finish_run(
             tx, run.key, attempt=run.attempt, final=end.final, report=None, events=encode_events(entries)
         )
-        if has_ended:
+        if ended_at is not None:
             await self._queue.release_after(tx, run.key, run.state_key)
         # What the dead process has journalled on this machine, and what it has left in the database.
         await recover_receipts(tx, self._receipts, run.key, attempt=run.attempt)
         await debit_undelivered(tx, self._receipts, run.key)
         await self._ledger.release(tx, run.key)
-        return has_ended
+        return ended_at
 
-    async def publish(self, end: RunEnd) -> None:
+    async def publish(self, end: RunEnd, ended_at: datetime) -> None:
         """Publish the end that was stored to the readers, and log it."""
         run = end.run
         self._metrics.run_ended(run.graph_id, end.final)
-        await close_log(self._log, run.key, end.all_events, attempt=end.attempt or None)
+        await close_log(self._log, run.key, end.entries(), ended_at=ended_at, attempt=end.attempt or None)
         context = self._telemetry.context_of(run.key, run.caller_trace)
         if context is not None:
             self._telemetry.end_unexecuted(traced_record(run, context), run_result(end.final))

@@ -23,14 +23,13 @@ from app.models.registry import ModelRegistry, UnknownModel
 from app.principal import Principal
 from app.requests import (
     ErrorCode,
-    GenerateObjectRequest,
-    GenerateRequest,
     GraphFinal,
     GraphRunRequest,
     Message,
     ResponseFormat,
 )
 from app.runs.records import RunRecord
+from app.runs.requests.generate import GenerateObjectRequest, GenerateRequest
 from app.runs.requests.response_schema import check_response_schema
 from app.runs.service import RunService
 from app.telemetry.trace_context import CallerTrace
@@ -66,6 +65,12 @@ class ProviderUnavailable(Unavailable):
     code = "provider_unavailable"
 
 
+class ToolServerUnavailable(Unavailable):
+    """A tool server that the run needs is unavailable; try again later."""
+
+    code = "tool_server_unavailable"
+
+
 class RefusedByProvider(Invalid):
     """The model's provider rejected the request as invalid."""
 
@@ -83,6 +88,7 @@ FAILURES: dict[ErrorCode, type[AppError]] = {
     "internal": GenerationFailed,
     "insufficient_credits": RunOutOfCredit,
     "provider_unavailable": ProviderUnavailable,
+    "tool_server_unavailable": ToolServerUnavailable,
     "database_unavailable": DatabaseUnavailable,
 }
 """The error that a caller waiting for an answer gets, by the run's error code."""

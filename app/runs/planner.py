@@ -8,12 +8,14 @@ from typing import Self
 from app.billing.prices.price_list import PriceList
 from app.errors import FieldError, Invalid
 from app.executors.port import FIRST_ATTEMPT, RunPlan
+from app.executors.tools.client_tools import split_by_graph
 from app.gateway.estimate import text_size
 from app.graphs.catalog import GraphCatalog
 from app.graphs.spec import GraphSpec
 from app.ids import ApiKeyId, RunKey
 from app.models.registry import ModelOptions, ModelRegistry
-from app.requests import GraphRunRequest
+from app.requests import Attachment, DocumentPart, GraphRunRequest
+from app.runs.requests.attachments import DEFAULT_RULES, AttachmentRules
 from app.tools.catalog import ToolCatalog
 from app.usage import Attribution
 
@@ -38,6 +40,7 @@ class RunPlanner:
     prices: PriceList
     timeout: timedelta
     """The server's limit for every run."""
+    attachments: AttachmentRules = DEFAULT_RULES
 
     def plan(
         self,
@@ -51,6 +54,7 @@ class RunPlanner:
         spec = self.graphs.get(request.graph_id)
         check_system_messages(request, spec)
         check_files(request, spec)
+        self.attachments.check_messages(request.messages)
         limits = request.limits.tightest(spec.limits)
         model = self.models.resolve(request.model, spec.model)
         tool_ids = self._tools(request, spec)
@@ -72,15 +76,28 @@ class RunPlanner:
             },
             options=self._options(model, spec),
         )
+        plan = split_by_graph(plan, request.client_tools)
         return replace(plan, credits_to_reserve=self._credits_of_first_message(request, plan))
 
     def _credits_of_first_message(self, request: GraphRunRequest, plan: RunPlan) -> int:
         # Only an estimate: the gateway knows the exact request, and reserves what each call may cost.
         tools = (f"{tool.description}{json.dumps(tool.input_schema)}" for tool in plan.tools)
-        texts = [plan.spec.system_prompt, *tools, *(message.text for message in request.messages)]
-        images = sum(part.type == "image" for message in request.messages for part in message.parts)
-        output_tokens = plan.options.max_output_tokens
-        size = text_size(plan.model, texts, images=images, output_tokens=output_tokens)
+        client_tools = (f"{tool.description}{json.dumps(tool.input_schema)}" for tool in plan.client_tools)
+        attached = [each for message in request.messages for each in message.attachments]
+        texts = [
+            plan.spec.system_prompt,
+            *tools,
+            *client_tools,
+            *(message.text for message in request.messages),
+            *filter(None, map(_text_of, attached)),
+        ]
+        size = text_size(
+            plan.model,
+            texts,
+            images=sum(each.type == "image" for each in attached),
+            documents=sum(each.type == "document" and _text_of(each) is None for each in attached),
+            output_tokens=plan.options.max_output_tokens,
+        )
         options, now = plan.options, datetime.now(UTC)
         # Either of them may answer, so the more expensive one must be covered.
         models = [plan.model, *([options.fallback] if options.fallback else [])]
@@ -110,6 +127,10 @@ class RunPlanner:
             raise Invalid(message, errors=errors)
         # In the graph's order, not the request's: the provider's cached prefix starts with the tools.
         return tuple(tool_id for tool_id in spec.all_tools if tool_id in request.tool_ids)
+
+
+def _text_of(attachment: Attachment) -> str | None:
+    return attachment.content if isinstance(attachment, DocumentPart) else None
 
 
 def check_system_messages(request: GraphRunRequest, spec: GraphSpec) -> None:

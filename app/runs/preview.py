@@ -2,13 +2,16 @@
 
 from dataclasses import dataclass, replace
 
+from app.errors import Invalid
 from app.executors.port import GraphPreviewer, Preview, RunPlan
+from app.executors.tools.client_tools import described_client_tools
 from app.graphs.spec import GraphSpec
 from app.ids import RunId, RunKey, new_uuid
 from app.json_schema.checker import SchemaChecker
 from app.principal import Principal
 from app.requests import GraphRunRequest
 from app.runs.planner import RunPlanner
+from app.runs.requests.client_tools import check_client_tools
 from app.runs.requests.response_schema import check_response_schema
 
 
@@ -31,10 +34,13 @@ class RunPreviewer:
 
         The graph's own prompt belongs to the operator: without the scope `admin` only its length is shown.
         """
+        if not request.messages:
+            raise Invalid.field("messages", "is required for a preview, which reads no conversation")
         plan = await self.plan(caller, request, request_id=request_id)
         if not caller.may("admin"):
             plan = replace(plan, spec=_without_prompt(plan.spec))
-        return plan, await self.previewer.preview(request, plan)
+        tools = (*plan.tools, *described_client_tools(plan))
+        return plan, await self.previewer.preview(request, replace(plan, tools=tools))
 
     async def plan(
         self, caller: Principal, request: GraphRunRequest, *, request_id: str | None = None
@@ -49,6 +55,7 @@ class RunPreviewer:
                 field="responseFormat.schema",
                 account_id=caller.account_id,
             )
+        await check_client_tools(self.schemas, request.client_tools, account_id=caller.account_id)
         return plan
 
 

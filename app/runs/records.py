@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
+from app.conversations.branching.records import Place
 from app.conversations.records import Conversation
 from app.ids import ApiKeyId, RunKey
 from app.requests import GraphFinal, RunStatus
@@ -14,6 +15,8 @@ from app.telemetry.trace_context import CallerTrace
 from app.usage import Meters
 
 DEFAULT_PRIORITY = 3
+AT_END = -1
+"""Instead of a time: when the run ended, which the database decides."""
 UNFINISHED: tuple[RunStatus, ...] = ("queued", "running")
 
 
@@ -53,6 +56,12 @@ class RunRecord:
     """Of its event `queued`; None if it was started at once."""
     caller_trace: CallerTrace | None = None
     """The span that started it, if its request named one."""
+    session_id: UUID | None = None
+    """The branch of its conversation; None without one, and for runs from before there were branches."""
+    message_id: str | None = None
+    """The client's id of the message that it answers."""
+    stops_unread: bool = False
+    """Whether it is cancelled when its readers have left."""
 
     @property
     def finished(self) -> bool:
@@ -63,6 +72,18 @@ class RunRecord:
     def is_cancelled(self) -> bool:
         """Whether it was requested to end."""
         return self.interruption is not None and self.interruption["kind"] == "cancel"
+
+
+@dataclass(frozen=True, slots=True)
+class MessageOrigin:
+    """How a client posted the message that a run answers."""
+
+    place: Place | None = None
+    """None: at the end of the conversation's current branch."""
+    message_id: str | None = None
+    """The client's id of the message."""
+    fingerprint: bytes | None = None
+    """Equal for posts that the same run answers, whatever else they contain; None: that of the request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +108,8 @@ class NewRun:
     priority: int = DEFAULT_PRIORITY
     start_after: datetime | None = None
     caller_trace: CallerTrace | None = None
+    message_id: str | None = None
+    stops_unread: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,3 +135,7 @@ class StoredEvents:
     position: int
     last_position: int
     data: dict[str, Any]
+    at: int = 0
+    """When the first of them was produced, in milliseconds since 1970; 0: unknown; or `AT_END`."""
+    gaps: bytes | None = None
+    """The milliseconds between each of several deltas and the next, as `encode_gaps` writes them."""

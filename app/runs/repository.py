@@ -20,13 +20,15 @@ from sqlalchemy import (
     update,
 )
 
+from app.clock.event_times import milliseconds
+from app.clock.gaps import decode_gaps
 from app.conversations.records import Conversation
 from app.db import Reader, Transaction, page_of
 from app.events import MeterReport
 from app.ids import AccountId, RunId, RunKey
 from app.pagination import PageRequest
 from app.requests import GraphFinal
-from app.runs.records import UNFINISHED, DriftedRuns, RunRecord, StoredEvents
+from app.runs.records import AT_END, UNFINISHED, DriftedRuns, RunRecord, StoredEvents
 from app.runs.tables import DRIFTED, run_events, runs
 from app.serialization.stored_json import dump_json
 from app.telemetry.trace_context import CallerTrace
@@ -54,6 +56,22 @@ async def find_runs(reader: Reader, account_id: AccountId, run_ids: Sequence[Run
     statement = select(*RUN_COLUMNS).where(runs.c.account_id == account_id, runs.c.run_id.in_(run_ids))
     found = {run.key.run_id: run for run in map(run_of, await reader.execute(statement))}
     return [found[run_id] for run_id in run_ids if run_id in found]
+
+
+async def newest_run_of(
+    reader: Reader, account_id: AccountId, state_key: str, *, run_id: str | None = None
+) -> RunRecord | None:
+    """The newest run of a conversation, or the one with this id."""
+    statement = (
+        select(*RUN_COLUMNS)
+        .where(runs.c.account_id == account_id, runs.c.state_key == state_key)
+        .order_by(runs.c.created_at.desc(), runs.c.run_id.desc())
+        .limit(1)
+    )
+    if run_id is not None:
+        statement = statement.where(runs.c.run_id == run_id)
+    row = (await reader.execute(statement)).one_or_none()
+    return None if row is None else run_of(row)
 
 
 async def newest_runs(reader: Reader, account_id: AccountId, page: PageRequest) -> list[RunRecord]:
@@ -127,8 +145,11 @@ async def finish_run(
     final: GraphFinal,
     report: MeterReport | None,
     events: Sequence[StoredEvents],
-) -> bool:
-    """End a run and store its events; False if it has ended already or is at another attempt (fencing)."""
+) -> datetime | None:
+    """End a run and store its events; returns when it has ended, which is not before any of them.
+
+    None if it has ended already or is at another attempt (fencing).
+    """
     plain_events = [dump_json(stored.data) for stored in events]
     parameters = {
         **_key(key),
@@ -142,9 +163,12 @@ async def finish_run(
         "positions": [stored.position for stored in events],
         "last_positions": [stored.last_position for stored in events],
         "data": plain_events,
+        "times": [stored.at for stored in events],
+        "gaps": [stored.gaps for stored in events],
+        "latest": _latest(events),
     }
-    ended: bool = (await tx.execute(_FINISH, parameters)).scalar_one()
-    return ended
+    ended_at: datetime | None = (await tx.execute(_FINISH, parameters)).scalar_one_or_none()
+    return ended_at
 
 
 async def has_ended(reader: Reader, key: RunKey) -> bool:
@@ -167,7 +191,7 @@ async def stored_events(
     """Stored events of a finished run after a position, in order: about `max_bytes`, at least one row."""
     before = func.sum(run_events.c.bytes).over(order_by=run_events.c.position) - run_events.c.bytes
     sized = (
-        select(run_events.c.position, run_events.c.last_position, run_events.c.data, before.label("before"))
+        select(*_EVENT_COLUMNS, before.label("before"))
         .where(
             run_events.c.account_id == key.account_id,
             run_events.c.run_id == key.run_id,
@@ -179,14 +203,31 @@ async def stored_events(
     )
     statement = select(sized).where(sized.c.before < max_bytes).order_by(sized.c.position)
     rows = await reader.execute(statement)
-    return [StoredEvents(row.position, row.last_position, row.data) for row in rows]
+    return [
+        StoredEvents(
+            *(row.position, row.last_position, row.data),
+            at=0 if row.at is None else milliseconds(row.at),
+            gaps=row.gaps,
+        )
+        for row in rows
+    ]
 
 
-async def stored_request(reader: Reader, key: RunKey) -> str:
-    """The run's request as JSON; only a run that has not ended is sure to still have one."""
+async def last_stored_position(reader: Reader, key: RunKey) -> int | None:
+    """The position of the last stored event of a run; None without any."""
+    of_run = (run_events.c.account_id == key.account_id, run_events.c.run_id == key.run_id)
+    statement = (
+        select(run_events.c.last_position).where(*of_run).order_by(run_events.c.position.desc()).limit(1)
+    )
+    position: int | None = (await reader.execute(statement)).scalar_one_or_none()
+    return position
+
+
+async def stored_request(reader: Reader, key: RunKey) -> str | None:
+    """The run's request as JSON; None if there is none any more, which only a run that has ended can have."""
     # As text: large JSON is parsed in a thread, not on the event loop.
     statement = select(cast(runs.c.request, Text)).where(_is(key))
-    request: str = (await reader.execute(statement)).scalar_one()
+    request: str | None = (await reader.execute(statement)).scalar_one_or_none()
     return request
 
 
@@ -216,9 +257,27 @@ RUN_COLUMNS = (
     runs.c.priority,
     runs.c.start_after,
     runs.c.queued_position,
+    runs.c.stops_unread,
     runs.c.traceparent,
     runs.c.tracestate,
+    runs.c.session_id,
+    runs.c.message_id,
 )
+
+
+_EVENT_COLUMNS = (
+    run_events.c.position,
+    run_events.c.last_position,
+    run_events.c.data,
+    run_events.c.at,
+    run_events.c.gaps,
+)
+
+
+def _latest(events: Sequence[StoredEvents]) -> int:
+    """The time of the last event that has one."""
+    last = next((stored for stored in reversed(events) if stored.at > 0), None)
+    return 0 if last is None else decode_gaps(last.at, last.gaps or b"")[-1]
 
 
 def _never_called(report: MeterReport | None) -> bool | None:
@@ -257,6 +316,7 @@ def record_of(columns: dict[str, Any]) -> RunRecord:
     meters, cost = columns.pop("meters"), _COSTS.validate_python(columns.pop("cost_comparison"))
     columns["meters"] = None if meters is None else Meters(**meters, cost=cost)
     caller, state = columns.pop("traceparent"), columns.pop("tracestate")
+    columns["stops_unread"] = bool(columns["stops_unread"])
     columns["caller_trace"] = None if caller is None else CallerTrace(caller, state)
     return RunRecord(key=key, **columns)
 
@@ -284,23 +344,30 @@ _ENDED = text(
 )
 
 _FINISH = text(
-    """
+    f"""
     WITH ended AS (
         UPDATE runs
            SET status = :status, meters = CAST(:meters AS json),
                cost_comparison = CAST(:cost_comparison AS json), tool_failures = :tool_failures,
-               final = CAST(:final AS json), ended_at = now(), held_for = NULL,
+               final = CAST(:final AS json), held_for = NULL,
+               -- The process's clock may be ahead of this one: no event is later than the run's end.
+               ended_at = greatest(now(), to_timestamp(CAST(:latest AS bigint) / 1000.0)),
                -- A run that called no model costs nothing, so its request is not stored for it.
                request = CASE WHEN coalesce(:never_called, started_at IS NULL) THEN NULL ELSE request END
          WHERE account_id = :account_id AND run_id = :run_id AND attempt = :attempt
            AND status IN ('queued', 'running')
-        RETURNING account_id, run_id
+        RETURNING account_id, run_id, ended_at
     ), stored AS (
-        INSERT INTO run_events (account_id, run_id, position, last_position, data)
-        SELECT ended.*, position, last_position, CAST(data AS json)
-          FROM ended, unnest(CAST(:positions AS int[]), CAST(:last_positions AS int[]), CAST(:data AS text[]))
-               AS new (position, last_position, data)
+        INSERT INTO run_events (account_id, run_id, position, last_position, data, at, gaps)
+        SELECT account_id, run_id, position, last_position, CAST(data AS json),
+               CASE new.at WHEN 0 THEN NULL
+                           WHEN {AT_END} THEN ended_at
+                           ELSE to_timestamp(new.at / 1000.0) END,
+               gaps
+          FROM ended, unnest(CAST(:positions AS int[]), CAST(:last_positions AS int[]), CAST(:data AS text[]),
+                             CAST(:times AS bigint[]), CAST(:gaps AS bytea[]))
+               AS new (position, last_position, data, at, gaps)
     )
-    SELECT EXISTS (SELECT FROM ended)
-    """
+    SELECT ended_at FROM ended
+    """  # noqa: S608 - a constant
 )

@@ -26,10 +26,12 @@ from app.runs.dispatch.limits import RETRY_AFTER_S, QueueFull
 from app.runs.dispatch.port import Dispatcher
 from app.runs.events.reader import RunEventReader
 from app.runs.planner import RunPlanner
-from app.runs.records import DriftedRuns, RunRecord
+from app.runs.records import DriftedRuns, MessageOrigin, RunRecord
 from app.runs.recovery.draining import RunDrain
 from app.runs.repository import drifted_runs, find_run, newest_runs
+from app.runs.requests.client_tools import check_client_tools
 from app.runs.requests.codec import RequestCodec
+from app.runs.requests.repeated import origin_of, with_messages
 from app.runs.requests.response_schema import check_response_schema
 from app.runs.supervisor import RunSupervisor
 from app.server.memory import MemoryCeiling
@@ -106,26 +108,34 @@ class RunService:
         request_id: str | None,
         idempotency_key: str | None = None,
         caller_trace: CallerTrace | None = None,
+        origin: MessageOrigin | None = None,
     ) -> RunRecord:
         """Start a run, or join the existing one with its id and the same request.
+
+        `origin`: of a message of a chat; without one its place is the end of the conversation, or `forkFrom`.
 
         Raises `ScopeMissing` if joining would show what other keys requested, `RunIdTaken`,
         `GraphNotFound`, `Invalid`, `InsufficientCredits`, `QueueFull`, `ConversationBusy`,
         `ConversationFull`, `HistoryConflict`, `ShuttingDown`, `Overloaded`, `JournalUnavailable`,
-        `SandboxUnavailable`, `StorageFull`, `RunDeleted`.
+        `SandboxUnavailable`, `StorageFull`, `RunDeleted`, `MessagesNotStored`.
         """
         given_id = _given_id(caller.account_id, request, idempotency_key)
         run = RunKey(caller.account_id, given_id or RunId(str(new_uuid())))
         note(run_id=run.run_id)
-        fingerprint = await self._codec.fingerprint(request)
+        origin = origin or origin_of(request)
+        fingerprint = origin.fingerprint or await self._codec.fingerprint(request)
         if given_id is not None and (existing := await self._find(run)) is not None:
             return _joined(existing, fingerprint, caller)
+        if not request.messages:
+            request, origin = await with_messages(self._database, self._codec, caller, request)
         plan = await self._plan(caller, run, request, request_id=request_id)
+        if origin.place is None:
+            await self._conversations.check_history(caller, request)
         plan = replace(plan, trace=self._telemetry.context_of(run, caller_trace))
         # A large request may have to wait until it is stored: not with a place that others could use.
         with self._dispatcher.claim_place(wanted=request.size <= SMALL_BYTES) as claim:
             accepted = await self._accept(
-                caller, request, plan, fingerprint=fingerprint, has_place=claim.has_place
+                caller, request, plan, fingerprint=fingerprint, origin=origin, has_place=claim.has_place
             )
             if accepted is None:
                 return _joined(await self.get(run), fingerprint, caller)
@@ -175,6 +185,10 @@ class RunService:
     async def events(self, run: RunKey) -> Sequence[LogEntry]:
         """The events of a run so far; raises `RunNotFound`, `RunDeleted`."""
         return await self._reader.read(await self.get_with_contents(run))
+
+    async def has_end_before(self, record: RunRecord, position: int) -> bool:
+        """Whether a reader that has received the event at this position has received the end of the run."""
+        return await self._reader.has_end_before(record, position)
 
     async def follow(self, run: RunKey, *, after: int = 0) -> AsyncGenerator[Sequence[LogEntry], None]:
         """Yield a run's events after a position in batches until `Done`; leaving early has no effect.
@@ -230,9 +244,9 @@ class RunService:
                 field="responseFormat.schema",
                 account_id=caller.account_id,
             )
+        await check_client_tools(self._schemas, request.client_tools, account_id=caller.account_id)
         if plan.spec.native_tools:
             await self._require_sandbox()
-        await self._conversations.check_history(caller, request)
         return plan
 
     async def _accept(
@@ -242,12 +256,13 @@ class RunService:
         plan: RunPlan,
         *,
         fingerprint: bytes,
+        origin: MessageOrigin,
         has_place: bool,
     ) -> AcceptedRun | None:
         """Store the run; None if another request stored it first."""
         try:
             return await self._acceptance.accept(
-                caller, request, plan, fingerprint=fingerprint, has_place=has_place
+                caller, request, plan, fingerprint=fingerprint, origin=origin, has_place=has_place
             )
         except (ConversationBusy, QueueFull):
             # Because of this very run, posted twice at once.

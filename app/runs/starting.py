@@ -154,9 +154,9 @@ class RunStarter:
                 log.exception("run.not_startable")
             end = RunEnd(run, INTERNAL, attempt=run.attempt)
             async with self._database.transaction() as tx:
-                has_ended = await self._closer.store(tx, end)
-            if has_ended:
-                await self._closer.publish(end)
+                ended_at = await self._closer.store(tx, end)
+            if ended_at is not None:
+                await self._closer.publish(end, ended_at)
             return False
         if self._places.is_closed:
             async with self._database.write() as tx:
@@ -177,6 +177,9 @@ class RunStarter:
         if text is None:
             async with self._database.read() as reader:
                 text = await stored_request(reader, run.key)
+        if text is None:
+            message = f"the run {run.key.run_id} has no request"
+            raise LookupError(message)
         request = await self._codec.decode(text)
         plan = self._planner.plan(run.key, request, api_key_id=run.api_key_id, request_id=run.request_id)
         plan = replace(
@@ -191,7 +194,12 @@ class RunStarter:
             async with self._database.read() as reader:
                 conversation = await find_conversation(reader, run.key.account_id, run.state_key)
             if conversation is not None:
-                conversation = replace(conversation, turns=run.turn or conversation.turns)
+                conversation = replace(
+                    conversation,
+                    turns=run.turn or conversation.turns,
+                    # Meanwhile the conversation may continue on another branch.
+                    session_id=run.session_id or conversation.session_id,
+                )
                 plan = replace(plan, conversation=conversation)
         if run.attempt == FIRST_ATTEMPT:
             plan = replace(plan, queued_position=run.queued_position)

@@ -38,6 +38,8 @@ class ActiveRun:
     publisher: RunEventPublisher
     trace: RunTrace | None = None
     """None without telemetry."""
+    stops_unread: bool = False
+    """Whether it is cancelled when its readers have left."""
     final: GraphFinal | None = None
     """Set when it has ended, unless another process executes it further."""
     ended: asyncio.Event = field(default_factory=asyncio.Event)
@@ -85,8 +87,15 @@ class RunSupervisor:
             lease=self._lease,
             observe=None if trace is None else trace.observe,
         )
-        control = RunControl(publisher.publish, rules=_approval_rules(plan), limits=self._message_limits)
-        self._active[plan.run] = run = ActiveRun(plan, control, publisher, trace)
+        control = RunControl(
+            publisher.publish,
+            rules=_approval_rules(plan),
+            client_tool_timeout=timedelta(seconds=plan.spec.client_tool_timeout_s),
+            limits=self._message_limits,
+        )
+        self._active[plan.run] = run = ActiveRun(
+            plan, control, publisher, trace, stops_unread=request.on_disconnect == "cancel"
+        )
         if self._is_stopping:
             control.stop.set()
         call_detached(self._tasks.start_soon, self._execute, run, request)
@@ -104,6 +113,10 @@ class RunSupervisor:
     def active(self) -> list[ActiveRun]:
         """The runs that this process executes."""
         return list(self._active.values())
+
+    def active_until_unread(self) -> list[RunKey]:
+        """The runs that this process executes, and that are cancelled when their readers have left."""
+        return [key for key, run in self._active.items() if run.stops_unread]
 
     def active_attempts(self) -> dict[RunKey, int]:
         """The attempts of the runs that this process executes."""

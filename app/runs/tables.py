@@ -38,6 +38,8 @@ runs = Table(
     Column("request_id", Text),
     Column("state_key", Text, comment="The conversation it belongs to"),
     Column("turn", Integer, comment="Its place in that conversation"),
+    Column("session_id", Uuid, comment="The branch it belongs to"),
+    Column("message_id", Text, comment="The client's id of its message"),
     Column("interruption", Json(none_as_null=True), comment="How far a wish to stop it has come"),
     Column("final", Json(none_as_null=True)),
     Column("meters", Json(none_as_null=True), comment="What the two meters saw"),
@@ -66,6 +68,7 @@ runs = Table(
     Column("queued_position", Integer, comment="Of its event `queued`; null: it was started at once"),
     Column("traceparent", Text, comment="The span that started it"),
     Column("tracestate", Text, comment="Of that span"),
+    Column("stops_unread", Boolean, comment="Whether it is cancelled when its readers have left"),
     Column(
         "has_commands",
         Boolean,
@@ -199,5 +202,19 @@ run_events = Table(
     Column("last_position", Integer, nullable=False),
     Column("data", Json, nullable=False),
     Column("bytes", BigInteger, Computed("octet_length(data::text)")),
+    Column("at", UtcDateTime, comment="When the first of them was produced"),
+    Column("gaps", LargeBinary, comment="Of several: the milliseconds between each and the next"),
+    ForeignKeyConstraint(["account_id", "run_id"], ["runs.account_id", "runs.run_id"], ondelete="CASCADE"),
+)
+
+run_readers = Table(
+    "run_readers",
+    metadata,
+    Column("account_id", Uuid, primary_key=True),
+    Column("run_id", Text, primary_key=True),
+    Column("process_id", Uuid, primary_key=True, comment="Where they read"),
+    Column(
+        "seen_at", UtcDateTime, nullable=False, comment="Renewed while they do; not compared with a clock"
+    ),
     ForeignKeyConstraint(["account_id", "run_id"], ["runs.account_id", "runs.run_id"], ondelete="CASCADE"),
 )

@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from enum import Enum, auto
 
 import anyio
@@ -13,10 +13,11 @@ import structlog
 from app.billing.credit.ledger import CreditLedger
 from app.billing.receipts.delivery import debit_undelivered
 from app.billing.receipts.queue import ReceiptQueue
+from app.clock.event_times import milliseconds
 from app.clock.lease import Lease
 from app.db import AttemptOver, Database, DatabaseUnavailable
 from app.errors import AppError, Unavailable
-from app.events import MeterReport, Queued, RunStarted
+from app.events import MeterReport, Queued, RunStarted, RunWarning
 from app.executors.control import RunControl
 from app.executors.port import (
     ABORTED,
@@ -83,11 +84,11 @@ class _FinishedRun:
         return is_new
 
 
-class _Stored(Enum):
-    """What became of a run that was to be stored."""
+class _NotStored(Enum):
+    """Why a run was not stored."""
 
-    YES = auto()
     LATER = auto()
+    """The database does not answer now."""
     FENCED = auto()
     """Another process has ended it, or executes a later attempt."""
 
@@ -167,16 +168,17 @@ class RunWorker:
                 finished = self._finished(plan, control, output, trace=trace, began=began)
                 entries = await self._entries(finished)
                 stored = await self._finish(finished, entries)
-        while stored is _Stored.LATER:
+        while stored is _NotStored.LATER:
             await asyncio.sleep(self._store_retry_s)
             stored = await self._finish(finished, entries)
-        return finished.final if stored is _Stored.YES else None
+        return finished.final if isinstance(stored, datetime) else None
 
     async def _start(self, plan: RunPlan, control: RunControl, publisher: RunEventPublisher) -> None:
         await publisher.resume()
         if plan.queued_position is not None:
             # Readers may have it already, from the run's row.
-            await publisher.publish(Queued(position=plan.queued_position))
+            at = None if plan.accepted_at is None else milliseconds(plan.accepted_at)
+            await publisher.publish(Queued(position=plan.queued_position), at=at)
         if control.stop.is_set():
             raise ExecutionFailed(*ABORTED)
         started = RunStarted(
@@ -186,6 +188,12 @@ class RunWorker:
             attempt=plan.attempt,
         )
         await publisher.publish(started)
+        if names := plan.ignored_client_tools:
+            message = (
+                f"The graph {plan.spec.id} does not take these tools of the client: they are not offered."
+            )
+            warning = RunWarning(code="client_tools_ignored", message=message, names=list(names))
+            await publisher.publish_once(warning)
 
     def _finished(
         self, plan: RunPlan, control: RunControl, output: RunOutput, *, trace: RunTrace | None, began: float
@@ -206,23 +214,24 @@ class RunWorker:
         after = last_position(entries, attempt=finished.attempt)
         return [*entries, *with_positions(terminal_events(finished.final), after=after)]
 
-    async def _finish(self, finished: _FinishedRun, entries: Sequence[LogEntry]) -> _Stored:
+    async def _finish(self, finished: _FinishedRun, entries: Sequence[LogEntry]) -> datetime | _NotStored:
         """Store the run, then publish its end.
 
         Not before: if this process ended in between, another would give the run another end.
         """
         stored = await self._store(finished, entries)
-        if stored is _Stored.YES:
+        if isinstance(stored, datetime):
             final = finished.final
             self._metrics.run_ended(finished.plan.spec.id, final, finished.report)
-            await close_log(self._log, finished.run, terminal_events(final))
+            end = with_positions(terminal_events(final), after=0)
+            await close_log(self._log, finished.run, end, ended_at=stored)
             if finished.trace is not None:
                 finished.trace.end(run_result(final))
             log_ended(finished.ended)
         return stored
 
-    async def _store(self, finished: _FinishedRun, entries: Sequence[LogEntry]) -> _Stored:
-        """Store a finished run and release its credit."""
+    async def _store(self, finished: _FinishedRun, entries: Sequence[LogEntry]) -> datetime | _NotStored:
+        """Store a finished run and release its credit; returns when it has ended."""
         try:
             if finished.output_bytes <= _FEW_BYTES:
                 rows = encode_events(entries)
@@ -230,7 +239,7 @@ class RunWorker:
                 rows = await asyncio.to_thread(encode_events, entries)
             async with self._database.transaction() as tx:
                 # The run's row, its account's queue, its credit: the same order everywhere, so no deadlock.
-                stored = await finish_run(
+                ended_at = await finish_run(
                     tx,
                     finished.run,
                     attempt=finished.attempt,
@@ -238,23 +247,23 @@ class RunWorker:
                     report=finished.report,
                     events=rows,
                 )
-                if stored:
+                if ended_at is not None:
                     conversation = finished.plan.conversation
                     state_key = None if conversation is None else conversation.state_key
                     await self._queue.release_after(tx, finished.run, state_key)
                 # If another process ended the run, calls of this one may have reserved credit since.
-                if stored or await has_ended(tx, finished.run):
+                if ended_at is not None or await has_ended(tx, finished.run):
                     await debit_undelivered(tx, self._receipts, finished.run)
                     await self._ledger.release(tx, finished.run)
         except Exception as error:  # noqa: BLE001 - the next attempt may succeed
             _log_failure(finished, error)
-            return _Stored.LATER
-        if stored:
-            return _Stored.YES
+            return _NotStored.LATER
+        if ended_at is not None:
+            return ended_at
         if not finished.control.is_handed_over:
             self._log.abandon(finished.run)
             log.error("run.fenced", attempt=finished.attempt)
-        return _Stored.FENCED
+        return _NotStored.FENCED
 
 
 def _log_failure(finished: _FinishedRun, error: Exception) -> None:

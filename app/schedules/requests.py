@@ -26,6 +26,8 @@ class ScheduledRequests:
 
         Raises `GraphNotFound`, or `Invalid` naming the field below `run`.
         """
+        if request.fork_from is not None:
+            raise Invalid.field("run.forkFrom", "cannot be used: each run would discard the one before")
         turns = [message for message in request.messages if message.role != "system"]
         if request.state_key is not None and len(turns) > 1:
             # The conversation grows with each run, and would soon contradict them.

@@ -81,7 +81,7 @@ class DemoModel:
             return [Text("Let me look that up."), call]
         return [
             Text(
-                f"You said: “{text.strip()[:200]}”. I am a simulated model, so this answer follows "
+                f"You wrote: “{text.strip()[:200]}”. I am a simulated model, so this answer follows "
                 "a script, but it streams word by word and its tokens are counted like any other's."
             )
         ]

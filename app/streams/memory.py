@@ -1,8 +1,11 @@
 """MemoryEventLog: the event log of a single process, one buffer per run."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
+from datetime import datetime
 
+from app.clock.clock import host_time
+from app.clock.event_times import EventTimes
 from app.errors import Unavailable
 from app.events import ClientEvent
 from app.ids import RunKey
@@ -23,7 +26,9 @@ class MemoryEventLog:
     The buffer of a run is freed when it was deleted and its last reader leaves.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, now: Callable[[], datetime] = host_time) -> None:
+        """`now`: the clock of the events."""
+        self._now = now
         self._buffers: dict[RunKey, RunBuffer] = {}
         self._deleted: dict[RunKey, None] = {}
         self._closed = False
@@ -32,7 +37,7 @@ class MemoryEventLog:
         """Count the runs held, including those that readers wait for."""
         return len(self._buffers)
 
-    async def append(self, run: RunKey, event: ClientEvent) -> int:
+    async def append(self, run: RunKey, event: ClientEvent, *, at: int | None = None) -> int:
         """Append an event and return its position.
 
         Raises `RunLogClosed` after `Done` or `delete`, `EventLogClosed` after `aclose`.
@@ -41,7 +46,7 @@ class MemoryEventLog:
             raise EventLogClosed
         if run in self._deleted:
             raise RunLogClosed
-        return self._buffer(run).append(event)
+        return self._buffer(run).append(event, at=at)
 
     async def resume(self, run: RunKey, *, attempt: int, after: int) -> None:  # noqa: ARG002 - one process has no other writer to fence
         """Number the next events from after this position."""
@@ -105,7 +110,7 @@ class MemoryEventLog:
 
     def _buffer(self, run: RunKey) -> RunBuffer:
         if (buffer := self._buffers.get(run)) is None:
-            buffer = self._buffers[run] = RunBuffer()
+            buffer = self._buffers[run] = RunBuffer(EventTimes(self._now))
         return buffer
 
     def _drop_if_unused(self, run: RunKey, buffer: RunBuffer) -> None:

@@ -13,6 +13,8 @@ class LogEntry(NamedTuple):
 
     position: int
     event: ClientEvent
+    at: int = 0
+    """When it was produced, in milliseconds since 1970; never before an earlier one of a run. 0: unknown."""
 
 
 class WriterFenced(Conflict):
@@ -27,8 +29,11 @@ class EventLog(Protocol):
     `Unavailable` only after `aclose`.
     """
 
-    async def append(self, run: RunKey, event: ClientEvent) -> int:
-        """Append an event and return its position. `Done` closes the run's log."""
+    async def append(self, run: RunKey, event: ClientEvent, *, at: int | None = None) -> int:
+        """Append an event and return its position. `Done` closes the run's log.
+
+        `at`: when it was produced, in milliseconds since 1970, if that was not now.
+        """
         ...
 
     async def resume(self, run: RunKey, *, attempt: int, after: int) -> None:

@@ -6,12 +6,15 @@ copy to the readers of other processes. No run waits for the relay.
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
+from datetime import datetime
 
 import structlog
 
 from app.background import forever
+from app.clock.clock import host_time
+from app.clock.event_times import EventTimes
 from app.events import ClientEvent, Done
 from app.ids import RunKey
 from app.streams.port import LogEntry, WriterFenced
@@ -40,8 +43,12 @@ log = structlog.get_logger(__name__)
 class RelayedEventLog:
     """Holds the events of the runs that this process writes, and follows those of other processes."""
 
-    def __init__(self, relay: Relay) -> None:
-        """Needs a running event loop. The relay is closed by its owner, after the log."""
+    def __init__(self, relay: Relay, now: Callable[[], datetime] = host_time) -> None:
+        """Needs a running event loop. The relay is closed by its owner, after the log.
+
+        `now`: the clock of the events.
+        """
+        self._now = now
         self._relay = relay.connection
         self._written: dict[RunKey, WrittenRun] = {}
         self._deleted: dict[RunKey, None] = {}
@@ -61,7 +68,7 @@ class RelayedEventLog:
         """For how long the relay has lacked the oldest event that it lacks; 0 if it has all."""
         return self._flusher.lag_s
 
-    async def append(self, run: RunKey, event: ClientEvent) -> int:
+    async def append(self, run: RunKey, event: ClientEvent, *, at: int | None = None) -> int:
         """Append an event and return its position; never waits.
 
         Raises `WriterFenced` after `delete` or when a later attempt writes the run, `RunLogClosed` after
@@ -72,8 +79,8 @@ class RelayedEventLog:
         if written is None:
             if run in self._deleted or run in self._fenced:
                 raise WriterFenced
-            written = self._start_writing(WrittenRun(run, 0, RunBuffer()))
-        position = written.buffer.append(event)
+            written = self._start_writing(WrittenRun(run, 0, self._new_buffer()))
+        position = written.buffer.append(event, at=at)
         self._flusher.flush(written)
         return position
 
@@ -83,7 +90,7 @@ class RelayedEventLog:
         if run in self._deleted:
             raise WriterFenced
         if (written := self._written.get(run)) is None:
-            written = WrittenRun(run, attempt, RunBuffer())
+            written = WrittenRun(run, attempt, self._new_buffer())
         elif attempt <= written.attempt:
             return
         # This process may have written an earlier attempt, and not know yet that others have followed.
@@ -155,7 +162,7 @@ class RelayedEventLog:
         if (written := self._written.pop(run, None)) is None:
             if run in self._deleted or run in self._fenced:
                 return
-            written = WrittenRun(run, 0, RunBuffer())
+            written = WrittenRun(run, 0, self._new_buffer())
         _remember(self._deleted, run)
         self._feeds.close(run)
         written.delete()
@@ -243,6 +250,9 @@ class RelayedEventLog:
         self._written[written.run] = written
         self._feeds.close(written.run, written_here=written)
         return written
+
+    def _new_buffer(self) -> RunBuffer:
+        return RunBuffer(EventTimes(self._now))
 
     def _require_open(self) -> None:
         if self._closed:

@@ -5,6 +5,7 @@ from bisect import bisect_right
 from collections.abc import AsyncGenerator, Iterable
 from operator import itemgetter
 
+from app.clock.event_times import EventTimes
 from app.errors import Conflict
 from app.events import ClientEvent, Done
 from app.streams.port import LogEntry
@@ -25,23 +26,27 @@ class RunBuffer:
     Each reader keeps a reference to it, so a reader that is behind can finish reading a deleted run.
     """
 
-    __slots__ = ("_changed", "ended", "entries", "last", "readers")
+    __slots__ = ("_changed", "_last_at", "_times", "ended", "entries", "last", "readers")
 
-    def __init__(self, *, after: int = 0) -> None:
-        """The first event gets the position after `after`."""
+    def __init__(self, times: EventTimes | None = None, *, after: int = 0) -> None:
+        """The first event gets the position after `after`; `times`: of the host's clock unless given."""
         self.entries: list[LogEntry] = []
         self.last = after
         """The position before the next event."""
         self.readers = 0
         self.ended = False
+        self._times = times or EventTimes()
+        self._last_at = 0
         self._changed = asyncio.Event()
 
-    def append(self, event: ClientEvent) -> int:
-        """Append an event and return its position; raises `RunLogClosed`."""
+    def append(self, event: ClientEvent, *, at: int | None = None) -> int:
+        """Append an event and return its position; raises `RunLogClosed`. `at`: see the port."""
         if self.ended:
             raise RunLogClosed
         self.last += 1
-        self.entries.append(LogEntry(self.last, event))
+        # Another process, whose clock may differ, has written the events of an earlier attempt.
+        self._last_at = max(self._last_at, self._times.read() if at is None else at)
+        self.entries.append(LogEntry(self.last, event, self._last_at))
         self.ended = isinstance(event, Done)
         self._changed.set()
         return self.last
@@ -52,6 +57,7 @@ class RunBuffer:
         self.entries += [entry for entry in entries if entry.position not in held]
         self.entries.sort(key=_POSITION)
         self.last = max(self.last, self.entries[-1].position if self.entries else 0)
+        self._last_at = max([self._last_at, *(entry.at for entry in self.entries)])
         self._changed.set()
 
     def after(self, position: int, limit: int = BATCH) -> tuple[LogEntry, ...]:

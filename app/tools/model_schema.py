@@ -2,16 +2,18 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from app.json_schema.document import SchemaUnusable
+from app.tools.modern_schema import resolved
 
 _NOT_AT_ROOT = ("anyOf", "oneOf", "allOf")
 """What the Messages API does not take at the root; one such tool makes it refuse the whole request."""
 
 _PROPERTY = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 _MOST_CHARS = 5_000
+_MOST_REFERENCES = 10
 
 
 def model_schema(schema: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
@@ -19,15 +21,43 @@ def model_schema(schema: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
 
     The arguments are checked against the schema as it was. Raises `SchemaUnusable`.
     """
-    if schema.get("type", "object") != "object":
+    whole = _without_reference(schema)
+    if whole.get("type", "object") != "object":
         raise SchemaUnusable("#/type", "must be object")
-    properties = schema.get("properties")
-    for name in properties if isinstance(properties, dict) else ():
+    left_out = {name: whole[name] for name in _NOT_AT_ROOT if name in whole}
+    shown = {name: value for name, value in whole.items() if name not in left_out} | {"type": "object"}
+    if left_out:
+        # Otherwise the model would know the arguments from the description only.
+        properties = dict(_properties(left_out, whole)) | (whole.get("properties") or {})
+        shown |= {"properties": properties} if properties else {}
+    for name in shown["properties"] if isinstance(shown.get("properties"), dict) else ():
         if not _PROPERTY.fullmatch(name):
             raise SchemaUnusable("#/properties", f"has a name that no model takes: {name[:64]!r}")
-    left_out = {name: schema[name] for name in _NOT_AT_ROOT if name in schema}
-    shown = {name: value for name, value in schema.items() if name not in left_out} | {"type": "object"}
     return shown, _described(left_out)
+
+
+def _without_reference(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The schema with what its root refers to."""
+    for _ in range(_MOST_REFERENCES):
+        reference = schema.get("$ref")
+        if not isinstance(reference, str):
+            return schema
+        target = resolved(schema, reference)
+        if not isinstance(target, dict):
+            raise SchemaUnusable("#/$ref", "refers to nothing")
+        schema = {**target, **{name: value for name, value in schema.items() if name != "$ref"}}
+    raise SchemaUnusable("#/$ref", "refers to itself")
+
+
+def _properties(left_out: Mapping[str, Any], root: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """The properties of all alternatives; a later one of the same name replaces an earlier one."""
+    for members in left_out.values():
+        for member in members if isinstance(members, list) else ():
+            part = member
+            if isinstance(member, dict) and isinstance(member.get("$ref"), str):
+                part = resolved(root, member["$ref"])
+            if isinstance(part, dict) and isinstance(part.get("properties"), dict):
+                yield from part["properties"].items()
 
 
 def _described(left_out: dict[str, Any]) -> str:

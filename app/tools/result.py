@@ -5,7 +5,17 @@ from typing import Literal
 
 from pydantic import JsonValue
 
-ToolErrorCode = Literal["unknown_tool", "policy_denied", "invalid_args", "timeout", "too_large", "failed"]
+from app.tools.content import ToolContent, ToolText
+
+ToolErrorCode = Literal[
+    "unknown_tool",
+    "policy_denied",
+    "invalid_args",
+    "timeout",
+    "too_large",
+    "failed",
+    "tool_server_unavailable",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +26,15 @@ class ToolResult:
     visible: JsonValue
     """The fields the tool allows clients to see, or `{"error": code}`."""
     code: ToolErrorCode | None = None
+    content: tuple[ToolContent, ...] = ()
+    """What the model sees instead of `markdown`, if it is more than text."""
+
+    @property
+    def for_model(self) -> tuple[ToolContent, ...]:
+        """What the model sees, without empty texts."""
+        if self.content:
+            return self.content
+        return (ToolText(self.markdown),) if self.markdown.strip() else ()
 
     @property
     def is_error(self) -> bool:

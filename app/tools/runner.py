@@ -2,14 +2,16 @@
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 
 import structlog
 from pydantic import BaseModel, JsonValue, ValidationError
 from pydantic_core import ErrorDetails, PydanticSerializationError, from_json, to_json
 
+from app.tools.content import text_of
 from app.tools.policy import ToolCallDenied, ToolPolicy
 from app.tools.result import ToolErrorCode, ToolResult
-from app.tools.tool import ArgumentsRefused, Tool, ToolContext, ToolFailed, ToolOutput, ToolResultTooLarge
+from app.tools.tool import ArgumentsRefused, Tool, ToolContext, ToolFailed, ToolOutput
 
 log = structlog.get_logger(__name__)
 
@@ -41,8 +43,12 @@ class ToolRunner:
         """
         try:
             tool, args = await self._authorize(tool_id, raw_args, context)
-            output = _check_output(tool, await _call(tool, args, context))
-            return ToolResult(output.markdown, _visible_fields(tool, output.structured))
+            answer = await _call(tool, args, context)
+            if isinstance(answer, ToolResult):
+                return answer
+            output = _check_output(tool, answer)
+            visible = _visible_fields(tool, output.structured)
+            return ToolResult(output.markdown, visible, content=output.content)
         except _CallFailed as failure:
             log.warning("tool.failed", tool_id=tool_id, tool_call_id=context.tool_call_id, code=failure.code)
             return ToolResult(failure.text, {"error": failure.code}, failure.code)
@@ -99,19 +105,43 @@ def _fault(detail: ErrorDetails) -> str:
 
 async def _call(tool: Tool, args: BaseModel, context: ToolContext) -> object:
     deadline = asyncio.timeout(tool.timeout_s)
+    timer = _CallTimer(deadline, tool, context)
     try:
         async with deadline:
-            return await tool.handler(args, context)
+            return await tool.handler(args, replace(context, report_progress=timer.report_progress))
     except ToolFailed as failure:
         _check_size(tool, str(failure).encode())
-        code: ToolErrorCode = "too_large" if isinstance(failure, ToolResultTooLarge) else "failed"
-        raise _CallFailed(code, str(failure)) from failure
+        raise _CallFailed(failure.code, str(failure)) from failure
     except Exception as error:
         # A tool's own TimeoutError is a failure like any other.
         if not deadline.expired():
             raise
-        text = f"The tool did not answer within {tool.timeout_s:g} seconds."
+        text = f"The tool did not answer within {timer.limit_s:g} seconds."
         raise _CallFailed("timeout", text) from error
+    finally:
+        timer.ended = True
+
+
+class _CallTimer:
+    """Extends the time of a call that reports progress, up to the longest that its tool may take."""
+
+    def __init__(self, deadline: asyncio.Timeout, tool: Tool, context: ToolContext) -> None:
+        self._deadline = deadline
+        self._tool = tool
+        self._context = context
+        self._latest = asyncio.get_running_loop().time() + tool.longest_call_s
+        self.limit_s = tool.timeout_s
+        """The time limit that the call would exceed next."""
+        self.ended = False
+
+    async def report_progress(self, label: str) -> None:
+        """See `ToolContext`; may come from another task, also after the end of the call."""
+        if self.ended or self._deadline.expired():
+            return
+        next_timeout = asyncio.get_running_loop().time() + self._tool.timeout_s
+        self.limit_s = self._tool.timeout_s if next_timeout < self._latest else self._tool.longest_call_s
+        self._deadline.reschedule(min(next_timeout, self._latest))
+        await self._context.report_progress(label)
 
 
 def _check_output(tool: Tool, output: object) -> ToolOutput[BaseModel]:
@@ -119,6 +149,7 @@ def _check_output(tool: Tool, output: object) -> ToolOutput[BaseModel]:
         message = f"{tool.id} did not return ToolOutput[{tool.output_model.__name__}]"
         raise TypeError(message)
     _check_size(tool, output.markdown.encode())
+    _check_size(tool, text_of(output.content).encode())
     return output
 
 
@@ -141,7 +172,7 @@ def _json_name(model: type[BaseModel], field: str) -> str:
 
 def _check_size(tool: Tool, result: bytes) -> None:
     if len(result) > tool.max_result_bytes:
-        text = f"The result is larger than {tool.max_result_bytes} bytes; ask for less."
+        text = f"The result is larger than {tool.max_result_bytes} bytes; request less."
         raise _CallFailed("too_large", text)
 
 

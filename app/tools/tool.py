@@ -4,7 +4,18 @@ import inspect
 import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar, get_args, get_origin, get_type_hints
+from typing import (
+    Any,
+    ClassVar,
+    Generic,
+    Literal,
+    Protocol,
+    TypeAlias,
+    TypeVar,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from pydantic import BaseModel, RootModel
 from pydantic.errors import PydanticUserError
@@ -12,6 +23,10 @@ from pydantic_core import to_json
 
 from app.errors import OperatorError
 from app.ids import RunKey
+from app.json_schema.document import SchemaUnusable
+from app.tools.content import ToolContent
+from app.tools.model_schema import model_schema
+from app.tools.result import ToolErrorCode, ToolResult
 
 Effect = Literal["read_only", "state_change", "external_side_effect"]
 
@@ -55,9 +70,28 @@ class ArgumentSchema(Protocol):
 class ToolFailed(Exception):
     """Raised by a tool that failed; the model gets the text unchanged."""
 
+    code: ClassVar[ToolErrorCode] = "failed"
+    """What clients get."""
+
 
 class ToolResultTooLarge(ToolFailed):
     """The result of a tool exceeds its limit."""
+
+    code = "too_large"
+
+
+class ToolServerLost(ToolFailed):
+    """The external server of a tool cannot be reached, or was lost during the call."""
+
+    code = "tool_server_unavailable"
+
+
+ReportProgress: TypeAlias = Callable[[str], Awaitable[None]]
+"""Takes what clients may see of a call's progress; the call may then take its `timeout_s` again."""
+
+
+async def _no_progress(_label: str) -> None:
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +101,7 @@ class ToolContext:
     run: RunKey
     tool_call_id: str
     request_id: str | None
+    report_progress: ReportProgress = field(default=_no_progress, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +110,15 @@ class ToolOutput(Generic[StructuredT_co]):
 
     markdown: str
     structured: StructuredT_co
+    content: tuple[ToolContent, ...] = ()
+    """What the model gets instead of `markdown`, for an output with images."""
 
 
-ToolFunction: TypeAlias = Callable[[Any, ToolContext], Awaitable[ToolOutput[Any]]]
-"""`async def f(args: ArgsModel, context: ToolContext) -> ToolOutput[OutModel]`."""
+ToolFunction: TypeAlias = Callable[[Any, ToolContext], Awaitable[ToolOutput[Any] | ToolResult]]
+"""`async def f(args: ArgsModel, context: ToolContext) -> ToolOutput[OutModel]`.
+
+A tool that is executed elsewhere may return the result of the call as it is.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,11 +133,19 @@ class Tool:
     redact: tuple[str, ...]
     """The output fields a client may see."""
     timeout_s: float
+    """The longest a call may take without progress."""
     max_result_bytes: int
     """The limit for each half of the output, in UTF-8."""
     handler: ToolFunction = field(repr=False)
     schema: ArgumentSchema | None = None
     """For tools whose arguments are described by an external schema."""
+    max_timeout_s: float = 0
+    """The longest a call may take with progress, if that is longer than `timeout_s`."""
+
+    @property
+    def longest_call_s(self) -> float:
+        """The longest a call may take, whatever progress it reports."""
+        return max(self.timeout_s, self.max_timeout_s)
 
     @property
     def input_schema(self) -> dict[str, Any]:
@@ -204,6 +252,11 @@ def _input_model(tool_id: str, annotation: object) -> type[BaseModel]:
     if schema.get("type") != "object":
         fault = f"takes {annotation.__name__}, whose JSON schema is not an object's"
         raise ToolDefinitionError(tool_id, fault)
+    try:
+        model_schema(schema)
+    except SchemaUnusable as error:
+        fault = f"takes {annotation.__name__}, whose JSON schema no model takes: {error}"
+        raise ToolDefinitionError(tool_id, fault) from error
     return annotation
 
 

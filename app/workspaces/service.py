@@ -12,7 +12,7 @@ from app.background import forever
 from app.db import Database, Transaction, require_attempt
 from app.errors import Gone, NotFound, Unavailable
 from app.ids import RunKey
-from app.requests import relative_path
+from app.request_fields.file_paths import relative_path
 from app.workspaces.records import CollectedFiles, StoredFile, Upload, WorkspaceListing, WorkspaceRecord
 from app.workspaces.repository import (
     delete_expired_files,

@@ -42,7 +42,7 @@ QUICK = Sizes(
 )
 TINY = Sizes(
     runs=18,
-    workers=3,
+    workers=2,
     starts=3,
     commands=2,
     streams=2,

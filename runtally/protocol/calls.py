@@ -92,6 +92,13 @@ def decide_permission(
     return Call(method="POST", path=path, body=body, parse=nothing)
 
 
+def submit_tool_result(run_id: str, tool_call_id: str, result: Any, *, is_error: bool) -> Call[None]:
+    """Answer a call of a client tool; the same result may be sent again."""
+    path = f"{_run(run_id)}/tool-results/{segment(tool_call_id)}"
+    body = {"result": result, "isError": is_error}
+    return Call(method="POST", path=path, body=body, parse=nothing)
+
+
 def list_receipts(filters: ReceiptFilters, cursor: str | None) -> Call[Page[Receipt]]:
     """A page of receipts."""
     return page_call("/v1/receipts", Receipt, cursor, query_of(filters))

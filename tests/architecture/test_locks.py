@@ -32,8 +32,9 @@ def test_a_lock_holds_pins_and_hashes_and_no_address(lock: str) -> None:
     assert odd == []
 
 
-def test_the_lock_of_the_tests_own_packages_holds_hashes_and_no_address() -> None:
-    text = (ROOT / "tests" / "clients" / "package-lock.json").read_text(encoding="utf-8")
+@pytest.mark.parametrize("directory", ["clients", "frontends"])
+def test_a_lock_of_the_tests_own_packages_holds_hashes_and_no_address(directory: str) -> None:
+    text = (ROOT / "tests" / directory / "package-lock.json").read_text(encoding="utf-8")
     installed = {name: entry for name, entry in json.loads(text)["packages"].items() if name}
 
     assert "://" not in text

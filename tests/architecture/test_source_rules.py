@@ -143,6 +143,7 @@ ENDS_WITH_WHAT_STARTS_IT = {
     "app/executors/approvals.py": 2,
     "app/executors/claude_agent/process/cli_process.py": 1,
     "app/executors/claude_agent/watchdog.py": 2,
+    "app/executors/client_calls.py": 1,
     "app/executors/control.py": 1,
     "app/executors/messages_api/executor.py": 1,
     "app/executors/messages_api/loop.py": 1,
@@ -158,7 +159,8 @@ ENDS_WITH_WHAT_STARTS_IT = {
     "app/streams/process_channel.py": 1,
     "app/streams/relay/server.py": 1,
     "app/streams/relayed.py": 2,
-    "app/tools/mcp_servers.py": 1,
+    "app/tools/mcp/connection.py": 1,
+    "app/tools/mcp/servers.py": 1,
 }
 """How many tasks each module starts that inherit the context of what starts them: a part of the same run or
 request, or the server itself."""

@@ -9,7 +9,7 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, async_playwright, expect
 
-from tests.browser.site import Model, Site, in_its_own_task
+from tests.browser.site import Model, Site, a_site, in_its_own_task
 from tests.conftest import TEMPLATE
 from tests.e2e import office
 from tests.e2e.stories import PATIENCE_S, a_world
@@ -61,7 +61,7 @@ async def site(
     model, url = Model(), postgres.rpartition("/")[0] + f"/{name}"
     served = a_world(directory, url, model, **office.settings(directory))
     (directory / "graphs" / "lead.md").write_text(_LEAD)
-    async with in_its_own_task(served) as world:
-        yield Site(world, model, browser)
+    async with in_its_own_task(served) as world, a_site(world, model, browser) as site:
+        yield site
     await admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
     await admin.close()

@@ -79,7 +79,7 @@ async def test_a_call_is_allowed_with_other_arguments_and_the_next_is_denied(sit
         await page.get_by_role("button", name="Allow").click()
         await expect(page.get_by_text("alice@example.org · Hello Alice")).to_be_visible()
 
-        await page.get_by_label("tell the agent why").fill("Once is enough.")
+        await page.get_by_label("Reason for a denial").fill("Once is enough.")
         await page.get_by_role("button", name="Deny").click()
         await expect(page.get_by_text("So be it.").first).to_be_visible()
         await expect(page.locator(".tool-state")).to_have_text(["Done", "Denied"])
@@ -111,7 +111,7 @@ async def test_a_message_is_sent_to_a_running_agent_which_is_then_stopped(site: 
         await page.get_by_role("button", name="Stop").click()
         await expect(page.get_by_text("Stopped.").first).to_be_visible()
         await ended(page)
-        await expect(page.get_by_role("button", name="Ask again")).to_be_visible()
+        await expect(page.get_by_role("button", name="Try again")).to_be_visible()
         await screenshot(page, "chat-stopped")
     hold.until.set()
 

@@ -17,7 +17,8 @@ async function play({ graph, threadId, state, steps }) {
   const agent = new HttpAgent({ url: `${url}/v1/ag-ui/${graph}`, headers, threadId, initialState: state });
   const outcomes = [];
   let runId, resume;
-  for (const { send, answer, again, input = {}, dropAt, cancelAt } of steps) {
+  for (const { send, answer, again, execute, input = {}, dropAt, cancelAt } of steps) {
+    if (execute) agent.addMessages(executed(agent, execute));
     if (send) agent.addMessage({ id: crypto.randomUUID(), role: "user", content: send });
     runId = again ? runId : (input.runId ?? crypto.randomUUID());
     if (!again) resume = answer && buildResumeArray(agent.pendingInterrupts, answers(agent, answer));
@@ -46,6 +47,20 @@ async function play({ graph, threadId, state, steps }) {
 
 function plain({ messages, pendingInterrupts }) {
   return { messages, pendingInterrupts };
+}
+
+/** The results of the calls of these tools, whose messages have the content that is named. */
+function executed({ messages }, contents) {
+  const answered = new Set(messages.map(({ toolCallId }) => toolCallId));
+  return messages
+    .flatMap(({ toolCalls }) => toolCalls ?? [])
+    .filter((call) => call.function.name in contents && !answered.has(call.id))
+    .map(({ id, function: { name } }) => ({
+      id: crypto.randomUUID(),
+      role: "tool",
+      toolCallId: id,
+      content: contents[name],
+    }));
 }
 
 /** The same answer to everything that is asked. */

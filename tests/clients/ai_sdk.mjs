@@ -1,13 +1,26 @@
-// What a chat of the AI SDK makes of our wire: node ai_sdk.mjs URL KEY PACKAGE PROVIDER
-// PACKAGE is "ai" (the newest release) or "ai-oldest" (5.0.0), PROVIDER that of the graphs. Prints one JSON object, a member a story.
+// What a chat of the AI SDK makes of our wire: node ai_sdk.mjs URL KEY PACKAGE PROVIDER [STORY…]
+// PACKAGE is "ai" (the newest release), "ai-6" or "ai-oldest" (5.0.0), PROVIDER that of the graphs. Prints one JSON object, a member a story.
 
-const [url, key, name, provider] = process.argv.slice(2);
-const { AbstractChat, DefaultChatTransport, lastAssistantMessageIsCompleteWithApprovalResponses, readUIMessageStream } =
-  await import(name);
+const [url, key, name, provider, ...chosen] = process.argv.slice(2);
+const {
+  AbstractChat,
+  DefaultChatTransport,
+  lastAssistantMessageIsCompleteWithApprovalResponses,
+  lastAssistantMessageIsCompleteWithToolCalls,
+  readUIMessageStream,
+} = await import(name);
 
 const OLDEST = name === "ai-oldest";
 const ASSISTANT = `${provider}:assistant`;
 const MAILER = `${provider}:mailer`;
+const HELPER = `${provider}:helper`;
+const TOOLS = {
+  pick_color: {
+    description: "Pick a color.",
+    parameters: { type: "object", properties: { about: { type: "string" } }, required: ["about"] },
+  },
+  "no name of a tool": { parameters: {} },
+};
 const AUTH = { Authorization: `Bearer ${key}` };
 
 function post(path, body) {
@@ -42,11 +55,12 @@ class Chat extends AbstractChat {
 }
 
 function chatWith(graph, init = {}) {
-  const received = { data: [], errors: [] };
+  const received = { data: [], errors: [], finishReasons: [] };
   const chat = new Chat({
     transport: transportTo(graph, init.headers),
     onData: (part) => received.data.push(structuredClone(part)),
     onError: (error) => void received.errors.push(error.message),
+    onFinish: ({ finishReason }) => void received.finishReasons.push(finishReason ?? null),
     ...init,
   });
   return { chat, received };
@@ -153,6 +167,36 @@ const STORIES = {
     return [first.message, second.message];
   },
 
+  async clientTools() {
+    const [posts, called] = [[], []];
+    const made = chatWith(HELPER, {
+      transport: new DefaultChatTransport({
+        api: `${url}/v1/ai-sdk/${HELPER}/chat`,
+        headers: AUTH,
+        body: { tools: TOOLS },
+        fetch(...request) {
+          if (request[1].method === "POST") posts.push(request[0]);
+          return fetch(...request);
+        },
+      }),
+      sendAutomaticallyWhen: lastAssistantMessageIsCompleteWithToolCalls,
+      onToolCall({ toolCall: { toolName: tool, toolCallId, input } }) {
+        called.push([tool, input]);
+        if (input.about === "nothing") return;
+        const result = { tool, toolCallId, output: { color: input.about === "sky" ? "blue" : "green" } };
+        if (OLDEST) void made.chat.addToolResult(result);
+        else void made.chat.addToolOutput(result);
+      },
+    });
+    await made.chat.sendMessage({ text: "pick colors" });
+    await until(() => posts.length === 2 && made.chat.status === "ready");
+    const picked = structuredClone(stateOf(made));
+    await made.chat.sendMessage({ text: "pick nothing" });
+    const reloaded = await last(await made.chat.transport.reconnectToStream({ chatId: made.chat.id }));
+    await made.chat.sendMessage({ text: "never mind" });
+    return { picked, reloaded, after: stateOf(made), posts: posts.length, called };
+  },
+
   async retry() {
     const made = chatWith(ASSISTANT);
     await made.chat.sendMessage({ text: "fails at first" });
@@ -209,6 +253,7 @@ if (OLDEST) {
 
 const results = {};
 for (const [story, tell] of Object.entries(STORIES)) {
+  if (chosen.length > 0 && !chosen.includes(story)) continue;
   results[story] = await tell().catch((error) => ({ failed: String(error.stack) }));
 }
 console.log(JSON.stringify(results));

@@ -15,5 +15,5 @@ export default [
     },
   },
   { files: ["app/web/**"], languageOptions: { globals: globals.browser } },
-  { files: ["tests/clients/*.mjs"], languageOptions: { globals: globals.node } },
+  { files: ["tests/clients/*.mjs", "tests/frontends/*.mjs"], languageOptions: { globals: globals.node } },
 ];

@@ -72,7 +72,7 @@ async def test_texts_arrive_unchanged(world_of: WorldOf) -> None:
     (odd,), (line,) = await played(world, a_scene({"send": "odd"}), a_scene({"send": "long"}, thread="t-2"))
 
     assert odd["messages"][-1]["content"] == ODD
-    assert odd["result"] == {"content": ODD}
+    assert odd["result"] == {"content": ODD, "contextUsed": 30, "contextWindow": 1_000_000}
     assert kinds(odd)[0] == "RUN_STARTED"
     (end,) = of(odd, "RUN_FINISHED")
     assert end["outcome"] == {"type": "success"}
@@ -232,3 +232,57 @@ async def test_messages_of_subagents_are_attributed_to_them(world_of: WorldOf, t
 async def sessions(world: World) -> list[dict[str, Any]]:
     items: list[dict[str, Any]] = (await world.http.get("/v1/sessions")).json()["items"]
     return items
+
+
+@without_cli
+async def test_the_client_executes_its_own_tools(world_of: WorldOf, tmp_path: Path) -> None:
+    """Also beside a tool of ours, after it has come back, and when its person moves on instead."""
+
+    def respond(request: ApiRequest) -> Any:
+        if request.tool_results or request.last_text != "pick":
+            return Reply([Text(f"Heard {request.last_text or 'them'}.")])
+        calls = [ToolUse("client-pick", {"about": "sky"}), ToolUse(CLOCK, {"timezone": "UTC"})]
+        return Reply([Text("Look."), *calls, ToolUse("client-pick", {"about": "sea"})])
+
+    graphs = tmp_path / "graphs"
+    graphs.mkdir()
+    (graphs / "helper.md").write_text(
+        "---\ndescription: Helps.\ntools: [core__get_current_time]\nclient_tools: true\n---\nHelp.\n"
+    )
+    world = await world_of(respond, RUNTALLY_GRAPHS_DIR=graphs)
+    schema = {"type": "object", "properties": {"about": {"type": "string"}}}
+    tools = {"tools": [{"name": "pick", "description": "Pick a color.", "parameters": schema}]}
+    executed = a_scene(
+        {"send": "pick", "input": tools},
+        {"again": True, "input": tools},
+        {"execute": {"pick": '{"color": "blue"}'}, "input": tools},
+        {"send": "thanks", "input": tools},
+        graph=f"{MESSAGES}:helper",
+    )
+    left = a_scene(
+        {"send": "pick", "input": tools},
+        {"send": "never mind", "input": tools},
+        {"send": "and then", "input": tools},
+        graph=f"{MESSAGES}:helper",
+        thread="t-2",
+    )
+
+    (asked, again, answered, thanked), (_, moved_on, then) = await played(world, executed, left)
+
+    finished = asked["events"][-1]
+    pending = finished["outcome"]["pendingToolCallIds"]
+    assert (finished["type"], finished["outcome"]["type"], len(pending)) == ("RUN_FINISHED", "success", 2)
+    assert again["messages"] == asked["messages"]
+    assert [each["role"] for each in answered["messages"]] == [
+        *("user", "assistant", "tool", "tool", "tool", "assistant")
+    ]
+    called = [call["function"]["name"] for call in answered["messages"][1]["toolCalls"]]
+    assert sorted(called) == ["core__get_current_time", "pick", "pick"]
+    assert answered["messages"][-1]["content"] == "Heard them."
+    assert thanked["messages"][-1]["content"] == "Heard thanks."
+    results = [request.tool_results for request in world.simulator.requests if request.tool_results]
+    assert [str(result["content"]).count("blue") for result in results[0]] == [1, 0, 1]
+    for step in (answered, thanked, moved_on, then):
+        assert (step.get("failure"), step["events"][-1]["outcome"]["type"]) == (None, "success")
+    assert moved_on["messages"][-1]["content"] == "Heard never mind."
+    assert then["messages"][-1]["content"] == "Heard and then."

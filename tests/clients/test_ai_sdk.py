@@ -17,6 +17,7 @@ from tests.e2e.office import MAIL, office, settings
 from tests.e2e.stories import CLOCK, KEY, a_world
 
 ODD = 'one\u2028two\u2029three\u0085four\r\nfive \U0001f469\u200d\U0001f680 "six" \\ </script>'
+PICK = "mcp__runtally__client-pick_color"
 HUGE = "x" * 1_000_000
 ANSWERS: dict[str, list[Block]] = {
     "odd text": [Text(ODD)],
@@ -24,9 +25,20 @@ ANSWERS: dict[str, list[Block]] = {
     "the time": [Text("Let me see."), ToolUse(CLOCK, {"timezone": "UTC"})],
     "a bad call": [ToolUse(CLOCK, {"timezone": "Mars/Olympus"})],
     "hold on": [Text("one two three four")],
+    "pick colors": [
+        Text("Look."),
+        *(
+            ToolUse(PICK, {"about": "sky"}),
+            ToolUse(CLOCK, {"timezone": "UTC"}),
+            ToolUse(PICK, {"about": "sea"}),
+        ),
+    ],
+    "pick nothing": [ToolUse(PICK, {"about": "nothing"})],
 }
 RELEASES = {"ai-oldest": MESSAGES, "ai": CLAUDE}
 """The chats of each go to the graphs of one executor."""
+BETWEEN = {"ai-6": (MESSAGES, "text", "approve")}
+"""The executor of its chats, and the scenarios that it plays."""
 
 
 class Model:
@@ -86,15 +98,20 @@ class Played:
 async def played(postgres: str, tmp_path_factory: pytest.TempPathFactory) -> Played:
     """One server, both releases at once."""
     directory, model = tmp_path_factory.mktemp("ai-sdk"), Model()
+    chosen = settings(directory)
+    (directory / "graphs" / "helper.md").write_text(
+        "---\ndescription: Helps.\ntools: [core__get_current_time]\nclient_tools: true\n---\nHelp.\n"
+    )
     async with (
         a_database(postgres) as database_url,
-        a_world(directory, database_url, named_by_caller(model), **settings(directory)) as world,
+        a_world(directory, database_url, named_by_caller(model), **chosen) as world,
     ):
         printed = await asyncio.gather(
-            *(node("ai_sdk.mjs", world.url, KEY, *release) for release in RELEASES.items())
+            *(node("ai_sdk.mjs", world.url, KEY, *release) for release in RELEASES.items()),
+            *(node("ai_sdk.mjs", world.url, KEY, name, *chosen) for name, chosen in BETWEEN.items()),
         )
         model.let_go()
-        scenarios = dict(zip(RELEASES, map(json.loads, printed), strict=True))
+        scenarios = dict(zip([*RELEASES, *BETWEEN], map(json.loads, printed), strict=True))
         return Played(scenarios, list(world.simulator.requests), list(office().sent))
 
 
@@ -222,6 +239,35 @@ def test_a_failed_answer_can_be_regenerated(played: Played, release: str) -> Non
     assert answer(retried["after"]) == [text("You said: fails at first")]
 
 
+@each_release
+def test_the_client_executes_its_own_tools(played: Played, release: str) -> None:
+    """Beside one of ours in the same message; after a reload it gets the call again, or moves on."""
+    scenario = played.of(release, "clientTools")
+
+    parts = answer(scenario["picked"])
+    assert len(scenario["picked"]["messages"]) == 2
+    assert [part["type"] for part in parts] == [
+        *("text", "tool-core__get_current_time", "tool-pick_color", "tool-pick_color", "text")
+    ]
+    assert [(part["state"], part["output"]) for part in parts[2:4]] == [
+        ("output-available", {"color": "blue"}),
+        ("output-available", {"color": "green"}),
+    ]
+    assert [each[1]["about"] for each in scenario["called"]] == ["sky", "sea", "nothing"]
+    *_, waits = scenario["reloaded"]["message"]["parts"]
+    assert (waits["type"], waits["state"]) == ("tool-pick_color", "input-available")
+    assert answer(scenario["after"]) == [text("You said: never mind")]
+    assert scenario["posts"] == 4
+    mine = [
+        each
+        for each in played.requested
+        if any(name.endswith("client-pick_color") for name in each.tool_names)
+    ]
+    assert [each for each in mine if "no name of a tool" in str(each.tool_names)] == []
+    heard = [[str(result["content"]) for result in each.tool_results] for each in mine]
+    assert sum("blue" in str(results) and "green" in str(results) for results in heard) == 2
+
+
 def test_the_oldest_release_gets_permission_requests_as_data_parts(played: Played) -> None:
     chat = played.of("ai-oldest", "consent")
 
@@ -232,6 +278,14 @@ def test_the_oldest_release_gets_permission_requests_as_data_parts(played: Playe
     requested = [part["data"]["state"] for part in chat["data"] if part["type"] == "data-permission"]
     assert requested == ["requested", "allowed"]
     assert ("oldest@example.org", "Hi") in played.sent
+
+
+@pytest.mark.parametrize("release", [*BETWEEN, "ai"])
+def test_later_releases_receive_why_an_answer_ends_if_they_name_themselves(
+    played: Played, release: str
+) -> None:
+    assert played.of(release, "approve")["after"]["finishReasons"] == ["tool-calls", "stop"]
+    assert played.of(release, "text")["finishReasons"] == [None]
 
 
 def test_a_person_approves_in_the_newest_release(played: Played) -> None:

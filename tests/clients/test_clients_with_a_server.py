@@ -9,17 +9,22 @@ from typing import Any
 
 import pytest
 
-from app.simulator.script import ApiRequest, Hold, Reply, Text
-from runtally import AsyncClient, AsyncRunStream, InvalidRequest, NotFound, TextDelta
+from app.simulator.script import ApiRequest, Hold, Reply, Text, ToolUse, text_of
+from runtally import AsyncClient, AsyncRunStream, Client, ClientTool, InvalidRequest, NotFound, TextDelta
 from tests.clients.node import HERE, install_client, node
 from tests.e2e.agents import MESSAGES
 from tests.e2e.stories import KEY, World, WorldOf
 
 GRAPH = f"{MESSAGES}:assistant"
+HELPER = f"{MESSAGES}:helper"
 
 
 def respond(request: ApiRequest) -> Reply:
-    """Some runs end only when they are stopped."""
+    """Some runs end only when they are stopped; one calls the client's tools."""
+    if request.tool_results:
+        return Reply([Text(" ".join(text_of(result["content"]) for result in request.tool_results))])
+    if request.last_text == "pick":
+        return Reply([ToolUse("client-pick", {"about": "sky"}), ToolUse("client-break", {})])
     held = "hold" in request.last_text
     return Reply([Text("one two three four")], hold=Hold(index=4) if held else None)
 
@@ -32,10 +37,13 @@ async def first_words(stream: AsyncRunStream) -> None:
 
 
 async def test_everything_that_the_python_client_can_do(world_of: WorldOf, tmp_path: Path) -> None:
-    world = await world_of(respond)
+    (tmp_path / "graphs").mkdir()
+    (tmp_path / "graphs" / "helper.md").write_text("---\ndescription: d\nclient_tools: true\n---\nHelp.\n")
+    world = await world_of(respond, RUNTALLY_GRAPHS_DIR=tmp_path / "graphs")
     async with AsyncClient(world.url, KEY) as client:
         await runs_are_started_and_stopped(client)
         await conversations_are_kept(client)
+        await tools_are_executed_here(client, world)
         await costs_are_read(client)
         with pytest.raises(NotFound, match="graph"):
             await client.run(f"{MESSAGES}:nope", "hi")
@@ -91,11 +99,36 @@ async def conversations_are_kept(client: AsyncClient) -> None:
     assert (await conversations.get("chat-2")).forked_from == "chat-1"
 
 
+async def tools_are_executed_here(client: AsyncClient, world: World) -> None:
+    called: list[dict[str, Any]] = []
+
+    def pick(args: dict[str, Any]) -> dict[str, str]:
+        called.append(args)
+        return {"color": "blue"}
+
+    async def pick_later(args: dict[str, Any]) -> dict[str, str]:
+        return pick(args)
+
+    def fail(_args: dict[str, Any]) -> None:
+        raise OSError(1, "out of order")
+
+    schema = {"type": "object", "properties": {"about": {"type": "string"}}}
+    broken = ClientTool("break", "Break.", {}, fail)
+    tools = [ClientTool("pick", "Pick.", schema, pick_later), broken]
+    final = await client.run(HELPER, "pick", client_tools=tools, run_id="picked")
+    again = await client.run(HELPER, "pick", client_tools=tools, run_id="picked")
+    with Client(world.url, KEY) as blocking:
+        tools = [ClientTool("pick", "Pick.", schema, pick), broken]
+        third = await asyncio.to_thread(blocking.run, HELPER, "pick", client_tools=tools)
+    assert {each.content for each in (final, again, third)} == {'{"color": "blue"} [Errno 1] out of order'}
+    assert called == [{"about": "sky"}] * 3
+
+
 async def costs_are_read(client: AsyncClient) -> None:
     receipts = [each async for each in client.receipts(since=datetime.now(UTC) - timedelta(hours=1))]
     usage = await client.usage(group_by="graph", time_zone="Europe/Berlin")
     assert sum(each.cost_usd for each in receipts) == usage.total.cost_usd > Decimal(0)
-    assert [each.group for each in usage.items] == [GRAPH]
+    assert {each.group for each in usage.items} == {GRAPH, HELPER}
     assert sum(line.amount_usd for line in receipts[0].lines) == receipts[0].cost_usd
     of_run = await client.run_receipts(receipts[0].run_id)
     assert receipts[0] in of_run
@@ -119,6 +152,7 @@ async def everything_in_typescript(world: World, directory: Path) -> None:
         "cancelled": "aborted",
         "sent": "one two three four",
         "interrupted": "aborted",
+        "picked": "blue no",
         "runs": ["ts-1"],
         "deleted": True,
         "turns": 2,

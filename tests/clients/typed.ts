@@ -28,10 +28,15 @@ export function shown(event: ClientEvent): string {
     case "step":
       return `${event.stepIndex} of ${event.stepBudget ?? "any"}`;
     case "tool_call_start":
+    case "client_tool_call":
     case "permission_request":
       return event.toolName;
     case "tool_call_result":
       return event.isError ? "failed" : "done";
+    case "message_discarded":
+      return event.messageId;
+    case "warning":
+      return event.message;
     case "user_message":
     case "assistant_final":
       return event.content;

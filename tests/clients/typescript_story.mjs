@@ -30,6 +30,14 @@ const [cancelled, sent, interrupted] = await Promise.all([
   held((stream) => stream.send("and then", "now")),
   held((stream) => stream.interrupt()),
 ]);
+const tools = ["pick", "break"].map((name) => ({ name, inputSchema: {} }));
+const picking = client.stream(graph.replace("assistant", "helper"), "pick", { clientTools: tools });
+for await (const event of picking) {
+  if (event.type !== "client_tool_call") continue;
+  if (event.toolName === "pick") await picking.submitToolResult(event.toolCallId, "blue");
+  else await picking.submitToolResult(event.toolCallId, "no", { isError: true });
+}
+const picked = await picking.result();
 const runs = await all(client.listRuns());
 await client.delete("ts-1");
 
@@ -55,6 +63,7 @@ console.log(
     cancelled: cancelled.error,
     sent: sent.content,
     interrupted: interrupted.finishReason,
+    picked: picked.content,
     runs: runs.map((run) => run.runId).filter((id) => id === "ts-1"),
     deleted: (await client.get("ts-1")).contentsDeletedAt !== null,
     turns: chats.find((chat) => chat.stateKey === "ts-chat").turns,

@@ -12,6 +12,7 @@ from app.streams.memory import MemoryEventLog
 from app.streams.port import LogEntry
 from app.streams.relay.server import Relay
 from app.streams.relayed import RelayedEventLog
+from tests.entries import AnyTime
 
 Log: TypeAlias = MemoryEventLog | RelayedEventLog
 DONE = Done(usage=FinalUsage(prompt_tokens=3, completion_tokens=4), finish_reason="stop")
@@ -32,8 +33,8 @@ def some_events(count: int) -> list[ClientEvent]:
     return [started, *words, DONE]
 
 
-def with_positions(events: Sequence[ClientEvent], after: int = 0, *, shift: int = 0) -> list[LogEntry]:
-    return [LogEntry(position, event) for position, event in enumerate(events, start=shift + 1)][after:]
+def with_positions(events: Sequence[ClientEvent], after: int = 0, *, shift: int = 0) -> Sequence[LogEntry]:
+    return [AnyTime(position, event) for position, event in enumerate(events, start=shift + 1)][after:]
 
 
 async def append_all(log: Log, run: RunKey, events: Sequence[ClientEvent]) -> None:

@@ -16,7 +16,7 @@ from app.gateway.upstream import Upstream
 from app.json_schema.checker import SchemaChecker
 from app.simulator.script import Answer, ApiRequest, Hold, Reply, Responder, Text, ToolUse
 from app.simulator.server import Simulator
-from app.tools.mcp_servers import McpConnector
+from app.tools.mcp.servers import McpConnector
 from tests.unit.executors.claude_agent.an_executor import OwnMetering
 
 NO_DATABASE: Any = None

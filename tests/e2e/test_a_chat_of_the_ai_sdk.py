@@ -2,16 +2,21 @@
 
 import asyncio
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 
-from app.simulator.script import ApiRequest, Hold, HttpError, Reply, Text, ToolUse, in_turn
+from app.simulator.script import Answer, ApiRequest, Hold, HttpError, Reply, Text, ToolUse, in_turn, text_of
+from tests.e2e.agents import MESSAGES, every_agent
 from tests.e2e.office import MAIL, MAILER, office, settings
+from tests.e2e.parking import a_parking_world
 from tests.e2e.stories import ASSISTANT, PATIENCE_S, WorldOf, a_client
 
 CHAT = f"/v1/ai-sdk/{ASSISTANT}/chat"
+CHEAP_CHAT = "/v1/ai-sdk/messages:assistant/chat"
+PIXEL = "iVBORw0KGgo="
 MAILS = f"/v1/ai-sdk/{MAILER}/chat"
 V6 = {"X-AI-SDK-Version": "6"}
 ARGS = {"to": "bob@example.org", "text": "Hello Bob"}
@@ -40,6 +45,27 @@ def parts_of(response: httpx.Response) -> list[Any]:
 
 def text_in(response: httpx.Response) -> str:
     return "".join(part["delta"] for part in parts_of(response) if part["type"] == "text-delta")
+
+
+def message_id_of(response: httpx.Response) -> str:
+    """The id of the answer."""
+    message_id: str = parts_of(response)[0]["messageId"]
+    return message_id
+
+
+def text_of_ui(message: dict[str, Any]) -> str:
+    return "".join(part["text"] for part in message["parts"] if part["type"] == "text")
+
+
+def conversation_of(request: ApiRequest) -> list[tuple[str, str]]:
+    """What the model got."""
+    return [(message["role"], text_of(message["content"])) for message in request.messages]
+
+
+def without_notes(messages: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Without what the executors write after an interruption, which a person does not see."""
+    notes = {"[Request interrupted by user]", "No response requested."}
+    return [message for message in messages if message[1] not in notes]
 
 
 def code_of(response: httpx.Response) -> str:
@@ -80,59 +106,175 @@ async def test_what_cannot_be_is_refused_before_anything_is_started(world_of: Wo
     assert (await world.http.get("/v1/runs")).json()["items"] == []
 
 
-async def test_a_history_is_told_once_and_later_ones_are_not_read(world_of: WorldOf) -> None:
-    world = await world_of(echo)
+async def test_a_history_is_told_once_and_what_a_chat_lacks_is_a_branch(world_of: WorldOf) -> None:
+    world = await world_of(echo, agent=MESSAGES)
     before = (says("My name is Bob."), says("Hello Bob.", "a1", "assistant"))
     first = a_post(*before, says("Who am I?", "u2"))
-    other = a_post(says("I am Al.", "x"), says("Hello Al.", "y", "assistant"), says("And now?", "u3"))
 
-    answered = await world.http.post(CHAT, json=first)
-    again = await world.http.post(CHAT, json=first)
-    on = await world.http.post(CHAT, json=other)
+    answered = await world.http.post(CHEAP_CHAT, json=first)
+    again = await world.http.post(CHEAP_CHAT, json=first)
+    known = says("whatever the client shows", message_id_of(answered), "assistant")
+    on = await world.http.post(CHEAP_CHAT, json=a_post(*before, known, says("And now?", "u3")))
+    foreign = (says("I am Al.", "x"), says("Hello Al.", "y", "assistant"))
+    other = await world.http.post(CHEAP_CHAT, json=a_post(*foreign, says("And I?", "u4")))
+    empty = await world.http.post(CHEAP_CHAT, json=a_post(says("hi", "u5")))
+    without_view = a_post(says("So?", "u6"))
+    del without_view["trigger"]
+    appended = await world.http.post(CHEAP_CHAT, json=without_view)
 
-    assert "Hello Bob." in text_in(answered)
     assert answered.text == again.text
-    assert text_in(on) == "You said 3: And now?"
-    session = (await world.http.get("/v1/sessions/chat-1")).json()
-    assert [message["content"] for message in session["messages"] if message["type"] == "user_message"] == [
-        *("My name is Bob.", "Who am I?", "And now?"),
+    assert [text_in(response) for response in (answered, on, other, empty, appended)] == [
+        *("You said 3: Who am I?", "You said 5: And now?", "You said 3: And I?", "You said 1: hi"),
+        "You said 3: So?",
     ]
+    heard = [conversation_of(request) for request in world.simulator.requests]
+    assert heard[0] == [("user", "My name is Bob."), ("assistant", "Hello Bob."), ("user", "Who am I?")]
+    assert heard[2] == [("user", "I am Al."), ("assistant", "Hello Al."), ("user", "And I?")]
+    assert (await world.http.get("/v1/sessions/chat-1")).json()["branches"] == 3
 
 
-async def test_a_message_has_one_answer(world_of: WorldOf) -> None:
-    world = await world_of(echo)
-    asked = a_post(says("hi"))
+@every_agent
+async def test_the_model_gets_what_the_chat_shows(world_of: WorldOf, agent: str) -> None:
+    hold = Hold(index=5)
+    replies: Iterator[Answer] = iter(
+        [
+            *(Reply([Text(text)]) for text in ("Hello.", "Blue.", "Bluer.", "Red.")),
+            Reply([Text("one two three")], hold=hold),
+            Reply([Text("Stopped.")]),
+            HttpError(400, "invalid_request_error"),
+            Reply([Text("At last.")]),
+        ]
+    )
+    world = await a_parking_world(world_of, lambda _: next(replies), agent=agent)
+    chat, view = f"/v1/ai-sdk/{agent}:assistant/chat", [says("hi", "u1")]
 
-    await world.http.post(CHAT, json=asked)
-    changed = await world.http.post(CHAT, json=a_post(says("ho"), messageId="u1"))
-    anew = await world.http.post(CHAT, json={**asked, "trigger": "regenerate-message"})
-    elsewhere = await world.http.post(CHAT, json={**asked, "id": "chat-2"})
-    keyed = await world.http.post(CHAT, json=asked, headers={"Idempotency-Key": "k"})
-    again = await world.http.post(CHAT, json=asked, headers={"Idempotency-Key": "k"})
+    async def post(**fields: Any) -> str:
+        """Post what the chat shows, and show the answer; returns its id."""
+        parts = parts_of(await world.http.post(chat, json=a_post(*view, **fields)))
+        text = "".join(part["delta"] for part in parts if part["type"] == "text-delta")
+        answer_id: str = parts[0]["messageId"]
+        view.append(says(text, answer_id, "assistant"))
+        return answer_id
 
-    assert (changed.status_code, code_of(changed)) == (409, "message_changed")
-    assert (anew.status_code, code_of(anew)) == (409, "answer_stands")
-    assert parts_of(elsewhere)[0]["messageId"] != parts_of(keyed)[0]["messageId"]
-    assert keyed.text == again.text
-    assert len(world.simulator.requests) == 3
+    async def expect_the_same() -> None:
+        """The last request contains the messages before the last answer, and the server shows all."""
+        shown = [(each["role"], each["parts"][0]["text"]) for each in view if each["parts"][0]["text"]]
+        has_answer = bool(view[-1]["parts"][0]["text"])
+        assert conversation_of(world.simulator.requests[-1]) == shown[: len(shown) - has_answer]
+        stored = (await world.http.get(f"{chat}/chat-1/messages")).json()
+        assert [(each["role"], text_of_ui(each)) for each in stored] == shown
+
+    await post()
+    view.append(says("BLUE", "u2"))
+    blue = await post()
+    view.pop()
+    bluer = await post(trigger="regenerate-message", messageId=blue)
+    await expect_the_same()
+    view[-2:] = [says("RED", "u2")]
+    await post(messageId="u2")
+    await expect_the_same()
+    view.append(says("long", "u3"))
+    async with world.http.stream("POST", chat, json=a_post(*view)) as stream:
+        await hold.reached.wait()
+        await world.http.post(f"{chat}/chat-1/stop")
+        parts = parts_in((await stream.aread()).decode())
+    said = "".join(part["delta"] for part in parts if part["type"] == "text-delta")
+    view += [says(said, parts[0]["messageId"], "assistant"), says("and on", "u4")]
+    await post()
+    stopped = without_notes(conversation_of(world.simulator.requests[-1]))
+    assert stopped == [(each["role"], each["parts"][0]["text"]) for each in view[:-1]]
+    view.append(says("again", "u5"))
+    await post()
+    view.pop()
+    await post(trigger="regenerate-message")
+    failed = without_notes(conversation_of(world.simulator.requests[-1]))
+    assert failed == [(each["role"], each["parts"][0]["text"]) for each in view[:-1]]
+    assert len({blue, bluer}) == 2
 
 
-async def test_what_failed_is_asked_anew_as_often_as_it_fails(world_of: WorldOf) -> None:
-    failure = HttpError(400, "invalid_request_error")
-    world = await world_of(in_turn(failure, failure, Reply([Text("At last.")])))
+async def test_a_post_that_is_repeated_joins_its_run(world_of: WorldOf) -> None:
+    hold = Hold(index=5)
+    later = [Reply([Text(text)]) for text in ("C.", "D.")]
+    replies = iter([Reply([Text("A.")]), Reply([Text("B b b")], hold=hold), *later])
+    world = await world_of(lambda _: next(replies), agent=MESSAGES)
     asked = a_post(says("hi"))
     regenerate = {**asked, "trigger": "regenerate-message"}
 
-    first = await world.http.post(CHAT, json=asked)
-    joined = await world.http.post(CHAT, json=asked)
-    second = await world.http.post(CHAT, json=regenerate)
-    third = await world.http.post(CHAT, json=regenerate)
+    first = [await world.http.post(CHEAP_CHAT, json=asked) for _ in range(2)]
+    both = [asyncio.create_task(world.http.post(CHEAP_CHAT, json=regenerate)) for _ in range(2)]
+    await hold.reached.wait()
+    both.append(asyncio.create_task(world.http.post(CHEAP_CHAT, json=asked)))
+    hold.until.set()
+    second = [await each for each in both]
+    third = await world.http.post(CHEAP_CHAT, json=regenerate)
+    key = {"Idempotency-Key": "k"}
+    keyed = [await world.http.post(CHEAP_CHAT, json=regenerate, headers=key) for _ in range(2)]
+    branches = (await world.http.get("/v1/sessions/chat-1/branches")).json()
 
-    ids = [parts_of(response)[0]["messageId"] for response in (first, joined, second, third)]
-    assert ids[0] == ids[1]
-    assert len(set(ids)) == 3
-    assert text_in(third) == "At last."
-    assert len(world.simulator.requests) == 3
+    assert {text_in(each) for each in first} == {"A."}
+    assert {text_in(each) for each in second} == {"B b b"}
+    assert text_in(third) == "C."
+    assert {text_in(each) for each in keyed} == {"D."}
+    assert [each["runs"] for each in branches["items"]] == [1, 1, 1, 1]
+
+
+async def test_an_attachment_that_is_refused_does_not_end_the_chat(world_of: WorldOf) -> None:
+    world = await world_of(echo, agent=MESSAGES)
+    away = {"type": "file", "mediaType": "image/png", "url": "https://example.org/a.png"}
+    look = {**says("Look."), "parts": [*says("Look.")["parts"], away]}
+
+    refused = await world.http.post(CHEAP_CHAT, json=a_post(look))
+    on = await world.http.post(CHEAP_CHAT, json=a_post(look, says("Never mind.", "u2")))
+
+    assert refused.json()["errors"][0]["field"] == "messages.0.parts.1.url"
+    assert text_in(on).endswith("Never mind.")
+    texts = [text for _, text in conversation_of(world.simulator.requests[0])]
+    assert any("Look." in text for text in texts)
+    assert any("attachment" in text for text in texts)
+
+
+async def test_attachments_of_a_resent_chat_that_are_too_many_together_are_left_out(
+    world_of: WorldOf,
+) -> None:
+    world = await world_of(echo, agent=MESSAGES, RUNTALLY_MAX_ATTACHMENTS=2)
+
+    def ui(message_id: str, images: int) -> dict[str, Any]:
+        file = {"type": "file", "mediaType": "image/png", "url": f"data:image/png;base64,{PIXEL}"}
+        text = says(f"Look: {message_id}", message_id)["parts"]
+        return {"id": message_id, "role": "user", "parts": [*[file] * images, *text]}
+
+    def ag_ui(message_id: str, images: int) -> dict[str, Any]:
+        image = {"type": "image", "source": {"type": "data", "value": PIXEL, "mimeType": "image/png"}}
+        text = {"type": "text", "text": f"Look: {message_id}"}
+        return {"id": message_id, "role": "user", "content": [*[image] * images, text]}
+
+    async def post(wire: str, *messages: dict[str, Any]) -> httpx.Response:
+        if wire == "ui":
+            return await world.http.post(CHEAP_CHAT, json=a_post(*messages))
+        body = {"threadId": "t-1", "runId": f"r-{messages[-1]['id']}", "messages": messages}
+        return await world.http.post("/v1/ag-ui/messages:assistant", json=body)
+
+    answer = {
+        "ui": says("A.", "a1", "assistant"),
+        "ag_ui": {"id": "a1", "role": "assistant", "content": "A."},
+    }
+    for wire, message in (("ui", ui), ("ag_ui", ag_ui)):
+        chat = [message("u1", 2), answer[wire], message("u2", 1), answer[wire], message("u3", 1)]
+        refused = [
+            await post(wire, *chat[:-1], message("u4", 3)),
+            await post(wire, message("u0", 2), message("u4", 3)),
+        ]
+        sent = await post(wire, *chat)
+        assert sent.status_code == 200, sent.text
+        named = [response.json()["errors"][0]["field"] for response in refused]
+        part = {"ui": "parts", "ag_ui": "content"}[wire]
+        assert named == [f"messages.4.{part}.2", f"messages.1.{part}.2"]
+        kinds = [
+            [block["type"] for block in each["content"]]
+            for each in world.simulator.requests[-1].messages
+            if each["role"] == "user"
+        ]
+        assert kinds == [["text", "text", "text"], ["image", "text"], ["image", "text"]]
 
 
 async def test_a_chat_that_waits_for_its_turn_is_stopped_with_the_one_before(world_of: WorldOf) -> None:

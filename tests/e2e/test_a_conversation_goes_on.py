@@ -8,6 +8,8 @@ import asyncpg
 
 from app.executors.scripted import WaitFor, WriteMessage
 from app.simulator.script import ApiRequest, Hold, HttpError, Reply, Text, ToolUse, in_turn, text_of
+from tests.e2e.agents import MESSAGES, without_cli
+from tests.e2e.parking import a_parking_world
 from tests.e2e.stories import (
     ASSISTANT,
     CLOCK,
@@ -33,7 +35,9 @@ def heard(request: ApiRequest) -> list[tuple[str, str]]:
     return [(message["role"], text_of(message["content"])) for message in request.messages]
 
 
-async def test_the_next_run_with_the_same_key_goes_on(world_of: WorldOf) -> None:
+async def test_the_next_run_with_the_same_key_goes_on_and_nothing_is_left_on_the_disk(
+    world_of: WorldOf, tmp_path: Path
+) -> None:
     world = await world_of(echo)
 
     await said(world, "chat-1", "I am Ada")
@@ -45,6 +49,8 @@ async def test_the_next_run_with_the_same_key_goes_on(world_of: WorldOf) -> None
         ("assistant", "You said: I am Ada"),
         ("user", "who am I?"),
     ]
+    await until(lambda: not list((tmp_path / "data" / "runs").glob("server-*/*")))
+    assert not any(b"I am Ada" in content for content in contents_below(tmp_path / "data"))
 
 
 async def test_two_turns_on_two_server_processes(
@@ -68,12 +74,13 @@ async def test_two_turns_on_two_server_processes(
     ] * 2
 
 
+@without_cli
 async def test_another_accounts_conversation_of_the_same_key_is_another(world_of: WorldOf) -> None:
     world = await world_of(echo)
     await said(world, "chat-1", "my secret")
     _, secret = await world.services.accounts.create_key("other", ["runs:write", "runs:read"])
 
-    async with a_client(world.url, secret) as http:
+    async with a_client(world.url, secret, agent=MESSAGES) as http:
         unknown = await http.get("/v1/sessions/chat-1")
         await http.post("/v1/runs/wait", json=a_request("hello", stateKey="chat-1"))
         deleted = await http.delete("/v1/sessions/chat-1")
@@ -84,6 +91,7 @@ async def test_another_accounts_conversation_of_the_same_key_is_another(world_of
     assert (await world.http.get("/v1/sessions/chat-1")).status_code == 200
 
 
+@without_cli
 async def test_two_runs_posted_at_once_take_turns(world_of: WorldOf) -> None:
     world = await world_of(echo)
 
@@ -187,7 +195,7 @@ async def test_what_the_provider_said_of_an_error_is_not_shown(world_of: WorldOf
 
 
 async def test_a_fork_does_not_see_later_turns(world_of: WorldOf) -> None:
-    world = await world_of(echo)
+    world = await a_parking_world(world_of, echo)
     first = await world.start(a_request("I am Ada", stateKey="chat-1"))
     await world.ended(first)
     await said(world, "chat-1", "I like tea")
@@ -215,6 +223,7 @@ async def test_a_fork_does_not_see_later_turns(world_of: WorldOf) -> None:
     ]
 
 
+@without_cli
 async def test_what_cannot_be_forked(world_of: WorldOf) -> None:
     world = await world_of(echo)
     await said(world, "chat-1", "hello")
@@ -233,6 +242,7 @@ async def test_what_cannot_be_forked(world_of: WorldOf) -> None:
     assert unknown.json()["code"] == "session_not_found"
 
 
+@without_cli
 async def test_a_forgotten_conversation_begins_anew_and_its_receipts_stay(world_of: WorldOf) -> None:
     world = await world_of(echo)
     run_id = await world.start(a_request("I am Ada", stateKey="chat-1"))
@@ -265,6 +275,7 @@ async def test_a_client_may_post_its_whole_history(world_of: WorldOf) -> None:
     assert shown[:3] == ["Hi", "Hello!", "I am Ada"]
 
 
+@without_cli
 async def test_a_history_that_contradicts_is_refused(world_of: WorldOf) -> None:
     world = await world_of(echo)
     await said(world, "chat-1", "I am Ada")
@@ -369,15 +380,6 @@ async def away(postgres: str, database_url: str) -> AsyncIterator[None]:
     finally:
         await admin.execute(f"ALTER DATABASE {name} WITH ALLOW_CONNECTIONS true")
         await admin.close()
-
-
-async def test_nothing_of_a_conversation_is_left_on_the_disk(world_of: WorldOf, tmp_path: Path) -> None:
-    world = await world_of(echo)
-    await said(world, "chat-1", "my secret")
-    await said(world, "chat-1", "another")
-
-    await until(lambda: not list((tmp_path / "data" / "runs").glob("server-*/*")))
-    assert not any(b"my secret" in content for content in contents_below(tmp_path / "data"))
 
 
 async def said(world: World, key: str, text: str, **fields: Any) -> dict[str, Any]:

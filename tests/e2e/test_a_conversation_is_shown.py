@@ -1,9 +1,11 @@
 from typing import Any
 
 from app.simulator.script import Hold, Reply, Text, in_turn
+from tests.e2e.agents import without_cli
 from tests.e2e.stories import World, WorldOf, a_client, a_request
 
 
+@without_cli
 async def test_a_conversation_is_called_by_its_first_question(world_of: WorldOf) -> None:
     world = await world_of(in_turn(Reply([Text("Hello Ada")]), Reply([Text("Ada")])))
     first = await world.start(a_request("I am\n Ada, " + "and I like tea " * 20, stateKey="chat-1"))
@@ -18,6 +20,7 @@ async def test_a_conversation_is_called_by_its_first_question(world_of: WorldOf)
     assert fork["title"] == listed["title"]
 
 
+@without_cli
 async def test_what_waits_to_be_heard_is_shown_in_its_turn(world_of: WorldOf) -> None:
     hold = Hold(index=4)
     world = await world_of(in_turn(Reply([Text("one two")], hold=hold), *[Reply([Text("three")])] * 2))
@@ -40,6 +43,7 @@ async def test_what_waits_to_be_heard_is_shown_in_its_turn(world_of: WorldOf) ->
     ]
 
 
+@without_cli
 async def test_what_an_earlier_conversation_of_this_key_was_asked_is_gone_with_it(world_of: WorldOf) -> None:
     hold = Hold(index=4)
     world = await world_of(in_turn(Reply([Text("one two")], hold=hold), Reply([Text("new")])))
@@ -57,6 +61,7 @@ async def test_what_an_earlier_conversation_of_this_key_was_asked_is_gone_with_i
     assert await asked(world) == [("other", again, "stop")]
 
 
+@without_cli
 async def test_what_it_cost_is_for_keys_that_may_see_receipts(world_of: WorldOf) -> None:
     world = await world_of(in_turn(Reply([Text("hello")])))
     run_id = await world.start(a_request(stateKey="chat-1"))

@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 from app.simulator.script import ApiRequest, Hold, HttpError, Reply, Text, ToolUse, text_of
 from app.simulator.server import Simulator
 from tests.e2e.office import MAIL, MAILER, office, settings
-from tests.e2e.parking import gone, parked, pool_of, process_of
+from tests.e2e.parking import a_parking_world, gone, parked, pool_of, process_of
 from tests.e2e.servers import a_server
 from tests.e2e.stories import (
     CLOCK,
@@ -50,7 +50,7 @@ def questions(request: ApiRequest) -> list[str]:
 
 
 async def test_the_next_turns_are_served_by_the_same_process(world_of: WorldOf) -> None:
-    world = await world_of(echo, RUNTALLY_IDLE_PROCESSES=2)
+    world = await a_parking_world(world_of, echo)
     finals = [await turn(world, "one")]
     process = process_of(world, "chat-1")
     for text in ("two", "what time is it?", "four"):
@@ -73,7 +73,7 @@ async def test_the_next_turns_are_served_by_the_same_process(world_of: WorldOf) 
 
 
 async def test_a_process_that_is_not_what_the_turn_needs_is_replaced(world_of: WorldOf) -> None:
-    world = await world_of(echo, RUNTALLY_IDLE_PROCESSES=2)
+    world = await a_parking_world(world_of, echo)
     changes: list[dict[str, Any]] = [
         {"model": "claude-haiku-4-5"},
         {"toolIds": []},
@@ -99,7 +99,7 @@ async def test_a_process_that_is_not_what_the_turn_needs_is_replaced(world_of: W
 
 
 async def test_what_a_request_says_of_the_past_is_compared_with_the_conversation(world_of: WorldOf) -> None:
-    world = await world_of(echo, RUNTALLY_IDLE_PROCESSES=2)
+    world = await a_parking_world(world_of, echo)
     first = await turn(world, "I am Ada")
     process = process_of(world, "chat-1")
     history = [
@@ -135,7 +135,7 @@ async def test_a_process_is_only_parked_after_an_answer(world_of: WorldOf) -> No
             case _:
                 return echo(request)
 
-    world = await world_of(answers, RUNTALLY_IDLE_PROCESSES=4)
+    world = await a_parking_world(world_of, answers, idle=4)
     for number, text in enumerate(("fail", "refuse", "loop")):
         await turn(world, "hello", f"chat-{number}", limits={"maxTurns": 2})
         process = process_of(world, f"chat-{number}")
@@ -155,7 +155,7 @@ async def test_a_process_is_only_parked_after_an_answer(world_of: WorldOf) -> No
 
 
 async def test_a_crash_between_turns_is_nobodys_error(world_of: WorldOf) -> None:
-    world = await world_of(echo, RUNTALLY_IDLE_PROCESSES=2)
+    world = await a_parking_world(world_of, echo)
     await turn(world, "one")
     process = process_of(world, "chat-1")
     os.kill(process.pid, signal.SIGKILL)
@@ -169,7 +169,7 @@ async def test_a_crash_between_turns_is_nobodys_error(world_of: WorldOf) -> None
 
 
 async def test_between_turns_a_process_reaches_nothing_and_its_tools_answer_nobody(world_of: WorldOf) -> None:
-    world = await world_of(echo, RUNTALLY_IDLE_PROCESSES=2)
+    world = await a_parking_world(world_of, echo)
     await turn(world, "one")
     environment = process_of(world, "chat-1").environ()
     (kept,) = pool_of(world).parked()
@@ -191,7 +191,7 @@ async def test_consent_and_its_mode_belong_to_one_run(world_of: WorldOf, tmp_pat
             return Reply([Text("Done.")])
         return Reply([ToolUse(MAIL, {"to": "bob@example.org", "text": request.last_text})])
 
-    world = await world_of(mails, RUNTALLY_IDLE_PROCESSES=2, **settings(tmp_path))
+    world = await a_parking_world(world_of, mails, **settings(tmp_path))
     body = {"graphId": MAILER, "stateKey": "chat-1"}
     first = await world.start(a_request("first", **body))
     request_id = await asked(world, first)
@@ -225,7 +225,7 @@ async def test_subagents_and_hooks_belong_to_the_run_that_has_the_process(
         work = {"description": "time", "prompt": "What time is it?", "subagent_type": "clock-watcher"}
         return Reply([ToolUse("Agent", work)])
 
-    world = await world_of(delegates, RUNTALLY_IDLE_PROCESSES=2, **lead_graphs(tmp_path))
+    world = await a_parking_world(world_of, delegates, **lead_graphs(tmp_path))
     runs = []
     with capture_logs([merge_contextvars]) as lines:
         for _ in range(2):
@@ -255,7 +255,7 @@ async def asked(world: World, run_id: str) -> str:
 async def test_a_deleted_conversations_process_ends_and_the_next_of_its_name_knows_nothing(
     world_of: WorldOf, tmp_path: Path
 ) -> None:
-    world = await world_of(echo, RUNTALLY_IDLE_PROCESSES=4)
+    world = await a_parking_world(world_of, echo, idle=4)
     for key in ("chat-1", "chat-2"):
         await turn(world, "my secret", key)
     processes = [process_of(world, key) for key in ("chat-1", "chat-2")]
@@ -273,7 +273,7 @@ async def test_a_deleted_conversations_process_ends_and_the_next_of_its_name_kno
 
 
 async def test_a_fork_and_its_origin_have_each_their_own(world_of: WorldOf) -> None:
-    world = await world_of(echo, RUNTALLY_IDLE_PROCESSES=4)
+    world = await a_parking_world(world_of, echo, idle=4)
     first = await turn(world, "one")
     process = process_of(world, "chat-1")
     await world.http.post("/v1/sessions/chat-1/fork", json={"at": first["runId"], "stateKey": "chat-2"})
@@ -287,7 +287,7 @@ async def test_a_fork_and_its_origin_have_each_their_own(world_of: WorldOf) -> N
 
 
 async def test_a_process_belongs_to_one_account_and_ends_with_its_key(world_of: WorldOf) -> None:
-    world = await world_of(echo, RUNTALLY_IDLE_PROCESSES=4)
+    world = await a_parking_world(world_of, echo, idle=4)
     scopes = ["runs:write", "runs:read", "receipts:read"]
     theirs, their_secret = await world.services.accounts.create_key("other", scopes)
     again, second_secret = await world.services.accounts.create_key("other", scopes)
@@ -317,27 +317,28 @@ def process_of_account(world: World, number: int) -> psutil.Process:
 
 
 async def test_no_process_outlives_a_killed_server_and_nothing_is_lost(
-    tmp_path: Path, database_url: str
+    world_of: WorldOf, tmp_path: Path, database_url: str
 ) -> None:
-    database = {"DATABASE_URL": database_url}
+    (directory := tmp_path / "data").mkdir()
+    idle = {"DATABASE_URL": database_url, "RUNTALLY_IDLE_PROCESSES": "2"}
     async with Simulator(echo) as simulator:
-        async with a_server(tmp_path, simulator.url, RUNTALLY_IDLE_PROCESSES="2", **database) as (
-            server,
-            http,
-        ):
+        async with a_server(directory, simulator.url, **idle) as (server, http):
             first = await http.post("/v1/runs/wait", json=a_request("one", runId="r1", stateKey="chat-1"))
             kept = cli_processes()
             server.kill()
             await asyncio.to_thread(server.wait, 60)
         for process in kept:
             await gone(process)
-        async with a_server(tmp_path, simulator.url, **database) as (_, http):
-            second = await http.post("/v1/runs/wait", json=a_request("two", stateKey="chat-1"))
-            receipts = (await http.get("/v1/runs/r1/receipts")).json()["items"]
-            folders = folders_below(tmp_path)
+        # Its heir has the same directory.
+        world = await world_of(
+            echo, ANTHROPIC_BASE_URL=simulator.url, ANTHROPIC_API_KEY="sk-test", RUNTALLY_DATA_DIR=directory
+        )
+        second = await turn(world, "two")
+        receipts = await world.receipts("r1")
+        folders = folders_below(directory)
 
     assert first.json()["ok"]
-    assert second.json()["ok"]
+    assert second["ok"]
     assert kept
     assert bill(receipts) == wire(simulator.sent[:1])
     assert questions(simulator.requests[-1]) == ["one", "two"]

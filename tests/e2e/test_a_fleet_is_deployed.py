@@ -111,7 +111,8 @@ async def read(http: httpx.AsyncClient, run: str, *, after: int = 0) -> list[str
     headers = {"Last-Event-ID": str(after)} if after else {}
     async with http.stream("GET", f"/v1/runs/{run}/events", headers=headers) as response:
         text = "".join([part async for part in response.aiter_text()])
-    return [frame for frame in text.split("\n\n") if frame and not frame.startswith(":")]
+    lines = [line for line in text.split("\n") if not line.startswith((":", "retry: 2000"))]
+    return [frame for frame in "\n".join(lines).split("\n\n") if frame]
 
 
 def ids_of(frames: list[str]) -> list[int]:

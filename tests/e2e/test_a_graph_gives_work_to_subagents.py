@@ -2,8 +2,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from app.simulator.script import Answer, ApiRequest, Reply, Text, ToolUse
 from tests.e2e.stories import CALCULATOR, CLOCK, WorldOf, a_request, cli_processes, until
 from tests.e2e.the_bill import bill, wire
@@ -47,11 +45,11 @@ def looks_at_the_clock(request: ApiRequest) -> Answer:
     return Reply([Text("Ten to twelve.")])
 
 
-@pytest.mark.parametrize("background", [False, True], ids=["foreground", "asked for the background"])
 async def test_a_subagent_works_in_the_foreground_and_is_attributed(
-    world_of: WorldOf, tmp_path: Path, *, background: bool
+    world_of: WorldOf, tmp_path: Path
 ) -> None:
-    model = delegating(background=background, helper=looks_at_the_clock)
+    """Also if the model wants it in the background; see test_a_conversation_keeps_its_process for others."""
+    model = delegating(background=True, helper=looks_at_the_clock)
     world = await world_of(model, **graphs(tmp_path))
 
     events = await world.run(a_request("time?", graphId=LEAD))

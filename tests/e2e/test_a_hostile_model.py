@@ -9,7 +9,7 @@ import pytest
 
 from app.simulator.script import Block, Hold, Reply, Responder, Text, ToolUse, in_turn
 from tests.e2e.agents import CLAUDE, MESSAGES
-from tests.e2e.parking import idle_pids, process_of
+from tests.e2e.parking import a_parking_world, idle_pids, process_of
 from tests.e2e.stories import CLOCK, PROVIDER_KEY, World, WorldOf, a_request, cli_processes, shown_by, until
 
 BUILT_IN = [
@@ -69,7 +69,7 @@ class Victim:
         """A world with this model."""
         if not self.parked:
             return await world_of(responder, **self.settings)
-        world = await world_of(in_turn(Reply([Text("hello")])), RUNTALLY_IDLE_PROCESSES=2, **self.settings)
+        world = await a_parking_world(world_of, in_turn(Reply([Text("hello")])), **self.settings)
         await world.run(self.request("hello"))
         assert process_of(world, "chat").is_running()
         world.simulator.requests.clear()
@@ -108,61 +108,49 @@ async def test_no_tool_runs_that_was_not_asked_for(world_of: WorldOf, victim: Vi
     calls: list[Block] = [
         ToolUse(name, HARM, id=f"toolu_{n}") for n, name in enumerate(BUILT_IN + misspelled)
     ]
-    world = await victim.world(world_of, in_turn(Reply(calls), Reply([Text("I give up.")])))
+    # Nor does a subagent of the CLI's own get work.
+    kinds = ["general-purpose", "Explore", "Plan", "claude-code-guide", "statusline-setup", "", "../helper"]
+    agents: list[Block] = [
+        ToolUse("Agent", {**HARM, "subagent_type": kind}, id=f"toolu_agent_{n}")
+        for n, kind in enumerate(kinds)
+    ]
+    world = await victim.world(world_of, in_turn(Reply(calls), Reply(agents), Reply([Text("I give up.")])))
 
     events = await world.run(victim.request("go"))
 
     results = [event.data for event in events if event.type == "tool_call_result"]
-    assert len(results) == len(calls)
+    assert len(results) == len(calls) + len(agents)
     assert all(result["isError"] for result in results)
     # Some are the names of tools that exist, but not the names they are called by.
-    assert {result["result"]["error"] for result in results} <= {"unknown_tool", "failed"}
+    assert {result["result"]["error"] for result in results[: len(calls)]} <= {"unknown_tool", "failed"}
     answered = json.dumps(world.simulator.requests[-1].body)
     assert all(sign not in answered for sign in ("uid=", "root:x", "PATH=", PROVIDER_KEY))
-    assert len(world.simulator.requests) == 2
+    assert len(world.simulator.requests) == 3
     assert events[-1].data["finishReason"] == "stop"
     await at_rest(world)
 
 
-async def test_a_subagent_of_the_clis_own_gets_no_work(world_of: WorldOf, victim: Victim) -> None:
-    kinds = ["general-purpose", "Explore", "Plan", "claude-code-guide", "statusline-setup", "", "../helper"]
-    calls: list[Block] = [
-        ToolUse("Agent", {**HARM, "subagent_type": kind}, id=f"toolu_{n}") for n, kind in enumerate(kinds)
-    ]
-    world = await victim.world(world_of, in_turn(Reply(calls), Reply([Text("I give up.")])))
-
-    events = await world.run(victim.request("go"))
-
-    assert len(world.simulator.requests) == 2
-    assert all(event.data["isError"] for event in events if event.type == "tool_call_result")
-    await at_rest(world)
-
-
-async def test_a_hundred_calls_at_once_are_all_answered(world_of: WorldOf, victim: Victim) -> None:
-    calls: list[Block] = [ToolUse(CLOCK, {"timezone": "UTC"}, id=f"toolu_{n}") for n in range(100)]
-    world = await victim.world(world_of, in_turn(Reply(calls), Reply([Text("Enough.")])))
-
-    events = await world.run(victim.request("go"))
-
-    assert [event.data["isError"] for event in events if event.type == "tool_call_result"] == [False] * 100
-    assert len(world.simulator.requests[-1].tool_results) == 100
-    assert events[-1].data["finishReason"] == "stop"
-
-
-async def test_arguments_that_mean_harm_are_refused(world_of: WorldOf, victim: Victim) -> None:
-    calls = [
+async def test_each_call_is_answered_and_arguments_that_mean_harm_are_refused(
+    world_of: WorldOf, victim: Victim
+) -> None:
+    """A hundred calls at once, which is what the SDK would leave unread; then those with bad arguments."""
+    count = 20 if victim.parked else 100
+    many: list[Block] = [ToolUse(CLOCK, {"timezone": "UTC"}, id=f"toolu_{n}") for n in range(count)]
+    harmful: list[Block] = [
         ToolUse(CLOCK, {"timezone": "x" * 500_000}, id="toolu_huge"),
         ToolUse(CLOCK, raw='{"timezone": ', id="toolu_no_json"),
         ToolUse(CLOCK, raw="[1, 2]", id="toolu_list"),
         ToolUse(CLOCK, {"timezone": {"$ref": "/etc/passwd"}}, id="toolu_object"),
         ToolUse(CLOCK, {"timezone": "../../../etc/passwd"}, id="toolu_path"),
     ]
-    world = await victim.world(world_of, in_turn(Reply(calls), Reply([Text("Sorry.")])))
+    world = await victim.world(world_of, in_turn(Reply(many), Reply(harmful), Reply([Text("Sorry.")])))
 
     events = await world.run(victim.request("go"))
 
-    results = [event.data for event in events if event.type == "tool_call_result"]
-    assert [result["isError"] for result in results] == [True] * len(calls)
+    results = [event.data["isError"] for event in events if event.type == "tool_call_result"]
+    assert results == [False] * len(many) + [True] * len(harmful)
+    answered = [len(request.tool_results) for request in world.simulator.requests]
+    assert answered == [0, len(many), len(harmful)]
     assert "root:x" not in json.dumps(world.simulator.requests[-1].body)
     assert events[-1].data["finishReason"] == "stop"
 

@@ -8,6 +8,8 @@ from typing import Any
 import asyncpg
 
 from app.simulator.script import ApiRequest, Reply, Text, ToolUse
+from tests.e2e.agents import without_cli
+from tests.e2e.parking import a_parking_world
 from tests.e2e.stories import ASSISTANT, CLOCK, World, WorldOf
 
 SONNET = "claude-sonnet-4-6"
@@ -56,7 +58,7 @@ async def turn(world: World, prompt: str, *, system: str | None = None) -> dict[
 
 
 async def test_a_conversation_that_only_grows_misses_nothing(world_of: WorldOf) -> None:
-    world = await world_of(CachingModel())
+    world = await a_parking_world(world_of, CachingModel())
 
     receipts = [await turn(world, prompt) for prompt in ("hi", "what time is it?", "thanks")]
 
@@ -86,7 +88,7 @@ async def test_a_changed_system_message_is_found_and_priced(world_of: WorldOf) -
 
 async def test_someone_who_answers_late_finds_nothing(world_of: WorldOf, database_url: str) -> None:
     model = CachingModel()
-    world = await world_of(model)
+    world = await a_parking_world(world_of, model)
     await turn(world, "hi")
     model.entries.clear()
     connection = await asyncpg.connect(database_url)
@@ -106,13 +108,14 @@ async def test_someone_who_answers_late_finds_nothing(world_of: WorldOf, databas
 
 async def test_what_the_provider_lost_by_itself_is_called_so(world_of: WorldOf) -> None:
     model = CachingModel()
-    world = await world_of(model)
+    world = await a_parking_world(world_of, model)
     await turn(world, "hi")
     model.entries.clear()
 
     assert (await turn(world, "hi again"))["cacheMiss"]["cause"] == "not_found"
 
 
+@without_cli
 async def test_a_deleted_conversation_leaves_no_prompt(world_of: WorldOf, database_url: str) -> None:
     world = await world_of(CachingModel())
     await turn(world, "hi")

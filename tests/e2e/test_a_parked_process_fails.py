@@ -7,7 +7,7 @@ from typing import Any
 
 from app.simulator.script import ApiRequest, Hold, Reply, Text, ToolUse
 from tests.e2e.office import MAIL, MAILER, office, settings
-from tests.e2e.parking import gone, process_of
+from tests.e2e.parking import a_parking_world, gone, process_of
 from tests.e2e.stories import World, WorldOf, a_request
 from tests.e2e.test_a_conversation_keeps_its_process import questions
 from tests.e2e.the_bill import bill, wire
@@ -23,10 +23,8 @@ async def turn(world: World, text: str) -> Any:
 async def test_a_process_that_stands_still_between_turns_is_replaced(
     world_of: WorldOf, tmp_path: Path
 ) -> None:
-    world = await world_of(
-        lambda request: Reply([Text(f"You said: {request.last_text}")]),
-        RUNTALLY_IDLE_PROCESSES=3,
-        **settings(tmp_path),
+    world = await a_parking_world(
+        world_of, lambda request: Reply([Text(f"You said: {request.last_text}")]), **settings(tmp_path)
     )
     await turn(world, "one")
     process = process_of(world, "chat-1")
@@ -55,7 +53,7 @@ async def test_a_process_that_fails_in_a_turn_leaves_nothing_to_the_next(
             return Reply([ToolUse(MAIL, {"to": "bob@example.org", "text": text})])
         return Reply([Text(f"You said: {text}")], hold=holds.get(text.split()[0]))
 
-    world = await world_of(model, RUNTALLY_IDLE_PROCESSES=3, **settings(tmp_path))
+    world = await a_parking_world(world_of, model, **settings(tmp_path))
     await turn(world, "begin")
     for when, how in MOMENTS:
         process, sent = process_of(world, "chat-1"), len(world.simulator.sent)

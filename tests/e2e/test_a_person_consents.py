@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from app.simulator.script import Reply, Responder, Text, ToolUse, in_turn
-from tests.e2e.agents import every_agent
+from tests.e2e.agents import CLAUDE, MESSAGES, every_agent, without_cli
 from tests.e2e.office import MAIL, MAILER, office, settings
 from tests.e2e.stories import Heard, World, WorldOf, a_request, a_world
 
@@ -62,6 +62,7 @@ async def test_a_person_may_change_the_arguments(world_of: WorldOf, tmp_path: Pa
         "decision": "allow",
         "reason": "decided",
         "args": changed,
+        "at": resolved["at"],
     }
 
 
@@ -124,8 +125,8 @@ async def test_arguments_that_are_wrong_bother_nobody(world_of: WorldOf, tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("mode", "sent"),
-    [("plan", 0), ("dontAsk", 0), ("bypassPermissions", 1)],
+    ("agent", "mode", "sent"),
+    [(CLAUDE, "plan", 0), (MESSAGES, "dontAsk", 0), (CLAUDE, "bypassPermissions", 1)],
 )
 async def test_a_running_run_is_given_more_or_less_freedom(
     world_of: WorldOf, tmp_path: Path, mode: str, sent: int
@@ -147,6 +148,7 @@ async def test_a_running_run_is_given_more_or_less_freedom(
     assert [event.type for event in events].count("permission_request") == 1
 
 
+@without_cli
 async def test_a_decision_by_way_of_another_process(
     world_of: WorldOf, tmp_path: Path, database_url: str, redis_url: str
 ) -> None:
@@ -165,6 +167,7 @@ async def test_a_decision_by_way_of_another_process(
     assert len(office().sent) == 1
 
 
+@without_cli
 async def test_a_tool_that_fails_to_check_a_decision_ends_no_run(
     world_of: WorldOf, tmp_path: Path, database_url: str, redis_url: str
 ) -> None:
@@ -190,7 +193,7 @@ async def test_a_tool_that_fails_to_check_a_decision_ends_no_run(
     assert office().sent == [("bob@example.org", "Hello Bob")] * 2
 
 
-@every_agent
+@without_cli
 async def test_another_account_decides_nothing(world_of: WorldOf, tmp_path: Path) -> None:
     world = await world_of(one_mail(), **settings(tmp_path))
     run_id, _, request = await asked(world)

@@ -11,78 +11,87 @@ import psutil
 from app.executors.claude_agent.process.directory import STARTED_BEFORE
 from app.simulator.script import ApiRequest, Hold, Reply, Text, ToolUse, in_turn, text_of
 from tests.e2e.office import MAIL, MAILER, office, settings
-from tests.e2e.parking import gone, next_ready, pool_of, process_of
-from tests.e2e.stories import CLOCK, World, WorldOf, a_client, a_request, cli_processes, until
+from tests.e2e.parking import gone, next_ready, pool_of, process_of, start_none_ahead
+from tests.e2e.stories import ANALYST, CLOCK, World, WorldOf, a_client, a_request, cli_processes, until
 from tests.e2e.test_tools_of_other_peoples_servers import LIBRARIAN, SEARCH, graphs, program
 
 OTHERS: list[dict[str, Any]] = [
     {"model": "claude-haiku-4-5"},
-    {"toolIds": []},
-    {"limits": {"maxTurns": 1}},
     {"messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "hi"}]},
 ]
-"""What a process that is ready was not started for."""
+"""What a process that is ready was not started for; other tools, limits and schemas: see
+`test_a_conversation_keeps_its_process`."""
 
 
 def echo(request: ApiRequest) -> Reply:
     return Reply([Text(request.last_text)])
 
 
-async def test_the_next_run_takes_the_process_that_is_ready(world_of: WorldOf) -> None:
-    world = await world_of(echo, RUNTALLY_IDLE_PROCESSES=1)
-    await world.run(a_request("first"))
-    ready = await one_ready(world)
-    state = Path(ready.environ()["CLAUDE_CONFIG_DIR"]) / ".claude.json"
-    # It found nothing to migrate, which would have delayed its start.
-    assert json.loads(state.read_text()).items() >= json.loads(STARTED_BEFORE).items()
-
-    events = await world.run(a_request("second"))
-
-    assert events[-1].data["finishReason"] == "stop"
-    # It was used and is gone; another one is ready.
-    await until(lambda: not ready.is_running())
-    await one_ready(world)
-    assert [request.last_text for request in world.simulator.requests] == ["first", "second"]
-
-
-async def test_nothing_of_one_run_is_in_the_next(world_of: WorldOf) -> None:
+async def test_the_next_run_takes_the_process_that_is_ready_and_nothing_of_one_is_in_the_next(
+    world_of: WorldOf,
+) -> None:
     world = await world_of(echo, RUNTALLY_IDLE_PROCESSES=1)
     await world.run(a_request("my secret"))
-    await one_ready(world)
+    ready = await one_ready(world)
+    environment = ready.environ()
+    state = Path(environment["CLAUDE_CONFIG_DIR"]) / ".claude.json"
+    # It found nothing to migrate, which would have delayed its start.
+    assert json.loads(state.read_text()).items() >= json.loads(STARTED_BEFORE).items()
+    # It can call nothing before there is a run.
+    async with a_client(environment["ANTHROPIC_BASE_URL"]) as http:
+        refused = await http.post("/v1/messages", json={"model": "m", "messages": []})
+    assert (refused.status_code, len(world.simulator.requests)) == (403, 1)
     _, secret = await world.services.accounts.create_key("other", ["runs:write", "receipts:read"])
 
     async with a_client(world.url, secret) as http:
         final = (await http.post("/v1/runs/wait", json=a_request("hello"))).json()
         theirs = (await http.get(f"/v1/runs/{final['runId']}/receipts")).json()["items"]
 
+    assert final["finishReason"] == "stop"
+    # It was used and is gone; another one is ready.
+    await until(lambda: not ready.is_running())
+    assert [request.last_text for request in world.simulator.requests] == ["my secret", "hello"]
     assert "my secret" not in str(world.simulator.requests[-1].body)
     assert len(world.simulator.requests[-1].messages) == 1
     assert len(theirs) == 1
     mine = (await world.http.get("/v1/receipts")).json()["items"]
     assert [receipt["accountId"] for receipt in mine] != [theirs[0]["accountId"]]
+    await one_that_died_is_not_used(world, await one_ready(world))
+
+
+async def one_that_died_is_not_used(world: World, ready: psutil.Process) -> None:
+    os.kill(ready.pid, signal.SIGKILL)
+    await gone(ready)
+    await start_none_ahead(world)
+
+    events = await world.run(a_request("third"))
+
+    assert events[-1].data["finishReason"] == "stop"
 
 
 async def test_a_run_that_needs_another_process_gets_its_own(world_of: WorldOf) -> None:
     world = await world_of(echo, RUNTALLY_IDLE_PROCESSES=1)
     await world.run(a_request("first"))
 
+    await one_ready(world)
+    await start_none_ahead(world)
+
     for other in OTHERS:
-        await one_ready(world)
         await world.run({**a_request("next"), **other})
 
         asked = world.simulator.requests[-1]
         assert (asked.body["model"] == "claude-haiku-4-5") == ("model" in other), other
         assert ("Be brief." in str(asked.body["system"])) == ("messages" in other), other
-        assert (CLOCK in asked.tool_names) == ("toolIds" not in other), other
 
 
 async def test_the_first_turn_of_a_conversation_takes_one_and_the_conversation_is_its_own(
     world_of: WorldOf,
 ) -> None:
     """It was started under another session; what is stored must be resumed like any conversation."""
-    world = await world_of(echo, RUNTALLY_IDLE_PROCESSES=3)
+    world = await world_of(echo, RUNTALLY_IDLE_PROCESSES=2)
     await world.run(a_request("mine", stateKey="chat-1"))
     ready = await next_ready(world)
+    await start_none_ahead(world)
 
     await world.run(a_request("hello", stateKey="chat-2"))
     assert process_of(world, "chat-2") == ready
@@ -107,6 +116,7 @@ async def test_so_does_a_structured_answer_whose_schema_comes_again(world_of: Wo
     for text in ("one", "two"):
         await world.run(a_request(text, **body))
     ready = await next_ready(world)
+    await start_none_ahead(world)
 
     final = (await world.http.post("/v1/runs/wait", json=a_request("three", **body))).json()
 
@@ -125,23 +135,12 @@ async def test_and_a_graph_with_an_mcp_server_whose_tools_are_those_of_the_runs_
     world = await world_of(searches, RUNTALLY_IDLE_PROCESSES=1, **graphs(tmp_path, program()))
     await world.run(a_request("Ada", graphId=LIBRARIAN))
     ready = await next_ready(world)
+    await start_none_ahead(world)
 
     final = (await world.http.post("/v1/runs/wait", json=a_request("Grace", graphId=LIBRARIAN))).json()
 
     assert "found Grace" in final["content"]
     await gone(ready)
-
-
-async def test_a_process_that_died_while_it_waited_is_not_used(world_of: WorldOf) -> None:
-    world = await world_of(echo, RUNTALLY_IDLE_PROCESSES=1)
-    await world.run(a_request("first"))
-    ready = await one_ready(world)
-    os.kill(ready.pid, signal.SIGKILL)
-    await until(lambda: not ready.is_running() or ready.status() == psutil.STATUS_ZOMBIE)
-
-    events = await world.run(a_request("second"))
-
-    assert events[-1].data["finishReason"] == "stop"
 
 
 async def test_tools_and_consent_belong_to_the_run_that_took_the_process(
@@ -159,21 +158,11 @@ async def test_tools_and_consent_belong_to_the_run_that_took_the_process(
         path = f"/v1/runs/{run_id}/permissions/{request_id}"
         await world.http.post(path, json={"decision": "allow"})
         assert (await world.ended(run_id))["final"]["ok"]
-        await one_ready(world)
+        if text == "first":
+            await one_ready(world)
+            await start_none_ahead(world)
 
     assert [text for _, text in office().sent] == ["first", "second"]
-
-
-async def test_a_ready_process_can_call_nothing_before_there_is_a_run(world_of: WorldOf) -> None:
-    world = await world_of(echo, RUNTALLY_IDLE_PROCESSES=1)
-    await world.run(a_request("first"))
-    environment = (await one_ready(world)).environ()
-
-    async with a_client(environment["ANTHROPIC_BASE_URL"]) as http:
-        answer = await http.post("/v1/messages", json={"model": "m", "messages": []})
-
-    assert answer.status_code == 403
-    assert len(world.simulator.requests) == 1
 
 
 async def test_processes_are_ready_when_the_server_is_and_gone_when_it_is(
@@ -193,10 +182,13 @@ async def test_processes_are_ready_when_the_server_is_and_gone_when_it_is(
 
 async def test_a_cancel_of_a_run_in_a_process_that_was_ready(world_of: WorldOf) -> None:
     hold = Hold(index=5)
-    world = await world_of(in_turn(Reply([Text("first")]), Reply([Text("one two three")], hold=hold)))
-    await world.run(a_request("first"))
-    run_id = await world.start(a_request("second"))
+    world = await world_of(in_turn(Reply([Text("one two three")], hold=hold)), RUNTALLY_IDLE_PROCESSES=1)
+    # The first graph's, which is started with the server.
+    ready = await one_ready(world)
+    await start_none_ahead(world)
+    run_id = await world.start(a_request(graphId=ANALYST))
     await hold.reached.wait()
+    assert cli_processes() == [ready]
 
     await world.http.post(f"/v1/runs/{run_id}/cancel")
 

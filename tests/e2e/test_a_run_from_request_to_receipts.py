@@ -1,7 +1,9 @@
 import json
+from typing import Any
 
 from app.simulator.script import Reply, Text, Thinking, ToolUse, in_turn
-from tests.e2e.stories import ANALYST, CALCULATOR, CLOCK, WorldOf, a_request, said
+from tests.e2e.agents import without_cli
+from tests.e2e.stories import ANALYST, CALCULATOR, CLOCK, Heard, WorldOf, a_request, said
 
 FIRST = Reply(
     [
@@ -26,13 +28,21 @@ SECOND = Reply(
 )
 
 
-async def test_each_message_is_charged_once_with_the_last_numbers(world_of: WorldOf) -> None:
+async def test_a_run_with_tools(world_of: WorldOf) -> None:
     world = await world_of(in_turn(FIRST, SECOND))
 
     events = await world.run(a_request(graphId=ANALYST, model="claude-opus-4-5"))
 
     run_id = events[0].data["runId"]
-    one, two = await world.receipts(run_id)
+    receipts = await world.receipts(run_id)
+    each_message_is_charged_once_with_the_last_numbers(run_id, receipts)
+    the_events_tell_the_run_in_order(events)
+    no_stream_knows_what_it_cost(await world.raw(run_id))
+    the_run_and_its_final_can_be_looked_up((await world.http.get(f"/v1/runs/{run_id}")).json(), receipts)
+
+
+def each_message_is_charged_once_with_the_last_numbers(run_id: str, receipts: list[dict[str, Any]]) -> None:
+    one, two = receipts
     assert one["sourceReference"] == f"{run_id}/0/{FIRST.message_id}"
     assert {name: one[name] for name in one if name.endswith("Tokens")} == {
         "inputTokens": 125,
@@ -48,11 +58,7 @@ async def test_each_message_is_charged_once_with_the_last_numbers(world_of: Worl
     assert one["chargedCredits"] == 86_500
 
 
-async def test_the_events_tell_the_run_in_order(world_of: WorldOf) -> None:
-    world = await world_of(in_turn(FIRST, SECOND))
-
-    events = await world.run(a_request(graphId=ANALYST))
-
+def the_events_tell_the_run_in_order(events: list[Heard]) -> None:
     assert [event.id for event in events] == list(range(1, len(events) + 1))
     types = [event.type for event in events]
     assert types[0] == "run_started"
@@ -72,36 +78,25 @@ async def test_the_events_tell_the_run_in_order(world_of: WorldOf) -> None:
     assert events[-1].data["usage"] == {"promptTokens": 125 + 1000 + 300 + 500, "completionTokens": 220}
 
 
-async def test_no_stream_knows_what_it_cost(world_of: WorldOf) -> None:
-    world = await world_of(in_turn(FIRST, SECOND))
-    events = await world.run(a_request(graphId=ANALYST))
-
-    stream = await world.raw(events[0].data["runId"])
-
+def no_stream_knows_what_it_cost(stream: bytes) -> None:
     for word in (b"cost", b"Usd", b"credit", b"msg_0", b"cache", b"input_tokens", b"runtally__"):
         assert word not in stream
     assert stream.isascii()
     assert b"\r" not in stream
 
 
-async def test_the_run_and_its_final_can_be_looked_up(world_of: WorldOf) -> None:
-    world = await world_of(in_turn(FIRST, SECOND))
-    events = await world.run(a_request(graphId=ANALYST))
-    run_id = events[0].data["runId"]
-
-    run = (await world.http.get(f"/v1/runs/{run_id}")).json()
-
+def the_run_and_its_final_can_be_looked_up(run: dict[str, Any], receipts: list[dict[str, Any]]) -> None:
     assert run["status"] == "succeeded"
     assert run["final"]["ok"] is True
     assert run["final"]["content"] == "It is 42 o'clock."
     assert run["final"]["requestId"] == run["requestId"]
-    receipts = await world.receipts(run_id)
     assert run["billing"]["receipts"] == 2
     total = sum(int(receipt["costUsd"].replace(".", "")) for receipt in receipts)
     assert int(run["billing"]["costUsd"].replace(".", "")) == total
     assert run["createdAt"].endswith("Z")
 
 
+@without_cli
 async def test_waiting_answers_with_the_final(world_of: WorldOf) -> None:
     world = await world_of(in_turn(FIRST, SECOND))
 
@@ -166,18 +161,3 @@ async def test_a_conversation_keeps_its_roles(world_of: WorldOf) -> None:
         {"role": "assistant", "content": forged},
     ]
     assert history["text"].count("</conversation_so_far>") == 1
-
-
-async def test_an_image_reaches_the_model(world_of: WorldOf) -> None:
-    world = await world_of(in_turn(Reply([Text("a dot")])))
-    pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
-    content = [
-        {"type": "text", "text": "What is this?"},
-        {"type": "image", "mediaType": "image/png", "data": pixel},
-    ]
-
-    events = await world.run(a_request(messages=[{"role": "user", "content": content}]))
-
-    assert events[-1].data["finishReason"] == "stop"
-    kinds = [block["type"] for block in world.simulator.requests[0].messages[0]["content"]]
-    assert kinds == ["text", "image"]

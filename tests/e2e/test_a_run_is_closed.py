@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from app.simulator.script import Hold, Reply, Text, ToolUse, in_turn
-from tests.e2e.agents import every_agent
+from tests.e2e.agents import MESSAGES, every_agent, without_cli
+from tests.e2e.parking import a_parking_world
 from tests.e2e.stories import (
     CALCULATOR,
     CLOCK,
@@ -19,20 +20,19 @@ from tests.e2e.stories import (
 
 
 @every_agent
-@pytest.mark.parametrize(
-    "prompt",
+async def test_a_prompt_reaches_the_model_literally(world_of: WorldOf) -> None:
+    """The first one starts a process, the others are for that of the conversation."""
+    world = await a_parking_world(world_of, lambda _: Reply([Text("ok")]))
+
     # `@/etc/passwd`, `/compact` and `!id` alone: see test_a_hostile_model.
-    ["@/etc/passwd /cost !ls", "/cost", "  /clear", "#remember", "@README.md"],
-)
-async def test_a_prompt_reaches_the_model_literally(world_of: WorldOf, prompt: str) -> None:
-    world = await world_of(in_turn(Reply([Text("ok")])))
+    for prompt in ("@/etc/passwd /cost !ls", "/cost", "  /clear", "#remember", "@README.md"):
+        world.simulator.requests.clear()
+        events = await world.run(a_request(prompt, stateKey="chat"))
 
-    events = await world.run(a_request(prompt))
-
-    assert events[-1].data["finishReason"] == "stop"
-    (request,) = world.simulator.requests
-    assert request.last_text == prompt
-    assert "root:" not in json.dumps(request.body)
+        assert events[-1].data["finishReason"] == "stop"
+        (request,) = world.simulator.requests
+        assert request.last_text == prompt
+        assert "root:" not in json.dumps(request.body)
 
 
 @every_agent
@@ -110,17 +110,6 @@ async def test_the_model_sees_text_and_clients_see_the_allowed_fields(world_of: 
     assert "timezone" in json.dumps(answered["content"])
 
 
-@every_agent
-async def test_arguments_that_are_no_json_do_not_end_the_run(world_of: WorldOf) -> None:
-    call = ToolUse(CLOCK, raw='{"timezone": ')
-    world = await world_of(in_turn(Reply([call]), Reply([Text("sorry")])))
-
-    events = await world.run(a_request())
-
-    assert _one(events, "tool_call_result")["isError"] is True
-    assert events[-1].data["finishReason"] == "stop"
-
-
 async def test_asking_for_a_tool_the_graph_lacks_is_refused(world_of: WorldOf) -> None:
     world = await world_of(in_turn())
 
@@ -131,13 +120,14 @@ async def test_asking_for_a_tool_the_graph_lacks_is_refused(world_of: WorldOf) -
     assert world.simulator.requests == []
 
 
+@without_cli
 async def test_another_account_sees_nothing(world_of: WorldOf) -> None:
     world = await world_of(in_turn(Reply([Text("mine")]), Reply([Text("theirs")])))
     await world.run(a_request(runId="mine-1"))
     scopes = ["runs:write", "runs:read", "receipts:read"]
     _, key = await world.services.accounts.create_key("stranger", scopes)
 
-    async with a_client(world.url, key) as stranger:
+    async with a_client(world.url, key, agent=MESSAGES) as stranger:
         for path in ("", "/events", "/receipts"):
             response = await stranger.get(f"/v1/runs/mine-1{path}")
             assert (response.status_code, response.json()["code"]) == (404, "run_not_found")

@@ -62,7 +62,6 @@ def _comparable(command: list[str]) -> list[str]:
 @pytest.mark.parametrize(
     "body",
     [
-        a_request(),
         a_request(toolIds=[], model="triage", limits={"maxTurns": 2, "timeoutS": 5}),
         a_request(graphId=ANALYST, model="claude-opus-4-5"),
         a_request(graphId=ANALYST, model="fast", limits={"maxBudgetUsd": "0.25", "maxTotalTokens": 9000}),
@@ -76,7 +75,7 @@ def _comparable(command: list[str]) -> list[str]:
             ]
         ),
     ],
-    ids=["assistant", "a role, no tools", "thinking", "effort and fallback", "object", "conversation"],
+    ids=["a role, no tools", "thinking", "effort and fallback", "object", "conversation"],
 )
 async def test_a_run_does_what_its_preview_said(
     world_of: WorldOf, tmp_path: Path, body: dict[str, Any]
@@ -127,6 +126,7 @@ async def test_a_preview_shows_what_there_is_to_know(world_of: WorldOf) -> None:
             "effort": None,
             "maxOutputTokens": 32_000,
             "fallback": None,
+            "contextWindow": 200_000,
         },
         "tools": [{"id": "core__get_current_time", "effect": "read_only"}],
         "limits": {"timeoutS": 9, "maxTurns": 8, "maxBudgetUsd": "0.5000000000", "maxTotalTokens": None},

@@ -11,12 +11,15 @@ from app.ids import RunId, RunKey
 from app.runs.records import NewRun
 from app.simulator.script import ApiRequest, Hold, Reply, Text, ToolUse, text_of
 from app.simulator.server import Simulator
-from tests.e2e.agents import every_agent, named
+from tests.e2e.agents import MESSAGES, every_agent, named
 from tests.e2e.office import TASK, WORKER, office, settings
 from tests.e2e.servers import a_server
 from tests.e2e.stories import ASSISTANT, World, WorldOf, a_request, until
+from tests.e2e.test_a_client_brings_tools import answer, waiting
 from tests.integration.run_process import insert
 
+PICK = "client-pick"
+PICKER = "---\ndescription: Picks.\nretry: true\nclient_tools: true\n---\nPick.\n"
 LEASE_S = 5
 WITHIN_S = 2 * LEASE_S
 """The contract: this long after a process died its readers have been answered."""
@@ -29,6 +32,8 @@ async def test_another_process_ends_the_runs_of_a_killed_one_or_goes_on_with_the
     hold = Hold(index=5)
 
     def respond(request: ApiRequest) -> Reply:
+        if "pick" in text_of(request.messages[0]["content"]):
+            return Reply([Text("Blue.")] if "blue" in str(request.tool_results) else [ToolUse(PICK)])
         if "tell" in request.last_text:
             return Reply([Text("one two three four")], hold=hold)
         if len(request.messages) == 1:
@@ -36,6 +41,7 @@ async def test_another_process_ends_the_runs_of_a_killed_one_or_goes_on_with_the
         return Reply([Text("Finished.")])
 
     graphs = settings(tmp_path)
+    (graphs["RUNTALLY_GRAPHS_DIR"] / "picker.md").write_text(PICKER)
     (tmp_path / "killed").mkdir()
     async with Simulator(named(agent, respond)) as simulator:
         shared = {"ANTHROPIC_BASE_URL": simulator.url, "REDIS_URL": redis_url}
@@ -55,16 +61,20 @@ async def test_another_process_ends_the_runs_of_a_killed_one_or_goes_on_with_the
             await http.post("/v1/runs", json=a_request("tell me", runId="lost"))
             work = a_request("work", runId="kept", stateKey="chat-1", graphId=WORKER)
             await http.post("/v1/runs", json=work)
+            pick = a_request("pick", runId="picks", stateKey="chat-2", graphId=f"{MESSAGES}:picker")
+            await http.post("/v1/runs", json={**pick, "clientTools": [{"name": "pick", "inputSchema": {}}]})
             await hold.reached.wait()
-            await until(lambda: len(simulator.sent) == 2)
+            await until(lambda: len(simulator.sent) == 3)
+            (before,) = await waiting(world, "picks", 1)
             # The transcript is written as the conversation goes, not at the end of the turn.
             await _until_said(world, "chat-1", "tool_call")
             server.kill()
 
         async with asyncio.timeout(WITHIN_S):
             lost, kept = await asyncio.gather(_followed(world, "lost"), _followed(world, "kept"))
+        await _require_answerable(world, simulator, before["toolCallId"])
         run = (await world.http.get("/v1/runs/kept")).json()
-        asked = simulator.requests[-1]
+        asked = next(each for each in reversed(simulator.requests) if "work" in str(each.messages[0]))
     hold.until.set()
 
     assert lost[-2:] == [("error", "internal"), ("done", None)]
@@ -76,6 +86,19 @@ async def test_another_process_ends_the_runs_of_a_killed_one_or_goes_on_with_the
     assert "interrupted" in str(asked.messages)
     assert office().working.is_set() is False
     assert [receipt["attempt"] for receipt in await world.receipts("kept")] == [0, 1]
+
+
+async def _require_answerable(world: World, simulator: Simulator, void_call: str) -> None:
+    """Answer the call of the attempt that is over, and that of the next one."""
+    _, again = await waiting(world, "picks", 2)
+    answers = [await answer(world, "picks", call, "blue") for call in (void_call, again["toolCallId"])]
+    picked, receipts = await world.ended("picks"), await world.receipts("picks")
+
+    assert [each.status_code for each in answers] == [404, 200]
+    assert (picked["attempt"], picked["final"]["content"]) == (1, "Blue.")
+    assert [receipt["attempt"] for receipt in receipts] == [0, 1, 1]
+    sent = {message.message_id for message in simulator.sent}
+    assert len({receipt["usageUnitId"] for receipt in receipts} & sent) == 3
 
 
 async def test_a_restarted_server_goes_on_with_its_run(memory_path: Path) -> None:

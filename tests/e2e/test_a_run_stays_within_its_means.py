@@ -7,7 +7,7 @@ import pytest
 
 from app.billing.credit.ledger import AccountTerms
 from app.simulator.script import Hold, Reply, Text, ToolUse, in_turn
-from tests.e2e.agents import every_agent, without_cli
+from tests.e2e.agents import CLAUDE, MESSAGES, every_agent, without_cli
 from tests.e2e.stories import (
     CLOCK,
     PROVIDER_KEY,
@@ -101,8 +101,10 @@ async def test_a_monthly_budget_stops_an_account(world_of: WorldOf) -> None:
     assert second.status_code == 402
 
 
-@every_agent
-@pytest.mark.parametrize("stop_reason", ["tool_use", "max_tokens", "refusal", None])
+@pytest.mark.parametrize(
+    ("agent", "stop_reason"),
+    [*((MESSAGES, each) for each in ("tool_use", "max_tokens", "refusal", None)), (CLAUDE, "max_tokens")],
+)
 async def test_a_budget_is_passed_by_one_message_at_most(world_of: WorldOf, stop_reason: str) -> None:
     usage = {"input_tokens": 1_000, "output_tokens": 1}
     world = await world_of(
@@ -122,7 +124,7 @@ async def test_a_budget_is_passed_by_one_message_at_most(world_of: WorldOf, stop
     assert bill(receipts) == wire(world.simulator.sent)
 
 
-@every_agent
+@without_cli
 async def test_a_budget_holds_for_a_model_nobody_has_a_price_for(world_of: WorldOf) -> None:
     usage = {"input_tokens": 10_000, "output_tokens": 1}
     world = await world_of(lambda _: Reply([ToolUse(CLOCK)], usage=usage, model="claude-unheard-of-9"))

@@ -16,7 +16,6 @@ from app.gateway.wire import PROGRESS_TOKENS
 from app.simulator.script import Hold, Reply, Text, ToolUse, in_turn
 from app.simulator.server import Simulator
 from tests.conftest import in_memory
-from tests.e2e.agents import CLAUDE, every_agent, named
 from tests.e2e.servers import ROOT, a_server, an_environment
 from tests.e2e.stories import CLOCK, PATIENCE_S, a_client, a_request, until
 from tests.integration.gateway_seam import FIRST_DELTA
@@ -35,12 +34,11 @@ async def words_read(http: httpx.AsyncClient, run_id: str, words: int) -> int:
     raise AssertionError(text)
 
 
-@every_agent
-async def test_a_killed_server_ends_its_runs_when_it_is_back(memory_path: Path, agent: str) -> None:
+async def test_a_killed_server_ends_its_runs_when_it_is_back(memory_path: Path) -> None:
     hold = Hold(index=FIRST_DELTA + WORDS - 100)
     answers = in_turn(Reply([Text("go " * WORDS)], hold=hold), Reply([Text("back")]))
-    async with Simulator(named(agent, answers)) as simulator:
-        async with a_server(memory_path, simulator.url, agent=agent) as (server, http):
+    async with Simulator(answers) as simulator:
+        async with a_server(memory_path, simulator.url) as (server, http):
             await http.post("/v1/runs", json=a_request(runId="killed-1"))
             shown = await words_read(http, "killed-1", WORDS - 100)
             family = server.children(recursive=True)
@@ -48,14 +46,14 @@ async def test_a_killed_server_ends_its_runs_when_it_is_back(memory_path: Path, 
             await until(lambda: not any(child.is_running() for child in family))
         hold.until.set()
 
-        async with a_server(memory_path, simulator.url, agent=agent) as (_, http):
+        async with a_server(memory_path, simulator.url) as (_, http):
             whole = (await http.get("/v1/runs/killed-1/events")).text
             rest = (await http.get("/v1/runs/killed-1/events", params={"after": 7})).text
             final = (await http.get("/v1/runs/killed-1")).json()["final"]
             (receipt,) = (await http.get("/v1/runs/killed-1/receipts")).json()["items"]
             again = (await http.post("/v1/runs/wait", json=a_request())).json()
 
-    assert 'id: 1\nevent: error\ndata: {"type":"error","error":"internal"}' in whole
+    assert 'id: 1\nevent: error\ndata: {"type":"error","error":"internal","at":' in whole
     assert "id: 8\nevent: error\n" in rest
     assert "id: 9\nevent: done\n" in rest
     assert (final["error"], final["finishReason"]) == ("internal", "error")
@@ -65,16 +63,12 @@ async def test_a_killed_server_ends_its_runs_when_it_is_back(memory_path: Path, 
     assert list((memory_path / "runs").glob("server-*")) == []
 
 
-@every_agent
-async def test_a_server_asked_to_stop_lets_its_runs_finish(
-    memory_path: Path, database_url: str, agent: str
-) -> None:
-    # Its embedded database stops after it.
-    database = {} if agent == CLAUDE else {"DATABASE_URL": database_url}
+async def test_a_server_asked_to_stop_lets_its_runs_finish(memory_path: Path) -> None:
+    """And its embedded database stops after it."""
     reply = Reply([Text("one two three four five")], delta_delay_s=0.3)
     async with (
         Simulator(in_turn(reply)) as simulator,
-        a_server(memory_path, simulator.url, agent=agent, **database) as (server, http),
+        a_server(memory_path, simulator.url) as (server, http),
     ):
         await http.post("/v1/runs", json=a_request(runId="drained-1"))
         await until(lambda: bool(simulator.sent))
@@ -83,7 +77,7 @@ async def test_a_server_asked_to_stop_lets_its_runs_finish(
             heard = "".join([text async for text in reader.aiter_text()])
         await asyncio.to_thread(server.wait, PATIENCE_S)
 
-    assert heard.rstrip().endswith('"finishReason":"stop"}')
+    assert '"finishReason":"stop"' in heard.rpartition("event: done")[2]
     assert not simulator.sent[0].disconnected
 
 
@@ -119,16 +113,13 @@ async def test_a_second_server_on_the_same_directory_is_refused(embedded: Embedd
     assert "Traceback" not in second.stderr
 
 
-@every_agent
-async def test_a_full_disk_stops_new_runs_and_loses_nothing(
-    tmp_path: Path, database_url: str, agent: str
-) -> None:
+async def test_a_full_disk_stops_new_runs_and_loses_nothing(tmp_path: Path, database_url: str) -> None:
     hold = Hold(index=5)
     slow = Reply([Text("one two"), ToolUse(CLOCK)], hold=hold)
     answers = in_turn(slow, Reply([Text("once there is room")]))
     async with (
-        Simulator(named(agent, answers)) as simulator,
-        a_server(tmp_path, simulator.url, agent=agent, DATABASE_URL=database_url) as (server, http),
+        Simulator(answers) as simulator,
+        a_server(tmp_path, simulator.url, DATABASE_URL=database_url) as (server, http),
     ):
         await http.post("/v1/runs", json=a_request(runId="full-1"))
         async with http.stream("GET", "/v1/runs/full-1/events") as reader:

@@ -10,7 +10,6 @@ import psutil
 
 from app.simulator.script import ApiRequest, Hold, Reply, Text, ToolUse, text_of
 from app.simulator.server import Simulator
-from tests.e2e.agents import every_agent, named
 from tests.e2e.office import TASK, WORKER, settings
 from tests.e2e.servers import a_server
 from tests.e2e.stories import Heard, World, WorldOf, a_request, said, until
@@ -18,9 +17,8 @@ from tests.e2e.stories import Heard, World, WorldOf, a_request, said, until
 LEASE_S = "4"
 
 
-@every_agent
 async def test_the_next_turn_knows_the_answer_that_was_given_and_the_frozen_server_calls_nothing(
-    redis_url: str, world_of: WorldOf, tmp_path: Path, database_url: str, agent: str
+    redis_url: str, world_of: WorldOf, tmp_path: Path, database_url: str
 ) -> None:
     hold = Hold(index=4)
 
@@ -41,10 +39,10 @@ async def test_the_next_turn_knows_the_answer_that_was_given_and_the_frozen_serv
         "RUNTALLY_TOOLS": graphs["RUNTALLY_TOOLS"],
         "RUNTALLY_GRAPHS_DIR": str(graphs["RUNTALLY_GRAPHS_DIR"]),
     }
-    async with Simulator(named(agent, respond)) as simulator:
+    async with Simulator(respond) as simulator:
         shared = {"ANTHROPIC_BASE_URL": simulator.url, "ANTHROPIC_API_KEY": "sk-test"}
         world = await world_of(respond, **{**own, **shared})
-        async with a_server(frozen_directory, simulator.url, agent=agent, **own) as (server, http):
+        async with a_server(frozen_directory, simulator.url, **own) as (server, http):
             body = a_request("work", runId="run", stateKey="chat", graphId=WORKER)
             await http.post("/v1/runs", json=body)
             reading = asyncio.create_task(_heard(world, "run"))

@@ -20,7 +20,7 @@ from app.simulator.script import (
     in_turn,
     text_of,
 )
-from tests.e2e.agents import MESSAGES, every_agent
+from tests.e2e.agents import CLAUDE, MESSAGES, every_agent, without_cli
 from tests.e2e.office import MAIL, MAILER, TASK, WORKER, office, settings
 from tests.e2e.stories import Heard, World, WorldOf, a_request, a_world, cli_processes, until, until_sent
 from tests.factories import scripted
@@ -71,10 +71,15 @@ class Phase:
 
 PHASES = ["before init", "retry wait", "mid-text", "mid-tool", "waiting for approval"]
 
+STOPS = [
+    *((MESSAGES, phase, kind) for phase in PHASES for kind in ("interrupt", "cancel")),
+    *((CLAUDE, phase, "interrupt") for phase in PHASES),
+    # A cancel of a CLI in the other phases: see test_how_a_run_ends and test_a_person_consents.
+    (CLAUDE, "mid-text", "cancel"),
+]
 
-@every_agent
-@pytest.mark.parametrize("kind", ["interrupt", "cancel"])
-@pytest.mark.parametrize("phase", PHASES)
+
+@pytest.mark.parametrize(("agent", "phase", "kind"), STOPS)
 async def test_a_run_stops_in_every_phase_and_its_conversation_goes_on(
     world_of: WorldOf, tmp_path: Path, phase: str, kind: str, *, agent: str
 ) -> None:
@@ -173,6 +178,7 @@ async def test_a_run_that_has_ended_stays_as_it_is(world_of: WorldOf) -> None:
     assert before["interruption"] is None
 
 
+@without_cli
 @pytest.mark.parametrize("kind", ["interrupt", "cancel"])
 async def test_a_run_is_stopped_by_way_of_another_process(
     world_of: WorldOf, tmp_path: Path, database_url: str, redis_url: str, kind: str

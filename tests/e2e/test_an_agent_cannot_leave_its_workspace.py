@@ -26,34 +26,31 @@ def outside(name: str, **args: Any) -> ToolUse:
     return ToolUse(name, args)
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
-        outside("Read", file_path="/etc/passwd"),
-        outside("Read", file_path="/workspace/../etc/passwd"),
-        outside("Read", file_path="../../../../etc/passwd"),
-        outside("Read", file_path="~/.bashrc"),
-        outside("Read", file_path="/proc/self/environ"),
-        outside("Read", file_path="/agent/system_prompt.md"),
-        outside("Grep", pattern="root", path="/etc"),
-        outside("Grep", pattern="Edit", glob="../agent/**"),
-        outside("Glob", pattern="/agent/**"),
-        outside("Glob", pattern="../**", path="/workspace"),
-        outside("Write", file_path="/var/out", content="x"),
-        outside("Edit", file_path="/agent/system_prompt.md", old_string="Edit", new_string="Eat"),
-        bash("id", run_in_background=True),
-        bash("id", dangerouslyDisableSandbox=True),
-    ],
-    ids=lambda call: f"{call.name} {next(iter(reversed(call.input.values())))}",
-)
-async def test_a_call_beyond_the_workspace_is_denied(
-    world_of: WorldOf, tmp_path: Path, call: ToolUse
-) -> None:
-    world = await world_of(calling(call), **settings(tmp_path))
+BEYOND = [
+    outside("Read", file_path="/etc/passwd"),
+    outside("Read", file_path="/workspace/../etc/passwd"),
+    outside("Read", file_path="../../../../etc/passwd"),
+    outside("Read", file_path="~/.bashrc"),
+    outside("Read", file_path="/proc/self/environ"),
+    outside("Read", file_path="/agent/system_prompt.md"),
+    outside("Grep", pattern="root", path="/etc"),
+    outside("Grep", pattern="Edit", glob="../agent/**"),
+    outside("Glob", pattern="/agent/**"),
+    outside("Glob", pattern="../**", path="/workspace"),
+    outside("Write", file_path="/var/out", content="x"),
+    outside("Edit", file_path="/agent/system_prompt.md", old_string="Edit", new_string="Eat"),
+    bash("id", run_in_background=True),
+    bash("id", dangerouslyDisableSandbox=True),
+]
+
+
+async def test_calls_beyond_the_workspace_are_denied(world_of: WorldOf, tmp_path: Path) -> None:
+    world = await world_of(calling(*BEYOND), **settings(tmp_path, f"max_turns: {len(BEYOND) + 1}"))
 
     events = await world.run(a_request("go", graphId=EDITOR))
 
-    assert results(events) == [({"error": "failed"}, True)]
+    told = dict(zip([f"{call.name} {call.input}" for call in BEYOND], results(events), strict=True))
+    assert {call: result for call, result in told.items() if result != ({"error": "failed"}, True)} == {}
     assert "uid=" not in "".join(answered(world))
     assert events[-1].data["finishReason"] == "stop"
 
@@ -70,6 +67,8 @@ async def test_a_command_sees_nothing_of_the_machine(
         f"ln -s {secret} link; cat link; ln -s /etc/passwd p; cat p; cat ../../../../etc/passwd",
         "for p in /proc/[0-9]*; do tr '\\0' '\\n' < $p/environ; ls $p/root/ $p/cwd/ $p/fd; done 2>&1",
         "env; tr '\\0' ' ' < /proc/1/cmdline; touch /usr/x /etc/x",
+        # The kernel's settings are root's, and so the jail's where the server is root.
+        "find /proc/sys -writable; cat /proc/sys/kernel/ostype",
     ]
     world = await world_of(calling(*map(bash, commands)), **settings(tmp_path))
 
@@ -82,16 +81,7 @@ async def test_a_command_sees_nothing_of_the_machine(
     assert "Edit files." not in heard
     assert str(tmp_path / "data") not in heard
     assert "Read-only file system" in heard
-
-
-async def test_a_command_changes_no_setting_of_the_kernel(world_of: WorldOf, tmp_path: Path) -> None:
-    """They are root's, and so the jail's where the server is root."""
-    look = bash("find /proc/sys -writable; cat /proc/sys/kernel/ostype")
-    world = await world_of(calling(look), **settings(tmp_path))
-
-    await world.run(a_request("go", graphId=EDITOR))
-
-    assert answered(world) == ['"Linux"']
+    assert answered(world)[-1] == '"Linux"'
 
 
 async def test_a_link_made_by_a_command_leads_nowhere(world_of: WorldOf, tmp_path: Path) -> None:

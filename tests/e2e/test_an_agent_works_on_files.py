@@ -9,6 +9,7 @@ import pytest
 from httpx_sse import aconnect_sse
 
 from app.simulator.script import Hold, Reply, Text, ToolUse, in_turn
+from tests.e2e.agents import without_cli
 from tests.e2e.stories import (
     CLOCK,
     PATIENCE_S,
@@ -210,6 +211,7 @@ async def test_the_stored_request_holds_no_bytes_of_files_and_joins_all_the_same
     await connection.close()
 
 
+@without_cli
 async def test_a_run_without_a_workspace_has_no_files(world_of: WorldOf) -> None:
     world = await world_of(calling())
     await world.run(a_request(runId="r1"))

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from app.simulator.script import ApiRequest, Reply, Text, ToolUse
+from tests.e2e.agents import without_cli
 from tests.e2e.stories import ANALYST, CALCULATOR, OpenWorld, WorldOf, a_request, until
 
 ALIAS, RELEASE, OTHER_RELEASE = (
@@ -52,6 +53,7 @@ async def test_the_price_of_an_alias_is_that_of_the_release_which_answers(
     }
 
 
+@without_cli
 async def test_a_price_changed_in_the_middle_of_a_run_is_that_of_each_messages_moment(
     open_world: OpenWorld, tmp_path: Path
 ) -> None:

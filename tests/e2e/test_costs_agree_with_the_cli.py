@@ -10,6 +10,7 @@ from typing import Any
 
 from app.simulator.script import Reply, Text, in_turn
 from app.simulator.usage_objects import Iteration, TokenCounts, UsageObject
+from tests.e2e.parking import a_parking_world
 from tests.e2e.stories import World, WorldOf, a_request
 
 OPUS, SONNET, ADVISOR = "claude-opus-5-5", "claude-sonnet-4-6", "claude-opus-4-8"
@@ -65,7 +66,8 @@ async def test_the_cli_agrees_on_all_that_it_counts(world_of: WorldOf, tmp_path:
 
 
 async def test_what_the_cli_does_not_count_is_named(world_of: WorldOf) -> None:
-    world = await world_of(in_turn())
+    """Turns of one conversation: each is compared without those before it."""
+    world = await a_parking_world(world_of, in_turn())
     cases = {
         "service tier batch": (UsageObject(COUNTS, service_tier="batch"), {}, "-0.0395249250"),
         "compaction by the provider": (
@@ -92,7 +94,7 @@ async def test_what_the_cli_does_not_count_is_named(world_of: WorldOf) -> None:
         ),
     }
     for note, (usage, reply, explained) in cases.items():
-        found = await compared(world, reporting(usage, **reply), model=SONNET)
+        found = await compared(world, reporting(usage, **reply), model=SONNET, stateKey="chat")
 
         assert (found["notes"], found["explainedUsd"]) == ([note], explained), note
         assert found["driftUsd"] == "0.0000000000", note

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from app.simulator.script import in_turn
+from tests.e2e.parking import a_parking_world
 from tests.e2e.stories import World, WorldOf, a_request
 from tests.integration.dollars import ALIAS, RELEASES, STORED, Case
 
@@ -33,7 +34,7 @@ CASES = [
 async def test_dollars_through_the_cli(world_of: WorldOf, tmp_path: Path) -> None:
     (tmp_path / "graphs").mkdir()
     (tmp_path / "graphs" / "plain.md").write_text("---\ndescription: d\nmodel: sonnet\n---\nHi.")
-    world = await world_of(in_turn(), RUNTALLY_GRAPHS_DIR=tmp_path / "graphs")
+    world = await a_parking_world(world_of, in_turn(), RUNTALLY_GRAPHS_DIR=tmp_path / "graphs")
     world.simulator.releases = RELEASES
     for cases in CASES:
         receipts = await receipts_of(world, cases)
@@ -47,6 +48,6 @@ async def test_dollars_through_the_cli(world_of: WorldOf, tmp_path: Path) -> Non
 
 async def receipts_of(world: World, cases: list[Case]) -> list[dict[str, Any]]:
     world.simulator.responder = in_turn(*(case.reply() for case in cases))
-    run_id = await world.start(a_request(graphId=GRAPH, model=ALIAS))
+    run_id = await world.start(a_request(graphId=GRAPH, model=ALIAS, stateKey="chat"))
     assert (await world.ended(run_id))["status"] == "succeeded"
     return await world.receipts(run_id)

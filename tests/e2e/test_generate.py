@@ -40,7 +40,7 @@ INVALID: list[tuple[str, dict[str, Any], str]] = [
     ("object", {"stream": True}, "stream"),
     ("object", {"schema": None}, "schema"),
     ("object", {"schema": {"type": 5}}, "schema"),
-    ("object", {"schema": {"type": "array"}}, "schema"),
+    ("object", {"schema": {"$ref": "#"}}, "schema"),
 ]
 
 

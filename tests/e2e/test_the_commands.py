@@ -14,8 +14,11 @@ from typer.testing import CliRunner, Result
 from app.bootstrap.services import open_services
 from app.cli.errors import explained
 from app.cli.main import app, console
+from app.executors.scripted import WriteMessage
 from app.simulator.script import Reply, Text, in_turn
-from tests.e2e.stories import ASSISTANT, KEY, PATIENCE_S, World, WorldOf, a_request, the_settings, until
+from tests.e2e.agents import without_cli
+from tests.e2e.stories import ASSISTANT, KEY, PATIENCE_S, WorldOf, a_request, the_settings, until
+from tests.factories import scripted
 
 ROOT = Path(__file__).parents[2]
 
@@ -57,14 +60,15 @@ async def command(directory: Path, *arguments: str, **variables: str) -> Result:
     return done
 
 
+@without_cli
 async def test_run_and_receipts_talk_to_a_server(world_of: WorldOf, tmp_path: Path) -> None:
     world = await world_of(in_turn(Reply([Text("hello from afar")])))
     there = {"RUNTALLY_URL": world.url, "RUNTALLY_API_KEY": KEY}
 
-    ran = await runtally(tmp_path, "run", ASSISTANT, "hi", **there)
+    ran = await command(tmp_path, "run", "messages:assistant", "hi", **there)
     shown = await command(tmp_path, "receipts", **there)
 
-    assert ran.returncode == 0, ran.stderr
+    assert ran.exit_code == 0, ran.stderr
     assert "hello from afar" in ran.stdout
     assert "claude-sonnet-5-5" in shown.stdout
 
@@ -94,6 +98,7 @@ async def test_credit_is_managed_beside_a_running_server(world_of: WorldOf, tmp_
     assert (await world.http.get("/v1/balance")).json()["left"] == 45_000_000
 
 
+@without_cli
 async def test_messages_without_a_price_are_priced_later(world_of: WorldOf, tmp_path: Path) -> None:
     world = await world_of(in_turn(Reply([Text("hi")], model="claude-new-1")))
     await world.http.post("/v1/runs/wait", json=a_request())
@@ -171,12 +176,16 @@ async def test_a_wrong_setting_stops_the_start_with_a_sentence(
     assert words in " ".join(capsys.readouterr().err.split())
 
 
-async def test_an_old_schema_stops_the_server_and_migrate_mends_it(postgres: str, tmp_path: Path) -> None:
+async def test_an_old_schema_stops_the_server_and_migrate_mends_it(
+    postgres: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     admin = await asyncpg.connect(postgres)
     await admin.execute("CREATE DATABASE unmigrated")
     url = postgres.rpartition("/")[0] + "/unmigrated"
 
-    refused = await runtally(tmp_path, "serve", "--port", "0", DATABASE_URL=url)
+    with pytest.raises(typer.Exit) as refused, explained():
+        await started(tmp_path, "DATABASE_URL", url)
+    told = capsys.readouterr().err
     migrated = await command(tmp_path, "migrate", DATABASE_URL=url)
     keyed = await command(
         tmp_path, "keys", "create", "--account", "acme", "--scope", "admin", DATABASE_URL=url
@@ -184,62 +193,39 @@ async def test_an_old_schema_stops_the_server_and_migrate_mends_it(postgres: str
     await admin.execute("DROP DATABASE unmigrated WITH (FORCE)")
     await admin.close()
 
-    assert (refused.returncode, "runtally migrate" in refused.stderr) == (1, True)
+    assert (refused.value.exit_code, "runtally migrate" in told) == (1, True)
     assert migrated.exit_code == 0, migrated.output
     assert keyed.stdout.startswith("rt_")
 
 
-async def a_second_server(world: World, directory: Path, **settings: str) -> asyncio.subprocess.Process:
-    """Another server on the database of a world."""
-    environment = {
-        "PATH": os.environ["PATH"],
-        "PYTHONPATH": str(ROOT),
-        "HOME": str(directory),
-        "DATABASE_URL": str(world.services.settings.database_url),
-        "ANTHROPIC_BASE_URL": world.simulator.url,
-        **settings,
-    }
-    return await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "app", "serve", "--port", "0"),
-        env=environment,
-        cwd=directory,
-        stderr=asyncio.subprocess.PIPE,
-    )
+async def test_a_second_server_without_a_relay_is_refused(
+    world_of: WorldOf, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world = await world_of(in_turn(), executors=scripted(WriteMessage("Hi.")))
+    url = str(world.services.settings.database_url)
+    second = the_settings(tmp_path / "second", url, world.simulator.url, RUNTALLY_LEASE_S="1")
 
+    with pytest.raises(typer.Exit) as refused, explained():
+        async with asyncio.timeout(PATIENCE_S), open_services(second):
+            pass
 
-async def test_a_second_server_without_a_relay_is_refused(world_of: WorldOf, tmp_path: Path) -> None:
-    world = await world_of(in_turn(Reply([Text("Hi.")])))
-    server = await a_second_server(world, tmp_path, ANTHROPIC_API_KEY="sk-test", RUNTALLY_LEASE_S="1")
-    async with asyncio.timeout(PATIENCE_S):
-        _, printed = await server.communicate()
-
-    assert server.returncode == 1
-    assert "REDIS_URL" in printed.decode().splitlines()[-1]
+    assert refused.value.exit_code == 1
+    assert "REDIS_URL" in capsys.readouterr().err
     await world.run(a_request(runId="r1"))
 
 
-async def test_a_refused_key_is_told_to_the_operator_at_start(
-    world_of: WorldOf, tmp_path: Path, redis_url: str
+@pytest.mark.parametrize(
+    ("key", "words"), [("sk-wrong", "ANTHROPIC_API_KEY was refused"), (None, "ANTHROPIC_API_KEY is not set")]
+)
+async def test_a_key_that_cannot_be_used_is_told_to_the_operator_at_start(
+    world_of: WorldOf, key: str | None, words: str
 ) -> None:
-    world = await world_of(in_turn(), REDIS_URL=redis_url)
-    server = await a_second_server(world, tmp_path, ANTHROPIC_API_KEY="sk-wrong", REDIS_URL=redis_url)
-    assert server.stderr is not None
-    async with asyncio.timeout(PATIENCE_S):
-        while "ANTHROPIC_API_KEY was refused" not in (line := (await server.stderr.readline()).decode()):
-            assert line, "the server ended without a word about its key"
-    server.terminate()
-    await server.communicate()
-
-    assert server.returncode == 0
-    assert "sk-wrong" not in line
-
-
-async def test_a_missing_key_is_told_to_the_operator_at_start(world_of: WorldOf) -> None:
     with capture_logs() as logs:
-        world = await world_of(in_turn(), ANTHROPIC_API_KEY=None)
+        world = await world_of(in_turn(), ANTHROPIC_API_KEY=key)
         readiness = world.services.readiness
         assert readiness is not None
         await until(lambda: readiness.checked)
 
     (told,) = [log for log in logs if log["event"] == "model.unreachable"]
-    assert "ANTHROPIC_API_KEY is not set" in told["reason"]
+    assert words in told["reason"]
+    assert "sk-wrong" not in str(logs)

@@ -121,7 +121,7 @@ async def test_it_works_beside_a_running_server_on_the_same_embedded_database(me
 
     assert code == 0, printed
     assert server.pid
-    assert "USD by our prices; nobody is charged" in " ".join(printed.split())
+    assert "USD by our prices; no account is charged" in " ".join(printed.split())
     assert (ready.status_code, receipts) == (200, [])
     assert not any(secret in printed for secret in (PROVIDER_KEY, environment["RUNTALLY_BOOTSTRAP_KEY"]))
 

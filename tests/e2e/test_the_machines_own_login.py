@@ -116,26 +116,25 @@ def reply_usage(reply: Reply) -> dict[str, Any]:
     return {**reply.usage, **final}
 
 
-@pytest.mark.parametrize("way", ["run", "generate"])
 async def test_no_provider_variable_of_the_server_reaches_the_cli(
-    open_world: OpenWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
+    open_world: OpenWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     options = logged_in(tmp_path)
     async with open_world(lambda _: Reply([Text("hello")]), **options) as world:
         for name, value in ROUTING.items():
             monkeypatch.setenv(name, value)
-        if way == "run":
-            assert said(await world.run(a_request())) == "hello"
-        else:
-            answer = await world.http.post("/v1/generate/text", json={"prompt": "hi"})
-            assert answer.json()["content"] == "hello"
+        assert said(await world.run(a_request())) == "hello"
+        answer = await world.http.post("/v1/generate/text", json={"prompt": "hi"})
+        assert answer.json()["content"] == "hello"
 
-    (start,) = [start for start in starts(tmp_path) if start.is_run]
-    assert {name for name in start.environment if chooses_provider(name)} == {"ANTHROPIC_BASE_URL"}
-    assert "sk-of-the-server" not in str(start)
-    assert start.environment["CLAUDE_CONFIG_DIR"] == str(tmp_path / "login")
-    assert_isolated(start)
-    assert "--bare" not in start.arguments
+    runs = [start for start in starts(tmp_path) if start.is_run]
+    assert len(runs) == 2
+    for start in runs:
+        assert {name for name in start.environment if chooses_provider(name)} == {"ANTHROPIC_BASE_URL"}
+        assert "sk-of-the-server" not in str(start)
+        assert start.environment["CLAUDE_CONFIG_DIR"] == str(tmp_path / "login")
+        assert_isolated(start)
+        assert "--bare" not in start.arguments
 
 
 async def test_without_a_login_a_run_fails_whatever_keys_the_server_has(

@@ -23,6 +23,8 @@ from tests.e2e.stories import (
     shown_by,
     until,
 )
+from tests.integration.hostile_mcp import HostileServer, serving
+from tests.integration.strange_tools import NAMES, TOOLS, UNUSABLE, USABLE_NAMES
 
 LIBRARIAN = "claude_agents:librarian"
 SEARCH = "mcp__runtally__library__search"
@@ -66,7 +68,7 @@ async def test_a_program_is_asked_and_gone_with_the_run(world_of: WorldOf, tmp_p
     await until(lambda: not programs())
 
 
-@every_agent
+@without_cli
 async def test_only_the_tools_that_are_named_exist(world_of: WorldOf, tmp_path: Path) -> None:
     world = await world_of(
         in_turn(*asks("mcp__runtally__library__delete_everything", q="x")), **graphs(tmp_path, program())
@@ -94,7 +96,7 @@ async def test_arguments_are_held_against_the_servers_schema(
     assert answer in str(world.simulator.requests[-1].tool_results)
 
 
-@every_agent
+@without_cli
 async def test_a_failure_is_told_to_the_model_alone(world_of: WorldOf, tmp_path: Path) -> None:
     server = program(tools={"fails": "state_change"}, show_results=True)
     replies = in_turn(*asks("mcp__runtally__library__fails", q="x"))
@@ -152,6 +154,34 @@ async def test_a_server_over_http(world_of: WorldOf, tmp_path: Path) -> None:
     assert events[-1].data["finishReason"] == "stop"
 
 
+async def test_tools_that_no_model_takes_are_left_out_and_the_others_work(
+    world_of: WorldOf, tmp_path: Path
+) -> None:
+    library = HostileServer(lambda _: {"tools": TOOLS}, lambda _: {"content": []})
+    async with serving(library):
+        server = {"type": "http", "url": library.url, "tools": dict.fromkeys(NAMES, "read_only")}
+        script = [*asks("mcp__runtally__library__empty"), *asks("library__empty")]
+        world = await world_of(in_turn(*script), **graphs(tmp_path, server))
+
+        runs = [
+            await world.run(a_request("go", graphId=graph)) for graph in (LIBRARIAN, "messages:librarian")
+        ]
+
+    for events in runs:
+        assert events[-1].data["finishReason"] == "stop"
+        (warning,) = [event.data for event in events if event.type == "warning"]
+        left_out = {f"library__{name}" for name in (*UNUSABLE, "too_long")}
+        assert (warning["code"], set(warning["names"])) == ("tools_left_out", left_out)
+    assert library.methods.count("tools/call") == 2
+    for request in world.simulator.requests:
+        tools = {tool_id_of(tool["name"]): tool["input_schema"] for tool in request.body["tools"]}
+        # The CLI refuses a whole list, and leaves tools out without a word.
+        assert set(tools) == {f"library__{name}" for name in USABLE_NAMES}
+        for schema in tools.values():
+            assert schema["type"] == "object"
+            assert not {"anyOf", "oneOf", "allOf", "$ref"} & set(schema)
+
+
 @pytest.mark.parametrize(
     ("server", "agent"),
     [
@@ -175,7 +205,7 @@ async def test_a_server_that_is_away_ends_the_run_or_is_done_without(
         assert [tool_id_of(name) for name in world.simulator.requests[0].tool_names] == ["core__calculate"]
         assert events[-1].data["finishReason"] == "stop"
     else:
-        assert [event.data.get("error") for event in events[-2:]] == ["provider_unavailable", None]
+        assert [event.data.get("error") for event in events[-2:]] == ["tool_server_unavailable", None]
         assert world.simulator.requests == []
 
 
@@ -191,7 +221,7 @@ async def test_a_run_that_asks_for_none_of_its_tools_needs_no_server(
     assert events[-1].data["finishReason"] == "stop"
 
 
-@every_agent
+@without_cli
 async def test_a_person_consents_to_their_tools_as_to_ours(world_of: WorldOf, tmp_path: Path) -> None:
     settings = graphs(tmp_path, program(), approve=["library__search"], approval_timeout_s=0.3)
     world = await world_of(in_turn(*asks(SEARCH, q="Ada")), **settings)

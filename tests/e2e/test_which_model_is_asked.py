@@ -91,12 +91,6 @@ async def test_a_graph_may_name_a_role_and_its_own_thinking_wins(
     assert "claude-haiku-4-5" in too_short.json()["detail"]
 
 
-async def test_without_a_file_roles_are_the_default_model(world_of: WorldOf) -> None:
-    world = await world_of(in_turn(Reply([Text("hi")])))
-
-    assert (await _asked(world, model="repair"))["model"] == "claude-sonnet-5-5"
-
-
 async def test_an_overloaded_model_is_replaced_by_its_fallback_and_that_is_billed(
     world_of: WorldOf, models_file: Path
 ) -> None:
@@ -159,7 +153,13 @@ async def test_models_are_listed_with_names_options_and_prices(world_of: WorldOf
         "id": "claude-haiku-4-5",
         "aliases": ["fast"],
         "roles": ["triage"],
-        "options": {"thinking": "disabled", "effort": None, "maxOutputTokens": 500, "fallback": None},
+        "options": {
+            "thinking": "disabled",
+            "effort": None,
+            "maxOutputTokens": 500,
+            "fallback": None,
+            "contextWindow": 200_000,
+        },
         "priced": True,
         "inputUsdPerMTok": "1.0000000000",
         "outputUsdPerMTok": "5.0000000000",
@@ -214,8 +214,11 @@ async def test_a_wrong_file_stops_the_start(
 async def test_a_model_nobody_told_to_think_is_not_asked_to(world_of: WorldOf) -> None:
     world = await world_of(lambda _: Reply([Text("hi")]))
 
-    for model in ("sonnet", "opus", "haiku", "claude-sonnet-4-6", "claude-opus-4-5"):
+    for model in ("opus", "haiku", "claude-sonnet-4-6"):
         assert "thinking" not in await _asked(world, model=model), model
+    # Without a file roles are the default model.
+    body = await _asked(world, model="repair")
+    assert (body["model"], "thinking" in body) == ("claude-sonnet-5-5", False)
 
 
 async def test_a_newer_model_thinks_as_much_as_it_finds_right(world_of: WorldOf, tmp_path: Path) -> None:

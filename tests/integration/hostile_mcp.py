@@ -40,10 +40,15 @@ class HostileServer:
     """Whether it compresses its responses, whatever the request accepts."""
     url: str = ""
     methods: list[str] = field(default_factory=list)
+    is_gone: bool = False
+    """Whether a proxy answers in its place."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         self.methods.append(scope["method"])
+        if self.is_gone:
+            await self._send(send, 503, iter([b"no upstream"]), {})
+            return
         if scope["method"] != "POST":
             await self._send(send, 405, iter([b""]), self.headers)
             return
@@ -70,7 +75,9 @@ class HostileServer:
                 return {"result": listed} if isinstance(listed, dict) else listed
             case "tools/call":
                 called = self.on_call(params)
-                return {"result": called} if isinstance(called, dict) else called
+                if not isinstance(called, dict) or "error" in called:
+                    return called
+                return {"result": called}
             case _:
                 return {"error": {"code": -32601, "message": "no such method"}}
 
@@ -117,6 +124,9 @@ def _answer(request: dict[str, Any], method: str, how: str) -> None:
                 os.write(1, NOISE[how] * 500)
         case "tools/list", _:
             _respond(request, result={"tools": [SEARCH]})
+        case "tools/call", "one answer":
+            _respond(request, result={"content": [{"type": "text", "text": str(os.getpid())}]})
+            sys.exit()
         case _:
             _respond(request, error={"code": -32601, "message": "no such method"})
 

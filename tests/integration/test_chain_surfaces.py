@@ -65,7 +65,7 @@ async def test_an_account_exports_its_own_chain_and_verifies_it(world_of: WorldO
     keys = (await world.http.get("/v1/chain/keys")).json()["items"]
     roots = (await world.http.get("/v1/chain/roots")).json()["items"]
 
-    assert response.headers["content-type"].startswith("application/jsonl")
+    assert response.headers["content-type"].startswith("text/jsonl")
     assert 'filename="chain.jsonl"' in response.headers["content-disposition"]
     records = [json.loads(line) for line in response.text.splitlines()]
     key = SealingKey.read(key_file)

@@ -40,7 +40,7 @@ async def test_every_combination_to_the_last_digit(database: Database, tmp_path:
         assert receipt.basis == ("partial" if case.way == "cut" else "final"), case
         assert receipt.model == (FALLBACK if case.falls_back else RELEASE), case
         assert (receipt.requested_model, receipt.unpriced) == (ALIAS, []), case
-    assert len(cases) == len({receipt.id for receipt in receipts}) > 1_500
+    assert len(cases) == len({receipt.id for receipt in receipts}) > 500
     assert balance.spent == sum(receipt.charged_credits for receipt in receipts)
     assert usage.sums.cost_usd == total_of(receipts)
 

@@ -23,6 +23,7 @@ from app.storage.service import StorageQuota
 from app.streams.memory import MemoryEventLog
 from app.streams.port import LogEntry
 from app.workspaces.service import Workspaces
+from tests.entries import AnyTime
 from tests.integration.run_process import record_of
 from tests.integration.test_storage import KB, an_accepted_run, kept
 
@@ -52,6 +53,10 @@ async def an_ended_run(database: Database, name: str, *, days_ago: int = 2, ok: 
         assert await finish_run(tx, run, attempt=0, final=final, report=None, events=events)
         await tx.execute(
             text("UPDATE runs SET ended_at = now() - make_interval(days => :days) WHERE run_id = :run_id"),
+            {"days": days_ago, "run_id": name},
+        )
+        await tx.execute(
+            text("UPDATE run_events SET at = at - make_interval(days => :days) WHERE run_id = :run_id"),
             {"days": days_ago, "run_id": name},
         )
     return run
@@ -94,7 +99,7 @@ async def test_old_events_are_deleted_and_request_and_answer_stay(database: Data
     assert (record.final.content, record.contents_deleted_at) == ("the answer", None)
     assert record.events_deleted_at is not None
     async with database.read() as reader:
-        assert len(await stored_request(reader, old)) > KB
+        assert len(await stored_request(reader, old) or "") > KB
     for untouched in (new, running):
         assert (await record_of(database, untouched)).events_deleted_at is None
     assert len(await replay(database, new)) == 4
@@ -107,8 +112,9 @@ async def test_a_replay_without_events_has_the_answer_and_the_end(database: Data
     error = [RunError(error="timeout"), Done(usage=USAGE, finish_reason="timeout")]
 
     assert [entry.event for entry in whole][2:] == [ANSWER, DONE]
-    assert await replay(database, good) == [LogEntry(1, ANSWER), LogEntry(2, DONE)]
-    assert await replay(database, good, after=3) == [LogEntry(4, ANSWER), LogEntry(5, DONE)]
+    assert await replay(database, good) == [AnyTime(1, ANSWER), AnyTime(2, DONE)]
+    assert await replay(database, good, after=2) == whole[2:]
+    assert await replay(database, good, after=3) == [AnyTime(4, ANSWER), AnyTime(5, DONE)]
     assert [entry.event for entry in await replay(database, bad)] == error
     read = await a_reader(database).read(await record_of(database, good))
     assert [entry.event for entry in read] == [ANSWER, DONE]

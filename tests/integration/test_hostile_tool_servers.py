@@ -14,17 +14,15 @@ import pytest
 
 from app.ids import AccountId, RunId, RunKey, new_uuid
 from app.json_schema.checker import SchemaChecker
-from app.tools.mcp_http import BoundedTransport
-from app.tools.mcp_limits import ResponseLimit
-from app.tools.mcp_servers import (
-    CONNECT_S,
+from app.tools.mcp.connection import CONNECT_S, McpServerUnavailable
+from app.tools.mcp.http import BoundedTransport
+from app.tools.mcp.limits import ResponseLimit
+from app.tools.mcp.servers import (
     MAX_PAGES,
-    HttpServer,
     McpConnections,
     McpConnector,
-    McpServerUnavailable,
-    StdioServer,
 )
+from app.tools.mcp.spec import HttpServer, StdioServer
 from app.tools.policy import ToolPolicy
 from app.tools.result import ToolResult
 from app.tools.runner import ToolRunner
@@ -35,6 +33,7 @@ from tests.unit.json_schema.schemas import a_bomb
 MB = 2**20
 ROOT = str(Path(__file__).parents[2])
 ID = "library__search"
+RUN = RunKey(AccountId(new_uuid()), RunId("run"))
 
 
 @pytest.fixture
@@ -45,10 +44,15 @@ async def schemas() -> AsyncIterator[SchemaChecker]:
 
 @asynccontextmanager
 async def connected(
-    schemas: SchemaChecker, server: HostileServer | str, wanted: tuple[str, ...] = (ID,), **more: Any
+    schemas: SchemaChecker,
+    server: HostileServer | str,
+    wanted: tuple[str, ...] = (ID,),
+    *,
+    effect: str = "read_only",
+    **more: Any,
 ) -> AsyncIterator[McpConnections]:
     """Connections to a server: over HTTP, or to a program that was told how to behave."""
-    tools = {tool_id.partition("__")[2]: "read_only" for tool_id in wanted}
+    tools = {tool_id.partition("__")[2]: effect for tool_id in wanted}
     if isinstance(server, str):
         command = [sys.executable, "-m", "tests.integration.hostile_mcp", server]
         env = {"PYTHONPATH": ROOT}
@@ -66,7 +70,7 @@ async def call(connections: McpConnections, **arguments: Any) -> ToolResult:
     """What the model gets for a call."""
     tools = {tool.id: tool for tool in connections.tools}
     policy = ToolPolicy(frozenset(tools), lambda: None, _unchanged)
-    context = ToolContext(RunKey(AccountId(new_uuid()), RunId("run")), "call", None)
+    context = ToolContext(RUN, "call", None)
     return await ToolRunner(tools, policy).run(ID, arguments, context)
 
 
@@ -149,26 +153,25 @@ async def test_an_answer_that_comes_byte_by_byte_keeps_nobody_waiting() -> None:
             for _ in range(200_000):
                 yield b"x"
 
-    worst = 0.0
+    turns = 0
 
-    async def watch() -> None:
-        nonlocal worst
-        # The loop's own CPU time: other programs do not count.
+    async def count_turns() -> None:
+        nonlocal turns
         while True:
-            began = time.thread_time()
             await asyncio.sleep(0)
-            worst = max(worst, time.thread_time() - began)
+            turns += 1
 
     transport = BoundedTransport(Bytewise(), ResponseLimit(2 * MB), response_s=30)
-    watching = asyncio.create_task(watch())
+    counting = asyncio.create_task(count_turns())
     async with httpx2.AsyncClient(transport=transport) as http:
         began = time.thread_time()
         answer = await http.post("http://127.0.0.1/")
         took = time.thread_time() - began
-    watching.cancel()
+    counting.cancel()
 
     assert len(answer.content) == MB + 200_000
-    assert worst < took / 2
+    # Counted, not timed: a collection of garbage can take as long as the answer.
+    assert turns > 20
     assert took < 10
 
 
@@ -197,7 +200,9 @@ async def test_an_answer_that_would_be_unpacked_is_refused(schemas: SchemaChecke
         await refused(schemas, server)
 
 
-async def test_a_result_over_the_bound_is_an_error_and_the_next_call_is_not(schemas: SchemaChecker) -> None:
+async def test_a_result_over_its_limit_is_truncated_and_one_without_end_an_error(
+    schemas: SchemaChecker,
+) -> None:
     def answer(params: dict[str, Any]) -> Any:
         if params["arguments"] == {"q": "endless"}:
             return without_end(b'{"jsonrpc": "2.0", "id": 1, "result": {"x": "')
@@ -211,8 +216,10 @@ async def test_a_result_over_the_bound_is_an_error_and_the_next_call_is_not(sche
         long = await call(connections, n=1_001)
         fits = await call(connections, n=1_000)
 
-    assert (endless.code, long.code, fits.code) == ("too_large", "too_large", None)
-    assert "larger than 1000 bytes" in endless.markdown
+    assert (endless.code, long.code, fits.code) == ("too_large", None, None)
+    assert "too large to be read" in endless.markdown
+    assert long.markdown.startswith(fits.markdown)
+    assert "truncated: 1 bytes of text are missing" in long.markdown
 
 
 async def test_a_program_that_never_ends_its_line_is_not_listened_to(schemas: SchemaChecker) -> None:
@@ -257,7 +264,7 @@ async def test_noise_keeps_nothing_else_from_running(schemas: SchemaChecker, noi
     "described",
     [
         {"inputSchema": {"type": "object", "$ref": "http://127.0.0.1:9/x"}},
-        {"inputSchema": {"type": "object", "properties": {"q": {"pattern": "(?=a)"}}}},
+        {"inputSchema": {"type": "object", "properties": {"q": {"pattern": "(a"}}}},
         {"inputSchema": a_bomb()},
         {"outputSchema": a_bomb()},
         {"outputSchema": {"type": "object", "definitions": {"a": {"$id": "file:///x", "$ref": "y"}}}},

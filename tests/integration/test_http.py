@@ -47,7 +47,7 @@ NO_IMAGE = {"type": "image", "mediaType": "image/png", "data": "?"}
         ({"limits": {"maxBudgetUsd": "-1"}}, "limits.maxBudgetUsd"),
         ({"limits": {"seconds": 1}}, "limits.seconds"),
         ({"responseFormat": {"type": "json_schema", "schema": {"type": 5}}}, "responseFormat.schema"),
-        ({"responseFormat": {"type": "json_schema", "schema": {"type": "string"}}}, "responseFormat.schema"),
+        ({"responseFormat": {"type": "json_schema", "schema": {"$ref": "#"}}}, "responseFormat.schema"),
         ({"responseFormat": {"type": "text"}}, "responseFormat.type"),
     ],
 )

@@ -1,5 +1,6 @@
 """Properties of all responses, over HTTP."""
 
+import json
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -177,3 +178,42 @@ async def test_the_api_describes_itself(world: World) -> None:
     stream = described["paths"]["/v1/runs/stream"]["post"]["responses"]["200"]
     assert set(stream["content"]) == {"text/event-stream"}
     assert "text/html" in docs.headers["content-type"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "status"),
+    [
+        (["application/json, application/json"], 202),
+        (["application/json", "application/json; charset=utf-8"], 202),
+        (["text/plain, application/json"], 415),
+        (["application/json", "text/plain"], 415),
+        (["application/json,"], 415),
+        ([], 415),
+    ],
+)
+@in_shared_world
+async def test_a_content_type_may_be_given_twice(world: World, lines: list[str], status: int) -> None:
+    body = json.dumps(a_request()).encode()
+
+    answer = await world.http.post(
+        "/v1/runs", content=body, headers=[("Content-Type", line) for line in lines]
+    )
+
+    assert answer.status_code == status, answer.text
+
+
+@in_shared_world
+async def test_each_answer_has_one_type(world: World) -> None:
+    for path in ("/metrics", "/v1/receipts", "/healthz", "/", "/openapi.json", "/v1/nothing"):
+        accept = {"Accept": "text/csv"} if path == "/v1/receipts" else {}
+        answer = await world.http.get(path, headers=accept)
+        (value,) = answer.headers.get_list("content-type")
+        assert value.count("charset") <= 1, (path, value)
+
+
+async def test_locations_have_the_prefix_that_a_proxy_removes(world_of: WorldOf) -> None:
+    world = await world_of(in_turn(), executors=scripted(WriteMessage("hi")), RUNTALLY_PATH_PREFIX="/a/b")
+
+    answer = await world.http.post("/v1/runs", json=a_request(runId="located-1"))
+
+    assert answer.headers["Location"] == "/a/b/v1/runs/located-1"

@@ -153,7 +153,7 @@ async def test_what_does_not_exist_is_not_found(tenant: httpx.AsyncClient) -> No
         ({"run": a_request(limits={"maxTurns": 0})}, "run.limits.maxTurns"),
         ({"run": a_request(files=[{"path": "a", "data": "aGk="}])}, "run.files"),
         (
-            {"run": a_request(responseFormat={"type": "json_schema", "schema": {"type": "array"}})},
+            {"run": a_request(responseFormat={"type": "json_schema", "schema": {"$ref": "#"}})},
             "run.responseFormat.schema",
         ),
         (

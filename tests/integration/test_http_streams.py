@@ -11,13 +11,13 @@ import uvicorn
 from app.cli.serve import listen, url_of
 from app.executors.scripted import WriteMessage
 from app.http.app import create_app
-from app.http.streaming.encoder import RETRY_FRAME
+from app.http.streaming.encoder import RETRY_LINE
 from app.simulator.script import in_turn
 from tests.e2e.stories import KEY, PATIENCE_S, World, WorldOf, a_client, a_request, events_only, until
 from tests.factories import a_wait, reached_by, scripted
 
 COUNT = WriteMessage("one two three")
-HEARTBEAT = b": \n\n"
+HEARTBEAT = b":\n"
 
 
 async def test_heartbeats_do_not_change_the_events(world_of: WorldOf) -> None:
@@ -34,10 +34,10 @@ async def test_heartbeats_do_not_change_the_events(world_of: WorldOf) -> None:
                 if received.count(HEARTBEAT) == 3:
                     wait.until.set()
 
-    assert received.startswith(RETRY_FRAME)
+    assert received.startswith(RETRY_LINE)
     assert received.count(HEARTBEAT) >= 3
     assert events_only(received) == await world.raw("silent-1")
-    assert events_only(received) == received.replace(RETRY_FRAME, b"").replace(HEARTBEAT, b"")
+    assert events_only(received) == received.replace(RETRY_LINE, b"").replace(HEARTBEAT, b"")
 
 
 async def test_disconnected_readers_release_all_resources(world_of: WorldOf) -> None:
@@ -81,7 +81,7 @@ async def test_a_server_that_stops_does_not_wait_for_its_readers(world_of: World
 
     async with another_server(world) as client, client.stream("GET", "/v1/runs/stop-1/events") as response:
         chunks = response.aiter_bytes()
-        assert await anext(chunks) == RETRY_FRAME
+        assert await anext(chunks) == RETRY_LINE
 
     wait.until.set()
     assert (await world.ended("stop-1"))["status"] == "succeeded"
@@ -120,6 +120,28 @@ async def test_last_event_id_takes_precedence_over_after(world_of: WorldOf) -> N
 
     assert both.startswith(b"id: 4\n")
     assert empty.startswith(b"id: 2\n")
+
+
+async def test_a_reader_of_the_last_event_learns_that_nothing_follows(world_of: WorldOf) -> None:
+    wait = a_wait()
+    world = await world_of(in_turn(), executors=scripted(COUNT._replace(before_end=wait)))
+    url = "/v1/runs/end-1/events"
+    await world.start(a_request(runId="end-1"))
+    await reached_by(wait)
+    async with world.http.stream("GET", url, headers={"Last-Event-ID": "999999"}) as running:
+        wait.until.set()
+        await world.ended("end-1")
+    last = (await world.raw("end-1")).count(b"id: ")
+
+    answers = [
+        await world.http.get(url, headers={"Last-Event-ID": str(position)})
+        for position in (last - 1, last, last + 1, 999_999_999)
+    ]
+
+    assert running.status_code == 200
+    assert [answer.status_code for answer in answers] == [200, 204, 204, 204]
+    assert b"event: done" in answers[0].content
+    assert (await world.http.get(url, params={"after": last})).status_code == 200
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD"])

@@ -95,6 +95,19 @@ async def test_a_history_posted_first_is_kept_and_one_that_contradicts_is_refuse
         )
 
 
+async def test_a_long_history_is_stored_in_order(database: Database, plan: RunPlan) -> None:
+    history = [
+        Message.of(role="assistant" if number % 2 else "user", content=str(number)) for number in range(301)
+    ]
+
+    first = await transcript_of(database, plan, *history)
+    await first.close()
+
+    assert [message["content"][0]["text"] for message in await stored(database, plan)] == [
+        str(number) for number in range(301)
+    ]
+
+
 async def test_a_run_that_is_resumed_goes_on_where_it_stopped(database: Database, plan: RunPlan) -> None:
     first = await transcript_of(database, plan, HI)
     first.add_message(a_message(ToolUse("look", {}, "t1")), model="m")

@@ -12,6 +12,7 @@ from sqlalchemy import text
 
 from app.billing.credit.ledger import AccountTerms
 from app.clock.boot_time import boot_time
+from app.clock.event_times import milliseconds
 from app.clock.lease import Lease
 from app.db import Database
 from app.errors import Invalid
@@ -27,6 +28,7 @@ from app.runs.commands.records import ChangeMode, Decide, Send
 from app.storage.service import StorageFull
 from app.streams.port import LogEntry
 from tests.e2e.stories import until
+from tests.entries import AnyTime
 from tests.factories import an_account
 from tests.integration.run_service import ONCE, Core, a_core, a_request, caller_of
 from tests.integration.test_storage import kept
@@ -57,9 +59,23 @@ async def test_a_queued_run_begins_with_its_position(database: Database, tmp_pat
         go_on.set()
         events = [await task for task in early]
         late = [await followed(core, run.key) for run in (second, third)]
+        record = await core.service.get(second.key)
+        middle = await followed(core, second.key, after=2)
+        async with database.transaction() as tx:
+            await tx.execute(text("UPDATE run_events SET at = NULL, gaps = NULL"))
+        untimed = await followed(core, second.key)
 
+    times = [entry.at for entry in events[0]]
+    assert record.started_at is not None
+    assert record.ended_at is not None
+    assert times == sorted(times)
+    assert (times[0], times[-1]) == (milliseconds(record.created_at), milliseconds(record.ended_at))
+    assert middle == late[0][2:]
+    # As a release without times would have stored them.
+    started = milliseconds(record.started_at)
+    assert [entry.at for entry in untimed] == [times[0], *[started] * (len(times) - 3), *[times[-1]] * 2]
     assert first.queued_position is None
-    assert [list(each) for each in so_far] == [[LogEntry(1, Queued(position=n))] for n in (1, 2)]
+    assert [list(each) for each in so_far] == [[AnyTime(1, Queued(position=n))] for n in (1, 2)]
     assert [each[0] for each in events] == [each[0] for each in so_far]
     assert events == late
     assert [entry.position for entry in events[0]] == list(range(1, len(events[0]) + 1))
@@ -84,7 +100,7 @@ async def test_a_queued_run_can_be_cancelled(database: Database, tmp_path: Path)
         assert record.interruption is not None
         assert record.interruption["state"] == "stopped"
         assert (await core.process.commands.stop(second.key, "cancel")).status == "cancelled"
-        expected = [LogEntry(n, event) for n, event in enumerate([Queued(position=1), *STOPPED], 1)]
+        expected = [AnyTime(n, event) for n, event in enumerate([Queued(position=1), *STOPPED], 1)]
         assert await reading == await followed(core, second.key) == expected
         assert (await core.service.wait(second.key)).error == "aborted"
         go_on.set()

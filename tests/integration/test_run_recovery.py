@@ -164,11 +164,11 @@ class SlowEnd(MemoryEventLog):
         super().__init__()
         self.is_ending, self.may_end = asyncio.Event(), asyncio.Event()
 
-    async def append(self, run: RunKey, event: ClientEvent) -> int:
+    async def append(self, run: RunKey, event: ClientEvent, *, at: int | None = None) -> int:
         if isinstance(event, Done):
             self.is_ending.set()
             await self.may_end.wait()
-        return await super().append(run, event)
+        return await super().append(run, event, at=at)
 
 
 async def test_a_run_that_has_just_ended_here_is_not_lost(database: Database, tmp_path: Path) -> None:
@@ -339,7 +339,9 @@ async def test_what_a_frozen_process_publishes_after_a_takeover_is_dropped(
     async with (
         a_relayed_log(redis_url) as log_of_frozen,
         a_relayed_log(redis_url) as log_of_other,
-        a_core(database, tmp_path / "frozen", lambda _: late, log=log_of_frozen) as frozen,
+        a_core(
+            database, tmp_path / "frozen", lambda _: late, log=log_of_frozen, is_dispatching=False
+        ) as frozen,
         a_core(database, tmp_path / "other", log=log_of_other) as other,
     ):
         caller = caller_of(await an_account(database))

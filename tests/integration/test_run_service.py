@@ -28,7 +28,12 @@ async def test_a_run_is_executed_to_its_end_without_a_reader(database: Database,
         assert (final.ok, final.content, final.finish_reason) == (True, "Good morning.", "stop")
         assert events[-2:] == [
             AssistantFinal(content="Good morning."),
-            Done(usage=final.usage, finish_reason="stop"),
+            Done(
+                usage=final.usage,
+                finish_reason="stop",
+                context_used=final.context_used,
+                context_window=final.context_window,
+            ),
         ]
         assert (await core.service.get(record.key)).final == final
 

@@ -50,10 +50,10 @@ class WitnessLog(MemoryEventLog):
         self._database = database
         self.stored_before_end: list[bool] = []
 
-    async def append(self, run: RunKey, event: ClientEvent) -> int:
+    async def append(self, run: RunKey, event: ClientEvent, *, at: int | None = None) -> int:
         if isinstance(event, AssistantFinal | Done):
             self.stored_before_end.append((await record_of(self._database, run)).finished)
-        return await super().append(run, event)
+        return await super().append(run, event, at=at)
 
 
 async def test_a_run_is_stored_before_readers_see_its_end(database: Database, tmp_path: Path) -> None:

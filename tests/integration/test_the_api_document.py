@@ -8,7 +8,7 @@ import pytest_asyncio
 
 from app.events import CLIENT_EVENTS
 from app.http.native.openapi import CLIENT_EVENT, event_schemas
-from app.http.openapi.document import examples
+from app.http.openapi.document import EVENT_SCHEMA, examples
 from app.simulator.script import Reply, Text, Thinking, ToolUse, in_turn
 from tests.e2e.stories import CALCULATOR, WorldOf, a_request
 
@@ -58,8 +58,8 @@ async def test_examples_match_their_schemas(document: dict[str, Any]) -> None:
         for media_type, content in [*bodies.items(), *answers(operation).items()]:
             if media_type == "application/json":
                 is_valid(document, content["schema"], content["example"])
-            elif media_type == "text/event-stream" and "schema" in content:
-                event = content["schema"]["properties"]["data"]["contentSchema"]
+            elif EVENT_SCHEMA in content:
+                event = content[EVENT_SCHEMA]
                 data = [line for line in content["example"].split("\n") if line.startswith("data: ")]
                 assert data
                 for line in data:
@@ -77,7 +77,7 @@ async def test_streamed_events_match_the_document(world_of: WorldOf) -> None:
     kinds = {event.type for event in events}
     assert {"run_started", "thinking_delta", "tool_call_result", "assistant_final", "done"} <= kinds
     for event in events:
-        is_valid(described, stream["schema"]["properties"]["data"]["contentSchema"], event.data)
+        is_valid(described, stream[EVENT_SCHEMA], event.data)
 
 
 def test_every_event_schema_lists_its_required_fields() -> None:

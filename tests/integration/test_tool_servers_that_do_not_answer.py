@@ -10,7 +10,7 @@ import pytest
 
 from app.json_schema.checker import SchemaChecker
 from app.server.loopback import Receive, Scope, Send
-from app.tools.mcp_http import CLOSE_S
+from app.tools.mcp.http import CLOSE_S
 from tests.integration.hostile_mcp import SEARCH, HostileServer, serving
 from tests.integration.test_hostile_tool_servers import ID, call, connected
 
@@ -77,6 +77,24 @@ async def test_a_tool_that_no_model_takes_is_left_out_and_named(schemas: SchemaC
     ):
         assert [tool.id for tool in connections.tools] == ["library__other"]
         assert list(connections.unusable) == [ID]
+
+
+async def test_schemas_of_older_drafts_are_checked_and_shown_in_todays_form(schemas: SchemaChecker) -> None:
+    pair = {"type": "array", "items": [{"type": "integer"}, {"type": "string"}], "additionalItems": False}
+    older = {"$schema": "http://json-schema.org/draft-04/schema#", "properties": {"pair": pair}}
+    dangling = {"properties": {"q": {"$ref": "#/definitions/none"}}}
+    tools = [{**SEARCH, "inputSchema": {"type": "object", **older}}]
+    tools.append({**SEARCH, "name": "other", "inputSchema": {"type": "object", **dangling}})
+    async with (
+        serving(HostileServer(lambda _params: {"tools": tools})) as server,
+        connected(schemas, server, (ID, "library__other")) as connections,
+    ):
+        (tool,) = connections.tools
+        good, bad = await call(connections, pair=[1, "a"]), await call(connections, pair=["a", 1])
+
+    assert "prefixItems" in tool.input_schema["properties"]["pair"]
+    assert (good.code, bad.code) == (None, "invalid_args")
+    assert connections.unusable == {"library__other": "#/properties/q/$ref refers to nothing"}
 
 
 ANSWERS = {

@@ -148,7 +148,8 @@ DISPATCH = (
     Mutant(
         "a run that is cancelled in the queue releases none",
         _CLOSER,
-        "        if has_ended:\n            await self._queue.release_after(tx, run.key, run.state_key)\n",
+        "        if ended_at is not None:\n"
+        "            await self._queue.release_after(tx, run.key, run.state_key)\n",
         "",
         _DISPATCHER,
     ),

@@ -191,15 +191,17 @@ FENCES = (
     Mutant(
         "the end of a run is published before it is stored",
         "app/runs/worker.py",
-        "        if stored is _Stored.YES:\n",
-        "        if stored is not _Stored.FENCED:\n",
+        "        if isinstance(stored, datetime):\n",
+        "        if stored is not _NotStored.FENCED:\n"
+        "            stored = datetime.fromtimestamp(0).astimezone()\n",
         WORKER,
     ),
     Mutant(
         "an attempt that is over publishes an end",
         "app/runs/worker.py",
-        "        if stored is _Stored.YES:\n",
-        "        if stored is not _Stored.LATER:\n",
+        "        if isinstance(stored, datetime):\n",
+        "        if stored is not _NotStored.LATER:\n"
+        "            stored = datetime.fromtimestamp(0).astimezone()\n",
         WORKER,
     ),
 )

@@ -60,8 +60,8 @@ FLEET = (
     Mutant(
         "a reader that resumes gets the end at positions it has passed",
         _READER,
-        "return with_positions(events, after=after)\n",
-        "return with_positions(events, after=0)\n",
+        "return with_positions(events, after=after, at=time_of_end(record))\n",
+        "return with_positions(events, after=0, at=time_of_end(record))\n",
         _RETENTION,
     ),
     Mutant(

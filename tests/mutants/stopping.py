@@ -97,7 +97,7 @@ STOPPING = (
     Mutant(
         "the result of an attempt that was handed over is that of the run",
         "app/runs/worker.py",
-        "return finished.final if stored is _Stored.YES else None",
+        "return finished.final if isinstance(stored, datetime) else None",
         "return finished.final",
         HANDOVER,
     ),

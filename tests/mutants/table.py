@@ -1,14 +1,17 @@
 """The planted faults."""
 
 from tests.mutants.acceptance import ACCEPTANCE
+from tests.mutants.branches import BRANCHES
 from tests.mutants.chain import CHAIN
 from tests.mutants.client import CLIENT
+from tests.mutants.client_tools import CLIENT_TOOLS
 from tests.mutants.commands import COMMANDS
 from tests.mutants.dispatch import DISPATCH
 from tests.mutants.event_log import EVENT_LOG
 from tests.mutants.fences import FENCES
 from tests.mutants.fleet import FLEET
 from tests.mutants.gateway import GATEWAY
+from tests.mutants.inputs import INPUTS
 from tests.mutants.logs import LOGS
 from tests.mutants.metrics import METRICS
 from tests.mutants.mutant import Mutant
@@ -19,6 +22,9 @@ from tests.mutants.schema import SCHEMA
 from tests.mutants.stopping import STOPPING
 from tests.mutants.telemetry import TELEMETRY
 from tests.mutants.temporal_schedules import TEMPORAL_SCHEDULES
+from tests.mutants.times import TIMES
+from tests.mutants.tool_servers import TOOL_SERVERS
+from tests.mutants.wires import WIRES
 
 WORKER = ("tests/integration/test_run_worker.py",)
 SUPERVISOR = ("tests/integration/test_run_supervisor.py",)
@@ -31,14 +37,17 @@ _EXECUTOR = ("tests/unit/executors/claude_agent/test_executor.py",)
 
 MUTANTS = (
     *ACCEPTANCE,
+    *BRANCHES,
     *CHAIN,
     *CLIENT,
+    *CLIENT_TOOLS,
     *COMMANDS,
     *DISPATCH,
     *EVENT_LOG,
     *FENCES,
     *FLEET,
     *GATEWAY,
+    *INPUTS,
     *LOGS,
     *METRICS,
     *RECEIPTS,
@@ -48,6 +57,9 @@ MUTANTS = (
     *STOPPING,
     *TELEMETRY,
     *TEMPORAL_SCHEDULES,
+    *TIMES,
+    *TOOL_SERVERS,
+    *WIRES,
     # Faults that the tests of an earlier version did not find.
     Mutant(
         "two events of a run are appended at once",
@@ -110,8 +122,8 @@ MUTANTS = (
     Mutant(
         "messages to a running agent are missing from the history",
         "app/conversations/sdk_transcript.py",
-        '"type": "queued_command"',
-        '"type": "none"',
+        '"type": "queued_command", "prompt": content',
+        '"type": "none", "prompt": content',
     ),
     # Others.
     Mutant(
@@ -206,7 +218,7 @@ MUTANTS = (
     Mutant(
         "a run that could not be stored is not stored later",
         "app/runs/worker.py",
-        "while stored is _Stored.LATER:",
+        "while stored is _NotStored.LATER:",
         "while False:",
         WORKER,
     ),
@@ -241,8 +253,9 @@ MUTANTS = (
     Mutant(
         "a conversation is deleted under a run",
         "app/runs/conversations/service.py",
-        "            if await unfinished_turns(tx, conversation):\n                raise ConversationBusy\n",
-        "",
+        "            if await unfinished_turns(tx, conversation):\n                raise ConversationBusy\n"
+        "            await delete_conversation",
+        "            await delete_conversation",
         CONVERSATIONS,
     ),
     Mutant(

@@ -93,7 +93,7 @@ async def test_no_schema_makes_the_server_ask_anybody_or_read_a_file(target: Tar
     assert problems[0]["errors"] == problems[1]["errors"]
 
 
-@pytest.mark.parametrize("pattern", ["((((", "a{100000000000000000000}", "(?=a)b"])
+@pytest.mark.parametrize("pattern", ["((((", "a{100000000000000000000}", "(?=a"])
 @pytest.mark.parametrize("route", ROUTES)
 async def test_a_pattern_nobody_can_match_is_named(target: Target, route: str, pattern: str) -> None:
     field = "schema" if route == "/v1/generate/object" else "responseFormat.schema"

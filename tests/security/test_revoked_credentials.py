@@ -138,7 +138,7 @@ async def test_a_revoked_key_closes_its_streams_on_every_wire_and_no_other(targe
         received = await others
 
     assert took_s < AT_ONCE_S + SLACK_S
-    assert native.endswith(b": The API key was revoked, or the session has ended.\n\n")
+    assert native.endswith(b": The API key was revoked, or the session has ended.\n")
     assert b'"code":"unauthenticated"' in ag_ui.splitlines()[-2]
     assert ai_sdk.endswith(b'data: {"type":"error","errorText":"unauthenticated"}\n\ndata: [DONE]\n\n')
     assert back.status_code == 401

@@ -28,6 +28,12 @@ MIB = 1024 * 1024
 NOBODY = 65_534
 SOCKETS = 'python3 -c "import socket, time; x = [socket.socketpair() for _ in range(500)]; time.sleep(30)"'
 """What waits in a socket to be read belongs to no process."""
+HOG = """python3 -c "
+import ctypes, threading, time
+threading.Thread(target=lambda: (bytearray(b'x' * 30_000_000), time.sleep(30))).start()
+ctypes.CDLL(None).pthread_exit(None)"
+"""
+"""Uses memory in a thread, after the first one has ended."""
 
 
 @pytest.fixture(autouse=True)
@@ -133,6 +139,11 @@ async def test_a_command_that_takes_too_much_memory_fails_and_the_run_goes_on(
             f"max_memory_bytes: {512 * MIB}",
             "for i in $(seq 24); do (head -c 30000000 /dev/zero | tail | sleep 30) & done; wait",
             id="memory",
+        ),
+        pytest.param(
+            f"max_memory_bytes: {512 * MIB}",
+            f"for i in $(seq 24); do {HOG.strip()} & done; wait",
+            id="memory of other threads",
         ),
         pytest.param(
             f"max_temporary_bytes: {MIB}",

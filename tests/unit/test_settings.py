@@ -47,6 +47,7 @@ def test_origins_are_taken_as_browsers_send_them() -> None:
         ("RUNTALLY_RUN_TIMEOUT_S", "soon"),
         ("RUNTALLY_GRAPHS_DIR", "/nonexistent/graphs"),
         ("RUNTALLY_CORS_ORIGINS", "*"),
+        ("RUNTALLY_PATH_PREFIX", "runtally/"),
         ("RUNTALLY_CORS_ORIGINS", "https://chat.example.org/"),
         ("RUNTALLY_CORS_ORIGINS", "https://Chat.example.org"),
         ("RUNTALLY_CORS_ORIGINS", "https://chat.example.org:443"),

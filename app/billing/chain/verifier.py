@@ -334,7 +334,7 @@ class ExportVerifier:
         self._end_root()
         self._end_account()
         if record["links"] != self._links:
-            self._find("export", "it has not as many links as it says")
+            self._find("export", "its number of links is not the stated one")
 
 
 def _problems_of_link(chain: AccountState, position: int, content: str, *, hash_: str) -> Iterator[str]:

@@ -41,7 +41,7 @@ from app.billing.prices.model_names import undated_name
 from app.billing.prices.model_price import DatedFactors, Factors, ModelPrice, OperatorPrice, Rate
 from app.billing.prices.usage_reading import DIMENSIONS
 from app.errors import OperatorError
-from app.requests import Dollars
+from app.request_fields.dollars import Dollars
 from app.serialization.strict_yaml import YamlDocument, YamlInvalid
 
 _KINDS = ("input", "output", "cache_read", "cache_write_5m", "cache_write_1h")

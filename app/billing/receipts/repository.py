@@ -17,6 +17,7 @@ from app.billing.receipts.records import ChargedMessage, InsertedReceipts, NewRe
 from app.billing.receipts.tables import charge_receipts, measured_receipts
 from app.db import Reader, Transaction
 from app.ids import AccountId, RunKey
+from app.postgres.statements import is_one_of
 from app.usage import SOURCE_SYSTEM, TokenUsage, parse_key
 
 _receipts = charge_receipts.c
@@ -181,7 +182,7 @@ async def sum_runs(reader: Reader, account_id: AccountId, run_ids: Sequence[str]
             func.count().filter(_receipts.basis != "adjustment").label("receipts"),
             func.sum(_receipts.cost_usd).label("cost_usd"),
         )
-        .where(_receipts.account_id == account_id, _receipts.run_id.in_(run_ids))
+        .where(_receipts.account_id == account_id, is_one_of(_receipts.run_id, run_ids))
         .group_by(_receipts.run_id)
     )
     found = await reader.execute(statement)

@@ -1,5 +1,6 @@
 """Failed and refused calls of the Messages API -> how their run ends; pure."""
 
+import re
 from collections.abc import Mapping
 
 from app.executors.port import (
@@ -30,6 +31,13 @@ _PROVIDER_REFUSES = {401, 402, 403}
 _REQUEST_IS_INVALID = {400, 404, 413}
 _TOO_MANY_REQUESTS = 429
 _SERVER_ERROR = 500
+_TOO_LARGE = 413
+_ABOUT_ATTACHMENTS = re.compile(r"\b(images?|pdfs?|documents?|media|files?|urls?)\b", re.IGNORECASE)
+
+
+def concerns_attachments(status: int | None, reason: str) -> bool:
+    """Whether the provider may have refused a request because of an attachment in it."""
+    return status == _TOO_LARGE or _ABOUT_ATTACHMENTS.search(reason) is not None
 
 
 def failure_of_status(status: int) -> ExecutionFailed:

@@ -1,9 +1,10 @@
 """Parts of a prompt in the format of the Messages API; pure."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from app.requests import ImagePart, Message
+from app.request_fields.attachments import PDF, TEXT
+from app.requests import Attachment, ImagePart, Message
 
 RESUME_PROMPT = (
     "The server that ran you was restarted. Continue where you left off; before you repeat a tool "
@@ -22,7 +23,19 @@ def without_system(messages: Sequence[Message]) -> list[Message]:
     return [message for message in messages if message.role != "system"]
 
 
-def image_block(part: ImagePart) -> dict[str, Any]:
-    """The content block of an image."""
-    source = {"type": "base64", "media_type": part.media_type, "data": part.data}
-    return {"type": "image", "source": source}
+def attachment_block(part: Attachment, *, clean: Callable[[str], str] = str) -> dict[str, Any]:
+    """The content block of an image or a document; `clean` is applied to the texts of a client in it."""
+    if isinstance(part, ImagePart):
+        return {"type": "image", "source": _source(part, part.media_type)}
+    if (text := part.content) is not None:
+        source = {"type": "text", "media_type": TEXT, "data": clean(text)}
+    else:
+        source = _source(part, PDF)
+    title = {} if part.title is None else {"title": clean(part.title)}
+    return {"type": "document", "source": source, **title}
+
+
+def _source(part: Attachment, media_type: str | None) -> dict[str, Any]:
+    if part.url is not None:
+        return {"type": "url", "url": part.url}
+    return {"type": "base64", "media_type": media_type, "data": part.data}

@@ -17,6 +17,7 @@ from app.executors.claude_agent.launching.started_cli import StartedCli
 from app.executors.claude_agent.meters.port import EXECUTOR_TYPE
 from app.executors.claude_agent.options.init_check import UnexpectedCapabilities
 from app.executors.claude_agent.process.cli_process import CliFailed, CliProcess
+from app.executors.claude_agent.process.unfinished import SeenText, store_unfinished
 from app.executors.claude_agent.prompt import user_content
 from app.executors.claude_agent.run_stream import RunStream
 from app.executors.claude_agent.sandbox.control_groups import ControlGroups
@@ -28,12 +29,13 @@ from app.executors.metering import Metering, channel_limits
 from app.executors.port import ABORTED, ExecutionFailed, RunContext, RunOutcome, RunPlan
 from app.executors.structured_output import require_match
 from app.executors.text import loggable
+from app.executors.tools.client_tools import with_client_tools
 from app.executors.tools.servers import connected_tools
 from app.gateway.channel import Channel
 from app.ids import new_uuid
 from app.json_schema.checker import SchemaChecker
 from app.requests import GraphRunRequest, SentMessage
-from app.tools.mcp_servers import McpConnector
+from app.tools.mcp.servers import McpConnector
 from app.workspaces.service import Workspaces
 
 log = structlog.get_logger(__name__)
@@ -75,7 +77,7 @@ class ClaudeAgentExecutor:
             connected_tools(self._servers, context) as connected,
             self._open_sandbox(connected.plan) as sandbox,
         ):
-            await self._run(request, connected, sandbox)
+            await self._run(request, with_client_tools(connected, self._schemas), sandbox)
 
     @asynccontextmanager
     async def _open_sandbox(self, plan: RunPlan) -> AsyncIterator[RunningSandbox | None]:
@@ -118,7 +120,7 @@ class ClaudeAgentExecutor:
             take_result=calls.take_result,
             meter=self._auth.meter(plan, channel, cli.process),
         )
-        watchdog = Watchdog(context, cli.process, sandbox)
+        watchdog, seen = Watchdog(context, cli.process, sandbox), SeenText()
         try:
             cli.process.send(str(new_uuid()), initial_prompt.content)
             with context.control.inbox.forwarding_to(partial(_send_message, cli.process, stream)):
@@ -126,6 +128,7 @@ class ClaudeAgentExecutor:
                     for event in stream.feed(message):
                         await events.publish(event)
                         calls.on_published(event)
+                        seen.feed(event)
                     await cli.hooks.observe(message)
                     watchdog.check_budget(channel)
         except UnexpectedCapabilities as error:
@@ -144,13 +147,26 @@ class ClaudeAgentExecutor:
         await self._prompts.save(plan.conversation, channel.prompts, run=plan.run, attempt=plan.attempt)
         for event in stream.finish():
             await events.publish(event)
-        if stream.transcript_incomplete:
-            await cli.process.exited.wait()
+        await self._complete_transcript(cli, plan, stream, seen)
         if sandbox is not None and sandbox.filled:
             await self._workspaces.store_outputs(plan.run, plan.attempt, workspace=sandbox.workspace)
-        final = _answer(stream, stopped)
-        await require_match(self._schemas, final, request.response_format, account_id=plan.run.account_id)
+        final = await require_match(
+            self._schemas,
+            _answer(stream, stopped),
+            request.response_format,
+            account_id=plan.run.account_id,
+        )
         await events.publish(final)
+
+    async def _complete_transcript(
+        self, cli: StartedCli, plan: RunPlan, stream: RunStream, seen: SeenText
+    ) -> None:
+        """Wait for lines that the SDK could not store, and add what the CLI drops."""
+        has_broken_off = not stream.is_clean and seen.message_id is not None
+        if stream.transcript_incomplete or has_broken_off:
+            await cli.process.exited.wait()
+        if has_broken_off:
+            await store_unfinished(self._starter.launcher.sessions, plan, seen)
 
     def _open_channel(self, context: RunContext, cli: StartedCli) -> Channel:
         plan = context.plan

@@ -1,5 +1,6 @@
 """EventMapper: SDK messages -> the events a client gets; no I/O."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,12 +11,14 @@ from claude_agent_sdk import (
     StreamEvent,
     SystemMessage,
     TextBlock,
+    ThinkingBlock,
     ToolResultBlock,
     ToolUseBlock,
     UserMessage,
 )
 from pydantic import JsonValue
 
+from app.client_tools.declared import is_client_tool, shown_name
 from app.events import (
     OutputEvent,
     Status,
@@ -25,12 +28,21 @@ from app.events import (
     ToolCallStart,
     UserMessageDelivered,
 )
+from app.executors.api_format.retried import ATTACHMENTS_LEFT_OUT, OTHER_MODEL, WrittenMessage, retrying
 from app.executors.api_format.stream import DeltaMapper
 from app.executors.claude_agent.meters.usage import MeteredMessage, is_message_id
 from app.executors.claude_agent.tools.builtin_tools import visible_args
 from app.executors.claude_agent.tools.names import STRUCTURED_OUTPUT, tool_id_of
 from app.requests import SentMessage
 from app.tools.result import ToolResult
+
+_REMOVED = re.compile(r"\b(image|document|PDF)s?\b.*\bremoved\b")
+"""In an error text of the CLI: the provider has refused an attachment, and the CLI goes on without it."""
+
+
+def _label(name: str) -> str:
+    """The name by which clients know the tool that the model calls by this one."""
+    return shown_name(tool_id_of(name))
 
 
 @dataclass(slots=True)
@@ -48,11 +60,14 @@ class EventMapper:
     _steps: int = 0
     _streaming: dict[str | None, str] = field(default_factory=dict)
     _streamed: set[str] = field(default_factory=set)
+    _writing: dict[str | None, WrittenMessage] = field(default_factory=dict)
+    """The last message of the main agent and of each subagent."""
     _open_calls: dict[str, str] = field(default_factory=dict)
     _deltas: DeltaMapper = field(init=False)
+    _has_warned: bool = False
 
     def __post_init__(self) -> None:
-        self._deltas = DeltaMapper(self.show_thinking, tool_id_of, STRUCTURED_OUTPUT)
+        self._deltas = DeltaMapper(self.show_thinking, _label, STRUCTURED_OUTPUT)
 
     @property
     def expects_messages(self) -> bool:
@@ -70,8 +85,8 @@ class EventMapper:
                 yield from self._stream_event(message.event, message.parent_tool_use_id)
             case AssistantMessage():
                 yield from self._assistant(message)
-            case SystemMessage(subtype="status", data={"status": "compacting"}):
-                yield Status(phase="compacting", label="Compacting")
+            case SystemMessage():
+                yield from _status_events(message)
             case UserMessage(uuid=str(uuid)) if uuid in self._expected:
                 taken = self._expected.pop(uuid)
                 yield UserMessageDelivered(message_id=uuid, content=taken.message.text)
@@ -90,25 +105,47 @@ class EventMapper:
         match event.get("type"):
             case "message_start":
                 message_id = str(event["message"].get("id") or "")
+                yield from self._begin(message_id, parent)
                 self._streaming[parent] = message_id
                 self._streamed.add(message_id)
             case "content_block_start":
                 yield from self._deltas.block_start(event["content_block"], parent)
             case "content_block_delta" if parent in self._streaming:
-                yield from self._deltas.delta(event["delta"], self._streaming[parent], parent)
+                for delta in self._deltas.delta(event["delta"], self._streaming[parent], parent):
+                    self._writing[parent].add(delta)
+                    yield delta
+            case "message_delta" if parent in self._writing:
+                # One without a stop reason is made up by the CLI when it gave up on the message.
+                self._writing[parent].is_complete |= event["delta"].get("stop_reason") is not None
             case _:
                 return
 
+    def _begin(self, message_id: str, parent: str | None) -> Iterator[OutputEvent]:
+        """A message begins: what the CLI has dropped of the one before is void."""
+        if (before := self._writing.get(parent)) is not None and before.message_id != message_id:
+            yield from before.void_events(show_thinking=self.show_thinking)
+        if before is None or before.message_id != message_id:
+            self._writing[parent] = WrittenMessage(message_id, parent)
+
     def _assistant(self, message: AssistantMessage) -> Iterator[OutputEvent]:
         parent = message.parent_tool_use_id
+        if self._is_unstreamed(message):
+            yield from self._begin(message.message_id or "", parent)
+            self._writing[parent].is_complete = True
+        else:
+            self._keep(message)
+        if message.error and _names_removed_attachment(message) and not self._has_warned:
+            self._has_warned = True
+            yield ATTACHMENTS_LEFT_OUT
         for block in message.content:
             if isinstance(block, ToolUseBlock) and block.name != STRUCTURED_OUTPUT:
                 tool_id = tool_id_of(block.name)
                 self._open_calls[block.id] = tool_id
                 yield ToolCallStart(
                     tool_call_id=block.id,
-                    tool_name=tool_id,
+                    tool_name=shown_name(tool_id),
                     args=visible_args(tool_id, block.input),
+                    is_client_tool=is_client_tool(tool_id),
                     parent_tool_call_id=parent,
                 )
             elif isinstance(block, TextBlock) and self._is_unstreamed(message):
@@ -117,6 +154,17 @@ class EventMapper:
                     delta=block.text,
                     parent_tool_call_id=parent,
                 )
+
+    def _keep(self, message: AssistantMessage) -> None:
+        """The CLI has complete blocks of a streamed message."""
+        written = self._writing.get(message.parent_tool_use_id)
+        if written is None or written.message_id != message.message_id:
+            return
+        for block in message.content:
+            if isinstance(block, TextBlock):
+                written.keep(text=block.text)
+            elif isinstance(block, ThinkingBlock):
+                written.keep(thinking=block.thinking)
 
     def _is_unstreamed(self, message: AssistantMessage) -> bool:
         """Whether the text was not streamed before. False for the CLI's own error texts: never shown."""
@@ -149,3 +197,22 @@ class EventMapper:
         if not failed:
             return {}
         return {"error": "failed" if tool_id in self.tool_ids | self.cli_tools else "unknown_tool"}
+
+
+def _names_removed_attachment(message: AssistantMessage) -> bool:
+    """Whether the CLI reports that it makes a refused request again without an attachment."""
+    texts = (block.text for block in message.content if isinstance(block, TextBlock))
+    return any(_REMOVED.search(text) for text in texts)
+
+
+def _status_events(message: SystemMessage) -> Iterator[Status]:
+    """What the CLI reports about its calls; never the provider's text."""
+    match message:
+        case SystemMessage(subtype="status", data={"status": "compacting"}):
+            yield Status(phase="compacting", label="Compacting")
+        case SystemMessage(subtype="api_retry", data=data):
+            yield retrying(attempt=data.get("attempt"), delay_ms=data.get("retry_delay_ms"))
+        case SystemMessage(subtype="model_fallback"):
+            yield OTHER_MODEL
+        case _:
+            return

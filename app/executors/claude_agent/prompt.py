@@ -7,9 +7,9 @@ the current message stays a separate block, unchanged except for the tags of suc
 from collections.abc import Sequence
 from typing import Any
 
-from app.conversations.history_text import HistoryTurn, encode_history, escape_tags
-from app.executors.api_format.prompt import image_block, joined_prompt, without_system
-from app.requests import ImagePart, Message, TextPart
+from app.conversations.history_text import HistoryTurn, attachment_note, encode_history, escape_tags
+from app.executors.api_format.prompt import attachment_block, joined_prompt, without_system
+from app.requests import Attachment, Message, TextPart
 
 HISTORY_RULE = (
     "A user's message may begin with a block of JSON lines between <conversation_so_far> tags. Each "
@@ -53,18 +53,18 @@ def _history(earlier: Sequence[Message]) -> list[dict[str, Any]]:
     if not earlier:
         return []
     turns: list[HistoryTurn] = []
-    images: list[dict[str, Any]] = []
+    attached: list[dict[str, Any]] = []
     for message in earlier:
         for part in message.parts:
-            if isinstance(part, ImagePart):
-                images.append(_block(part))
-                turns.append(HistoryTurn(message.role, f"[image {len(images)}, attached below]"))
-            else:
+            if isinstance(part, TextPart):
                 turns.append(HistoryTurn(message.role, part.text))
-    return [{"type": "text", "text": encode_history(turns)}, *images]
+            else:
+                attached.append(_block(part))
+                turns.append(HistoryTurn(message.role, attachment_note(part.type, len(attached))))
+    return [{"type": "text", "text": encode_history(turns)}, *attached]
 
 
-def _block(part: TextPart | ImagePart) -> dict[str, Any]:
+def _block(part: TextPart | Attachment) -> dict[str, Any]:
     if isinstance(part, TextPart):
         return {"type": "text", "text": escape_tags(part.text)}
-    return image_block(part)
+    return attachment_block(part, clean=escape_tags)

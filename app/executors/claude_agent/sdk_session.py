@@ -8,6 +8,7 @@ import asyncio
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Self, cast
 
@@ -17,9 +18,15 @@ from claude_agent_sdk import ClaudeAgentOptions, SessionStore
 from app.conversations.history_merge import HistoryConflict, new_messages
 from app.conversations.records import Conversation, Transcript, TranscriptEntry, TranscriptState
 from app.conversations.sdk_store import CliSessionStore, PostgresSessionStore
-from app.conversations.sdk_transcript import has_question_of, has_user_entries, messages_of
+from app.conversations.sdk_transcript import (
+    has_question_of,
+    has_user_entries,
+    messages_of,
+    resumable_lines,
+)
 from app.db import AttemptOver
 from app.errors import Unavailable
+from app.executors.api_format.failures import concerns_attachments
 from app.executors.api_format.prompt import RESUME_PROMPT
 from app.executors.claude_agent.process.cli_run import UserContent
 from app.executors.claude_agent.process.directory import RunDirectory
@@ -156,7 +163,8 @@ class SdkSession:
         if self._entries:
             path = self._path(directory)
             path.parent.mkdir(parents=True)
-            path.write_text("".join(f"{json.dumps(entry.line)}\n" for entry in self._entries), "utf-8")
+            lines = resumable_lines(self._entries, concerns_attachments=partial(concerns_attachments, None))
+            path.write_text("".join(f"{json.dumps(self._own(line))}\n" for line in lines), "utf-8")
             self._entries = ()
 
     def configure(self, options: ClaudeAgentOptions, directory: RunDirectory) -> None:
@@ -206,6 +214,10 @@ class SdkSession:
         # A line that was being written when the CLI was killed has no end.
         lines = path.read_text("utf-8").split("\n")[:-1] if path.exists() else []
         return [json.loads(line) for line in lines]
+
+    def _own(self, line: dict[str, Any]) -> dict[str, Any]:
+        """A line as one of this session: those of a branch were copied from another one."""
+        return {**line, "sessionId": str(self._session_id)} if "sessionId" in line else line
 
     def _path(self, directory: RunDirectory) -> Path:
         return directory.transcripts / f"{self._session_id}.jsonl"

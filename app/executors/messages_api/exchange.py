@@ -7,8 +7,10 @@ from typing import Any
 import structlog
 
 from app.background import run_to_completion
-from app.events import OutputEvent, Status, Step, ToolCallStart, UsageReport
-from app.executors.api_format.failures import REFUSAL_OUTCOMES, failure_of_status
+from app.client_tools.declared import shown_name
+from app.events import MessageDiscarded, OutputEvent, Status, Step, ToolCallStart, UsageReport
+from app.executors.api_format.failures import REFUSAL_OUTCOMES, concerns_attachments, failure_of_status
+from app.executors.api_format.retried import ATTACHMENTS_LEFT_OUT, OTHER_MODEL, retrying
 from app.executors.api_format.stream import DeltaMapper
 from app.executors.messages_api.client import CallFailed, MessagesClient, StreamBroken
 from app.executors.messages_api.message import MessageFold, MessageMalformed
@@ -20,6 +22,7 @@ from app.executors.messages_api.request import (
     AgentRequest,
     end_of_request_before,
 )
+from app.executors.messages_api.sent_attachments import sendable
 from app.executors.messages_api.transcript import INTERRUPTED, RunTranscript
 from app.executors.port import ExecutionFailed, RunContext
 from app.executors.text import loggable
@@ -39,6 +42,8 @@ CUT_OFF_PROMPT = (
 _NO_END = "the message has no end"
 _COMPACTS_SOON = COMPACTS_AT_TOKENS * 3 // 4
 _BAD_REQUEST = 400
+_REFUSED = {_BAD_REQUEST, 413}
+_TOO_LONG = "prompt is too long"
 _OVERLOADED = {404, 500, 503, 529}
 """Statuses after which the model's fallback is used."""
 
@@ -65,12 +70,15 @@ class ModelCalls:
     """Whether the current request allows a summary."""
     _is_summarized: bool = False
     """Whether a summary is all that the model has written since the last one."""
+    _leaves_out: bool = False
+    """Whether attachments of the conversation are left out."""
+    _has_warned: bool = False
     continued_text: str = ""
     """The text of messages that broke off, which the next one continues."""
 
     def __post_init__(self) -> None:
         plan = self.context.plan
-        self._deltas = DeltaMapper(plan.spec.show_thinking, str, STRUCTURED_OUTPUT)
+        self._deltas = DeltaMapper(plan.spec.show_thinking, shown_name, STRUCTURED_OUTPUT)
         self._may_compact = plan.conversation is not None
 
     async def next_message(self) -> MessageFold:
@@ -82,11 +90,16 @@ class ModelCalls:
             try:
                 message = await self._stream()
             except CallFailed as error:
+                model = self.request.model
                 self._recover(error)
+                if self.request.model != model:
+                    await self._publish(OTHER_MODEL)
                 continue
             except (StreamBroken, MessageMalformed) as error:
+                current = self._current
                 if (cut := self._continue_after_cut(error)) is not None:
                     return cut
+                await self._publish_retry(current)
                 continue
             self._keep_current()
             if not self._is_summary(message):
@@ -135,7 +148,12 @@ class ModelCalls:
         self._compacts = self._may_compact and self._prompt_tokens >= _COMPACTS_SOON
         if self._compacts and self._prompt_tokens >= COMPACTS_AT_TOKENS:
             await self.context.events.publish(Status(phase="compacting", label="Compacting"))
-        body = self._body()
+        messages = sendable(self.transcript.messages)
+        self._leaves_out |= messages is not self.transcript.messages
+        if self._leaves_out and not self._has_warned:
+            self._has_warned = True
+            await self._publish(ATTACHMENTS_LEFT_OUT)
+        body = self._body(messages)
         betas = (COMPACTION_BETA,) if self._compacts or self.transcript.is_summarized else ()
         try:
             async with self.client.stream(self.channel, body, betas=betas) as events:
@@ -148,8 +166,7 @@ class ModelCalls:
         await self._complete(message)
         return message
 
-    def _body(self) -> dict[str, Any]:
-        messages = self.transcript.messages
+    def _body(self, messages: Sequence[dict[str, Any]]) -> dict[str, Any]:
         marked = {len(messages) - 1, end_of_request_before(messages)}
         return self.request.body(messages, marked=marked, compacts=self._compacts)
 
@@ -183,7 +200,7 @@ class ModelCalls:
         self._is_summarized = False
         self._steps += 1
         step_budget = self.context.plan.limits.max_turns
-        await self.context.events.publish(Step(step_index=self._steps, step_budget=step_budget))
+        await self._publish(Step(step_index=self._steps, step_budget=step_budget))
 
     def _recover(self, error: CallFailed) -> None:
         """Prepare another call, or raise `ExecutionFailed`."""
@@ -197,13 +214,15 @@ class ModelCalls:
             return
         if error.status == _BAD_REQUEST and self._may_change_request(error):
             return
+        if self._leaves_out_attachments(error):
+            return
         if error.status is None:
             raise ExecutionFailed("provider_unavailable") from error
         raise failure_of_status(error.status) from error
 
     def _may_change_request(self, error: CallFailed) -> bool:
         """Whether the next call makes another request, which the provider may take."""
-        is_too_long = "prompt is too long" in error.reason
+        is_too_long = _TOO_LONG in error.reason
         if self.request.output_format is not None and not is_too_long:
             # Recursive schemas, and those that it cannot compile: only the provider knows which.
             log.warning("run.schema_refused", reason=loggable(error.reason))
@@ -218,6 +237,32 @@ class ModelCalls:
         if is_too_long:
             self._prompt_tokens = COMPACTS_AT_TOKENS
         return is_too_long
+
+    def _leaves_out_attachments(self, error: CallFailed) -> bool:
+        """Whether the next call is made without the attachments of earlier messages.
+
+        The conversation has everything: what the provider refuses would be part of every later request.
+        """
+        is_too_long = _TOO_LONG in error.reason
+        if error.status not in _REFUSED or not (
+            is_too_long or concerns_attachments(error.status, error.reason)
+        ):
+            return False
+        log.warning("run.attachments_refused", reason=loggable(error.reason))
+        if self.transcript.leave_out_attachments(keeps_last=True):
+            self._leaves_out = True
+            return True
+        # The next run of the conversation may succeed.
+        if not self.transcript.leave_out_attachments(keeps_last=False) and is_too_long:
+            self.transcript.leave_out_last_message()
+        return False
+
+    async def _publish_retry(self, dropped: MessageFold | None) -> None:
+        """Report that the model is called again; without its text, nothing of a message was kept."""
+        has_shown = dropped is not None and dropped.is_shown and not self._is_summary(dropped)
+        if dropped is not None and has_shown and not dropped.text.strip():
+            await self._publish(MessageDiscarded(message_id=dropped.message_id))
+        await self._publish(retrying(attempt=self._cuts, delay_ms=None))
 
     def _continue_after_cut(self, error: Exception) -> MessageFold | None:
         """Prepare a call that continues the message, or raise `ExecutionFailed`.

@@ -21,12 +21,13 @@ from app.executors.metering import Metering, channel_limits
 from app.executors.port import ABORTED, ExecutionFailed, RunContext
 from app.executors.structured_output import require_match
 from app.executors.tools.calls import ToolCalls
+from app.executors.tools.client_tools import with_client_tools
 from app.executors.tools.servers import connected_tools
 from app.gateway.channel import Channel
 from app.gateway.proxy import Gateway
 from app.json_schema.checker import SchemaChecker
 from app.requests import GraphRunRequest
-from app.tools.mcp_servers import McpConnector
+from app.tools.mcp.servers import McpConnector
 
 log = structlog.get_logger(__name__)
 
@@ -66,8 +67,8 @@ class MessagesExecutor:
         deadline = RunDeadline(context.control, context.plan.timeout)
         await self._client.load()
         async with connected_tools(self._servers, context) as connected:
-            final = await self._run(request, connected, deadline)
-        await require_match(
+            final = await self._run(request, with_client_tools(connected, self._schemas), deadline)
+        final = await require_match(
             self._schemas, final, request.response_format, account_id=context.plan.run.account_id
         )
         await context.events.publish(final)

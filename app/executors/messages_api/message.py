@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from app.events import OutputEvent, ToolCallStart
+from app.client_tools.declared import is_client_tool
+from app.events import OutputEvent, TextDelta, ThinkingDelta, ToolCallStart
 from app.executors.api_format.stream import DeltaMapper
 from app.ids import new_uuid
 from app.provider_usage import clean_usage, highest_usage, merge_usage, token_usage
@@ -68,6 +69,8 @@ class MessageFold:
     _usage: dict[str, Any] = field(default_factory=dict)
     _blocks: dict[int, _Block] = field(default_factory=dict)
     _has_begun: bool = False
+    is_shown: bool = False
+    """Whether clients have got text or thinking of it."""
 
     @property
     def usage(self) -> TokenUsage:
@@ -104,7 +107,9 @@ class MessageFold:
     def feed(self, event: Mapping[str, Any]) -> Iterator[OutputEvent]:
         """The events of one event of the API; raises `MessageMalformed`."""
         try:
-            yield from self._feed(event)
+            for ours in self._feed(event):
+                self.is_shown |= isinstance(ours, TextDelta | ThinkingDelta)
+                yield ours
         except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
             raise MessageMalformed from error
 
@@ -177,7 +182,10 @@ class MessageFold:
         if call.name != self.deltas.hidden_tool:
             args = call.args if isinstance(call.args, dict) else {}
             tool_id = self.deltas.tool_id_of(call.name)
-            yield ToolCallStart(tool_call_id=call.call_id, tool_name=tool_id, args=args)
+            is_client = is_client_tool(call.name)
+            yield ToolCallStart(
+                tool_call_id=call.call_id, tool_name=tool_id, args=args, is_client_tool=is_client
+            )
 
 
 def _require(*, in_order: bool) -> None:

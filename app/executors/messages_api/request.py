@@ -12,12 +12,11 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from app.executors.api_format.prompt import image_block, joined_prompt, without_system
+from app.executors.api_format.prompt import attachment_block, joined_prompt, without_system
 from app.executors.port import RunPlan
-from app.json_schema.document import SchemaUnusable
+from app.json_schema.model_form import model_form
 from app.models.registry import ModelOptions, Thinking
 from app.requests import Message, ResponseFormat, TextPart
-from app.tools.model_schema import model_schema
 from app.tools.tool import Tool
 
 STRUCTURED_OUTPUT = "StructuredOutput"
@@ -55,17 +54,18 @@ class AgentRequest:
         cls, plan: RunPlan, messages: Sequence[Message], response_format: ResponseFormat | None, *, ttl: str
     ) -> "AgentRequest":
         """Those of a run that begins with these messages of a client."""
-        by_format = response_format is not None and _is_output_format(response_format.schema_)
-        by_tool = response_format is not None and not by_format
+        form = None if response_format is None else model_form(response_format.schema_)
+        by_format = form is not None and not form.is_wrapped and _is_output_format(form.schema)
+        by_tool = form is not None and not by_format
         tools = [_described(tool) for tool in plan.tools]
-        if response_format is not None and by_tool:
-            tools.append(_structured_output(response_format.schema_))
+        if form is not None and by_tool:
+            tools.append(_structured_output(form.schema))
         return cls(
             model=plan.model,
             options=plan.options,
             system=system_prompt(plan.spec.system_prompt, messages),
             tools=tuple(tools),
-            output_format=response_format.schema_ if response_format is not None and by_format else None,
+            output_format=form.schema if form is not None and by_format else None,
             answers_by_tool=by_tool,
             cache_control=cache_control(ttl),
         )
@@ -130,7 +130,7 @@ def user_blocks(message: Message) -> list[dict[str, Any]]:
             if part.text.strip():
                 blocks.append(text_block(part.text))
         else:
-            blocks.append(image_block(part))
+            blocks.append(attachment_block(part))
     return blocks or [text_block("(empty message)")]
 
 
@@ -171,15 +171,10 @@ def _schema_of(arguments: type[BaseModel]) -> dict[str, Any]:
 
 
 def _structured_output(schema: Mapping[str, Any]) -> dict[str, Any]:
-    try:
-        shown, note = model_schema(schema)
-    except SchemaUnusable:
-        # The provider decides.
-        shown, note = dict(schema), ""
     return {
         "name": STRUCTURED_OUTPUT,
-        "description": _STRUCTURED_OUTPUT_RULE + note,
-        "input_schema": shown,
+        "description": _STRUCTURED_OUTPUT_RULE,
+        "input_schema": dict(schema),
     }
 
 

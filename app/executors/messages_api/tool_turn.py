@@ -11,6 +11,7 @@ import structlog
 from app.background import run_to_completion
 from app.conversations.neutral_transcript import tool_result
 from app.events import ToolCallResult
+from app.executors.api_format.tool_content import content_block
 from app.executors.messages_api.message import ModelToolCall
 from app.executors.port import EventSink
 from app.executors.tools.calls import ToolCalls
@@ -62,8 +63,7 @@ class ToolTurn:
 
     async def _call(self, use: ModelToolCall) -> dict[str, Any]:
         result = await self._result(use)
-        # The API accepts no empty text.
-        content = [{"type": "text", "text": result.markdown}] if result.markdown.strip() else []
+        content = [content_block(each) for each in result.for_model]
         block = tool_result(use.call_id, content, is_error=result.is_error)
         self.finished.append(block)
         # An interrupt loses no result of a call that has ended.

@@ -6,6 +6,7 @@ from typing import Any
 
 import structlog
 
+from app.concurrency.time_slice import TimeSlice
 from app.conversations.history_merge import HistoryConflict, new_messages
 from app.conversations.message_store import MessageStore
 from app.conversations.neutral_transcript import (
@@ -15,7 +16,11 @@ from app.conversations.neutral_transcript import (
     call_ids_of,
     compaction_line,
     interrupted_result,
+    left_out_line,
+    too_long_line,
     user_line,
+    without_attachments,
+    without_last_message,
 )
 from app.conversations.records import Conversation, TranscriptEntry
 from app.conversations.sdk_transcript import has_question_of, messages_of
@@ -70,10 +75,15 @@ class RunTranscript:
             except HistoryConflict as error:
                 raise ExecutionFailed("invalid_request") from error
         *earlier, current = posted_messages(messages)
+        time_slice = TimeSlice()
+        lines = []
         for message in earlier:
             write = user_line if message["role"] == "user" else assistant_line
-            self._add(write(message["content"], is_earlier=True))
-        self._add(user_line(current["content"]))
+            lines.append(write(message["content"], is_earlier=True))
+            await time_slice.checkpoint()
+        # Stored together: another attempt continues a run that has lines.
+        for line in (*lines, user_line(current["content"])):
+            self._add(line)
 
     def add_user(self, content: Sequence[dict[str, Any]]) -> None:
         """Results of tool calls, and messages of clients."""
@@ -127,6 +137,23 @@ class RunTranscript:
         for each in tail:
             write = user_line if each["role"] == "user" else assistant_line
             self._add({**write(each["content"]), "isMeta": True})
+
+    def leave_out_attachments(self, *, keeps_last: bool) -> bool:
+        """From now on the model gets notes for attachments; returns whether there were any.
+
+        `keeps_last`: only for those before the last message.
+        """
+        messages = without_attachments(self.messages, keeps_last=keeps_last)
+        if messages == self.messages:
+            return False
+        self.messages = messages
+        self._append(left_out_line(keeps_last=keeps_last))
+        return True
+
+    def leave_out_last_message(self) -> None:
+        """From now on the model gets a note for what it has not answered."""
+        self.messages = without_last_message(self.messages)
+        self._append(too_long_line())
 
     async def close(self) -> None:
         """Wait until everything is stored."""

@@ -1,11 +1,14 @@
 """ToolCalls: executes the tool calls of a run: policy, approvals, limits, results."""
 
 import asyncio
+from contextlib import suppress
+from dataclasses import replace
 
+from app.client_tools.declared import is_client_tool
 from app.clock.lease import Lease
-from app.events import AiEvent, ToolCallStart
+from app.events import AiEvent, Status, Step, ToolCallStart
 from app.executors.approvals import ApprovableTool, Approvals
-from app.executors.port import RunContext, RunPlan
+from app.executors.port import EventSink, RunContext, RunPlan
 from app.gateway.channel import Channel
 from app.tools.policy import ToolCallDenied, ToolPolicy
 from app.tools.result import ToolResult
@@ -15,6 +18,10 @@ from app.tools.tool import Tool, ToolContext
 _NO_RUN = "No tool is called before there is a run."
 _NOT_HELD = "This run cannot go on here; no tool is called any more."
 _LEASE_WAIT_S = 20.0
+_MESSAGE_END_S = 2.0
+"""How long a call of a client tool waits for the end of its message, which one that broke off has not."""
+_PROGRESS_S = 0.25
+"""The shortest time between two events about the progress of one call."""
 _DENIAL_REASONS = {
     "deadline": "This run's time is up; no tool is called any more.",
     "budget": "This run's budget is used up; no tool is called any more.",
@@ -33,28 +40,35 @@ class ToolCalls:
         self._approvals: Approvals | None = None
         self._lease: Lease | None = None
         self._channel: Channel | None = None
+        self._events: EventSink | None = None
         self.tools: dict[str, Tool] = {tool.id: tool for tool in plan.tools}
         policy = ToolPolicy(frozenset(self.tools), self.denial_reason, self._review)
         self._runner = ToolRunner(self.tools, policy)
         self._published: dict[str, asyncio.Event] = {}
+        self._message_end = asyncio.Event()
+        """Set when the agent's current message is complete."""
         self._results: dict[str, ToolResult] = {}
         """Results by tool-call id, from the end of the call until `take_result`."""
 
     def attach_run(self, context: RunContext, channel: Channel) -> None:
         """Execute calls for this run from now on."""
-        self.plan, self._channel = context.plan, channel
+        self.plan, self._channel, self._events = context.plan, channel, context.events
         self._approvals, self._lease = context.control.approvals, context.lease
 
     @property
     def longest_call_s(self) -> float:
-        """The longest a call may take, including the time to wait for a person's approval."""
-        tool_s = max((tool.timeout_s for tool in self.tools.values()), default=0)
+        """The longest a call may take, including the time to wait for a person's approval, and progress."""
+        tool_s = max((tool.longest_call_s for tool in self.tools.values()), default=0)
         return tool_s + (self.plan.spec.approval_timeout_s if self.plan.spec.approve else 0)
 
     def on_published(self, event: AiEvent) -> None:
         """An event of this run was published: calls that clients can see now may be reviewed."""
         if isinstance(event, ToolCallStart):
+            if self._message_end.is_set() and event.parent_tool_call_id is None:
+                self._message_end = asyncio.Event()
             self._published_event(event.tool_call_id).set()
+        elif isinstance(event, Step):
+            self._message_end.set()
 
     def take_result(self, call_id: str) -> ToolResult | None:
         """The result of a call that has ended, once; None if the tool runner did not answer it."""
@@ -74,7 +88,9 @@ class ToolCalls:
 
     async def run(self, tool_id: str, args: object, call_id: str) -> ToolResult:
         """Execute a call of one of our tools, and keep the result for `take_result`."""
-        result = await self._runner.run(tool_id, args, self._tool_context(call_id))
+        progress = _Progress(self._events)
+        context = replace(self._tool_context(call_id), report_progress=progress.report)
+        result = await self._runner.run(tool_id, args, context)
         self._results[call_id] = result
         return result
 
@@ -87,7 +103,14 @@ class ToolCalls:
         await self._published_event(context.tool_call_id).wait()
         if self._approvals is None or self._lease is None:
             raise ToolCallDenied(_NO_RUN)
-        reviewed = await self._approvals.review(tool, args, context)
+        if is_client_tool(tool.id):
+            # The application itself lets its user decide. It gets the calls of a message together, once the
+            # message is complete: a stream that ends with them loses nothing of it.
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._message_end.wait(), _MESSAGE_END_S)
+            reviewed = args
+        else:
+            reviewed = await self._approvals.review(tool, args, context)
         # Another process may have taken the run over, and may call the same tool.
         if not await self._lease.wait_held(context.run, within_s=_LEASE_WAIT_S):
             raise ToolCallDenied(_NOT_HELD)
@@ -99,3 +122,20 @@ class ToolCalls:
     def _tool_context(self, call_id: str) -> ToolContext:
         request_id = self.plan.request_id
         return ToolContext(run=self.plan.run, tool_call_id=call_id, request_id=request_id)
+
+
+class _Progress:
+    """Publishes the progress of one call, a few times per second at most."""
+
+    def __init__(self, events: EventSink | None) -> None:
+        self._events = events
+        self._next = 0.0
+        self._label = ""
+
+    async def report(self, label: str) -> None:
+        """See `ToolContext`."""
+        now = asyncio.get_running_loop().time()
+        if self._events is None or now < self._next or label == self._label:
+            return
+        self._next, self._label = now + _PROGRESS_S, label
+        await self._events.publish(Status(phase="tool_use", label=label))

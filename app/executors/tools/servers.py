@@ -1,14 +1,17 @@
 """Connects a run to the MCP servers of its graph."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import structlog
 
 from app.background import first_of
-from app.executors.port import ABORTED, TIMEOUT, ExecutionFailed, RunContext
-from app.tools.mcp_servers import McpConnections, McpConnector, McpServerUnavailable
+from app.events import RunWarning
+from app.executors.port import ABORTED, TIMEOUT, TOOL_SERVER_UNAVAILABLE, ExecutionFailed, RunContext
+from app.executors.tools.instructions import with_instructions
+from app.tools.mcp.connection import McpServerUnavailable
+from app.tools.mcp.servers import McpConnections, McpConnector
 
 log = structlog.get_logger(__name__)
 
@@ -17,27 +20,38 @@ log = structlog.get_logger(__name__)
 async def connected_tools(servers: McpConnector, context: RunContext) -> AsyncIterator[RunContext]:
     """The context with the tools of the graph's MCP servers, which stay connected while the body runs.
 
+    The system prompt contains the servers' instructions.
+
     Raises `ExecutionFailed` if a server is unavailable, or the run is stopped or its time is up before.
     """
     connections = await _connect(servers, context)
     try:
-        plan = replace(context.plan, tools=(*context.plan.tools, *connections.tools))
+        if connections.unusable:
+            await context.events.publish(_left_out(connections.unusable))
+        plan = context.plan
+        spec = with_instructions(plan.spec, connections.instructions)
+        plan = replace(plan, spec=spec, tools=(*plan.tools, *connections.tools))
         yield replace(context, plan=plan)
     finally:
         await connections.aclose()
+
+
+def _left_out(tool_ids: Iterable[str]) -> RunWarning:
+    message = "These tools are not offered to the model: their descriptions or schemas cannot be used."
+    return RunWarning(code="tools_left_out", message=message, names=sorted(tool_ids))
 
 
 async def _connect(servers: McpConnector, context: RunContext) -> McpConnections:
     plan = context.plan
     try:
         first = await first_of(
-            servers.connect(plan.spec.mcp_servers, plan.remote_tools),
+            servers.connect(plan.spec.mcp_servers, plan.remote_tools, graph=plan.spec.name),
             context.control.stop.wait(),
             timeout_s=plan.timeout.total_seconds(),
         )
     except McpServerUnavailable as error:
         log.error("run.start_failed", reason="MCP server unavailable", server=str(error))  # noqa: TRY400
-        raise ExecutionFailed("provider_unavailable") from error
+        raise ExecutionFailed(*TOOL_SERVER_UNAVAILABLE) from error
     if first is None:
         raise ExecutionFailed(*TIMEOUT)
     if not isinstance(first.result, McpConnections):

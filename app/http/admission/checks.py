@@ -93,7 +93,7 @@ class CheckedRoute(APIRoute):
                     del body
                     return await handle(_ParsedRequest(request, b"{}", value))
             except ClientDisconnected:
-                # The client has disconnected; nobody reads this response.
+                # The client has disconnected and does not read this response.
                 return Response(status_code=HTTPStatus.BAD_REQUEST)
 
         return handle_checked
@@ -121,6 +121,11 @@ class _ParsedRequest(Request):
         # Starlette caches body and JSON in these attributes; the handler reads both again.
         self._body = body
         self._json = value
+        self._headers = request.headers
+        if len(_content_types(request)) > 1:
+            # FastAPI reads only one value as JSON.
+            self._headers = headers = request.headers.mutablecopy()
+            headers["content-type"] = _JSON
 
 
 async def _check_headers(request: Request, scopes: tuple[Scope, ...]) -> Hashable:
@@ -137,8 +142,14 @@ async def _check_headers(request: Request, scopes: tuple[Scope, ...]) -> Hashabl
 
 def _require_json(request: Request) -> None:
     # A page of another site can post plain text without a CORS preflight; it cannot post JSON.
-    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _JSON:
+    if set(_content_types(request)) != {_JSON}:
         raise HTTPException(HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
+
+
+def _content_types(request: Request) -> list[str]:
+    """The values of the header; a client whose library adds it to the application's own sends it twice."""
+    lines = request.headers.getlist("content-type")
+    return [value.partition(";")[0].strip().lower() for line in lines for value in line.split(",")]
 
 
 def _sub_dependants(dependant: Dependant) -> Iterator[Dependant]:

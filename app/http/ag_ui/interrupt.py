@@ -48,6 +48,7 @@ def build_interrupt(
     """The interrupt of a permission request; `subagent` is the tool call that started the caller."""
     return Interrupt(
         id=str(interrupt_id),
+        # assistant-ui shows its buttons for this reason only.
         reason="tool_call",
         message=f"May {request.tool_name} be called?",
         tool_call_id=request.tool_call_id,

@@ -71,16 +71,15 @@ STREAM: dict[int | str, dict[str, Any]] = {
         "content": server_sent(AG_UI_EVENT),
     }
 }
-INPUT: dict[str, Any] = {
-    "allOf": [{"$ref": f"#/components/schemas/{AG_UI_INPUT}"}],
-    "properties": {
-        "threadId": {"pattern": STATE_KEY_PATTERN},
-        "runId": {"pattern": RUN_ID_PATTERN},
-        "messages": {"minItems": 1},
-        "tools": {"maxItems": 0},
-    },
-}
+_POSTED_INPUT: Final = "AgUiPostedInput"
+INPUT: dict[str, Any] = {"$ref": f"#/components/schemas/{_POSTED_INPUT}"}
 """OpenAPI schema of the body; `AgUiInput` validates it."""
+
+_CONSTRAINTS: Final[dict[str, dict[str, Any]]] = {
+    "threadId": {"pattern": STATE_KEY_PATTERN},
+    "runId": {"pattern": RUN_ID_PATTERN},
+    "messages": {"minItems": 1},
+}
 
 _NULL: Final = {"type": "null"}
 
@@ -94,7 +93,16 @@ def ag_ui_schemas() -> dict[str, Any]:
     models = schema.pop("$defs")
     for model in models.values():
         _tighten(model)
-    return {**{f"AgUi{name}": model for name, model in models.items()}, AG_UI_EVENT: schema}
+    named = {f"AgUi{name}": model for name, model in models.items()}
+    return {**named, _POSTED_INPUT: _constrained(named[AG_UI_INPUT]), AG_UI_EVENT: schema}
+
+
+def _constrained(model: dict[str, Any]) -> dict[str, Any]:
+    """The schema of the input with the rules of this server."""
+    properties = {
+        name: {**schema, **_CONSTRAINTS.get(name, {})} for name, schema in model["properties"].items()
+    }
+    return {**model, "description": "A request to run an agent.", "properties": properties}
 
 
 def _tighten(model: dict[str, Any]) -> None:

@@ -1,6 +1,6 @@
 """Resuming an AG-UI run: applies a client's decisions to the interrupted run."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ag_ui.core import AssistantMessage, Message, ResumeEntry, UserMessage
@@ -20,7 +20,7 @@ from app.streams.port import LogEntry
 
 
 @dataclass(frozen=True, slots=True)
-class _Answer:
+class AnswerToInterrupt:
     """One entry of `resume`; `decide` is None for a cancelled interrupt."""
 
     index: int
@@ -56,14 +56,14 @@ async def resume_segment(
     )
     _require_no_new_message(posted.messages, log, after)
     resolved = _resolved(log)
-    for answer in answers:
+    for answer in distinct_answers(answers):
         if (resolution := resolved.get(answer.request_id)) is not None:
             _require_same_decision(answer, resolution)
         elif answer.request_id in requested:
             await _decide(services, run, answer)
     # After a crash, possibly only the end of the run is left, at lower positions.
     is_complete = bool(log) and log[-1].position >= after
-    return RunSegment(run, after if is_complete else 0, log)
+    return RunSegment(run, after if is_complete else 0, log, stops_unread=record.stops_unread)
 
 
 def _interrupted_run(entries: Sequence[ResumeEntry]) -> tuple[RunId, int]:
@@ -80,10 +80,10 @@ def _interrupted_run(entries: Sequence[ResumeEntry]) -> tuple[RunId, int]:
     return RunId(run_id), position
 
 
-def _parse_entry(index: int, entry: ResumeEntry) -> _Answer:
+def _parse_entry(index: int, entry: ResumeEntry) -> AnswerToInterrupt:
     request_id = entry.interrupt_id.rpartition("/")[2]
     if entry.status == "cancelled":
-        return _Answer(index, request_id, None)
+        return AnswerToInterrupt(index, request_id, None)
     answer = parse_answer(index, entry.payload)
     decide = Decide(
         request_id=request_id,
@@ -91,21 +91,30 @@ def _parse_entry(index: int, entry: ResumeEntry) -> _Answer:
         args=answer.edited_args,
         message=answer.message,
     )
-    return _Answer(index, request_id, decide)
+    return AnswerToInterrupt(index, request_id, decide)
+
+
+def distinct_answers(answers: Sequence[AnswerToInterrupt]) -> Iterator[AnswerToInterrupt]:
+    """The answers without repetitions: a command for each of thousands of equal ones would take minutes."""
+    first: dict[str, AnswerToInterrupt] = {}
+    for answer in answers:
+        known = first.setdefault(answer.request_id, answer)
+        if known is answer or answer.decide not in (None, known.decide):
+            yield answer
 
 
 def _requests(log: Sequence[LogEntry], up_to: int) -> list[PermissionRequest]:
-    return [event for position, event in log if isinstance(event, PermissionRequest) and position <= up_to]
+    return [event for position, event, _ in log if isinstance(event, PermissionRequest) and position <= up_to]
 
 
 def _resolved(log: Sequence[LogEntry]) -> dict[str, PermissionResolved]:
-    return {event.request_id: event for _, event in log if isinstance(event, PermissionResolved)}
+    return {event.request_id: event for _, event, _ in log if isinstance(event, PermissionResolved)}
 
 
 def _require_all_answered(last: InterruptId, log: Sequence[LogEntry], *, answered: set[str]) -> None:
     """Raise `Invalid` unless every request that the client knows is answered or resolved."""
     # Requests of an earlier attempt are void.
-    attempt_start = max((position for position, event in log if isinstance(event, RunStarted)), default=0)
+    attempt_start = max((position for position, event, _ in log if isinstance(event, RunStarted)), default=0)
     requests = _requests([entry for entry in log if entry.position > attempt_start], last.position)
     resolved = answered | _resolved(log).keys()
     for request in requests:
@@ -117,7 +126,7 @@ def _require_all_answered(last: InterruptId, log: Sequence[LogEntry], *, answere
 def _require_no_new_message(messages: Sequence[Message], log: Sequence[LogEntry], after: int) -> None:
     """Raise `Invalid` if the user has written a new message: a resumed run would not receive it."""
     pending_calls = {event.tool_call_id for event in _requests(log, after)}
-    taken = {event.message_id for _, event in log if isinstance(event, UserMessageDelivered)}
+    taken = {event.message_id for _, event, _ in log if isinstance(event, UserMessageDelivered)}
     after_call = False
     for index, message in enumerate(messages):
         match message:
@@ -130,7 +139,7 @@ def _require_no_new_message(messages: Sequence[Message], log: Sequence[LogEntry]
                 continue
 
 
-async def _decide(services: Services, run: RunKey, answer: _Answer) -> None:
+async def _decide(services: Services, run: RunKey, answer: AnswerToInterrupt) -> None:
     deny = Decide(request_id=answer.request_id, decision="deny")
     try:
         await services.commands.submit(run, answer.decide or deny)
@@ -143,7 +152,7 @@ async def _decide(services: Services, run: RunKey, answer: _Answer) -> None:
         raise rename_fields(error.errors, lambda field: path + field.removeprefix("args")) from error
 
 
-def _require_same_decision(answer: _Answer, resolution: PermissionResolved) -> None:
+def _require_same_decision(answer: AnswerToInterrupt, resolution: PermissionResolved) -> None:
     """Raise `PermissionDecided` if the decision was different; a cancelled interrupt accepts any."""
     decide = answer.decide
     if decide is None or (decide.decision, decide.args) == (resolution.decision, resolution.args):

@@ -1,33 +1,54 @@
-"""Route of AG-UI, the Agent-User Interaction protocol: each graph is an agent."""
+"""Routes of AG-UI, the Agent-User Interaction protocol: each graph is an agent."""
 
-from typing import Annotated, Any
+from functools import partial
+from typing import Annotated, Any, TypeAlias
 
-from fastapi import APIRouter, Body, Depends
+from fastapi import APIRouter, Body, Depends, Path, Query
 from sse_starlette import EventSourceResponse
 
 from app.http.admission.checks import CheckedRoute, large_body
+from app.http.ag_ui.continuing import continue_segment
+from app.http.ag_ui.history import ag_ui_messages
 from app.http.ag_ui.input import AgUiInput
 from app.http.ag_ui.openapi import INPUT, STREAM
-from app.http.ag_ui.resume import resume_segment
-from app.http.ag_ui.segment import start_segment
+from app.http.ag_ui.releases.dialect import RELEASE_PATTERN
+from app.http.ag_ui.segment import conversation_before, start_segment, with_conversation
+from app.http.api.conversations.chats import page_of_chats
+from app.http.api.conversations.schemas import ChatResponse
 from app.http.dependencies import (
     GraphIdParam,
     HeartbeatS,
     OpenStreamReader,
     RequestId,
+    RunReader,
     ServicesDep,
     TraceOfCaller,
     Writer,
 )
+from app.http.response_model import Page
 from app.http.streaming.pausing import chunks_until_pause
 from app.http.streaming.sse import stream_chunks
+from app.ids import STATE_KEY_PATTERN
+from app.pagination import MAX_PAGE
+from app.runs.chats import Chat
+
+ThreadId: TypeAlias = Annotated[str, Path(alias="threadId", pattern=STATE_KEY_PATTERN)]
 
 router = APIRouter(route_class=CheckedRoute, prefix="/v1/ag-ui", tags=["ag-ui"])
 
 
-def ag_ui_input(body: Annotated[dict[str, Any], Body()]) -> AgUiInput:
+def ag_ui_input(
+    body: Annotated[dict[str, Any], Body()],
+    version: Annotated[
+        str | None,
+        Query(
+            pattern=RELEASE_PATTERN,
+            description="The client's release of `@ag-ui/client`. Those before 1.0 do not post it.",
+        ),
+    ] = None,
+) -> AgUiInput:
     """Validate the body; in a thread, because it may be large."""
-    return AgUiInput.parse(body)
+    return AgUiInput.parse(body, release=version)
 
 
 @router.post(
@@ -52,16 +73,44 @@ async def run_ag_ui(
     """Start a run and stream it as AG-UI events, or join the run with its id.
 
     `threadId` is the conversation's `stateKey`. If a tool call needs a person's decision, the stream ends
-    with the outcome `interrupt`; post again with `resume` to continue. Disconnecting does not stop the run.
+    with the outcome `interrupt`; post again with `resume` to continue. If the model calls one of `tools`,
+    it ends with `pendingToolCallIds`; post again with their `tool` messages. Disconnecting does not stop
+    the run, unless `forwardedProps.runtally.onDisconnect` is `cancel`, or the default of the graph or of the
+    server.
     """
-    if posted.resume:
-        segment = await resume_segment(services, caller, graph_id, posted=posted)
-    else:
+    segment = await continue_segment(services, caller, graph_id, posted=posted)
+    if segment is None:
         segment = await start_segment(
             services, caller, graph_id, posted=posted, request_id=request_id, trace=trace
         )
     encoder = segment.encoder(posted)
-    chunks = chunks_until_pause(services.runs.follow(segment.run), encoder)
+    load = partial(conversation_before, services, segment, posted)
+    batches = with_conversation(services.runs.follow(segment.run), encoder, load)
+    chunks = chunks_until_pause(batches, encoder)
+    chunks = services.readers.counted(chunks, run=segment.run, stops_unread=segment.stops_unread)
     return stream_chunks(
         chunks, encoder, heartbeat_s=heartbeat_s, reader_scope=open_reader(caller, segment.run)
     )
+
+
+@router.get("/{graphId}/threads/{threadId}/messages", summary="Read a thread's messages")
+async def thread_messages(
+    graph_id: GraphIdParam, thread_id: ThreadId, services: ServicesDep, caller: RunReader
+) -> list[dict[str, Any]]:
+    """The thread as AG-UI messages, for another device; what an active run has written is left out."""
+    services.graphs.get(graph_id)
+    view = await services.chats.view(caller, Chat(graph_id, thread_id))
+    messages = ag_ui_messages(view.ended)
+    return [message.model_dump(mode="json", by_alias=True, exclude_none=True) for message in messages]
+
+
+@router.get("/{graphId}/threads", summary="List threads")
+async def list_threads(
+    graph_id: GraphIdParam,
+    services: ServicesDep,
+    caller: RunReader,
+    limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 50,
+    cursor: str | None = None,
+) -> Page[ChatResponse]:
+    """The threads with this graph, most recently used first."""
+    return await page_of_chats(services, caller, graph_id, limit=limit, cursor=cursor)

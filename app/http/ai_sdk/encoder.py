@@ -6,7 +6,8 @@ from typing import ClassVar, Final
 
 from app.errors import Unauthenticated
 from app.events import Done, PermissionRequest
-from app.http.ai_sdk.mapper import AiSdkMessageMapper, Part
+from app.http.ai_sdk.blocks import Part
+from app.http.ai_sdk.mapper import OLDEST_VERSION, AiSdkMessageMapper
 from app.http.streaming.encoder import EVENT_STREAM
 from app.streams.port import LogEntry
 
@@ -16,14 +17,18 @@ PAUSE_AFTER_S: Final = 0.05
 PAUSE_AT_LATEST_S: Final = 1.0
 """The same while other events keep arriving, for example those of a subagent that runs beside the call."""
 
+PAUSE_BESIDE_CALLS_AFTER_S: Final = 3.0
+"""The same while calls of other tools are executed beside one that the client executes."""
+
 _DONE = "data: [DONE]\n\n"
 
 
 class AiSdkEncoder:
     """Encodes a run as one assistant message with the run's id.
 
-    A response ends with the run or, with `approvals`, where a tool call waits for a person. The client then
-    posts the message again with the decisions, and receives the parts that follow the decided requests.
+    A response ends with the run, where the client has to execute a tool or, with `approvals`, where a tool
+    call waits for a person. The client then posts the message again with the results or decisions, and
+    receives the parts that follow those calls.
     """
 
     content_type: ClassVar[str] = EVENT_STREAM
@@ -33,11 +38,23 @@ class AiSdkEncoder:
     preamble: ClassVar[bytes] = b""
 
     def __init__(
-        self, run_id: str, *, approvals: bool = False, decided: frozenset[str] = frozenset()
+        self,
+        run_id: str,
+        *,
+        approvals: bool = False,
+        decided: frozenset[str] = frozenset(),
+        version: int = OLDEST_VERSION,
+        answered: frozenset[str] = frozenset(),
+        after: int = 0,
     ) -> None:
-        """`decided` are request ids; nothing is sent up to the last of these requests."""
-        self._mapper = AiSdkMessageMapper(run_id, approvals)
+        """`decided` are request ids; nothing is sent up to the last of these requests, nor up to `after`.
+
+        `answered` are the calls of client tools whose results the client has posted.
+        """
+        self._mapper = AiSdkMessageMapper(run_id, approvals, version, answered=answered)
         self._decided = decided
+        self._answered = answered
+        self._after = after
         self._requests_to_skip = set(decided)
         self._ended = False
         self._started = False
@@ -53,15 +70,20 @@ class AiSdkEncoder:
 
     @property
     def pause_after_s(self) -> float | None:
-        """Seconds of idle time before the pause; None if no request waits for a decision of this client."""
-        undecided = self._mapper.pending.keys() - self._decided
-        pauses = self._mapper.approvals and not self._requests_to_skip and bool(undecided)
-        return PAUSE_AFTER_S if pauses else None
+        """Seconds of idle time before the pause; None if nothing waits for this client."""
+        if self._requests_to_skip:
+            return None
+        if self._mapper.approvals and self._mapper.pending.keys() - self._decided:
+            return PAUSE_AFTER_S
+        if self._mapper.waiting - self._answered:
+            return PAUSE_BESIDE_CALLS_AFTER_S if self._mapper.has_open_calls else PAUSE_AFTER_S
+        return None
 
     def encode_pause(self) -> bytes:
         """The last frames of a response to a run that waits for a person."""
-        finish = {"type": "finish", "messageMetadata": self._mapper.metadata}
-        return "".join([_frame({"type": "finish-step"}), _frame(finish), _DONE]).encode("ascii")
+        finish = self._mapper.finish("tool-calls", self._mapper.metadata)
+        frames = [*self._start(), _frame({"type": "finish-step"}), _frame(finish), _DONE]
+        return "".join(frames).encode("ascii")
 
     def encode_revoked(self) -> bytes:
         """End the response of a reader whose credential was revoked; the run continues."""
@@ -69,25 +91,24 @@ class AiSdkEncoder:
         return (_frame(error) + _DONE).encode("ascii")
 
     def _frames(self, entry: LogEntry) -> Iterator[str]:
-        is_skipped = bool(self._requests_to_skip)
+        is_skipped = bool(self._requests_to_skip) or entry.position <= self._after
         parts = list(self._mapper.map(entry))
         if isinstance(entry.event, PermissionRequest):
             self._requests_to_skip.discard(entry.event.request_id)
         self._ended = isinstance(entry.event, Done)
         if is_skipped and not self._ended:
             return
-        if not self._started:
-            self._started = True
-            yield _frame(
-                {
-                    "type": "start",
-                    "messageId": self._mapper.run_id,
-                    "messageMetadata": self._mapper.metadata,
-                }
-            )
+        yield from self._start()
         yield from map(_frame, parts)
         if self._ended:
             yield _DONE
+
+    def _start(self) -> Iterator[str]:
+        """The first frame of the response, once."""
+        if not self._started:
+            self._started = True
+            metadata = self._mapper.metadata
+            yield _frame({"type": "start", "messageId": self._mapper.run_id, "messageMetadata": metadata})
 
 
 def _frame(part: Part) -> str:

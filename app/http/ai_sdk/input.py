@@ -1,34 +1,46 @@
 """ChatRequest: what `useChat` posts, and its conversion to a `GraphRunRequest`."""
 
-import re
-from collections.abc import Iterator
-from typing import Annotated, Literal, get_args
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    ValidationInfo,
+    field_validator,
+)
 from pydantic.alias_generators import to_camel
+from pydantic_core import PydanticCustomError
 
+from app.client_tools.declared import ClientTool
 from app.errors import Invalid
+from app.executors.client_calls import ClientToolResult
 from app.graphs.spec import GraphSpec
+from app.http.attachments import ui_file
 from app.ids import STATE_KEY_PATTERN
 from app.requests import (
+    Attachment,
     ContentPart,
     GraphRunRequest,
-    ImageMediaType,
-    ImagePart,
     InputModel,
     Message,
     OnConflict,
+    OnDisconnect,
     ResponseFormat,
     RunLimits,
     TextPart,
     UploadedFile,
 )
-from app.runs.chats import Chat, ChatMessage
+from app.runs.chats import MESSAGE_ID_CHARS, Chat, ChatMessage
 from app.runs.commands.records import Decide
 from app.runs.planner import SystemMessageRefused
+from app.runs.requests.attachments import DEFAULT_RULES, AttachmentRules, unreadable
 
-_DATA_URL = re.compile(r"data:(?P<type>[a-z]+/[a-z0-9.+-]+);base64,(?P<data>.*)", re.DOTALL)
-_IMAGES: tuple[str, ...] = get_args(ImageMediaType)
+_APPROVAL_STATES = frozenset({"approval-requested", "approval-responded", "output-denied"})
 
 
 class _Posted(BaseModel):
@@ -51,46 +63,115 @@ class UiPart(_Posted):
     type: str
     text: str | None = None
     url: str | None = None
+    media_type: str | None = None
+    filename: str | None = None
     state: str | None = None
     approval: UiApproval | None = None
+    tool_call_id: str | None = None
+    provider_executed: Annotated[bool, Field(strict=True)] | None = None
+    output: JsonValue = None
+    error_text: str | None = None
+
+    @property
+    def tool_result(self) -> ClientToolResult | None:
+        """The result of a call that the client has executed, if this is one."""
+        if self.tool_call_id is None or self.provider_executed:
+            return None
+        match self.state:
+            case "output-available":
+                return ClientToolResult(self.output)
+            case "output-error":
+                return ClientToolResult(self.error_text or "The tool failed.", is_error=True)
+            case _:
+                return None
 
 
 class UiMessage(_Posted):
     """A `UIMessage`."""
 
-    id: Annotated[str, Field(min_length=1, max_length=200)]
+    id: Annotated[str, Field(min_length=1, max_length=MESSAGE_ID_CHARS)]
     role: Literal["system", "user", "assistant"]
     parts: list[UiPart]
 
     @property
     def decisions(self) -> list[Decide]:
-        """The person's decisions in this message that the run may not have received yet."""
-        return [
-            Decide(
-                request_id=part.approval.id,
-                decision="allow" if part.approval.approved else "deny",
-                message=part.approval.reason or None,
-            )
-            for part in self.parts
-            if part.approval and part.state == "approval-responded"
-        ]
+        """The person's decisions in this message that the run may not have received yet, one per request."""
+        found: dict[str, Decide] = {}
+        for part in self.parts:
+            if part.approval and part.state == "approval-responded":
+                decided = Decide(
+                    request_id=part.approval.id,
+                    decision="allow" if part.approval.approved else "deny",
+                    message=part.approval.reason or None,
+                )
+                found.setdefault(part.approval.id, decided)
+        return list(found.values())
+
+    @property
+    def tool_results(self) -> dict[str, ClientToolResult]:
+        """The results in this message that may be the client's own, by tool-call id."""
+        found = ((part.tool_call_id, part.tool_result) for part in self.parts)
+        return {call_id: result for call_id, result in found if call_id is not None and result is not None}
+
+
+def _or_none(value: object) -> object:
+    """What a template's empty selection box posts is no selection."""
+    return None if value == "" else value
 
 
 class ChatRequest(InputModel):
-    """The body of `DefaultChatTransport`, and the fields of a run that its option `body` can add."""
+    """The body of `DefaultChatTransport`, and the fields of a run that its option `body` can add.
+
+    Other fields are ignored: assistant-ui and templates for chats add `tools`, `metadata`, `system` and more.
+    """
+
+    model_config = ConfigDict(extra="ignore")
 
     id: Annotated[str, Field(pattern=STATE_KEY_PATTERN)]
     """The chat; the conversation's `stateKey`."""
-    messages: Annotated[list[UiMessage], Field(min_length=1)]
+    message: UiMessage | None = None
+    """The new message, instead of `messages`: what a transport sends that posts the last message only."""
+    messages: Annotated[list[UiMessage], Field(default=None, min_length=1, validate_default=True)]
     trigger: Literal["submit-message", "regenerate-message"] = "submit-message"
     message_id: str | None = None
     """The message that is regenerated or edited; null for a new one."""
-    model: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    model: Annotated[Annotated[str, Field(max_length=200)] | None, BeforeValidator(_or_none)] = None
     tool_ids: list[str] | None = None
     on_conflict: OnConflict = "enqueue"
     response_format: ResponseFormat | None = None
     limits: RunLimits = RunLimits()
     files: tuple[UploadedFile, ...] = ()
+    on_disconnect: OnDisconnect | None = None
+
+    tools: dict[str, Any] | list[Any] | None = None
+    """Tools that the client executes: by name `{description, parameters}` or `{description, inputSchema}`, or
+    a list as `clientTools` of a run. Those that cannot be used are left out."""
+
+    @field_validator("messages", mode="before")
+    @classmethod
+    def _one_or_all(cls, messages: object, info: ValidationInfo) -> object:
+        if (message := info.data.get("message")) is None:
+            if messages is None and "message" in info.data:
+                kind = "missing"
+                raise PydanticCustomError(kind, "is required")
+            return messages
+        if messages is not None:
+            both = "cannot be combined with message: send the one or the other"
+            raise ValueError(both)
+        return [message]
+
+    @property
+    def described_tools(self) -> list[Any]:
+        """The client's tools in the form of `clientTools`, if they are valid."""
+        if isinstance(self.tools, dict):
+            return [_described(name, tool) for name, tool in self.tools.items()]
+        return self.tools or []
+
+    @property
+    def answered_message(self) -> UiMessage | None:
+        """The assistant's message with results of client tools, if it is the last one."""
+        last = self.messages[-1]
+        return last if last.role == "assistant" and last.tool_results else None
 
     @property
     def decided_message(self) -> UiMessage | None:
@@ -102,13 +183,34 @@ class ChatRequest(InputModel):
         return None
 
     @property
-    def user_message(self) -> UiMessage:
-        """The last message; raises `Invalid` if it is not the user's."""
-        last = self.messages[-1]
-        if last.role != "user":
+    def shows_approvals(self) -> bool:
+        """Whether a posted message has what version 5 of `ai` does not know: the approval of a tool call."""
+        parts = [part for message in self.messages for part in message.parts]
+        return any(part.approval is not None or part.state in _APPROVAL_STATES for part in parts)
+
+    @property
+    def is_whole_view(self) -> bool:
+        """Whether the client posts all that it shows: its own transport always sends a trigger."""
+        return "trigger" in self.model_fields_set and self.message is None
+
+    @property
+    def view(self) -> list[tuple[int, UiMessage]]:
+        """The messages up to the one to answer, with their indexes; raises `Invalid` if it is not the user's.
+
+        Of a regenerated answer some clients post what came after the user's message, too.
+        """
+        shown = [(index, each) for index, each in enumerate(self.messages) if each.role != "system"]
+        if self.trigger == "regenerate-message":
+            named = [place for place, (_, each) in enumerate(shown) if each.id == self.message_id]
+            if named:
+                is_users = shown[named[-1]][1].role == "user"
+                shown = shown[: named[-1] + is_users]
+            while shown and shown[-1][1].role == "assistant":
+                shown.pop()
+        if not shown or shown[-1][1].role != "user":
             field = f"messages.{len(self.messages) - 1}"
             raise Invalid.field(field, "must be the user's, or hold a decision on an approval request")
-        return last
+        return shown
 
     def require_no_system(self, spec: GraphSpec) -> None:
         """Raise `SystemMessageRefused` naming the first message that would extend the system prompt."""
@@ -118,36 +220,68 @@ class ChatRequest(InputModel):
             if message.role == "system":
                 raise SystemMessageRefused.at(index, spec)
 
-    def chat_message(self, graph_id: str) -> ChatMessage:
-        """The user's message to answer; raises `Invalid` if the last one is not the user's."""
+    def _attachments(self) -> Iterator[tuple[str, Attachment]]:
+        """Those of the user's message, with the names of their fields; raises `Invalid` naming one."""
+        index, new = self.view[-1]
+        for number, part in enumerate(new.parts):
+            field = f"messages.{index}.parts.{number}"
+            for content in _content(part, "user", field=field):
+                if not isinstance(content, TextPart):
+                    yield field, content
+
+    def chat_message(
+        self,
+        graph_id: str,
+        tools: Sequence[ClientTool] = (),
+        rules: AttachmentRules = DEFAULT_RULES,
+    ) -> ChatMessage:
+        """The user's message to answer; raises `Invalid` if there is none, or if it cannot be converted."""
+        view = self.view
+        index, new = view[-1]
+        if not _content_of(index, new):
+            field = f"messages.{index}.parts"
+            raise Invalid.field(field, "hold no text and no attachment")
+        rules.check(self._attachments())
         return ChatMessage(
             chat=Chat(graph_id, self.id),
-            message_id=self.user_message.id,
+            message_id=new.id,
             regenerate=self.trigger == "regenerate-message",
-            build_request=lambda run_id, with_history: self.build_request(
-                graph_id, run_id, with_history=with_history
-            ),
+            posted=[each.id for _, each in view],
+            is_whole_view=self.is_whole_view,
+            build_request=partial(self._build_request, graph_id, view, tools, rules),
         )
 
-    def build_request(self, graph_id: str, run_id: str | None, *, with_history: bool) -> GraphRunRequest:
-        """The run of the last message, with or without the earlier messages.
+    def _build_request(
+        self,
+        graph_id: str,
+        view: Sequence[tuple[int, UiMessage]],
+        tools: Sequence[ClientTool],
+        rules: AttachmentRules,
+        first_new: int,
+        *,
+        with_history: bool,
+    ) -> GraphRunRequest:
+        """The run of the last message and of what was posted before it since `first_new`.
 
-        Raises `Invalid` naming a part that cannot be converted.
+        `with_history`: the messages before it are earlier turns; otherwise those of the user are part of it.
         """
-        last = len(self.messages) - 1
-        if (new := _message(last, self.user_message)) is None:
-            field = f"messages.{last}.parts"
-            raise Invalid.field(field, "hold no text and no image")
-        earlier = [
-            message
-            for index, posted in enumerate(self.messages[:last])
-            if with_history or posted.role == "system"
-            if (message := _message(index, posted)) is not None
+        system = [(index, each) for index, each in enumerate(self.messages) if each.role == "system"]
+        *posted, (index, last) = view[first_new:]
+        before = [each for _, each in posted if with_history or each.role == "user"]
+        new = _content_of(index, last)
+        contents = rules.fitting([_readable_content(each, rules) for each in before], new=new)
+        if with_history:
+            earlier = [_message(each.role, content) for each, content in zip(before, contents, strict=True)]
+        else:
+            earlier, new = [], [*(part for content in contents for part in content), *new]
+        messages = [
+            *(_message("system", _content_of(*each)) for each in system),
+            *earlier,
+            _message("user", new),
         ]
         return GraphRunRequest.of(
-            run_id=run_id,
             graph_id=graph_id,
-            messages=[*earlier, new],
+            messages=[message for message in messages if message is not None],
             model=self.model,
             tool_ids=self.tool_ids,
             state_key=self.id,
@@ -155,23 +289,55 @@ class ChatRequest(InputModel):
             response_format=self.response_format,
             limits=self.limits,
             files=self.files,
+            on_disconnect=self.on_disconnect,
+            client_tools=tuple(tools),
         )
 
 
-def _message(index: int, posted: UiMessage) -> Message | None:
-    """The message with its texts and a user's images; None if there are none."""
-    content = [
-        part
-        for number, ui_part in enumerate(posted.parts)
-        for part in _content(ui_part, posted.role, field=f"messages.{index}.parts.{number}")
-    ]
+def _described(name: str, tool: Any) -> Any:
+    """A tool as `useChat` transports post it, in the form of `clientTools`."""
+    if not isinstance(tool, dict):
+        return None
+    schema = tool.get("inputSchema", tool.get("parameters"))
+    return {
+        "name": name,
+        "description": tool.get("description") or "",
+        "inputSchema": {} if schema is None else schema,
+    }
+
+
+def _message(role: str, content: Sequence[ContentPart]) -> Message | None:
+    """The message with these parts; None if there are none."""
     match content:
         case []:
             return None
         case [TextPart(text=text)]:
-            return Message.of(role=posted.role, content=text)
+            return Message.of(role=role, content=text)
         case _:
-            return Message.of(role=posted.role, content=content)
+            return Message.of(role=role, content=list(content))
+
+
+def _content_of(index: int, posted: UiMessage) -> list[ContentPart]:
+    """The texts of a message and a user's attachments; raises `Invalid` naming a part that is neither."""
+    return [
+        part
+        for number, ui_part in enumerate(posted.parts)
+        for part in _content(ui_part, posted.role, field=f"messages.{index}.parts.{number}")
+    ]
+
+
+def _readable_content(posted: UiMessage, rules: AttachmentRules) -> list[ContentPart]:
+    """The same of an earlier message: a note stands for what cannot be converted, or is not allowed."""
+    return [part for ui_part in posted.parts for part in _readable(ui_part, posted.role, rules)]
+
+
+def _readable(part: UiPart, role: str, rules: AttachmentRules) -> list[ContentPart]:
+    try:
+        content = list(_content(part, role, field=""))
+        rules.check(("", each) for each in content if not isinstance(each, TextPart))
+    except Invalid:
+        return [unreadable(part.type)]
+    return content
 
 
 def _content(part: UiPart, role: str, *, field: str) -> Iterator[ContentPart]:
@@ -179,19 +345,6 @@ def _content(part: UiPart, role: str, *, field: str) -> Iterator[ContentPart]:
         case "text" if part.text:
             yield TextPart(type="text", text=part.text)
         case "file" if role == "user":
-            yield _image(part.url or "", field=f"{field}.url")
+            yield ui_file(part.url or "", part.media_type, part.filename, field=f"{field}.url")
         case _:
             return
-
-
-def _image(url: str, *, field: str) -> ImagePart:
-    """The image in a data: URL; the part's own `mediaType` may be only `image/*`."""
-    if (named := _DATA_URL.fullmatch(url)) is None:
-        raise Invalid.field(field, "must be a data: URL in base64; files elsewhere are not fetched")
-    if named["type"] not in _IMAGES:
-        message = f"must hold one of {', '.join(_IMAGES)}"
-        raise Invalid.field(field, message)
-    try:
-        return ImagePart.of(type="image", media_type=named["type"], data=named["data"])
-    except ValidationError as error:
-        raise Invalid.field(field, "is not valid base64") from error

@@ -7,20 +7,24 @@ two parts of 6.0.0. A step of the AI SDK is one turn of the model with its tool 
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias, assert_never
+from typing import Any, Final, assert_never
 
 from pydantic import JsonValue
 
+from app.clock.event_times import rfc3339
 from app.events import (
     AssistantFinal,
     ClientEvent,
+    ClientToolCall,
     Done,
     Interrupted,
+    MessageDiscarded,
     PermissionRequest,
     PermissionResolved,
     Queued,
     RunError,
     RunStarted,
+    RunWarning,
     Status,
     Step,
     TextDelta,
@@ -29,11 +33,17 @@ from app.events import (
     ToolCallStart,
     UserMessageDelivered,
 )
-from app.requests import ErrorCode
+from app.http.ai_sdk.blocks import BlockKind, MessageBlocks, Part
+from app.requests import ErrorCode, FinishReason
 from app.streams.event_json import to_json
 from app.streams.port import LogEntry
 
-Part: TypeAlias = dict[str, Any]
+OLDEST_VERSION: Final = 5
+FINISH_REASON_SINCE: Final = 6
+"""The first major version of `ai` whose `finish` has a `finishReason`, which `onFinish` receives."""
+
+_FINISH_REASONS: Final[dict[FinishReason, str]] = {"stop": "stop", "error": "error"}
+"""The SDK's names of finish reasons; the others are `other`."""
 
 
 @dataclass(slots=True)
@@ -56,28 +66,48 @@ class AiSdkMessageMapper:
     The client posts it once every call of the last step is decided or has an output. So a call is deferred
     until earlier ones have their outputs, and a call that needs approval beside others gets its own step.
     """
+    version: int = OLDEST_VERSION
+    """The client's major version of `ai`, as far as it is known."""
+    answered: frozenset[str] = frozenset()
+    """The calls of client tools whose results the client has given itself."""
     pending: dict[str, PermissionRequest] = field(default_factory=dict)
     """Undecided requests by id."""
+    waiting: set[str] = field(default_factory=set)
+    """The calls of client tools that wait for their results."""
+    _client_calls: dict[str, ToolCallStart] = field(default_factory=dict)
+    """The calls of client tools without a result."""
+    _client_step: int | None = None
+    """The step of the last of them."""
     _step: int = 0
     _in_step: bool = False
     _turn_ended: bool = False
     _message: str | None = None
-    _block: tuple[Literal["text", "reasoning"], str] | None = None
+    _blocks: MessageBlocks = field(default_factory=MessageBlocks)
     _open: dict[str, _Call] = field(default_factory=dict)
     _deferred: dict[str, ToolCallStart] = field(default_factory=dict)
     _has_denied_call: bool = False
     """Whether a call of this step was denied: 6.0.0 would not post the step's other decisions."""
     _error: ErrorCode | None = None
+    _began: int = 0
+    """The time of the run's first event."""
+
+    @property
+    def has_open_calls(self) -> bool:
+        """Whether calls of our own tools have no result yet."""
+        return bool(self._open or self._deferred)
 
     @property
     def metadata(self) -> Part:
         """Metadata of the message, known from the first event on."""
-        return {"runId": self.run_id}
+        return {"runId": self.run_id} | ({"createdAt": rfc3339(self._began)} if self._began else {})
 
     def map(self, entry: LogEntry) -> Iterator[Part]:
         """The parts of one entry."""
-        position, event = entry
-        if (
+        self._began = self._began or entry.at
+        position, event = entry.position, entry.event
+        if isinstance(event, ToolCallResult) and event.tool_call_id in self._client_calls:
+            yield from self._client_result(event)
+        elif (
             isinstance(event, ToolCallResult)
             and event.tool_call_id in self._open.keys() | self._deferred.keys()
         ):
@@ -91,14 +121,16 @@ class AiSdkMessageMapper:
         match event:
             case TextDelta() | ThinkingDelta():
                 yield from self._delta(event, position)
-            case ToolCallStart():
+            case MessageDiscarded():
+                yield from self._discard(event)
+            case ToolCallStart() | ClientToolCall():
                 yield from self._call(event)
             case ToolCallResult():
                 # The result of a denied call, or of a call of an earlier attempt.
                 return
             case PermissionRequest() | PermissionResolved():
                 yield from self._permission(event)
-            case Queued() | Status() | Interrupted() | Step() | UserMessageDelivered():
+            case Queued() | Status() | RunWarning() | Interrupted() | Step() | UserMessageDelivered():
                 yield from self._data_part(event)
             case RunStarted() | AssistantFinal() | RunError() | Done():
                 yield from self._lifecycle(event)
@@ -106,10 +138,10 @@ class AiSdkMessageMapper:
                 assert_never(event)
 
     def _data_part(
-        self, event: Queued | Status | Interrupted | Step | UserMessageDelivered
+        self, event: Queued | Status | RunWarning | Interrupted | Step | UserMessageDelivered
     ) -> Iterator[Part]:
         if isinstance(event, UserMessageDelivered):
-            yield from self._close_block()
+            yield from self._blocks.close()
             yield _data("user-message", _fields(event), part_id=event.message_id)
             return
         if isinstance(event, Step):
@@ -122,7 +154,7 @@ class AiSdkMessageMapper:
                 # A later attempt: what the earlier one left open has no end.
                 yield from self._close_all()
             case AssistantFinal():
-                yield from self._close_block()
+                yield from self._blocks.close()
                 if event.structured_output is not None:
                     yield _data("structured-output", _fields(event)["structuredOutput"])
             case RunError():
@@ -131,24 +163,71 @@ class AiSdkMessageMapper:
                 yield from self._end(event)
 
     def _delta(self, event: TextDelta | ThinkingDelta, position: int) -> Iterator[Part]:
-        kind: Literal["text", "reasoning"] = "text" if isinstance(event, TextDelta) else "reasoning"
         if self._message not in {None, event.message_id}:
             self._turn_ended = True
         yield from self._ensure_step()
         self._message = event.message_id
-        if self._block is None or self._block[0] != kind:
-            yield from self._close_block()
-            self._block = (kind, f"{kind}-{position}")
-            yield {"type": f"{kind}-start", "id": self._block[1]}
-        yield {"type": f"{kind}-delta", "id": self._block[1], "delta": event.delta}
+        kind: BlockKind = "text" if isinstance(event, TextDelta) else "reasoning"
+        yield from self._blocks.add(kind, event.delta, position=position)
 
-    def _call(self, event: ToolCallStart) -> Iterator[Part]:
-        yield from self._close_block()
+    def _discard(self, event: MessageDiscarded) -> Iterator[Part]:
+        yield _data("message-discarded", _fields(event), transient=True)
+        if self._message == event.message_id:
+            self._message = None
+            yield from self._blocks.discard()
+
+    def _call(self, event: ToolCallStart | ClientToolCall) -> Iterator[Part]:
+        match event:
+            case ClientToolCall():
+                yield from self._client_call(event)
+            case ToolCallStart(is_client_tool=True):
+                # The client gets it once its arguments are valid, or else with its error.
+                self._client_calls[event.tool_call_id] = event
+            case ToolCallStart():
+                yield from self._own_call(event)
+
+    def _own_call(self, event: ToolCallStart) -> Iterator[Part]:
+        yield from self._blocks.close()
         yield from self._ensure_step()
         if self.approvals and self._open:
             self._deferred[event.tool_call_id] = event
         else:
             yield from self._open_call(event)
+
+    def _client_call(self, event: ClientToolCall) -> Iterator[Part]:
+        """A call that the client executes: in a step without unfinished calls of ours.
+
+        The client posts its results once every call of its last step has one.
+        """
+        yield from self._blocks.close()
+        if self._client_step != self._step and self._open:
+            yield from self._close_step()
+        yield from self._open_step()
+        self._client_step = self._step
+        self.waiting.add(event.tool_call_id)
+        yield {
+            "type": "tool-input-available",
+            "toolCallId": event.tool_call_id,
+            "toolName": event.tool_name,
+            "input": _fields(event)["args"],
+        }
+
+    def _client_result(self, event: ToolCallResult) -> Iterator[Part]:
+        call = self._client_calls.pop(event.tool_call_id)
+        if event.tool_call_id not in self.waiting:
+            # It failed before the client could get it.
+            yield from self._own_call(call)
+            yield from self._result(event)
+            return
+        self.waiting.discard(event.tool_call_id)
+        if event.tool_call_id in self.answered:
+            return
+        result = _fields(event)["result"]
+        if event.is_error:
+            text = result if isinstance(result, str) else failed_call(reason_of(result))
+            yield {"type": "tool-output-error", "toolCallId": event.tool_call_id, "errorText": text}
+        else:
+            yield {"type": "tool-output-available", "toolCallId": event.tool_call_id, "output": result}
 
     def _open_call(self, call: ToolCallStart | PermissionRequest) -> Iterator[Part]:
         if self._has_denied_call:
@@ -177,7 +256,7 @@ class AiSdkMessageMapper:
         del self._open[event.tool_call_id]
         result = _fields(event)["result"]
         if event.is_error:
-            yield _failed(event.tool_call_id, _reason(result))
+            yield _failed(event.tool_call_id, reason_of(result))
         else:
             yield {"type": "tool-output-available", "toolCallId": event.tool_call_id, "output": result}
         yield from self._open_deferred_call()
@@ -193,7 +272,7 @@ class AiSdkMessageMapper:
         if not self.approvals:
             yield self._permission_data(event, state="requested")
             return
-        yield from self._close_block()
+        yield from self._blocks.close()
         if event.tool_call_id not in self._open:
             self._deferred.pop(event.tool_call_id, None)
             if any(not call.needs_approval for call in self._open.values()):
@@ -229,7 +308,7 @@ class AiSdkMessageMapper:
 
     def _end(self, event: Done) -> Iterator[Part]:
         yield from self._close_all()
-        metadata = {**self.metadata, "usage": _fields(event)["usage"], "finishReason": event.finish_reason}
+        metadata = {**self.metadata, **_fields(event)}
         if self._error == "aborted":
             yield {"type": "abort"}
         elif self._error is not None:
@@ -237,23 +316,24 @@ class AiSdkMessageMapper:
             # Sent before the error: clients read nothing after it.
             yield {"type": "message-metadata", "messageMetadata": metadata}
             yield {"type": "error", "errorText": f"The run did not succeed: {self._error}."}
-        yield {"type": "finish", "messageMetadata": metadata}
+        yield self.finish(_FINISH_REASONS.get(event.finish_reason, "other"), metadata)
+
+    def finish(self, reason: str, metadata: Part) -> Part:
+        """The last part of a response."""
+        named = {"finishReason": reason} if self.version >= FINISH_REASON_SINCE else {}
+        return {"type": "finish", **named, "messageMetadata": metadata}
 
     def _close_all(self) -> Iterator[Part]:
         for deferred in list(self._deferred.values()):
             yield from self._open_call(deferred)
-        for call_id in self._open:
+        for call_id in (*self._open, *self.waiting):
             yield _failed(call_id, "interrupted")
+        self._client_calls.clear()
+        self.waiting.clear()
         self._deferred.clear()
         self._open.clear()
         self.pending.clear()
         yield from self._close_step()
-
-    def _close_block(self) -> Iterator[Part]:
-        if self._block is not None:
-            kind, block_id = self._block
-            self._block = None
-            yield {"type": f"{kind}-end", "id": block_id}
 
     def _ensure_step(self) -> Iterator[Part]:
         if self._turn_ended:
@@ -267,7 +347,7 @@ class AiSdkMessageMapper:
             yield {"type": "start-step"}
 
     def _close_step(self) -> Iterator[Part]:
-        yield from self._close_block()
+        yield from self._blocks.close()
         if self._in_step:
             self._in_step = self._has_denied_call = False
             self._step += 1
@@ -293,11 +373,17 @@ def _failed(call_id: str, reason: str) -> Part:
     return {
         "type": "tool-output-error",
         "toolCallId": call_id,
-        "errorText": f"The tool call failed: {reason}.",
+        "errorText": failed_call(reason),
     }
 
 
-def _reason(result: JsonValue) -> str:
+def failed_call(reason: str) -> str:
+    """The text of a tool call's error."""
+    return f"The tool call failed: {reason}."
+
+
+def reason_of(result: JsonValue) -> str:
+    """Why a tool call failed, from its result."""
     match result:
         case {"error": str(code)}:
             return code

@@ -1,15 +1,23 @@
 """Routes of the Vercel AI SDK: `useChat` posts messages and reads UI message streams."""
 
-from typing import Annotated, Final, TypeAlias
+from collections.abc import Mapping
+from functools import partial
+from typing import Annotated, Any, Final, TypeAlias
 
 from fastapi import APIRouter, Depends, Header, Path, Query, Response
 from sse_starlette import EventSourceResponse
 
 from app.bootstrap.services import Services
 from app.http.admission.checks import CheckedRoute, large_body
+from app.http.ai_sdk.continuing import answers_of, continue_run
 from app.http.ai_sdk.encoder import AiSdkEncoder
 from app.http.ai_sdk.input import ChatRequest
+from app.http.ai_sdk.mapper import OLDEST_VERSION
+from app.http.ai_sdk.messages import ui_messages
 from app.http.ai_sdk.openapi import NO_CONTENT, STREAM
+from app.http.ai_sdk.replay import discarded_in, without_discarded
+from app.http.api.conversations.chats import page_of_chats
+from app.http.api.conversations.schemas import ChatResponse
 from app.http.api.runs.schemas import AcceptedRunResponse
 from app.http.dependencies import (
     GraphIdParam,
@@ -17,15 +25,19 @@ from app.http.dependencies import (
     IdempotencyKey,
     OpenStreamReader,
     RequestId,
+    RunReader,
     ServicesDep,
     TraceOfCaller,
     Writer,
-    run_key,
 )
+from app.http.response_model import Page
+from app.http.streaming.disconnect import on_disconnect
 from app.http.streaming.pausing import chunks_until_pause
 from app.http.streaming.sse import ReaderScope, stream_chunks
-from app.ids import STATE_KEY_PATTERN, RunKey
+from app.ids import STATE_KEY_PATTERN
+from app.pagination import MAX_PAGE
 from app.runs.chats import Chat
+from app.runs.records import RunRecord
 
 router = APIRouter(route_class=CheckedRoute, prefix="/v1/ai-sdk/{graphId}", tags=["ai-sdk"])
 
@@ -35,7 +47,7 @@ APPROVALS_SINCE: Final = 6
 ChatId: TypeAlias = Annotated[str, Path(alias="chatId", pattern=STATE_KEY_PATTERN)]
 
 
-async def supports_approvals(
+async def client_version(
     header: Annotated[
         int | None,
         Header(
@@ -45,12 +57,12 @@ async def supports_approvals(
         ),
     ] = None,
     version: Annotated[int | None, Query(ge=5, description="The same; the header takes precedence.")] = None,
-) -> bool:
-    """Whether the client supports parts that version 5 would reject."""
-    return (header or version or 0) >= APPROVALS_SINCE
+) -> int:
+    """The client's major version of `ai`, as far as the request names it."""
+    return header or version or OLDEST_VERSION
 
 
-SupportsApprovals: TypeAlias = Annotated[bool, Depends(supports_approvals)]
+ClientVersion: TypeAlias = Annotated[int, Depends(client_version)]
 
 
 @router.post(
@@ -71,32 +83,36 @@ async def chat(
     trace: TraceOfCaller,
     heartbeat_s: HeartbeatS,
     open_reader: OpenStreamReader,
-    approvals: SupportsApprovals,
+    version: ClientVersion,
 ) -> EventSourceResponse:
-    """Answer the last message, or resume a run with a person's decisions.
+    """Answer the last message, or resume a run with a person's decisions or the results of client tools.
 
-    Posting the same message again joins its run. Disconnecting does not stop the run.
+    Posting the same message again joins its run. Disconnecting does not stop the run, unless
+    `onDisconnect` is `cancel`, or the default of the graph or of the server.
     """
     graph = services.graphs.get(graph_id)
-    approvals = bool(graph.approve) and approvals
-    if (message := body.decided_message) is not None:
-        caller.require("runs:approve")
-        run = run_key(caller, message.id)
-        await services.chats.decide(caller, Chat(graph_id, body.id), run, decisions=message.decisions)
-        decided = frozenset(decision.request_id for decision in message.decisions)
-        encoder = AiSdkEncoder(run.run_id, approvals=approvals, decided=decided)
+    if body.shows_approvals:
+        version = max(version, APPROVALS_SINCE)
+    approvals = bool(graph.approve) and version >= APPROVALS_SINCE
+    new_encoder = partial(AiSdkEncoder, approvals=approvals, version=version)
+    chat_of_run = Chat(graph_id, body.id)
+    if (continued := await continue_run(services, caller, chat_of_run, body, new_encoder)) is not None:
+        record, encoder = continued
     else:
         body.require_no_system(graph)
-        record = await services.chats.start(
-            caller,
-            body.chat_message(graph_id),
-            request_id=request_id,
-            idempotency_key=key,
-            caller_trace=trace,
+        policy = on_disconnect(body.on_disconnect, graph, services.settings.on_disconnect)
+        body = body.model_copy(update={"on_disconnect": policy})
+        tools = await services.client_tools.usable(caller, graph_id, body.described_tools)
+        message = body.chat_message(graph_id, tools, services.attachments)
+        await services.client_tools.leave(
+            caller, chat_of_run, keep=answers_of(caller, message, idempotency_key=key)
         )
-        run = record.key
-        encoder = AiSdkEncoder(run.run_id, approvals=approvals)
-    return _stream(services, run, encoder, reader_scope=open_reader(caller, run), heartbeat_s=heartbeat_s)
+        record = await services.chats.start(
+            caller, message, request_id=request_id, idempotency_key=key, caller_trace=trace
+        )
+        encoder = new_encoder(record.key.run_id)
+    scope = open_reader(caller, record.key)
+    return _stream(services, record, encoder, reader_scope=scope, heartbeat_s=heartbeat_s)
 
 
 @router.get(
@@ -112,17 +128,44 @@ async def resume_chat(
     caller: Writer,
     heartbeat_s: HeartbeatS,
     open_reader: OpenStreamReader,
-    approvals: SupportsApprovals,
+    version: ClientVersion,
 ) -> Response:
     """Stream the current answer from its beginning, as `resumeStream` expects."""
-    approvals = bool(services.graphs.get(graph_id).approve) and approvals
+    approvals = bool(services.graphs.get(graph_id).approve) and version >= APPROVALS_SINCE
     runs = await services.chats.active_runs(caller, Chat(graph_id, chat_id))
     if not runs:
         return Response(status_code=204)
     caller.require_reading(runs[-1].api_key_id)
-    run = runs[-1].key
-    encoder = AiSdkEncoder(run.run_id, approvals=approvals)
-    return _stream(services, run, encoder, reader_scope=open_reader(caller, run), heartbeat_s=heartbeat_s)
+    run = runs[-1]
+    encoder = AiSdkEncoder(run.key.run_id, approvals=approvals, version=version)
+    discarded = discarded_in(await services.runs.events(run.key))
+    scope = open_reader(caller, run.key)
+    return _stream(services, run, encoder, reader_scope=scope, heartbeat_s=heartbeat_s, discarded=discarded)
+
+
+@router.get("/chat/{chatId}/messages", summary="Read a chat's messages")
+async def chat_messages(
+    graph_id: GraphIdParam, chat_id: ChatId, services: ServicesDep, caller: RunReader
+) -> list[dict[str, Any]]:
+    """The chat as `UIMessage[]`, for `useChat({ messages })` on another device.
+
+    The ids are those of the streams. What an active run has written is left out: `resumeStream` brings it.
+    """
+    graph = services.graphs.get(graph_id)
+    view = await services.chats.view(caller, Chat(graph_id, chat_id))
+    return ui_messages(view.ended, show_thinking=graph.show_thinking)
+
+
+@router.get("/chats", summary="List chats")
+async def list_chats(
+    graph_id: GraphIdParam,
+    services: ServicesDep,
+    caller: RunReader,
+    limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 50,
+    cursor: str | None = None,
+) -> Page[ChatResponse]:
+    """The chats with this graph, most recently used first."""
+    return await page_of_chats(services, caller, graph_id, limit=limit, cursor=cursor)
 
 
 @router.post(
@@ -144,7 +187,15 @@ async def stop_chat(
 
 
 def _stream(
-    services: Services, run: RunKey, encoder: AiSdkEncoder, *, reader_scope: ReaderScope, heartbeat_s: float
+    services: Services,
+    run: RunRecord,
+    encoder: AiSdkEncoder,
+    *,
+    reader_scope: ReaderScope,
+    heartbeat_s: float,
+    discarded: Mapping[str, int] | None = None,
 ) -> EventSourceResponse:
-    chunks = chunks_until_pause(services.runs.follow(run), encoder)
+    batches = without_discarded(services.runs.follow(run.key), known=discarded or {})
+    chunks = chunks_until_pause(batches, encoder)
+    chunks = services.readers.counted(chunks, run=run.key, stops_unread=run.stops_unread)
     return stream_chunks(chunks, encoder, heartbeat_s=heartbeat_s, reader_scope=reader_scope)

@@ -3,20 +3,21 @@
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from app.http.streaming.encoder import EVENT_STREAM, RETRY_FRAME, REVOKED_MESSAGE
+from app.clock.event_times import rfc3339
+from app.http.streaming.encoder import EVENT_STREAM, RETRY_LINE, REVOKED_MESSAGE
 from app.streams.event_json import to_json
 from app.streams.port import LogEntry
 
 
 class NativeEncoder:
-    """`id` is the position, `event` the type, `data` the event as one line of ASCII JSON.
+    """`id` is the position, `event` the type, `data` the event and its time as one line of ASCII JSON.
 
     It is stateless, so a client can resume after any position.
     """
 
     content_type: ClassVar[str] = EVENT_STREAM
     headers: ClassVar[Mapping[str, str]] = {}
-    preamble: ClassVar[bytes] = RETRY_FRAME
+    preamble: ClassVar[bytes] = RETRY_LINE
 
     def encode(self, entries: Sequence[LogEntry]) -> bytes:
         """The frames of these entries, as one chunk."""
@@ -24,9 +25,11 @@ class NativeEncoder:
 
     def encode_revoked(self) -> bytes:
         """A comment: the run continues, and a client that reconnects gets 401."""
-        return f": {REVOKED_MESSAGE}\n\n".encode("ascii")
+        return f": {REVOKED_MESSAGE}\n".encode("ascii")
 
 
 def _frame(entry: LogEntry) -> str:
-    position, event = entry
-    return f"id: {position}\nevent: {event.type}\ndata: {to_json(event)}\n\n"
+    position, event, at = entry
+    # The time is beside the event, so it is not in its JSON.
+    data = f'{to_json(event)[:-1]},"at":"{rfc3339(at)}"}}'
+    return f"id: {position}\nevent: {event.type}\ndata: {data}\n\n"

@@ -7,6 +7,13 @@ from app.events import CLIENT_EVENTS, ClientEvent
 from app.http.openapi.document import server_sent
 
 CLIENT_EVENT: Final = "ClientEvent"
+AT: Final = "at"
+_AT_SCHEMA: Final = {
+    "type": "string",
+    "format": "date-time",
+    "title": "At",
+    "description": "When it was produced; never before an earlier event of the run.",
+}
 
 STREAM: Final[dict[int | str, dict[str, Any]]] = {
     200: {
@@ -15,6 +22,10 @@ STREAM: Final[dict[int | str, dict[str, Any]]] = {
     }
 }
 """OpenAPI responses of routes that stream a run's events."""
+
+NOTHING_MORE: Final[dict[int | str, dict[str, Any]]] = {
+    204: {"description": "`Last-Event-ID` names the run's last event: nothing will follow."}
+}
 
 
 @cache
@@ -30,4 +41,6 @@ def event_schemas() -> dict[str, Any]:
                 required.append(field.serialization_alias)
             else:
                 del events[model.__name__]["properties"][field.serialization_alias]["default"]
+        events[model.__name__]["properties"][AT] = _AT_SCHEMA
+        required.append(AT)
     return {**events, CLIENT_EVENT: schema}

@@ -10,22 +10,25 @@ import anyio
 import yaml
 from fastapi import FastAPI
 
+from app.http.openapi.portable import make_portable
 from app.http.parameters import drop_null
 from app.http.problems import MEDIA_TYPE
 
 ERRORS: Final = ("4XX", "5XX")
+EVENT_SCHEMA: Final = "x-event-schema"
+"""The schema of the JSON in each `data` of an event stream."""
+
 _NULL: Final = {"type": "null"}
 
 
 def server_sent(name: str) -> dict[str, Any]:
-    """OpenAPI content of an event stream whose `data` is JSON of this schema."""
-    data = {
-        "type": "string",
-        "contentMediaType": "application/json",
-        "contentSchema": {"$ref": f"#/components/schemas/{name}"},
-    }
-    fields = {"data": data, **{field: {"type": "string"} for field in ("event", "id", "retry")}}
-    return {"text/event-stream": {"schema": {"type": "object", "properties": fields}}}
+    """OpenAPI content of an event stream whose `data` is JSON of this schema.
+
+    OpenAPI 3.1 cannot describe the events of a stream: for programs its content is text.
+    """
+    reference = f"#/components/schemas/{name}"
+    schema = {"type": "string", "description": f"Server-sent events; each `data` is JSON of `{name}`."}
+    return {"text/event-stream": {"schema": schema, EVENT_SCHEMA: {"$ref": reference}}}
 
 
 class DocumentedApp(FastAPI):
@@ -58,6 +61,7 @@ class DocumentedApp(FastAPI):
             for path in document["paths"].values():
                 for operation in path.values():
                     _complete_operation(operation)
+            make_portable(document)
         return document
 
 

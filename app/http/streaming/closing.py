@@ -78,5 +78,5 @@ class OpenStreams:
 
 
 def closing_frame() -> bytes:
-    """The last frame of a stream that was cut short."""
-    return f"retry: {random.randint(*_RETRY_MS)}\n\n".encode()  # noqa: S311 - no secret
+    """The last line of a stream that was cut short."""
+    return f"retry: {random.randint(*_RETRY_MS)}\n".encode()  # noqa: S311 - no secret

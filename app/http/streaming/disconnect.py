@@ -1,4 +1,4 @@
-"""Waiting for a result while the client stays connected."""
+"""What happens when a client disconnects: its wait for a result ends, and its run may."""
 
 from collections.abc import Coroutine
 from typing import Any, TypeVar
@@ -6,7 +6,9 @@ from typing import Any, TypeVar
 from fastapi import Request
 
 from app.background import first_of
+from app.graphs.spec import GraphSpec
 from app.http.admission.bodies import ClientDisconnected
+from app.requests import OnDisconnect
 
 _T = TypeVar("_T")
 
@@ -23,3 +25,14 @@ async def while_connected(request: Request, work: Coroutine[Any, Any, _T]) -> _T
 async def _wait_for_disconnect(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
+
+
+def on_disconnect(
+    requested: OnDisconnect | None, spec: GraphSpec, default: OnDisconnect
+) -> OnDisconnect | None:
+    """What a run of a foreign wire does: as requested, or its graph's default, or the server's.
+
+    None for `continue`, so that a request which is posted again stays the same where nothing is set.
+    """
+    chosen = requested or spec.on_disconnect or default
+    return None if chosen == "continue" else chosen

@@ -6,8 +6,11 @@ from typing import ClassVar, Protocol
 from app.streams.port import LogEntry
 
 EVENT_STREAM = "text/event-stream"
-RETRY_FRAME = b"retry: 2000\n\n"
-"""Sent first: clients reconnect two seconds after a lost connection."""
+RETRY_LINE = b"retry: 2000\n"
+"""Sent first: clients reconnect two seconds after a lost connection.
+
+Without an empty line, so it belongs to the block of the first event: httpx-sse makes an event of every block.
+"""
 REVOKED_MESSAGE = "The API key was revoked, or the session has ended."
 
 

@@ -1,7 +1,7 @@
 """Streaming a run up to its end, or to where it waits for a person's decision."""
 
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from typing import ClassVar, Protocol
 
@@ -37,7 +37,7 @@ async def chunks_until_pause(
     encoder: PausingEncoder,
     *,
     clock: Callable[[], float] = time.monotonic,
-) -> AsyncIterator[bytes]:
+) -> AsyncGenerator[bytes, None]:
     """The encoded frames of a run; `batches` must start with its first entry."""
     # Without the time a slow reader takes: it may be reading stored events, with the decision among them.
     waited_s = 0.0

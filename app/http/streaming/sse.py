@@ -1,6 +1,6 @@
 """InterruptibleStream: server-sent events, which end when their credential is revoked or the server stops."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, aclosing
 from typing import Final, TypeAlias
 
@@ -31,6 +31,14 @@ _HEADERS = {
 }
 
 
+class _Heartbeat(ServerSentEvent):
+    """A comment without an empty line: it ends no block, so no client makes an event of it."""
+
+    def encode(self) -> bytes:
+        """The line."""
+        return b":\n"
+
+
 class InterruptibleStream(EventSourceResponse):
     """A stream that ends early, in order, when its credential is revoked or the server stops."""
 
@@ -41,7 +49,7 @@ class InterruptibleStream(EventSourceResponse):
             chunks,
             headers={**_HEADERS, **encoder.headers},
             ping=heartbeat_s,
-            ping_message_factory=lambda: ServerSentEvent(comment="", sep="\n"),
+            ping_message_factory=_Heartbeat,
             sep="\n",
         )
         self._reader_scope = reader_scope
@@ -86,11 +94,14 @@ def stream_events(
     *,
     heartbeat_s: float = HEARTBEAT_S,
     reader_scope: ReaderScope,
+    counted: Callable[[AsyncGenerator[bytes, None]], AsyncGenerator[bytes, None]] = lambda chunks: chunks,
 ) -> EventSourceResponse:
-    """Stream a run's events. A client that disconnects closes `batches` and does not affect the run."""
-    return stream_chunks(
-        _chunks(batches, encoder), encoder, heartbeat_s=heartbeat_s, reader_scope=reader_scope
-    )
+    """Stream a run's events. A client that disconnects closes `batches`.
+
+    `counted` passes the chunks on, and notices whether the client received all.
+    """
+    chunks = counted(_chunks(batches, encoder))
+    return stream_chunks(chunks, encoder, heartbeat_s=heartbeat_s, reader_scope=reader_scope)
 
 
 def stream_chunks(
@@ -103,7 +114,7 @@ def stream_chunks(
 async def _chunks(
     batches: AsyncGenerator[Sequence[LogEntry], None],
     encoder: Encoder,
-) -> AsyncIterator[bytes]:
+) -> AsyncGenerator[bytes, None]:
     yield encoder.preamble
     async with aclosing(batches):
         async for batch in batches:

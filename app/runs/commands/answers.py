@@ -4,6 +4,7 @@ from typing import Any, Literal
 
 from app.errors import AppError, FieldError, Invalid, Unavailable
 from app.executors.approvals import PermissionDecided, PermissionNotFound
+from app.executors.client_calls import ClientToolCallAnswered, ClientToolCallNotFound
 from app.executors.inbox import MessageQueueFull, RunEnded
 from app.principal import ScopeMissing
 from app.requests import WireModel
@@ -35,6 +36,7 @@ _REFUSALS: dict[str, type[AppError]] = {
     error.code: error
     for error in (
         *(RunEnded, MessageQueueFull, PermissionNotFound, PermissionDecided),
+        *(ClientToolCallNotFound, ClientToolCallAnswered),
         *(ScopeMissing, Invalid, Unavailable, CommandFailed),
     )
 }

@@ -7,11 +7,20 @@ import structlog
 
 from app.errors import AppError, Invalid
 from app.executors.approvals import Decision, is_less_strict
+from app.executors.client_calls import ClientToolResult
 from app.graphs.spec import GraphSpec
 from app.principal import ScopeMissing
 from app.requests import PermissionMode, SentMessage
 from app.runs.commands.answers import NotApplied
-from app.runs.commands.records import COMMANDS, ChangeMode, Command, Decide, Send, Stop
+from app.runs.commands.records import (
+    COMMANDS,
+    ChangeMode,
+    Command,
+    Decide,
+    Send,
+    Stop,
+    SubmitToolResult,
+)
 from app.runs.supervisor import ActiveRun
 
 log = structlog.get_logger(__name__)
@@ -52,6 +61,9 @@ async def _apply(run: ActiveRun, command: Command) -> dict[str, Any]:
         case Decide():
             decision = Decision(command.decision, command.args, command.message)
             await control.approvals.decide(command.request_id, decision)
+        case SubmitToolResult():
+            result = ClientToolResult(command.result, command.is_error)
+            control.client_calls.answer(command.tool_call_id, result)
         case ChangeMode(mode=mode):
             check_mode(command, run.plan.spec, current=control.approvals.mode)
             control.approvals.mode = mode

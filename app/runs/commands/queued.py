@@ -9,6 +9,7 @@ import structlog
 from app.db import Database, Transaction
 from app.events import ClientEvent, Interrupted, Queued, StopKind, StopState
 from app.executors.approvals import PermissionNotFound
+from app.executors.client_calls import ClientToolCallNotFound
 from app.executors.inbox import RETRY_AFTER_S, MessageLimits, MessageQueueFull
 from app.executors.port import ABORTED, FIRST_ATTEMPT
 from app.graphs.catalog import GraphCatalog
@@ -17,7 +18,15 @@ from app.requests import PermissionMode
 from app.runs.closing import RunCloser, RunEnd
 from app.runs.commands.answers import NotApplied
 from app.runs.commands.application import check_mode
-from app.runs.commands.records import ChangeMode, Command, Decide, Send, Stop, size_of
+from app.runs.commands.records import (
+    ChangeMode,
+    Command,
+    Decide,
+    Send,
+    Stop,
+    SubmitToolResult,
+    size_of,
+)
 from app.runs.dispatch.records import QueuedCommand
 from app.runs.dispatch.repository import (
     insert_queued_command,
@@ -56,6 +65,8 @@ class QueuedRuns:
                     raise NotApplied("not_here")
             case Decide():
                 raise PermissionNotFound
+            case SubmitToolResult():
+                raise ClientToolCallNotFound
             case Send():
                 await self._store_message(run, command)
                 return {"position": None}
@@ -75,8 +86,10 @@ class QueuedRuns:
             state = {"kind": kind, "state": _STATES[-1], "at": datetime.now(UTC).isoformat()}
             await store_interruption(tx, run, state, attempt=record.attempt)
             await take_queued_commands(tx, run)
-            await self.closer.store(tx, end)
-        await self.closer.publish(end)
+            ended_at = await self.closer.store(tx, end)
+        if ended_at is None:
+            return False
+        await self.closer.publish(end, ended_at)
         return True
 
     async def _store_message(self, run: RunKey, command: Send) -> None:

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, TypeAdapter
+from pydantic import Field, JsonValue, TypeAdapter
 
 from app.concurrency.offload import SMALL_BYTES
 from app.requests import Content, Message, PermissionMode, Priority, WireModel
@@ -42,6 +42,15 @@ class Decide(WireModel):
     message: str | None = None
 
 
+class SubmitToolResult(WireModel):
+    """Answer a call of a client tool."""
+
+    type: Literal["tool_result"] = "tool_result"
+    tool_call_id: str
+    result: JsonValue
+    is_error: bool = False
+
+
 class ChangeMode(WireModel):
     """Change the permission mode."""
 
@@ -54,7 +63,7 @@ class ChangeMode(WireModel):
 _VALUE_BYTES = 8
 """What a value takes besides its text."""
 
-Command = Stop | Send | Decide | ChangeMode
+Command = Stop | Send | Decide | SubmitToolResult | ChangeMode
 COMMANDS: TypeAdapter[Command] = TypeAdapter(Annotated[Command, Field(discriminator="type")])
 
 
@@ -65,6 +74,8 @@ def size_of(command: Command) -> int:
             return command.message.size
         case Decide():
             return _size_of_json(command.args)
+        case SubmitToolResult():
+            return _size_of_json(command.result)
         case _:
             return 0
 

@@ -1,9 +1,10 @@
 """ConversationPage: a page of messages with the runs they belong to, including runs that still wait."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC
 
+from app.conversations.branching.tree import imported_message_id, later_message_id, user_message_id
 from app.conversations.history import HistoryPage
 from app.conversations.messages import ConversationMessage
 from app.conversations.records import Conversation
@@ -49,17 +50,29 @@ def parse_cursor(cursor: str | None) -> int:
     return int(cursor[:20])
 
 
-async def read_page(reader: Reader, conversation: Conversation, history: HistoryPage) -> ConversationPage:
-    """A page of the history together with its runs."""
+async def turns_on_branch(
+    reader: Reader, conversation: Conversation, path: Sequence[str]
+) -> list[TurnRecord]:
+    """The conversation's own runs of a branch, oldest first; `path` are all its runs."""
+    on_branch = set(path)
+    return [turn for turn in await turns_of(reader, conversation) if turn.key.run_id in on_branch]
+
+
+async def read_page(
+    reader: Reader, conversation: Conversation, history: HistoryPage, *, turns: Sequence[TurnRecord]
+) -> ConversationPage:
+    """A page of the history together with its runs; `turns` are those of `turns_on_branch`."""
     run_ids = {run_id for run_id in history.runs if run_id is not None}
-    turns = await turns_of(reader, conversation)
     known: dict[str, TurnRecord] = {turn.key.run_id: turn for turn in turns}
     others = await find_turns(reader, conversation.account_id, run_ids - set(known))
     known |= {turn.key.run_id: turn for turn in others}
     shown = [known[run_id] for run_id in history.first_positions if run_id in run_ids and run_id in known]
     without_question = _runs_without_question(turns, history)
     results = await _results(reader, conversation, run_ids, history.messages)
-    entries = [PageEntry(message, results.get(message.tool_call_id or "")) for message in history.messages]
+    entries = [
+        PageEntry(message, results.get(message.tool_call_id or ""))
+        for message in _with_message_ids(history, known)
+    ]
     for turn in without_question:
         later = {run.key.run_id for run in shown if _is_later(run, turn)}
         indexes = (index for index, each in enumerate(entries) if each.message.run_id in later)
@@ -74,6 +87,30 @@ async def read_page(reader: Reader, conversation: Conversation, history: History
         next_run=following[0] if following else None,
         next_cursor=str(history.end) if following else None,
     )
+
+
+def _with_message_ids(history: HistoryPage, known: Mapping[str, TurnRecord]) -> Iterator[ConversationMessage]:
+    """The messages of the page, each with an id."""
+    # The message that a run answers is its first one, which may be on an earlier page.
+    unanswered = {run_id for run_id, first in history.first_positions.items() if first > history.after}
+    for message in history.messages:
+        if message.run_id is None or message.message_id is not None or message.type == "system_message":
+            yield message
+            continue
+        line_id = message.line_id or ""
+        if message.at is None:
+            message_id = imported_message_id(message.run_id, line_id)
+        elif message.type == "user_message" and message.run_id in unanswered:
+            unanswered.discard(message.run_id)
+            message_id = question_id(message.run_id, known.get(message.run_id))
+        else:
+            message_id = later_message_id(message.run_id, line_id)
+        yield replace(message, message_id=message_id)
+
+
+def question_id(run_id: str, turn: TurnRecord | None) -> str:
+    """The id of the message that a run answers."""
+    return (None if turn is None else turn.message_id) or user_message_id(run_id)
 
 
 async def _results(
@@ -129,4 +166,7 @@ def _is_later(other: TurnRecord, turn: TurnRecord) -> bool:
 def _question_entry(run: TurnRecord) -> PageEntry:
     """The question of a run that is not in the history: it waits, or ended before its agent got it."""
     at = run.created_at.astimezone(UTC).isoformat().replace("+00:00", "Z")
-    return PageEntry(ConversationMessage("user_message", run.key.run_id, at, content=run.question), None)
+    run_id, message_id = run.key.run_id, question_id(run.key.run_id, run)
+    return PageEntry(
+        ConversationMessage("user_message", run_id, at, content=run.question, message_id=message_id), None
+    )

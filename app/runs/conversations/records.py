@@ -21,3 +21,5 @@ class TurnRecord:
     ok: bool | None
     error: ErrorCode | None
     finish_reason: FinishReason | None
+    message_id: str | None = None
+    """The client's id of the message that it answers."""

@@ -1,16 +1,18 @@
 """ConversationService: lists, reads, forks and deletes conversations, and assigns turns to runs."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from uuid import UUID
 
+from app.conversations.branching.records import Place
+from app.conversations.branching.repository import set_current_branch
 from app.conversations.history import ConversationHistory
 from app.conversations.history_merge import new_messages
-from app.conversations.records import Conversation
+from app.conversations.records import Conversation, EntryGone
 from app.conversations.repository import (
     delete_conversation,
     find_conversation,
-    has_user_messages,
     insert_conversation,
     lock_conversation,
     newest_conversations,
@@ -19,11 +21,21 @@ from app.conversations.repository import (
 )
 from app.db import Database, Reader, Transaction
 from app.errors import Conflict, NotFound
-from app.ids import AccountId, RunKey, new_uuid
+from app.ids import AccountId, RunId, RunKey, new_uuid
 from app.pagination import PageRequest
 from app.principal import Principal, ScopeMissing
 from app.requests import GraphRunRequest
-from app.runs.conversations.page import ConversationPage, parse_cursor, read_page
+from app.runs.conversations.branching import (
+    BranchSummary,
+    begin_branch,
+    find_branch,
+    find_branch_point,
+    load_tree,
+    summaries_of,
+)
+from app.runs.conversations.page import ConversationPage, parse_cursor, read_page, turns_on_branch
+from app.runs.conversations.repository import newest_chats
+from app.runs.conversations.view import ConversationView, read_view
 from app.runs.records import RunRecord
 from app.runs.repository import find_runs, unfinished_turns
 from app.runs.revocation.repository import is_shared
@@ -111,16 +123,57 @@ class ConversationService:
         return page.cut(found, lambda each: (each.updated_at, each.state_key))
 
     async def get_page(
-        self, account_id: AccountId, state_key: str, *, limit: int, cursor: str | None = None
+        self,
+        account_id: AccountId,
+        state_key: str,
+        *,
+        limit: int,
+        cursor: str | None = None,
+        branch_id: UUID | None = None,
     ) -> ConversationPage:
-        """A page of a conversation; raises `ConversationNotFound`, and `Invalid` for the cursor."""
+        """A page of a conversation, on its current branch or this one.
+
+        Raises `ConversationNotFound`, `BranchNotFound`, and `Invalid` for the cursor.
+        """
         after = parse_cursor(cursor)
         async with self._database.snapshot() as reader:
-            conversation = await find_conversation(reader, account_id, state_key)
-            if conversation is None:
-                raise ConversationNotFound
+            conversation = await _require(find_conversation(reader, account_id, state_key))
+            tree = await load_tree(reader, conversation)
+            if branch_id is not None:
+                conversation = find_branch(tree, conversation, branch_id)
             history = await self._history.page(reader, conversation, after=after, limit=limit)
-            return await read_page(reader, conversation, history)
+            turns = await turns_on_branch(reader, conversation, tree.path(conversation.session_id))
+            return await read_page(reader, conversation, history, turns=turns)
+
+    async def view(self, account_id: AccountId, state_key: str) -> ConversationView:
+        """All messages of a conversation's current branch; raises `ConversationNotFound`."""
+        async with self._database.snapshot() as reader:
+            conversation = await _require(find_conversation(reader, account_id, state_key))
+            path = (await load_tree(reader, conversation)).path(conversation.session_id)
+            return await read_view(reader, self._history, conversation, path=path)
+
+    async def view_before(self, run: RunKey, state_key: str) -> ConversationView | None:
+        """All messages before those of a run; None if the conversation does not have it any more."""
+        async with self._database.snapshot() as reader:
+            conversation = await find_conversation(reader, run.account_id, state_key)
+            if conversation is None:
+                return None
+            tree = await load_tree(reader, conversation)
+            if run.run_id not in tree:
+                return None
+            conversation = replace(conversation, session_id=tree.branch_of(run.run_id))
+            path = tree.path_to(run.run_id)
+            view = await read_view(reader, self._history, conversation, path=path)
+            return view.up_to(path[:-1])
+
+    async def list_chats(
+        self, account_id: AccountId, graph_id: str, *, limit: int, cursor: str | None = None
+    ) -> tuple[list[Conversation], str | None]:
+        """A page of the conversations with runs of this graph, most recently used first."""
+        page = PageRequest.of(limit, cursor)
+        async with self._database.snapshot() as reader:
+            found = await newest_chats(reader, account_id, graph_id, page)
+        return page.cut(found, lambda each: (each.updated_at, each.state_key))
 
     async def fork(
         self, account_id: AccountId, state_key: str, *, at: str | None, new_key: str | None
@@ -138,11 +191,15 @@ class ConversationService:
         await self._require_idle(conversation, point.run_id)
         if point.entry_id is None:
             raise NothingToFork
+        try:
+            session_id = await self._history.fork(conversation, point.entry_id)
+        except EntryGone as error:
+            raise ConversationNotFound from error
         now = datetime.now(UTC)
         copy = Conversation(
             account_id=account_id,
             state_key=new_key or str(new_uuid()),
-            session_id=await self._history.fork(conversation, point.entry_id),
+            session_id=session_id,
             title=conversation.title,
             executor=conversation.executor,
             turns=0,
@@ -198,23 +255,47 @@ class ConversationService:
             keys = [] if conversation is None else await unfinished_turns(reader, conversation)
             return await find_runs(reader, account_id, [key.run_id for key in keys])
 
-    async def has_history(self, account_id: AccountId, state_key: str) -> bool:
-        """Whether the conversation will contain messages when another run's turn comes."""
+    async def find_messages(
+        self, caller: Principal, state_key: str, message_ids: Sequence[str]
+    ) -> Mapping[str, RunId]:
+        """Those of these ids that name messages of the conversation, on any branch, and their runs.
+
+        The last of them is the message that is to be placed. A message that was answered several times does
+        not name one run: the ids after it show which answer the client has. Raises `ScopeMissing` if the
+        caller may not read the conversation.
+        """
         async with self._database.snapshot() as reader:
-            conversation = await find_conversation(reader, account_id, state_key)
+            conversation = await find_conversation(reader, caller.account_id, state_key)
             if conversation is None:
-                return False
-            busy = bool(await unfinished_turns(reader, conversation))
-            return busy or await has_user_messages(reader, conversation.transcript)
+                return {}
+            await _require_reading(reader, conversation, caller)
+            tree = await load_tree(reader, conversation)
+            known = tree.known(message_ids, current=conversation.session_id)
+            shown = [index for index, each in enumerate(message_ids[:-1]) if each in known]
+            if not shown or len(answers := tree.answers_to(message_ids[shown[-1]])) <= 1:
+                return known
+            after = message_ids[shown[-1] + 1 : -1]
+            places = {run_id: tree.branch_of(run_id) for run_id in answers} if after else {}
+            own = await self._history.answers_of(reader, caller.account_id, places)
+        # Results and reasoning have ids that begin with that of their call or message.
+        return {**{each: own[base] for each in after if (base := each.partition(":")[0]) in own}, **known}
 
     async def take_turn(
-        self, tx: Transaction, caller: Principal, state_key: str, *, request: GraphRunRequest
+        self,
+        tx: Transaction,
+        caller: Principal,
+        state_key: str,
+        *,
+        request: GraphRunRequest,
+        place: Place | None = None,
     ) -> TakenTurn:
-        """Add a turn to a conversation.
+        """Add a turn to a conversation, at its end or at this place.
 
-        Raises `ConversationOfOtherExecutor`, `ConversationFull`, `ConversationBusy` (with `onConflict:
-        reject`), and `ScopeMissing` if the caller may not read the conversation, whose content the agent
-        could reveal.
+        Where another run is there already, the turn begins a branch and cancels what the branch leaves
+        behind. Raises `ConversationOfOtherExecutor`, `ConversationFull`, `ConversationBusy` (with
+        `onConflict: reject`, or if the turn's own predecessor has not ended), `Invalid` and
+        `ConversationChanged` for the place, `StorageFull`, and `ScopeMissing` if the caller may not read the
+        conversation, whose content the agent could reveal.
         """
         executor, _, _ = request.graph_id.partition(":")
         conversation = await take_turn(
@@ -223,24 +304,64 @@ class ConversationService:
         await _require_reading(tx, conversation, caller)
         if conversation.executor != executor:
             raise ConversationOfOtherExecutor
-        if await transcript_bytes(tx, conversation.transcript) >= self._max_bytes:
-            raise ConversationFull
         earlier = await unfinished_turns(tx, conversation, before=conversation.turns)
         if earlier and request.on_conflict == "reject":
             raise ConversationBusy
-        return TakenTurn(conversation, earlier, replaces=request.on_conflict == "interrupt")
+        forked = None if place is None else await self._fork_at(tx, conversation, place, earlier)
+        conversation = forked or conversation
+        if await transcript_bytes(tx, conversation.transcript) >= self._max_bytes:
+            raise ConversationFull
+        return TakenTurn(
+            conversation, earlier, replaces=forked is not None or request.on_conflict == "interrupt"
+        )
+
+    async def _fork_at(
+        self, tx: Transaction, conversation: Conversation, place: Place, unfinished: Sequence[RunKey]
+    ) -> Conversation | None:
+        """Begin a branch, if the place needs one."""
+        tree = await load_tree(tx, conversation)
+        if (point := find_branch_point(tree, conversation, place)) is None:
+            return None
+        if any(run.run_id in point.runs for run in unfinished):
+            raise ConversationBusy
+        return await begin_branch(tx, conversation, tree, point, storage=self._storage)
+
+    async def list_branches(self, account_id: AccountId, state_key: str) -> list[BranchSummary]:
+        """The branches of a conversation, oldest first; raises `ConversationNotFound`."""
+        async with self._database.snapshot() as reader:
+            conversation = await _require(find_conversation(reader, account_id, state_key))
+            return summaries_of(await load_tree(reader, conversation), conversation)
+
+    async def return_to_branch(
+        self, account_id: AccountId, state_key: str, branch_id: UUID
+    ) -> list[BranchSummary]:
+        """Continue a conversation on this branch; returns its branches.
+
+        Raises `ConversationNotFound`, `BranchNotFound`, and `ConversationBusy` while a run is active.
+        """
+        async with self._database.transaction() as tx:
+            conversation = await _require(lock_conversation(tx, account_id, state_key))
+            tree = await load_tree(tx, conversation)
+            chosen = find_branch(tree, conversation, branch_id)
+            if await unfinished_turns(tx, conversation):
+                raise ConversationBusy
+            await set_current_branch(tx, conversation, chosen.session_id)
+            return summaries_of(tree, chosen)
 
     async def _get(self, account_id: AccountId, state_key: str) -> Conversation:
         async with self._database.snapshot() as reader:
-            conversation = await find_conversation(reader, account_id, state_key)
-        if conversation is None:
-            raise ConversationNotFound
-        return conversation
+            return await _require(find_conversation(reader, account_id, state_key))
 
     async def _require_idle(self, conversation: Conversation, last: str | None) -> None:
         async with self._database.snapshot() as reader:
             if any(run.run_id == last for run in await unfinished_turns(reader, conversation)):
                 raise ConversationBusy
+
+
+async def _require(found: Awaitable[Conversation | None]) -> Conversation:
+    if (conversation := await found) is None:
+        raise ConversationNotFound
+    return conversation
 
 
 async def _require_reading(reader: Reader, conversation: Conversation, caller: Principal) -> None:

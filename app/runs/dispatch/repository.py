@@ -68,6 +68,8 @@ async def insert_run(tx: Transaction, run: NewRun, *, limits: DispatchLimits) ->
         "process_id": run.process_id,
         "state_key": None if conversation is None else conversation.state_key,
         "turn": None if conversation is None else conversation.turns,
+        "session_id": None if conversation is None else conversation.session_id,
+        "message_id": run.message_id,
         "starts_at_once": run.starts_at_once,
         "start_after": run.start_after,
         "priority": run.priority,
@@ -75,6 +77,7 @@ async def insert_run(tx: Transaction, run: NewRun, *, limits: DispatchLimits) ->
         "kept_for": limits.kept_for,
         "traceparent": None if run.caller_trace is None else run.caller_trace.traceparent,
         "tracestate": None if run.caller_trace is None else run.caller_trace.tracestate,
+        "stops_unread": run.stops_unread or None,
     }
     columns = (await tx.execute(_INSERT, values)).one()._asdict()
     if (full_at := columns.pop("full_at")) is not None:
@@ -233,6 +236,7 @@ _VALUES = {
         for name in (
             *("account_id", "run_id", "api_key_id", "graph_id", "model", "question", "request_hash"),
             *("request_id", "state_key", "turn", "start_after", "priority", "traceparent", "tracestate"),
+            *("session_id", "message_id", "stops_unread"),
         )
     },
     "request": cast(cast(bindparam("request"), Text), Json),

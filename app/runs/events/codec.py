@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 
+from app.clock.gaps import decode_gaps, encode_gaps
 from app.events import CLIENT_EVENTS, TextDelta, ThinkingDelta
 from app.runs.records import StoredEvents
 from app.streams.event_json import to_json
@@ -24,7 +25,7 @@ def encode_events(entries: Iterable[LogEntry]) -> list[StoredEvents]:
 
 
 def decode_events(rows: Iterable[StoredEvents]) -> list[LogEntry]:
-    """The entries exactly as they were encoded."""
+    """The entries exactly as they were encoded, except that the database decides what `AT_END` is."""
     return [entry for row in rows for entry in _entries(row)]
 
 
@@ -32,7 +33,7 @@ def _group_key(entry: LogEntry) -> tuple[object, ...]:
     """Equal for neighbouring entries that may share a row."""
     event = entry.event
     if isinstance(event, TextDelta | ThinkingDelta):
-        return event.type, event.message_id, event.parent_tool_call_id
+        return event.type, event.message_id, event.parent_tool_call_id, entry.at > 0
     return (entry.position,)
 
 
@@ -43,16 +44,19 @@ def _row(group: list[LogEntry]) -> StoredEvents:
     data = json.loads(to_json(event))
     if len(group) > 1:
         data["cuts"] = [len(delta) for delta in deltas]
-    return StoredEvents(first.position, last.position, data)
+    gaps = encode_gaps([entry.at for entry in group]) if len(group) > 1 and first.at else None
+    return StoredEvents(first.position, last.position, data, first.at, gaps)
 
 
 def _entries(row: StoredEvents) -> Iterator[LogEntry]:
     if "cuts" not in row.data:
-        yield LogEntry(row.position, CLIENT_EVENTS.validate_python(row.data))
+        yield LogEntry(row.position, CLIENT_EVENTS.validate_python(row.data), row.at)
         return
     text, start = row.data["delta"], 0
     shared = {name: value for name, value in row.data.items() if name != "cuts"}
-    for position, length in enumerate(row.data["cuts"], row.position):
+    cuts = row.data["cuts"]
+    times = [row.at] * len(cuts) if row.gaps is None else decode_gaps(row.at, row.gaps)
+    for position, (length, at) in enumerate(zip(cuts, times, strict=True), row.position):
         delta = text[start : start + length]
-        yield LogEntry(position, CLIENT_EVENTS.validate_python({**shared, "delta": delta}))
+        yield LogEntry(position, CLIENT_EVENTS.validate_python({**shared, "delta": delta}), at)
         start += length

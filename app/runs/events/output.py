@@ -2,10 +2,12 @@
 
 import structlog
 
+from app.billing.prices.model_names import is_alias
 from app.billing.receipts.queue import ReceiptQueue
 from app.events import (
     AiEvent,
     AssistantFinal,
+    MessageDiscarded,
     MeterReport,
     OutputEvent,
     TextDelta,
@@ -15,6 +17,7 @@ from app.events import (
 )
 from app.executors.control import RunControl
 from app.executors.port import BUDGET, INTERNAL, RunOutcome, RunPlan
+from app.models.context_windows import known_window
 from app.requests import FinalUsage, GraphFinal
 from app.runs.events.publisher import RunEventPublisher
 from app.streams.event_json import to_json
@@ -50,6 +53,8 @@ class RunOutput:
         self._limit_exceeded = False
         self._answer: AssistantFinal | None = None
         self._usage = plan.spent.usage
+        self._context_used: int | None = None
+        self._context_window: int | None = None
         self._message_id: str | None = None
         self._text: list[str] = []
         """The last message of the main agent."""
@@ -64,6 +69,10 @@ class RunOutput:
                 if self._trace is not None:
                     self._trace.observe(event)
                 self._usage = self._usage.plus(fact.usage)
+                # A message that broke off is reported last, and had the same prompt.
+                if (fact.origin, fact.basis) == ("assistant", "final"):
+                    self._context_used = fact.usage.prompt_tokens + fact.usage.output_tokens
+                    self._context_window = self._window_of(fact.model)
                 self._receipts.record(fact)
             case MeterReport():
                 self.report = event
@@ -92,7 +101,15 @@ class RunOutput:
                 prompt_tokens=self._usage.prompt_tokens,
                 completion_tokens=self._usage.completion_tokens,
             ),
+            context_used=self._context_used,
+            context_window=self._context_window,
         )
+
+    def _window_of(self, model: str) -> int | None:
+        """The context window of the model that wrote a message: the run's own, or its fallback."""
+        if is_alias(self._plan.model, of=model):
+            return self._plan.options.context_window
+        return known_window(model)
 
     async def _publish_output(self, event: OutputEvent) -> int | None:
         self._add(event)
@@ -116,6 +133,8 @@ class RunOutput:
             if event.message_id != self._message_id:
                 self._message_id, self._text = event.message_id, []
             self._text.append(event.delta)
+        elif isinstance(event, MessageDiscarded) and event.message_id == self._message_id:
+            self._text = []
 
 
 def _size_of(event: OutputEvent) -> int:

@@ -51,9 +51,10 @@ class RunEventPublisher:
         self._store_lock = asyncio.Lock()
         self._interruption: dict[str, str] = {}
 
-    async def publish(self, event: ClientEvent) -> int | None:
+    async def publish(self, event: ClientEvent, *, at: int | None = None) -> int | None:
         """Append an event and return its position; None for a run that another process executes now.
 
+        `at`: see `EventLog.append`.
         Raises what the event log raises, and `DatabaseUnavailable` without a lease.
         """
         async with self._publish_lock:
@@ -63,12 +64,23 @@ class RunEventPublisher:
             if not is_held:
                 raise DatabaseUnavailable.because(_NO_LEASE)
             await self._resume()
-            position = await self._log.append(self._run, event)
+            position = await self._log.append(self._run, event, at=at)
         if self._observe is not None:
             self._observe(event)
         if isinstance(event, Interrupted):
             await self._store_interruption(event)
         return position
+
+    async def publish_once(self, event: ClientEvent) -> None:
+        """Append an event of the run's beginning, unless an earlier attempt has, as far as the log has it.
+
+        Raises what `publish` raises, and `Unavailable` if the log cannot be read.
+        """
+        if self._attempt > FIRST_ATTEMPT:
+            await self.resume()
+            if any(entry.event == event for entry in await self._log.read(self._run)):
+                return
+        await self.publish(event)
 
     @asynccontextmanager
     async def paused(self, *, within_s: float) -> AsyncIterator[bool]:

@@ -9,8 +9,9 @@ from app.ids import RunKey
 from app.runs.events.codec import decode_events
 from app.runs.events.endings import RunEndings
 from app.runs.events.terminal import terminal_events, with_positions
-from app.runs.records import RunRecord
-from app.runs.repository import find_run, stored_events
+from app.runs.events.times import KnownTimes, time_of_end, time_of_first
+from app.runs.records import RunRecord, StoredEvents
+from app.runs.repository import find_run, last_stored_position, stored_events
 from app.streams.port import EventLog, LogEntry
 
 
@@ -24,9 +25,10 @@ class RunEventReader:
 
     async def read(self, run: RunRecord) -> Sequence[LogEntry]:
         """The events of a run so far."""
+        times = KnownTimes(self._database, run.key, run)
         if not run.finished and (entries := await self._log.read(run.key)):
-            return entries
-        entries = [entry async for batch in self._stored(run.key, 0) for entry in batch]
+            return await times.of(entries)
+        entries = [entry async for batch in self._stored(run.key, 0, times) for entry in batch]
         return entries or _first_events(run)
 
     async def follow(
@@ -36,6 +38,7 @@ class RunEventReader:
 
         `record` is what the database has of the run; None if this process executes it.
         """
+        times = KnownTimes(self._database, run, record)
         if record is not None and after == 0 and (first := _first_events(record)):
             yield first
             after = first[-1].position
@@ -43,21 +46,32 @@ class RunEventReader:
             with self._endings.watching(run):
                 async with aclosing(self._log.follow(run, after=after)) as batches:
                     async for batch in batches:
-                        yield batch
+                        yield await times.of(batch)
                         after = batch[-1].position
                         if isinstance(batch[-1].event, Done):
                             return
-        async with aclosing(self._stored(run, after)) as batches:
+        async with aclosing(self._stored(run, after, times)) as batches:
             async for batch in batches:
                 yield batch
 
-    async def _stored(self, run: RunKey, after: int) -> AsyncGenerator[Sequence[LogEntry], None]:
+    async def has_end_before(self, run: RunRecord, position: int) -> bool:
+        """Whether a reader that has received the event at this position has received the run's `Done`."""
+        if not run.finished:
+            return False
+        async with self._database.snapshot() as reader:
+            last = await last_stored_position(reader, run.key)
+            if last is None or position < last:
+                return False
+            # Where only the end is stored, its positions depend on the reader.
+            return not _is_only_end(await stored_events(reader, run.key, max_bytes=1))
+
+    async def _stored(
+        self, run: RunKey, after: int, times: KnownTimes
+    ) -> AsyncGenerator[Sequence[LogEntry], None]:
         """The stored events after a position, in batches; if they are deleted, the end of the run."""
         async with self._database.snapshot() as reader:
-            first = decode_events(await stored_events(reader, run, max_bytes=1))
-        # If the process of a run died and its events are lost, only its end is stored. The end then
-        # gets the next positions after the reader's last one.
-        only_end = bool(first) and first[0].event == RunError(error="internal")
+            only_end = _is_only_end(await stored_events(reader, run, max_bytes=1))
+        # The end then gets the next positions after the reader's last one.
         position = 0 if only_end else after
         while True:
             async with self._database.snapshot() as reader:
@@ -67,9 +81,9 @@ class RunEventReader:
                 if end := await self._end_of_deleted(run, max(position, after)):
                     yield end
                 return
-            entries = decode_events(rows)
+            entries = await times.of(decode_events(rows))
             if only_end:
-                yield with_positions([entry.event for entry in entries], after=after)
+                yield [entry._replace(position=after + n) for n, entry in enumerate(entries, start=1)]
                 return
             yield [entry for entry in entries if entry.position > position]
             if isinstance(entries[-1].event, Done):
@@ -83,11 +97,17 @@ class RunEventReader:
         if record is None or record.final is None or record.events_deleted_at is None:
             return ()
         events = terminal_events(record.final, has_content=record.contents_deleted_at is None)
-        return with_positions(events, after=after)
+        return with_positions(events, after=after, at=time_of_end(record))
+
+
+def _is_only_end(first: Sequence[StoredEvents]) -> bool:
+    """Whether the first row of a run is its end: its process died, and its other events are lost."""
+    events = decode_events(first)
+    return bool(events) and events[0].event == RunError(error="internal")
 
 
 def _first_events(run: RunRecord) -> Sequence[LogEntry]:
     """`queued`, before the process that will execute the run publishes it at the same position."""
     if run.status != "queued" or run.queued_position is None:
         return ()
-    return with_positions([Queued(position=run.queued_position)], after=0)
+    return with_positions([Queued(position=run.queued_position)], after=0, at=time_of_first(run))

@@ -1,13 +1,16 @@
 """The last events of a run, and the end of its event log."""
 
 from collections.abc import Sequence
+from datetime import datetime
 
 import structlog
 
+from app.clock.event_times import milliseconds
 from app.errors import AppError
 from app.events import AssistantFinal, ClientEvent, Done, RunError
 from app.ids import RunKey
 from app.requests import GraphFinal
+from app.runs.records import AT_END
 from app.streams.port import EventLog, LogEntry
 
 POSITIONS_PER_ATTEMPT = 1_000_000
@@ -24,21 +27,34 @@ def terminal_events(final: GraphFinal, *, has_content: bool = True) -> list[Clie
         end.append(AssistantFinal(content=final.content, structured_output=final.structured_output))
     if final.error is not None:
         end.append(RunError(error=final.error))
-    return [*end, Done(usage=final.usage, finish_reason=final.finish_reason)]
+    done = Done(
+        usage=final.usage,
+        finish_reason=final.finish_reason,
+        context_used=final.context_used,
+        context_window=final.context_window,
+    )
+    return [*end, done]
 
 
 async def close_log(
-    event_log: EventLog, run: RunKey, terminal: Sequence[ClientEvent], *, attempt: int | None = None
+    event_log: EventLog,
+    run: RunKey,
+    end: Sequence[LogEntry],
+    *,
+    ended_at: datetime,
+    attempt: int | None = None,
 ) -> None:
     """Publish the end to the readers and delete the log; later readers use the stored events.
 
+    `ended_at`: what the database has stored instead of `AT_END`.
     `attempt`: for a run of another process, which is written as this attempt from now on.
     """
     try:
         if attempt is not None:
             await event_log.resume(run, attempt=attempt, after=attempt * POSITIONS_PER_ATTEMPT)
-        for event in terminal:
-            await event_log.append(run, event)
+        for entry in end:
+            at = milliseconds(ended_at) if entry.at == AT_END else entry.at
+            await event_log.append(run, entry.event, at=at)
         await event_log.delete(run)
     except AppError as error:
         log.error("run.end_not_published", run_id=run.run_id, reason=error.detail)  # noqa: TRY400
@@ -49,6 +65,6 @@ def last_position(entries: Sequence[LogEntry], *, attempt: int) -> int:
     return max(attempt * POSITIONS_PER_ATTEMPT, entries[-1].position if entries else 0)
 
 
-def with_positions(events: Sequence[ClientEvent], *, after: int) -> list[LogEntry]:
+def with_positions(events: Sequence[ClientEvent], *, after: int, at: int = AT_END) -> list[LogEntry]:
     """The events at the positions after this one."""
-    return [LogEntry(position, event) for position, event in enumerate(events, start=after + 1)]
+    return [LogEntry(position, event, at) for position, event in enumerate(events, start=after + 1)]

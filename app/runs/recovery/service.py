@@ -144,6 +144,8 @@ class RunRecovery:
             if not await lock_attempt(tx, run.key, run.attempt):
                 return
             await record_takeovers(tx, [run])
-            await self._closer.store(tx, end)
+            ended_at = await self._closer.store(tx, end)
+        if ended_at is None:
+            return
         log.warning("run.recovered", run_id=run.key.run_id, resumed=False, attempt=run.attempt)
-        await self._closer.publish(end)
+        await self._closer.publish(end, ended_at)

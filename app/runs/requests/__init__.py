@@ -1,1 +1,1 @@
-"""Requests of runs: their stored form, and the check of their response schema."""
+"""Requests of runs: their stored form, and the checks of response schemas and attachments."""

@@ -1,14 +1,19 @@
-"""RequestCodec: encodes, decodes and fingerprints the requests of runs."""
+"""RequestCodec: builds, encodes, decodes and fingerprints the requests of runs."""
 
 import hashlib
 import json
+from collections.abc import Callable
 from functools import partial
+from typing import Final
 
 from pydantic_core import from_json
 
 from app.concurrency.offload import Offload
 from app.requests import GraphRunRequest
 from app.serialization.large_json import dumps, with_marks
+
+_MESSAGE_BYTES: Final = 512
+"""Converting a posted message is about as much work as reading so many bytes."""
 
 
 class RequestCodec:
@@ -17,8 +22,16 @@ class RequestCodec:
     def __init__(self, offload: Offload) -> None:
         self._offload = offload
 
+    async def build(self, build: Callable[[], GraphRunRequest], *, messages: int) -> GraphRunRequest:
+        """Build a request from so many posted messages."""
+        return await self._offload.run(build, size=messages * _MESSAGE_BYTES)
+
     async def fingerprint(self, request: GraphRunRequest) -> bytes:
-        """A hash that is equal for equal requests, whatever their run id and JSON formatting."""
+        """A hash that is equal for equal requests, whatever their run id and JSON formatting.
+
+        Client tools do not count: an application that comes back to a run may offer others meanwhile, and
+        the run keeps those that it was started with.
+        """
         return await self._offload.run(partial(_fingerprint, request), size=request.size)
 
     async def encode(self, request: GraphRunRequest) -> str:
@@ -35,7 +48,7 @@ class RequestCodec:
 
 
 def _fingerprint(request: GraphRunRequest) -> bytes:
-    plain = request.model_dump(mode="json", exclude={"run_id"}, exclude_none=True)
+    plain = request.model_dump(mode="json", exclude={"run_id", "client_tools"}, exclude_none=True)
     # Long texts are hashed instead of written as JSON. No text of a request contains U+0000, so no text
     # can equal the marked hash of another one.
     marked = with_marks(plain, lambda text: f"\0{hashlib.sha256(text.encode()).hexdigest()}")

@@ -170,6 +170,7 @@ class Flusher:
                 "" if batch is None else f"{batch.last}-{written.attempt}",
                 b"" if batch is None else batch.encode(),
                 GRACE_S if is_marker else LIFETIME_S,
+                b"" if batch is None else batch.encode_times(),
             )
         epoch, *refused = await self._relay.append(keys, values)
         if epoch != self._epoch:

@@ -11,7 +11,7 @@ import structlog
 
 from app.ids import RunKey
 from app.streams.port import LogEntry
-from app.streams.relay.batch import EventBatch
+from app.streams.relay.batch import EventBatch, times_of_message
 from app.streams.relay.stream_reader import StreamPart
 from app.streams.relay.written_run import WrittenRun
 from app.streams.run_buffer import BATCH
@@ -52,6 +52,7 @@ class RunFeed:
         "_last",
         "_sizes",
         "_start",
+        "_times",
         "_version",
         "_waiting",
         "fetching",
@@ -76,6 +77,8 @@ class RunFeed:
         self._start = self._last = 0
         self._confirmed = 0
         """How often the subscription began."""
+        self._times = b""
+        """Those of the batch that arrives next."""
         self._is_over = False
         """Whether the end has arrived."""
         self._version = 0
@@ -90,6 +93,9 @@ class RunFeed:
 
     def on_message(self, payload: bytes) -> None:
         """Keep what is new."""
+        if (times := times_of_message(payload)) is not None:
+            self._times = times
+            return
         try:
             self._receive(payload)
         except ValueError:
@@ -158,7 +164,7 @@ class RunFeed:
             self._waiting -= is_current
 
     def _receive(self, payload: bytes) -> None:
-        batch = EventBatch.decode(payload)
+        batch = EventBatch.decode(payload, self._times)
         if batch.last <= self._last:
             return
         if batch.first != self._last + 1:

@@ -1,7 +1,8 @@
 """What the relay executes atomically.
 
 A run is a stream. Each of its entries is a batch (`EventBatch`), with the id `<last position>-<attempt>` and
-the fields `w` (its writer) and `p` (the encoded batch). The stream's key is also the name of its channel.
+the fields `w` (its writer), `p` (the encoded batch) and, if they are known, `t` (the times of its events).
+The stream's key is also the name of its channel.
 """
 
 CLAIMS_CHANNEL = "runtally:claims"
@@ -15,9 +16,10 @@ if not epoch then
 end
 local answer = {epoch}
 for i = 2, #KEYS do
-  local a = (i - 2) * 6 + 1
+  local a = (i - 2) * 7 + 1
   local expected, attempt, writer = ARGV[a + 1], tonumber(ARGV[a + 2]), ARGV[a + 3]
   local id, payload, lifetime = ARGV[a + 4], ARGV[a + 5], ARGV[a + 6]
+  local times = ARGV[a + 7]
   local tail = redis.call('XREVRANGE', KEYS[i], '+', '-', 'COUNT', 1)[1]
   local last, last_attempt, last_writer = '0', attempt, writer
   if tail then
@@ -27,9 +29,17 @@ for i = 2, #KEYS do
   local fenced = last_attempt > attempt or (last_attempt == attempt and last_writer ~= writer)
   local moved = last ~= expected
   if not fenced and not moved and payload ~= '' then
-    local added = redis.pcall('XADD', KEYS[i], id, 'w', writer, 'p', payload)
+    local added
+    if times == '' then
+      added = redis.pcall('XADD', KEYS[i], id, 'w', writer, 'p', payload)
+    else
+      added = redis.pcall('XADD', KEYS[i], id, 'w', writer, 'p', payload, 't', times)
+    end
     if type(added) ~= 'table' then
       redis.call('EXPIRE', KEYS[i], lifetime)
+      if times ~= '' then
+        redis.call('PUBLISH', KEYS[i], '+0\\n' .. times)
+      end
       redis.call('PUBLISH', KEYS[i], payload)
       if last_writer ~= writer then
         redis.call('PUBLISH', 'runtally:claims', KEYS[i])
@@ -54,9 +64,10 @@ return answer
 
 KEYS: the key of the epoch, then a stream for each run. ARGV: an epoch, in case that there is none; then
 for each run: the last position that the writer believes the stream to have, its attempt, its id, the id of
-the new entry, the batch (empty: only check), the seconds that the stream lives. Returns the epoch, then four
-values for each run that was refused: its index, whether a later attempt or another writer of the same one
-has written, the stream's last position, and whether this writer wrote it.
+the new entry, the batch (empty: only check), the seconds that the stream lives, the times of the events
+(empty: unknown). Returns the epoch, then four values for each run that was refused: its index, whether a
+later attempt or another writer of the same one has written, the stream's last position, and whether this
+writer wrote it.
 
 A writer that follows another one is announced, so that the other one notices it also if it writes nothing.
 A stream whose last entries were deleted refuses their ids for ever, so it is deleted and written anew.
@@ -75,6 +86,7 @@ for i = 1, #KEYS do
     rows[#rows + 1] = entry[1]
     rows[#rows + 1] = entry[2][4] or ''
     size = size + #rows[#rows]
+    rows[#rows + 1] = entry[2][6] or ''
     if size > 262144 then
       break
     end
@@ -85,5 +97,6 @@ return answer
 """
 """Read several runs. KEYS: their streams. ARGV: the lowest id to read of each.
 
-Returns for each 1 and its first entries from that id, or 0 and its last entry if there is none: id, batch, …
+Returns for each 1 and its first entries from that id, or 0 and its last entry if there is none: id, batch,
+times, …
 """

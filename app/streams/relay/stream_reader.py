@@ -55,10 +55,10 @@ async def read_whole_stream(relay: RelayConnection, run: RunKey, *, after: int =
 def _part(run: RunKey, after: int, rows: list[Any]) -> StreamPart:
     entries: list[LogEntry] = []
     last, is_over = 0, False
-    for entry_id, payload in zip(rows[1::2], rows[2::2], strict=True):
+    for entry_id, payload, times in zip(rows[1::3], rows[2::3], rows[3::3], strict=True):
         position = int(entry_id.partition(b"-")[0])
         try:
-            batch = EventBatch.decode(payload)
+            batch = EventBatch.decode(payload, times)
             found = batch.entries(after=after)
         except ValueError:
             # Without it, rather than reading it again and again.

@@ -42,18 +42,20 @@ class WrittenRun:
     def next_batch(self) -> EventBatch | None:
         """What the relay lacks, up to a bounded size; None if it lacks nothing."""
         lines: list[bytes] = []
+        times: list[int] = []
         size, first, is_end = 0, 0, False
-        for position, event in self.buffer.after(self.relayed, _EVENTS_PER_BATCH):
+        for position, event, at in self.buffer.after(self.relayed, _EVENTS_PER_BATCH):
             # Positions jump between attempts, but not within a batch.
             if lines and (size >= _BYTES_PER_BATCH or position != first + len(lines)):
                 break
             first = first or position
             line = to_json(event).encode()
             lines.append(line)
+            times.append(at)
             size += len(line)
             is_end = isinstance(event, Done)
         if lines:
-            return EventBatch(first, tuple(lines), is_end=is_end)
+            return EventBatch(first, tuple(lines), is_end, tuple(times) if all(times) else ())
         if self.deleted_at is not None and self.relayed < self.end_marker:
             return EventBatch(self.end_marker, is_end=True)
         return None

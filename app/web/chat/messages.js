@@ -12,6 +12,7 @@ const RUN_ERRORS = {
   rate_limit: "The model’s provider is overloaded. Try again in a moment.",
   insufficient_credits: "The account has no credit left, or its budget for this month is used up.",
   provider_unavailable: "The model’s provider cannot be reached, or it rejects this server’s requests.",
+  tool_server_unavailable: "A tool server that the agent needs cannot be reached. Try again in a moment.",
   database_unavailable: "The account’s credit could not be checked. Try again in a moment.",
   invalid_request: "The provider rejected this request. It or the conversation may be too long.",
   not_found: "A resource that the run needs does not exist.",
@@ -45,6 +46,7 @@ const TOOL_ERRORS = {
   invalid_args: "The model called it with invalid arguments.",
   timeout: "It took too long.",
   too_large: "Its result is too large.",
+  tool_server_unavailable: "Its server cannot be reached.",
 };
 
 /**

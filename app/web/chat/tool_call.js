@@ -131,7 +131,7 @@ function Consent({ name, permission, decide }) {
           `
       }
       <label class="field">
-        <span>If you deny, tell the agent why (optional)</span>
+        <span>Reason for a denial, for the agent (optional)</span>
         <input value=${message} onInput=${withValue(setMessage)} />
       </label>
       ${problem && html`<p class="problem" role="alert">${problem}</p>`}
@@ -147,7 +147,7 @@ function Consent({ name, permission, decide }) {
         `
         }
       </div>
-      <p class="hint">If nobody decides, it is denied at ${timeOf(permission.expiresAt)}.</p>
+      <p class="hint">Without a decision it is denied at ${timeOf(permission.expiresAt)}.</p>
     </form>
   `;
 }

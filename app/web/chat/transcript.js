@@ -119,7 +119,7 @@ function End({ turn, busy, actions }) {
           !busy &&
           turn.question &&
           html`
-          <button type="button" class="button button-small" onClick=${() => retry(turn)}>Ask again</button>
+          <button type="button" class="button button-small" onClick=${() => retry(turn)}>Try again</button>
         `
         }
       </div>

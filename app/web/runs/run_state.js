@@ -244,8 +244,24 @@ const HANDLERS = {
     addEntry(run, event);
     if (event.attempt > 0) run._add(null, { kind: "note", text: "The server was lost. Another one resumes the run." });
   },
+  warning(run, event) {
+    run._add(null, { kind: "note", text: event.message });
+    addEntry(run, event);
+  },
+  // The call itself is shown; it has its result when another client has executed it.
+  client_tool_call: addEntry,
   text_delta: addDelta,
   thinking_delta: addDelta,
+  message_discarded(run, event) {
+    const parent = event.parentToolCallId ? run._tools.get(event.parentToolCallId) : undefined;
+    /** @param {Item} item */
+    const isKept = (item) => (item.kind !== "text" && item.kind !== "thinking") || item.messageId !== event.messageId;
+    const turn = run._turn(event);
+    turn.items = turn.items.filter(isKept);
+    if (parent) parent.items = parent.items.filter(isKept);
+    else run.items = run.items.filter(isKept);
+    touch(parent);
+  },
   status(run, event) {
     run.status = { phase: event.phase, label: event.label };
     if (event.phase !== "compacting") return;

@@ -13,6 +13,15 @@ export interface components {
             /** @enum {string} */
             status: "queued" | "running" | "succeeded" | "failed" | "cancelled";
         };
+        /** @description An attachment of a message, without its content; `size` in bytes is null if it is by URL. */
+        AttachmentResponse: {
+            /** @enum {string} */
+            type: "image" | "document";
+            mediaType: string | null;
+            title: string | null;
+            size: number | null;
+            url: string | null;
+        };
         /** @description An account's credit. `available` is null where there is no limit. */
         BalanceResponse: {
             /** @enum {string} */
@@ -44,6 +53,15 @@ export interface components {
             /** @description Seconds since the request before. */
             idleS: number;
         };
+        /** @description A tool that the client executes; `inputSchema` is the JSON schema of its arguments. */
+        ClientTool: {
+            name: string;
+            /** @default  */
+            description?: string;
+            inputSchema: {
+                [key: string]: unknown;
+            };
+        };
         /** @description A conversation and a page of its messages, oldest first; `nextCursor` is null on the last page. */
         ConversationDetailResponse: {
             stateKey: string;
@@ -51,6 +69,7 @@ export interface components {
             turns: number;
             forkedFrom: string | null;
             forkedAt: string | null;
+            branches: number;
             createdAt: string;
             updatedAt: string;
             messages: (components["schemas"]["ConversationMessageResponse"] | components["schemas"]["RunResultResponse"])[];
@@ -71,6 +90,7 @@ export interface components {
             args?: unknown;
             result?: unknown;
             isError?: boolean | null;
+            attachments?: components["schemas"]["AttachmentResponse"][] | null;
         };
         /** @description A conversation. */
         ConversationResponse: {
@@ -79,6 +99,7 @@ export interface components {
             turns: number;
             forkedFrom: string | null;
             forkedAt: string | null;
+            branches: number;
             createdAt: string;
             updatedAt: string;
         };
@@ -94,6 +115,19 @@ export interface components {
             driftUsd: string | null;
             /** @description What the SDK does not count, or why they cannot be compared. */
             notes: string[];
+        };
+        /** @description A PDF or a plain text: base64 encoded with its media type, as `text`, or a PDF by its URL. */
+        DocumentPart: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "document";
+            mediaType?: ("application/pdf" | "text/plain") | null;
+            data?: string | null;
+            text?: string | null;
+            url?: string | null;
+            title?: string | null;
         };
         /** @description The error of one field. */
         FieldProblem: {
@@ -119,10 +153,12 @@ export interface components {
             requestId: string | null;
             content: string;
             structuredOutput?: unknown;
-            error?: ("invalid_request" | "not_found" | "timeout" | "aborted" | "rate_limit" | "internal" | "insufficient_credits" | "provider_unavailable" | "database_unavailable") | null;
+            error?: ("invalid_request" | "not_found" | "timeout" | "aborted" | "rate_limit" | "internal" | "insufficient_credits" | "provider_unavailable" | "tool_server_unavailable" | "database_unavailable") | null;
             /** @enum {string} */
             finishReason: "stop" | "max_turns" | "budget" | "timeout" | "aborted" | "error";
             usage: components["schemas"]["FinalUsage"];
+            contextUsed?: number | null;
+            contextWindow?: number | null;
         };
         /** @description A graph, without its system prompt. */
         GraphResponse: {
@@ -139,6 +175,8 @@ export interface components {
             permissionModes: ("default" | "acceptEdits" | "plan" | "dontAsk" | "bypassPermissions")[];
             retry: boolean;
             allowSystemMessages: boolean;
+            clientTools: boolean;
+            clientToolNames: string | null;
             maxTurns: number | null;
             maxBudgetUsd: string | null;
             timeoutS: number | null;
@@ -148,10 +186,11 @@ export interface components {
         GraphRunRequest: {
             runId?: string | null;
             graphId: string;
-            messages: components["schemas"]["Message"][];
+            stateKey?: string | null;
+            forkFrom?: string | null;
+            messages?: components["schemas"]["Message"][];
             model?: string | null;
             toolIds?: string[] | null;
-            stateKey?: string | null;
             /**
              * @default enqueue
              * @enum {string}
@@ -164,18 +203,20 @@ export interface components {
             limits?: components["schemas"]["RunLimits"];
             /** @default [] */
             files?: components["schemas"]["UploadedFile"][];
+            onDisconnect?: ("continue" | "cancel") | null;
+            /** @default [] */
+            clientTools?: components["schemas"]["ClientTool"][];
         };
-        /** @description An image, base64 encoded. */
+        /** @description An image: base64 encoded with its media type, or by a URL that only the provider opens. */
         ImagePart: {
             /**
              * @description discriminator enum property added by openapi-typescript
              * @enum {string}
              */
             type: "image";
-            /** @enum {string} */
-            mediaType: "image/png" | "image/jpeg" | "image/gif" | "image/webp";
-            /** Format: byte */
-            data: string;
+            mediaType?: ("image/png" | "image/jpeg" | "image/gif" | "image/webp") | null;
+            data?: string | null;
+            url?: string | null;
         };
         /** @description State of the last request to stop a run or its current turn. */
         InterruptionResponse: {
@@ -185,15 +226,16 @@ export interface components {
             state: "requested" | "acknowledged" | "stopped";
             at: string;
         };
+        JsonValue: unknown;
         /** @description A message of the conversation. */
         Message: {
             /** @enum {string} */
             role: "user" | "assistant" | "system";
-            content: string | (components["schemas"]["TextPart"] | components["schemas"]["ImagePart"])[];
+            content: string | (components["schemas"]["TextPart"] | components["schemas"]["ImagePart"] | components["schemas"]["DocumentPart"])[];
         };
         /** @description A message to a running agent. */
         MessageToRun: {
-            content: string | (components["schemas"]["TextPart"] | components["schemas"]["ImagePart"])[];
+            content: string | (components["schemas"]["TextPart"] | components["schemas"]["ImagePart"] | components["schemas"]["DocumentPart"])[];
             /**
              * @default next
              * @enum {string}
@@ -211,6 +253,7 @@ export interface components {
             effort: ("low" | "medium" | "high" | "xhigh" | "max") | null;
             maxOutputTokens: number;
             fallback: string | null;
+            contextWindow: number | null;
         };
         /** @description A model, its aliases and prices; a model whose prices are null cannot be used. */
         ModelResponse: {
@@ -374,7 +417,7 @@ export interface components {
             runId: string;
             graphId: string;
             ok: boolean | null;
-            error: ("invalid_request" | "not_found" | "timeout" | "aborted" | "rate_limit" | "internal" | "insufficient_credits" | "provider_unavailable" | "database_unavailable") | null;
+            error: ("invalid_request" | "not_found" | "timeout" | "aborted" | "rate_limit" | "internal" | "insufficient_credits" | "provider_unavailable" | "tool_server_unavailable" | "database_unavailable") | null;
             finishReason: ("stop" | "max_turns" | "budget" | "timeout" | "aborted" | "error") | null;
             costUsd: string | null;
         };
@@ -471,6 +514,29 @@ export interface components {
             content: string;
             /** @default null */
             structuredOutput: unknown;
+            /**
+             * Format: date-time
+             * @description When it was produced; never before an earlier event of the run.
+             */
+            at: string;
+        };
+        /** @description A call of a client tool waits for the client's result; after `expires_at` it has failed. */
+        ClientToolCall: {
+            parentToolCallId?: string | null;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "client_tool_call";
+            toolCallId: string;
+            toolName: string;
+            args: components["schemas"]["JsonValue"];
+            expiresAt: string;
+            /**
+             * Format: date-time
+             * @description When it was produced; never before an earlier event of the run.
+             */
+            at: string;
         };
         /** @description The end: exactly once, always last. */
         Done: {
@@ -483,6 +549,13 @@ export interface components {
             usage: components["schemas"]["FinalUsage"];
             /** @enum {string} */
             finishReason: "stop" | "max_turns" | "budget" | "timeout" | "aborted" | "error";
+            contextUsed?: number | null;
+            contextWindow?: number | null;
+            /**
+             * Format: date-time
+             * @description When it was produced; never before an earlier event of the run.
+             */
+            at: string;
         };
         /** @description The state of a request to stop the turn (`interrupt`) or the run (`cancel`). */
         Interrupted: {
@@ -496,8 +569,31 @@ export interface components {
             kind: "interrupt" | "cancel";
             /** @enum {string} */
             state: "requested" | "acknowledged" | "stopped";
+            /**
+             * Format: date-time
+             * @description When it was produced; never before an earlier event of the run.
+             */
+            at: string;
         };
-        JsonValue: unknown;
+        /**
+         * @description All text and thinking of a message so far is void: the model was called again instead.
+         *
+         *     What follows under the same id, if anything, counts.
+         */
+        MessageDiscarded: {
+            parentToolCallId?: string | null;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "message_discarded";
+            messageId: string;
+            /**
+             * Format: date-time
+             * @description When it was produced; never before an earlier event of the run.
+             */
+            at: string;
+        };
         /** @description A tool call waits for a person's decision; after `expires_at` it is denied. */
         PermissionRequest: {
             parentToolCallId?: string | null;
@@ -511,6 +607,11 @@ export interface components {
             toolName: string;
             args: components["schemas"]["JsonValue"];
             expiresAt: string;
+            /**
+             * Format: date-time
+             * @description When it was produced; never before an earlier event of the run.
+             */
+            at: string;
         };
         /** @description A tool call no longer waits; `args` are set if the decision changed its arguments. */
         PermissionResolved: {
@@ -526,6 +627,11 @@ export interface components {
             /** @enum {string} */
             reason: "decided" | "expired" | "run_stopped";
             args?: components["schemas"]["JsonValue"];
+            /**
+             * Format: date-time
+             * @description When it was produced; never before an earlier event of the run.
+             */
+            at: string;
         };
         /**
          * @description The run has to wait. Always the first event.
@@ -540,6 +646,11 @@ export interface components {
              */
             type: "queued";
             position: number;
+            /**
+             * Format: date-time
+             * @description When it was produced; never before an earlier event of the run.
+             */
+            at: string;
         };
         /** @description Why the run did not succeed. */
         RunError: {
@@ -550,7 +661,12 @@ export interface components {
              */
             type: "error";
             /** @enum {string} */
-            error: "invalid_request" | "not_found" | "timeout" | "aborted" | "rate_limit" | "internal" | "insufficient_credits" | "provider_unavailable" | "database_unavailable";
+            error: "invalid_request" | "not_found" | "timeout" | "aborted" | "rate_limit" | "internal" | "insufficient_credits" | "provider_unavailable" | "tool_server_unavailable" | "database_unavailable";
+            /**
+             * Format: date-time
+             * @description When it was produced; never before an earlier event of the run.
+             */
+            at: string;
         };
         /** @description The run got a slot and starts. */
         RunStarted: {
@@ -564,8 +680,31 @@ export interface components {
             graphId: string;
             model: string;
             attempt: number;
+            /**
+             * Format: date-time
+             * @description When it was produced; never before an earlier event of the run.
+             */
+            at: string;
         };
-        /** @description What the run is doing. */
+        /** @description The model does not get a part of what it could; `names` are those of what it is about. */
+        RunWarning: {
+            parentToolCallId?: string | null;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "warning";
+            /** @enum {string} */
+            code: "client_tools_ignored" | "attachments_left_out" | "tools_left_out";
+            message: string;
+            names: string[];
+            /**
+             * Format: date-time
+             * @description When it was produced; never before an earlier event of the run.
+             */
+            at: string;
+        };
+        /** @description What the run is doing; with `retrying`, which attempt begins, and in how many seconds. */
         Status: {
             parentToolCallId?: string | null;
             /**
@@ -574,8 +713,15 @@ export interface components {
              */
             type: "status";
             /** @enum {string} */
-            phase: "thinking" | "tool_use" | "compacting";
+            phase: "thinking" | "tool_use" | "compacting" | "retrying";
             label: string;
+            attempt?: number | null;
+            inS?: number | null;
+            /**
+             * Format: date-time
+             * @description When it was produced; never before an earlier event of the run.
+             */
+            at: string;
         };
         /** @description An assistant turn has finished; `step_budget` is the run's `maxTurns`. */
         Step: {
@@ -587,6 +733,11 @@ export interface components {
             type: "step";
             stepIndex: number;
             stepBudget: number | null;
+            /**
+             * Format: date-time
+             * @description When it was produced; never before an earlier event of the run.
+             */
+            at: string;
         };
         /** @description More text of a message. */
         TextDelta: {
@@ -598,6 +749,11 @@ export interface components {
             type: "text_delta";
             messageId: string;
             delta: string;
+            /**
+             * Format: date-time
+             * @description When it was produced; never before an earlier event of the run.
+             */
+            at: string;
         };
         /** @description More thinking of a message; only if the graph has `show_thinking: true`. */
         ThinkingDelta: {
@@ -609,6 +765,11 @@ export interface components {
             type: "thinking_delta";
             messageId: string;
             delta: string;
+            /**
+             * Format: date-time
+             * @description When it was produced; never before an earlier event of the run.
+             */
+            at: string;
         };
         /** @description A tool call has ended; `result` contains the fields that the tool shows to clients. */
         ToolCallResult: {
@@ -621,6 +782,11 @@ export interface components {
             toolCallId: string;
             result: components["schemas"]["JsonValue"];
             isError: boolean;
+            /**
+             * Format: date-time
+             * @description When it was produced; never before an earlier event of the run.
+             */
+            at: string;
         };
         /** @description The model calls a tool; `tool_name` is the tool's id. */
         ToolCallStart: {
@@ -633,6 +799,12 @@ export interface components {
             toolCallId: string;
             toolName: string;
             args: components["schemas"]["JsonValue"];
+            isClientTool?: boolean;
+            /**
+             * Format: date-time
+             * @description When it was produced; never before an earlier event of the run.
+             */
+            at: string;
         };
         /** @description A message sent to the running agent has taken effect: what follows may answer it. */
         UserMessageDelivered: {
@@ -644,8 +816,13 @@ export interface components {
             type: "user_message";
             messageId: string;
             content: string;
+            /**
+             * Format: date-time
+             * @description When it was produced; never before an earlier event of the run.
+             */
+            at: string;
         };
-        ClientEvent: components["schemas"]["Queued"] | components["schemas"]["PermissionRequest"] | components["schemas"]["PermissionResolved"] | components["schemas"]["Interrupted"] | components["schemas"]["RunStarted"] | components["schemas"]["TextDelta"] | components["schemas"]["ThinkingDelta"] | components["schemas"]["Status"] | components["schemas"]["Step"] | components["schemas"]["ToolCallStart"] | components["schemas"]["ToolCallResult"] | components["schemas"]["UserMessageDelivered"] | components["schemas"]["AssistantFinal"] | components["schemas"]["RunError"] | components["schemas"]["Done"];
+        ClientEvent: components["schemas"]["Queued"] | components["schemas"]["PermissionRequest"] | components["schemas"]["PermissionResolved"] | components["schemas"]["ClientToolCall"] | components["schemas"]["Interrupted"] | components["schemas"]["RunStarted"] | components["schemas"]["TextDelta"] | components["schemas"]["ThinkingDelta"] | components["schemas"]["MessageDiscarded"] | components["schemas"]["Status"] | components["schemas"]["Step"] | components["schemas"]["ToolCallStart"] | components["schemas"]["ToolCallResult"] | components["schemas"]["UserMessageDelivered"] | components["schemas"]["AssistantFinal"] | components["schemas"]["RunWarning"] | components["schemas"]["RunError"] | components["schemas"]["Done"];
     };
     responses: never;
     parameters: never;

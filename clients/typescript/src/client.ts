@@ -114,6 +114,21 @@ export class Client {
     });
   }
 
+  /** Answer a `client_tool_call`: any JSON for the model, or with `isError` why the call has failed. */
+  async submitToolResult(
+    runId: string,
+    toolCallId: string,
+    result: unknown,
+    options: RequestOptions & { isError?: boolean } = {},
+  ): Promise<void> {
+    await this.#connection.json({
+      method: "POST",
+      path: `${pathOf(runId)}/tool-results/${segment(toolCallId)}`,
+      body: { result, isError: options.isError ?? false },
+      signal: options.signal,
+    });
+  }
+
   /** All receipts that match, newest first. */
   receipts(filters: ReceiptFilters = {}): AsyncGenerator<Receipt, void, undefined> {
     const { signal, ...query } = filters;
@@ -204,6 +219,7 @@ export function requireAnswer(final: GraphFinal): GraphFinal {
 function requestOf(graphId: string, prompt: Prompt, options: RunOptions): { runId: string; request: RunRequest } {
   const { signal: _, ...rest } = options;
   const runId = rest.runId ?? newId();
+  if (prompt === null) return { runId, request: { ...rest, runId, graphId } };
   const messages = typeof prompt === "string" ? [{ role: "user" as const, content: prompt }] : prompt;
   return { runId, request: { ...rest, runId, graphId, messages } };
 }

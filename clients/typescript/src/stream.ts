@@ -14,6 +14,7 @@ const KNOWN: ReadonlySet<string> = new Set<Exclude<RunEvent["type"], "unknown">>
   "run_started",
   "text_delta",
   "thinking_delta",
+  "message_discarded",
   "status",
   "step",
   "tool_call_start",
@@ -21,6 +22,8 @@ const KNOWN: ReadonlySet<string> = new Set<Exclude<RunEvent["type"], "unknown">>
   "user_message",
   "permission_request",
   "permission_resolved",
+  "client_tool_call",
+  "warning",
   "interrupted",
   "assistant_final",
   "error",
@@ -97,6 +100,10 @@ export class RunStream implements AsyncIterable<RunEvent> {
 
   decide(requestId: string, decision: Decision): Promise<void> {
     return this.#client.decide(this.runId, requestId, decision);
+  }
+
+  submitToolResult(toolCallId: string, result: unknown, options: { isError?: boolean } = {}): Promise<void> {
+    return this.#client.submitToolResult(this.runId, toolCallId, result, options);
   }
 
   async *[Symbol.asyncIterator](): AsyncGenerator<RunEvent, void, undefined> {

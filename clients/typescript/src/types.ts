@@ -28,8 +28,11 @@ export interface UnknownEvent {
 /** An event of a run. */
 export type RunEvent = Schemas["ClientEvent"] | UnknownEvent;
 
-/** The prompt: one text, or messages of which the last one is the user's. */
-export type Prompt = string | Message[];
+/**
+ * The prompt: one text, or messages of which the last one is the user's. `null` only with `forkFrom`: the messages of that run
+ * are answered again.
+ */
+export type Prompt = string | Message[] | null;
 
 /** What a request can be given besides its content. */
 export interface RequestOptions {

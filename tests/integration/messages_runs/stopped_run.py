@@ -30,7 +30,7 @@ from app.executors.port import ExecutionFailed, RunContext
 from app.graphs.spec import GraphSpec
 from app.ids import RunId, RunKey
 from app.provider_usage import token_usage
-from app.requests import GraphRunRequest, Message, ResponseFormat, SentMessage
+from app.requests import ContentPart, GraphRunRequest, Message, ResponseFormat, SentMessage, TextPart
 from app.simulator import wire
 from app.simulator.script import Answer, ApiRequest, Block, Compaction, Hold, Reply, Text, ToolUse
 from app.simulator.server import RecordedMessage
@@ -94,6 +94,7 @@ class StoppedRun:
     action: Action | None = None
     boundary: Boundary | None = None
     history: Sequence[Message] = ()
+    attached: Sequence[ContentPart] = ()
     published: list[Any] = field(default_factory=list)
     requests: list[ApiRequest] = field(default_factory=list)
     replied: list[Answer] = field(default_factory=list)
@@ -169,9 +170,11 @@ class StoppedRun:
             conversation=self.conversation,
         )
         schema = self.story.schema
+        text = TextPart(type="text", text=self.question)
+        content = [*self.attached, text] if self.attached else self.question
         request = GraphRunRequest.of(
             graph_id=planned.spec.id,
-            messages=[*self.history, Message.of(role="user", content=self.question)],
+            messages=[*self.history, Message.of(role="user", content=content)],
             response_format=None if schema is None else ResponseFormat.of(type="json_schema", schema_=schema),
         )
         await executor.run(request, RunContext(planned, self.control, self))

@@ -9,6 +9,7 @@ from app.conversations.neutral_transcript import (
     call_ids_of,
     compaction_line,
     copied_line,
+    too_long_line,
     user_line,
 )
 from app.conversations.records import TranscriptEntry
@@ -142,3 +143,27 @@ def test_results_without_their_call_are_left_out() -> None:
         [a_result("t2")],
     ]
     assert call_ids_of(messages) == {"t2"}
+
+
+def test_the_model_gets_a_note_for_what_is_too_long() -> None:
+    lines = entries(
+        user_line([text("hi")]),
+        too_long_line(),
+        assistant_line([text("So"), a_call("t1"), a_call("t2")]),
+        # Not by a user.
+        too_long_line(),
+        user_line([{**a_result("t1"), "content": [text("long")]}, a_result("t2"), text("and this")]),
+        too_long_line(),
+    )
+    note = text("[This is left out here: it is too long.]")
+
+    messages, unreadable = api_messages(lines)
+
+    assert [message["content"] for message in messages] == [
+        [note],
+        [text("So"), a_call("t1"), a_call("t2")],
+        [{**a_result("t1"), "content": [note]}, {**a_result("t2"), "content": [note]}],
+    ]
+    assert unreadable == 0
+    assert messages_of(lines, tool_id_of=str)[0].content == "hi"
+    assert api_messages(entries(too_long_line())) == ([], 0)

@@ -1,3 +1,4 @@
+import json
 from typing import Any
 
 import pytest
@@ -13,11 +14,11 @@ from tests.unit.json_schema.schemas import a_bomb
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 
 
-async def judge(structured: object, schema: dict[str, Any]) -> None:
+async def judge(structured: object, schema: dict[str, Any]) -> AssistantFinal:
     final = AssistantFinal(content="", structured_output=structured)
     wanted = ResponseFormat.of(type="json_schema", schema_=schema)
     async with SchemaChecker(workers=1, check_s=0.1) as schemas:
-        await require_match(schemas, final, wanted, account_id=AccountId(new_uuid()))
+        return await require_match(schemas, final, wanted, account_id=AccountId(new_uuid()))
 
 
 @pytest.mark.parametrize("structured", [None, {}, {"n": "one"}, []])
@@ -28,6 +29,16 @@ async def test_a_structured_answer_must_match_its_schema(structured: object) -> 
 
 async def test_a_structured_answer_that_matches_is_accepted() -> None:
     await judge({"n": 1}, SCHEMA)
+
+
+@pytest.mark.parametrize(("value", "schema"), [([1], {"type": "array"}), (None, {"type": "null"})])
+async def test_an_answer_that_is_no_object_is_taken_out_of_one(value: object, schema: dict[str, Any]) -> None:
+    final = await judge({"value": value}, schema)
+
+    assert (json.loads(final.content), final.structured_output) == (value, value)
+    for other in ({}, None, {"value": "x"}):
+        with pytest.raises(ExecutionFailed):
+            await judge(other, schema)
 
 
 async def test_an_answer_that_cannot_be_checked_in_time_is_none() -> None:

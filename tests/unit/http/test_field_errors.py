@@ -90,7 +90,7 @@ def test_an_unknown_field_named_like_a_type_is_named() -> None:
 def test_an_unknown_type_lists_the_known_ones() -> None:
     shown = content({"type": "top-secret"}, {"text": "no type"})
     assert shown == {
-        "messages.0.content.0": "has an unknown type; known are 'text', 'image'",
+        "messages.0.content.0": "has an unknown type; known are 'text', 'image', 'document'",
         "messages.0.content.1": "needs a type",
     }
 

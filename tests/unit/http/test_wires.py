@@ -8,13 +8,16 @@ import pytest
 from app.events import (
     AssistantFinal,
     ClientEvent,
+    ClientToolCall,
     Done,
     Interrupted,
+    MessageDiscarded,
     PermissionRequest,
     PermissionResolved,
     Queued,
     RunError,
     RunStarted,
+    RunWarning,
     Status,
     Step,
     TextDelta,
@@ -23,8 +26,8 @@ from app.events import (
     ToolCallStart,
     UserMessageDelivered,
 )
-from app.http.ag_ui.encoder import AgUiEncoder
-from app.http.ag_ui.mapper import AgUiEventMapper
+from app.http.ag_ui.output.encoder import AgUiEncoder
+from app.http.ag_ui.output.mapper import AgUiEventMapper
 from app.http.ai_sdk.encoder import AiSdkEncoder
 from app.http.ai_sdk.mapper import AiSdkMessageMapper
 from app.http.native.encoder import NativeEncoder
@@ -48,6 +51,7 @@ RUNS: dict[type[Any], list[ClientEvent]] = {
     RunStarted: [STARTED, TextDelta(message_id="m", delta="x"), STARTED],
     TextDelta: [STARTED, TextDelta(message_id="m", delta="x")],
     ThinkingDelta: [STARTED, ThinkingDelta(message_id="m", delta="x")],
+    MessageDiscarded: [STARTED, TextDelta(message_id="m", delta="x"), MessageDiscarded(message_id="m")],
     Status: [STARTED, Status(phase="thinking", label="Thinking")],
     Step: [STARTED, Step(step_index=1, step_budget=None)],
     ToolCallStart: [STARTED, CALL],
@@ -57,6 +61,11 @@ RUNS: dict[type[Any], list[ClientEvent]] = {
         *(STARTED, CALL, REQUEST),
         PermissionResolved(request_id="p", decision="deny", reason="decided"),
     ],
+    ClientToolCall: [
+        *(STARTED, CALL.model_copy(update={"is_client_tool": True})),
+        ClientToolCall(tool_call_id="t", tool_name="mail", args={}, expires_at="later"),
+    ],
+    RunWarning: [STARTED, RunWarning(code="client_tools_ignored", message="x", names=["x"])],
     Interrupted: [STARTED, Interrupted(kind="cancel", state="requested")],
     UserMessageDelivered: [STARTED, UserMessageDelivered(message_id="u", content="x")],
     AssistantFinal: [STARTED, AssistantFinal(content="x", structured_output={})],
@@ -109,3 +118,15 @@ def test_an_event_that_a_wire_does_not_handle_is_not_dropped_silently(
 
     with pytest.raises(AssertionError, match="unreachable"):
         list(mapper.map(LogEntry(1, unknown)))
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_every_wire_has_the_use_of_the_context_where_it_is_known(wire: str) -> None:
+    known = DONE.model_copy(update={"context_used": 4_711, "context_window": 200_000})
+    answer = AssistantFinal(content="x")
+
+    with_context = encoded(wire, [STARTED, answer, known])
+
+    assert b'"contextUsed":4711' in with_context
+    assert b'"contextWindow":200000' in with_context
+    assert b"context" not in encoded(wire, [STARTED, answer, DONE])

@@ -26,7 +26,7 @@ def test_the_file_that_the_module_shows_is_read(tmp_path: Path) -> None:
             ModelEntry("claude-opus-5-5", ModelOptions(effort="high", fallback="sonnet")),
             ModelEntry(
                 ("claude-sonnet-4-6", "claude-opus-4-5"),
-                ModelOptions(thinking=4096, max_output_tokens=16_000),
+                ModelOptions(thinking=4096, max_output_tokens=16_000, context_window=200_000),
             ),
             ModelEntry(re.compile("claude-haiku-.*"), ModelOptions(max_output_tokens=4000)),
         ),

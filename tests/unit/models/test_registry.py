@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from app.errors import Invalid
 from app.models.registry import (
     ALIASES,
+    MAX_OUTPUT_TOKENS,
     ROLES,
     ModelEntry,
     ModelNotPriced,
@@ -147,7 +148,7 @@ def test_a_fallback_may_be_an_alias() -> None:
 
 
 def test_a_model_without_an_entry_has_the_default_options() -> None:
-    assert a_registry(entries=(an_entry(SONNET),)).options("claude-opus-5-5") == ModelOptions()
+    assert a_registry(entries=(an_entry(SONNET),)).options("claude-opus-4-6") == ModelOptions()
 
 
 def test_a_closed_registry_has_no_other_models() -> None:
@@ -189,7 +190,7 @@ def test_an_exact_id_beats_a_list_and_a_list_a_pattern_and_then_the_first_wins(
 
     options = a_registry(entries=entries).options(model)
 
-    assert options == (ModelOptions() if expected is None else ModelOptions(max_output_tokens=expected))
+    assert options.max_output_tokens == (expected or MAX_OUTPUT_TOKENS)
 
 
 def test_a_model_is_listed_with_its_aliases_and_roles() -> None:
@@ -211,3 +212,30 @@ def test_a_model_is_listed_with_its_aliases_and_roles() -> None:
     assert known["claude-haiku-5-5"].roles == ("triage",)
     assert known[SONNET].roles == tuple(role for role in ROLES if role != "triage")
     assert known["claude-graph-1"].options.fallback == "claude-haiku-4-5-20251001"
+
+
+@pytest.mark.parametrize(
+    ("model", "window"),
+    [
+        ("claude-haiku-4-5-20251001", 200_000),
+        ("claude-opus-5-5", 1_000_000),
+        # The provider and the CLI differ.
+        (SONNET, None),
+        ("claude-opus-5-50", None),
+    ],
+)
+def test_the_context_window_is_known_of_some_models_and_the_operators_comes_first(
+    model: str, window: int | None
+) -> None:
+    own = [ModelEntry(model, ModelOptions(context_window=9)), ModelEntry(model)]
+
+    windows = [
+        registry.options(model).context_window
+        for registry in (a_registry(), *(a_registry(entries=(entry,)) for entry in own))
+    ]
+
+    assert windows == [window, 9, window]
+
+
+def test_the_window_of_every_shipped_model_is_known() -> None:
+    assert all(a_registry().options(model).context_window for model in ALIASES.values())

@@ -5,23 +5,15 @@ from uuid import UUID
 import pytest
 
 from app.ids import AccountId
-from app.requests import GraphRunRequest, Message
-from app.runs.chats import Chat, ChatMessage, answer_ids
+from app.runs.chats import Chat, answer_ids
 
 ACCOUNT = AccountId(UUID(int=1))
 
 
 def ids(account: AccountId = ACCOUNT, **changes: Any) -> list[str]:
     fields = {"graph_id": "claude_agents:assistant", "state_key": "chat-1", "message_id": "m-1", **changes}
-    message = ChatMessage(
-        Chat(fields["graph_id"], fields["state_key"]),
-        message_id=fields["message_id"],
-        regenerate=True,
-        build_request=lambda run_id, _: GraphRunRequest.of(
-            run_id=run_id, graph_id=fields["graph_id"], messages=[Message.of(role="user", content="hi")]
-        ),
-    )
-    return list(islice(answer_ids(account, message), 3))
+    chat = Chat(fields["graph_id"], fields["state_key"])
+    return list(islice(answer_ids(account, chat, fields["message_id"]), 3))
 
 
 def test_a_message_always_has_the_same_answer_ids_one_per_repetition() -> None:

@@ -19,6 +19,7 @@ def test_each_has_the_status_of_its_kind() -> None:
         "internal": 500,
         "insufficient_credits": 402,
         "provider_unavailable": 503,
+        "tool_server_unavailable": 503,
         "database_unavailable": 503,
     }
     assert GenerationFailed(run_id="run-1").run_id == "run-1"

@@ -66,7 +66,8 @@ def test_events_have_the_fields_of_the_servers() -> None:
 
     assert EVENT_TYPES.keys() == served.keys()
     for kind, known in EVENT_TYPES.items():
-        assert known.model_fields.keys() == served[kind].model_fields.keys(), kind
+        # The encoder of the wire adds the time.
+        assert known.model_fields.keys() == {*served[kind].model_fields, "at"}, kind
 
 
 @pytest.mark.parametrize(

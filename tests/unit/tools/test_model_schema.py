@@ -5,7 +5,7 @@ import pytest
 from app.json_schema.document import SchemaUnusable
 from app.tools.model_schema import model_schema
 
-PLAIN = {
+PLAIN: dict[str, Any] = {
     "type": "object",
     "properties": {"a.b-c_1": {"anyOf": [{"type": "string"}]}},
     "required": ["a.b-c_1"],
@@ -33,6 +33,8 @@ def test_a_description_does_not_grow_without_limit() -> None:
     [
         {"type": "array"},
         {"type": ["object", "null"]},
+        {"$ref": "#/$defs/nothing"},
+        {"$ref": "#"},
         {"type": "object", "properties": {"filter[x]": {}}},
         {"type": "object", "properties": {"": {}}},
         {"type": "object", "properties": {"x" * 65: {}}},
@@ -41,3 +43,20 @@ def test_a_description_does_not_grow_without_limit() -> None:
 def test_what_no_model_takes_is_unusable(schema: dict[str, Any]) -> None:
     with pytest.raises(SchemaUnusable):
         model_schema(schema)
+
+
+@pytest.mark.parametrize(
+    ("schema", "shown"),
+    [
+        (
+            {"$ref": "#/$defs/a", "$defs": {"a": {"properties": {"q": {}}}}},
+            {"type": "object", "properties": {"q": {}}, "$defs": {"a": {"properties": {"q": {}}}}},
+        ),
+        (
+            {"oneOf": [{"$ref": "#/$defs/a"}, {"properties": {"b": {}}}], "$defs": {"a": PLAIN}},
+            {"type": "object", "properties": {**PLAIN["properties"], "b": {}}, "$defs": {"a": PLAIN}},
+        ),
+    ],
+)
+def test_what_has_another_form_gets_it(schema: dict[str, Any], shown: dict[str, Any]) -> None:
+    assert model_schema(schema)[0] == shown

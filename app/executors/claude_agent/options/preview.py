@@ -1,7 +1,7 @@
 """preview_options: ClaudeAgentOptions -> JSON without secrets, for a preview; pure.
 
 An option is shown only if it is listed in `SHOWN` or `DESCRIBED`: options of a new SDK version stay
-hidden until somebody lists them.
+hidden until they are listed.
 """
 
 from typing import Any

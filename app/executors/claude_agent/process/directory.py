@@ -22,6 +22,9 @@ STARTED_BEFORE = '{"firstStartTime": "2026-01-01T00:00:00.000Z", "migrationVersi
 """The CLI's own state. Without it each start would be its first: it would look for settings of older versions
 to migrate, which takes 15 ms. A CLI that has a later migration than this one makes it."""
 
+SERVER_NAMES = "server-[a-z0-9_-]{8}"
+"""A pattern of the names of servers' folders, also where the CLI derives a name from a path."""
+
 _REMOVALS = 20
 _REMOVAL_PAUSE_S = 0.05
 

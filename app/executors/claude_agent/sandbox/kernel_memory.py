@@ -7,8 +7,9 @@ that it started, and an empty file takes a kilobyte. Sockets: their unread data.
 import os
 import re
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import suppress
 from pathlib import Path
+
+from app.executors.claude_agent.sandbox.tasks import unless_ended
 
 _FILE_BYTES = 1024
 _SOCKET_BYTES = 256 * 1024
@@ -16,18 +17,17 @@ _TCP_BYTES = 4 * 1024 * 1024
 """The most one socket may hold, approximately, with the kernel's defaults."""
 
 _COUNTS = re.compile(r"^sockets: used (\d+)", re.MULTILINE), re.compile(r"^TCP: inuse (\d+)", re.MULTILINE)
-_GONE = (FileNotFoundError, ProcessLookupError)
 
 
-def temporary_bytes(processes: Path, pids: Iterable[int], *, besides: Collection[int]) -> int:
-    """The size of the files in memory that these processes can see.
+def temporary_bytes(directory: Path, tasks: Iterable[int], *, besides: Collection[int]) -> int:
+    """The size of the files in memory that these threads can see.
 
-    `processes` is the sandbox's /proc; `besides` are devices that are counted elsewhere.
+    `directory` is the sandbox's /proc; `besides` are devices that are counted elsewhere.
     """
     held, seen = 0, set(besides)
-    for process in _one_of_each(processes, pids, "mnt"):
-        for place in _in_memory(process):
-            with suppress(*_GONE):
+    for task in _one_of_each(directory, tasks, "mnt"):
+        for place in _in_memory(task):
+            with unless_ended(task):
                 if (device := place.stat().st_dev) not in seen:
                     seen.add(device)
                     system = os.statvfs(place)
@@ -36,35 +36,44 @@ def temporary_bytes(processes: Path, pids: Iterable[int], *, besides: Collection
     return held
 
 
-def socket_bytes(processes: Path, pids: Iterable[int], *, besides: int) -> int:
-    """The most the sockets of these processes may hold, without those in the network of `besides`."""
+def socket_bytes(directory: Path, tasks: Iterable[int], *, besides: int) -> int:
+    """The most the sockets of these threads may hold, without those in the network of `besides`.
+
+    0 if `besides` has ended.
+    """
     held = 0
-    shared = (processes / f"{besides}/ns/net").stat().st_ino
-    for process in _one_of_each(processes, pids, "net", besides={shared}):
-        with suppress(*_GONE):
-            text = (process / "net/sockstat").read_text(encoding="ascii")
-            sockets, tcp = (int(found[1]) if (found := kind.search(text)) else 0 for kind in _COUNTS)
-            held += sockets * _SOCKET_BYTES + tcp * _TCP_BYTES
+    with unless_ended(directory / str(besides)):
+        shared = (directory / f"{besides}/ns/net").stat().st_ino
+        for task in _one_of_each(directory, tasks, "net", besides={shared}):
+            held += _socket_bytes(task)
     return held
 
 
+def _socket_bytes(task: Path) -> int:
+    with unless_ended(task):
+        text = (task / "net/sockstat").read_text(encoding="ascii")
+        sockets, tcp = (int(found[1]) if (found := kind.search(text)) else 0 for kind in _COUNTS)
+        return sockets * _SOCKET_BYTES + tcp * _TCP_BYTES
+    return 0
+
+
 def _one_of_each(
-    processes: Path, pids: Iterable[int], kind: str, besides: Collection[int] = ()
+    directory: Path, tasks: Iterable[int], kind: str, besides: Collection[int] = ()
 ) -> Iterator[Path]:
-    """One process of each namespace of a kind."""
+    """One thread in each namespace of a kind."""
     seen = set(besides)
-    for pid in pids:
-        process = processes / str(pid)
-        with suppress(*_GONE):
-            if (namespace := (process / "ns" / kind).stat().st_ino) not in seen:
+    for number in tasks:
+        task = directory / str(number)
+        with unless_ended(task):
+            if (namespace := (task / "ns" / kind).stat().st_ino) not in seen:
                 seen.add(namespace)
-                yield process
+                yield task
 
 
-def _in_memory(process: Path) -> Iterator[Path]:
-    """The mount points of a process's file systems in memory."""
-    with suppress(*_GONE):
-        for line in (process / "mountinfo").read_text(errors="replace").splitlines():
+def _in_memory(task: Path) -> Iterator[Path]:
+    """The mount points of a thread's file systems in memory."""
+    with unless_ended(task):
+        for line in (task / "mountinfo").read_text(errors="replace").splitlines():
             mount, _, system = line.partition(" - ")
             if system.startswith("tmpfs "):
-                yield process / f"root{mount.split()[4]}"
+                yield task / f"root{mount.split()[4]}"

@@ -11,6 +11,7 @@ import psutil
 from app.executors.claude_agent.sandbox.bubblewrap import CONFIG, TEMPORARY_DIRECTORIES
 from app.executors.claude_agent.sandbox.control_groups import ControlGroup
 from app.executors.claude_agent.sandbox.kernel_memory import socket_bytes, temporary_bytes
+from app.executors.claude_agent.sandbox.tasks import GONE, processes_of, threads_of, unless_ended
 from app.executors.claude_agent.tools.builtin_tools import WORKSPACE
 from app.workspaces.mounts import WorkspaceTooLarge
 from app.workspaces.spec import HostPathRefused
@@ -23,8 +24,10 @@ _CLI = 2
 _SHELLS_BYTES = 64 * 1024 * 1024
 """Memory for the shells around commands; a single command reaches its own limit first."""
 
+_RESIDENT = ("RssAnon", "RssShmem", "VmSwap")
+_PROPORTIONAL = ("Pss_Anon", "Pss_Shmem", "Swap")
+
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
-_GONE = (FileNotFoundError, ProcessLookupError)
 
 
 class SandboxUnreachable(Exception):
@@ -133,57 +136,63 @@ class RunningSandbox:
         """The current usage."""
         tasks = memory = 0
         cpu_s = 0.0
-        pids = self._pids()
+        pids = processes_of(self._directory)
         for pid in pids:
-            with suppress(*_GONE):
+            with unless_ended(self._directory / str(pid)):
                 cpu_s += self._cpu_of(pid)
                 if pid > _CLI:
-                    status = _fields(self._read(f"{pid}/status"))
-                    memory += sum(status.get(name, 0) for name in ("RssAnon", "RssShmem", "VmSwap")) * 1024
+                    status = self._status_of(pid)
+                    memory += sum(status.get(name, 0) for name in _RESIDENT) * 1024
                     tasks += status.get("Threads", 1)
         self._cpu_s = max(self._cpu_s, cpu_s)
         return Usage(tasks, memory, self._cpu_s, *self._held_by_kernel(pids))
 
-    def _held_by_kernel(self, pids: list[int]) -> tuple[int, int]:
-        processes = _path_of(self._processes)
-        elsewhere = [os.fstat(directory).st_dev for directory in (self._workspace_directory, self._config)]
-        try:
-            sockets = socket_bytes(processes, pids, besides=_CLI)
-        except _GONE:
-            # The CLI has ended, and its child processes end with it.
-            return 0, 0
-        return sockets, temporary_bytes(processes, pids, besides=elsewhere)
+    @property
+    def _directory(self) -> Path:
+        """The sandbox's /proc."""
+        return _path_of(self._processes)
 
-    def _pids(self) -> list[int]:
-        with os.scandir(self._processes) as entries:
-            return [int(entry.name) for entry in entries if entry.name.isdigit()]
+    def _held_by_kernel(self, pids: list[int]) -> tuple[int, int]:
+        elsewhere = [os.fstat(directory).st_dev for directory in (self._workspace_directory, self._config)]
+        # Each thread may have namespaces of its own.
+        tasks = [
+            task for pid in pids for task in ([pid] if pid <= _CLI else threads_of(self._directory, pid))
+        ]
+        sockets = socket_bytes(self._directory, tasks, besides=_CLI)
+        return sockets, temporary_bytes(self._directory, tasks, besides=elsewhere)
 
     def _cpu_of(self, pid: int) -> float:
-        fields = self._read(f"{pid}/stat").rpartition(b")")[2].split()
+        fields = (self._directory / f"{pid}/stat").read_bytes().rpartition(b")")[2].split()
         own, of_ended = fields[11:13], fields[13:15]
         counted = of_ended if pid <= _CLI else (*own, *of_ended)
         return sum(map(int, counted)) / _TICKS_PER_S
 
-    def _exact_memory(self) -> int:
-        names = ("Pss_Anon", "Pss_Shmem", "Swap")
-        total = 0
-        for pid in filter(lambda pid: pid > _CLI, self._pids()):
-            with suppress(*_GONE):
-                rollup = _fields(self._read(f"{pid}/smaps_rollup"))
-                total += sum(rollup.get(name, 0) for name in names) * 1024
-        return total
+    def _status_of(self, pid: int) -> dict[str, int]:
+        """The status of a process, by a thread that still has its memory if there is one."""
+        status = _fields((self._directory / f"{pid}/status").read_bytes())
+        if _RESIDENT[0] not in status and status.get("Threads", 1) > 1:
+            for task in threads_of(self._directory, pid):
+                with suppress(*GONE):
+                    status |= _fields((self._directory / f"{task}/status").read_bytes())
+        return status
 
-    def _read(self, path: str) -> bytes:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._processes)
-        with os.fdopen(descriptor, "rb") as file:
-            return file.read()
+    def _exact_memory(self) -> int:
+        pids = processes_of(self._directory)
+        return sum(self._exact_memory_of(pid) for pid in pids if pid > _CLI)
+
+    def _exact_memory_of(self, pid: int) -> int:
+        for task in threads_of(self._directory, pid):
+            with unless_ended(self._directory / str(task)):
+                rollup = _fields((self._directory / f"{task}/smaps_rollup").read_bytes())
+                return sum(rollup.get(name, 0) for name in _PROPORTIONAL) * 1024
+        return 0
 
 
 def _cli_of(pid: int) -> int:
     """The CLI's process id outside the sandbox; a descendant of bubblewrap's."""
     with suppress(psutil.NoSuchProcess):
         for child in psutil.Process(pid).children(recursive=True):
-            with suppress(*_GONE):
+            with suppress(*GONE):
                 status = Path(f"/proc/{child.pid}/status").read_text()
                 inside = next(line for line in status.splitlines() if line.startswith("NSpid:"))
                 if int(inside.split()[-1]) == _CLI:

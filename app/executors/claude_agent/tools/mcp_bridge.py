@@ -17,6 +17,7 @@ from app.executors.port import RunContext, RunPlan
 from app.executors.tools.calls import ToolCalls
 from app.gateway.channel import Channel
 from app.serialization.storable import storable
+from app.tools.content import ToolContent, ToolImage, ToolText
 from app.tools.tool import Tool
 
 _CALL_ID = "claudecode/toolUseId"
@@ -85,8 +86,16 @@ class McpBridge:
             result = await calls.run(params.name, args, call_id)
             hook: HookName = "PostToolUseFailure" if result.is_error else "PostToolUse"
             await self._notify(hook, params.name, call_id)
-        text = types.TextContent(type="text", text=result.markdown)
-        return types.CallToolResult(content=[text], is_error=result.is_error)
+        blocks = [_block(each) for each in result.for_model] or [types.TextContent(type="text", text="")]
+        return types.CallToolResult(content=blocks, is_error=result.is_error)
+
+
+def _block(content: ToolContent) -> types.ContentBlock:
+    match content:
+        case ToolText(text):
+            return types.TextContent(type="text", text=text)
+        case ToolImage(media_type, data):
+            return types.ImageContent(type="image", mime_type=media_type, data=data)
 
 
 def _described(tool: Tool) -> types.Tool:
@@ -95,7 +104,7 @@ def _described(tool: Tool) -> types.Tool:
         description=tool.description,
         input_schema=tool.input_schema,
         # The CLI runs the calls of one message in parallel only if the tool is read-only.
-        annotations=types.ToolAnnotations(read_only_hint=tool.effect == "read_only"),
+        annotations=types.ToolAnnotations(read_only_hint=tool.read_only),
         # Above this many characters the CLI would show the model a preview instead of the result.
         _meta={"anthropic/maxResultSizeChars": tool.max_result_bytes},
     )

@@ -14,7 +14,8 @@ from app.http.api.balance.schemas import BalanceResponse, balance_fields
 from app.http.parameters import NEVER_NULL
 from app.http.response_model import Moment, ResponseModel
 from app.ids import AccountId
-from app.requests import ABOVE_ZERO, Dollars, InputModel
+from app.request_fields.dollars import ABOVE_ZERO, Dollars
+from app.requests import InputModel
 
 MAX_CREDITS = 10**17
 """Ten billion dollars, a power of ten: JSON parsers that use doubles see the same bound."""
@@ -52,7 +53,12 @@ def _is_whole_credits(dollars: Decimal) -> Decimal:
 WholeCredits = Annotated[Dollars, AfterValidator(_is_whole_credits)]
 
 
-_NOT_NEGATIVE = {"anyOf": [*ABOVE_ZERO["anyOf"], {"enum": [0, "0"]}]}
+_NOT_NEGATIVE = {
+    "anyOf": [
+        {"type": "string", "pattern": r"^(0|[1-9][0-9]{0,9}(\.[0-9]{1,7})?|0\.[0-9]{0,6}[1-9])$"},
+        {"type": "integer", "minimum": 0, "maximum": 9_999_999_999},
+    ]
+}
 _EITHER_SIGN = {
     "anyOf": [
         {"type": "string", "pattern": r"^-?([1-9][0-9]{0,9}(\.[0-9]{1,7})?|0\.[0-9]{0,6}[1-9])$"},

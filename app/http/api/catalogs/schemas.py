@@ -27,6 +27,10 @@ class GraphResponse(ResponseModel):
     permission_modes: tuple[PermissionMode, ...]
     retry: bool
     allow_system_messages: bool
+    client_tools: bool
+    """Whether requests may bring tools that the client executes."""
+    client_tool_names: str | None
+    """A regular expression that the whole names of such tools must match; null for any."""
     max_turns: int | None
     max_budget_usd: Money | None
     timeout_s: float | None
@@ -35,7 +39,15 @@ class GraphResponse(ResponseModel):
     @classmethod
     def of(cls, graph: GraphSpec) -> "GraphResponse":
         """Build from a graph."""
-        return cls.model_validate(graph)
+        rule = graph.client_tools
+        return cls.model_validate(
+            {
+                **dict(graph),
+                "id": graph.id,
+                "client_tools": rule is not False,
+                "client_tool_names": None if isinstance(rule, bool) else rule.names,
+            }
+        )
 
 
 class ToolResponse(ResponseModel):
@@ -59,6 +71,7 @@ class ModelOptionsResponse(ResponseModel):
     effort: Effort | None
     max_output_tokens: int
     fallback: str | None
+    context_window: int | None
 
 
 class ModelResponse(ResponseModel):

@@ -13,7 +13,7 @@ from app.http.response_model import Page
 from app.http.streaming.line_export import LineExport
 from app.pagination import MAX_PAGE
 
-JSON_LINES = "application/jsonl"
+JSON_LINES = "text/jsonl"
 
 _BLOCK = 50
 """Lines that are sent at once."""

@@ -1,16 +1,27 @@
-"""Conversations: list, read, fork, delete."""
+"""Conversations: list, read, fork, delete, and their branches."""
 
 import re
+from collections.abc import Sequence
 from typing import Annotated, TypeAlias
+from uuid import UUID
 
 from fastapi import APIRouter, Depends, Path, Query, Response
 
+from app.bootstrap.services import Services
 from app.http.admission.checks import CheckedRoute, small_body
-from app.http.api.conversations.schemas import ConversationDetailResponse, ConversationResponse, Fork
-from app.http.dependencies import ReadWriter, RunReader, ServicesDep, Writer
+from app.http.api.conversations.schemas import (
+    BranchesResponse,
+    ConversationDetailResponse,
+    ConversationResponse,
+    CurrentBranch,
+    Fork,
+)
+from app.http.dependencies import Location, ReadWriter, RunReader, ServicesDep, Writer
 from app.http.response_model import Page
 from app.ids import STATE_KEY_PATTERN
 from app.pagination import MAX_PAGE
+from app.principal import Principal
+from app.runs.conversations.branching import BranchSummary
 from app.runs.conversations.service import ConversationNotFound
 
 router = APIRouter(route_class=CheckedRoute, prefix="/v1/sessions", tags=["sessions"])
@@ -50,25 +61,49 @@ async def get_session(
         int, Query(ge=1, le=MAX_LINES, description="A page ends earlier once it holds 2 MiB.")
     ] = MAX_PAGE,
     cursor: str | None = None,
+    branch: Annotated[UUID | None, Query(description="Another branch than the current one.")] = None,
 ) -> ConversationDetailResponse:
     """Its messages, run by run. Tool results hold only the fields that the tool allows clients to see."""
-    page = await services.conversations.get_page(caller.account_id, state_key, limit=limit, cursor=cursor)
+    page = await services.conversations.get_page(
+        caller.account_id, state_key, limit=limit, cursor=cursor, branch_id=branch
+    )
     if not caller.may("receipts:read"):
         return ConversationDetailResponse.of_page(page, None)
     runs = [run.key.run_id for run in page.runs]
     return ConversationDetailResponse.of_page(page, await services.billing.totals(caller.account_id, runs))
 
 
+@router.get("/{stateKey}/branches", summary="List a conversation's branches")
+async def list_branches(state_key: StateKey, services: ServicesDep, caller: RunReader) -> BranchesResponse:
+    """The branches that regenerated answers and edited messages have begun, oldest first."""
+    branches = await services.conversations.list_branches(caller.account_id, state_key)
+    return await _branches(services, caller, branches)
+
+
+@router.put("/{stateKey}/branch", dependencies=[small_body], summary="Return to a branch")
+async def return_to_branch(
+    state_key: StateKey, body: CurrentBranch, services: ServicesDep, caller: ReadWriter
+) -> BranchesResponse:
+    """Continue the conversation on this branch; fails with 409 while one of its runs is active."""
+    branches = await services.conversations.return_to_branch(caller.account_id, state_key, body.branch_id)
+    return await _branches(services, caller, branches)
+
+
 @router.post("/{stateKey}/fork", status_code=201, dependencies=[small_body], summary="Fork a conversation")
 async def fork_session(
-    state_key: StateKey, body: Fork, services: ServicesDep, caller: ReadWriter, response: Response
+    state_key: StateKey,
+    body: Fork,
+    services: ServicesDep,
+    caller: ReadWriter,
+    response: Response,
+    location: Location,
 ) -> ConversationResponse:
     """Copy a conversation up to a run into a new one.
 
-    Needs `runs:read` as well: the agent can be asked for everything in the copy.
+    Needs `runs:read` as well: the agent can repeat everything in the copy.
     """
     copy = await services.conversations.fork(caller.account_id, state_key, at=body.at, new_key=body.state_key)
-    response.headers["Location"] = f"/v1/sessions/{copy.state_key}"
+    response.headers["Location"] = location(f"/v1/sessions/{copy.state_key}")
     return ConversationResponse.of(copy)
 
 
@@ -79,3 +114,12 @@ async def delete_session(state_key: StateKey, services: ServicesDep, caller: Wri
     Needs `runs:read` as well if it is a fork or another key has started one of its runs.
     """
     await services.conversations.delete(caller, state_key)
+
+
+async def _branches(
+    services: Services, caller: Principal, branches: Sequence[BranchSummary]
+) -> BranchesResponse:
+    if not caller.may("receipts:read"):
+        return BranchesResponse.of(branches, None)
+    runs = [run for branch in branches for run in branch.runs]
+    return BranchesResponse.of(branches, await services.billing.totals(caller.account_id, runs))

@@ -1,7 +1,9 @@
 """JSON of conversations."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
 from typing import Annotated, Any, Literal
+from uuid import UUID
 
 from pydantic import Field
 
@@ -11,6 +13,7 @@ from app.conversations.records import Conversation
 from app.http.response_model import Moment, Money, ResponseModel
 from app.ids import RUN_ID_PATTERN, STATE_KEY_PATTERN
 from app.requests import ErrorCode, FinishReason, InputModel
+from app.runs.conversations.branching import BranchSummary
 from app.runs.conversations.page import ConversationPage, PageEntry
 from app.runs.conversations.records import TurnRecord
 
@@ -23,6 +26,7 @@ class ConversationResponse(ResponseModel):
     turns: int
     forked_from: str | None
     forked_at: str | None
+    branches: int
     created_at: Moment
     updated_at: Moment
 
@@ -30,6 +34,29 @@ class ConversationResponse(ResponseModel):
     def of(cls, session: Conversation) -> "ConversationResponse":
         """Build from a conversation record."""
         return cls.model_validate(session)
+
+
+class ChatResponse(ResponseModel):
+    """A chat in a list: the conversation with this id."""
+
+    id: str
+    title: str | None
+    updated_at: Moment
+
+    @classmethod
+    def of(cls, conversation: Conversation) -> "ChatResponse":
+        """Build from a conversation record."""
+        return cls(id=conversation.state_key, title=conversation.title, updated_at=conversation.updated_at)
+
+
+class AttachmentResponse(ResponseModel):
+    """An attachment of a message, without its content; `size` in bytes is null if it is by URL."""
+
+    type: Literal["image", "document"]
+    media_type: str | None
+    title: str | None
+    size: int | None
+    url: str | None
 
 
 class ConversationMessageResponse(ResponseModel):
@@ -47,6 +74,7 @@ class ConversationMessageResponse(ResponseModel):
     args: Any = None
     result: Any = None
     is_error: bool | None = None
+    attachments: Sequence[AttachmentResponse] | None = None
 
 
 class RunResultResponse(ResponseModel):
@@ -77,6 +105,58 @@ class ConversationDetailResponse(ConversationResponse):
         """Build from a page: the messages of each run are followed by its result."""
         shown = ConversationResponse.of(page.conversation)
         return cls(**shown.model_dump(), messages=list(_messages(page, totals)), next_cursor=page.next_cursor)
+
+
+class BranchResponse(ResponseModel):
+    """A branch of a conversation: it has the runs up to `forkedFromRun` in common with an earlier one.
+
+    `runs` counts those that no earlier branch has, and `costUsd` is what they cost; null for keys without
+    `receipts:read`.
+    """
+
+    branch_id: UUID
+    forked_from_run: str | None
+    runs: int
+    last_run: str | None
+    created_at: Moment
+    is_current: bool
+    cost_usd: Money | None
+
+    @classmethod
+    def of(cls, branch: BranchSummary, totals: Mapping[str, RunTotals] | None) -> "BranchResponse":
+        """Build from a branch and the totals of its runs."""
+        cost = None if totals is None else sum((totals[run].cost_usd for run in branch.runs), Decimal())
+        return cls(
+            branch_id=branch.branch_id,
+            forked_from_run=branch.forked_from_run,
+            runs=len(branch.runs),
+            last_run=branch.last_run,
+            created_at=branch.created_at,
+            is_current=branch.is_current,
+            cost_usd=cost,
+        )
+
+
+class BranchesResponse(ResponseModel):
+    """The branches of a conversation, oldest first, and what all of them cost."""
+
+    items: Sequence[BranchResponse]
+    cost_usd: Money | None
+
+    @classmethod
+    def of(
+        cls, branches: Sequence[BranchSummary], totals: Mapping[str, RunTotals] | None
+    ) -> "BranchesResponse":
+        """Build from all branches of a conversation and the totals of their runs."""
+        items = [BranchResponse.of(branch, totals) for branch in branches]
+        cost = None if totals is None else sum((item.cost_usd or Decimal() for item in items), Decimal())
+        return cls(items=items, cost_usd=cost)
+
+
+class CurrentBranch(InputModel):
+    """The branch on which a conversation is continued."""
+
+    branch_id: UUID
 
 
 class Fork(InputModel):
@@ -122,7 +202,11 @@ def _message(entry: PageEntry) -> ConversationMessageResponse:
         case "system_message":
             return ConversationMessageResponse(**common, compaction=message.compaction)
         case "user_message":
-            return ConversationMessageResponse(**common, content=message.content)
+            attached = [AttachmentResponse.model_validate(each) for each in message.attachments]
+            found = {"attachments": attached} if attached else {}
+            return ConversationMessageResponse(
+                **common, content=message.content, message_id=message.message_id, **found
+            )
 
 
 def _result(run: TurnRecord, totals: Mapping[str, RunTotals] | None) -> RunResultResponse:

@@ -17,7 +17,7 @@ class ApiKeyResponse(ResponseModel):
 
 
 class RevokedKey(ResponseModel):
-    """A revoked key; `stoppedRuns` are the runs that were asked to stop."""
+    """A revoked key; `stoppedRuns` are the runs that are being stopped."""
 
     id: UUID
     stopped_runs: int

@@ -13,7 +13,7 @@ PAGE_HEADERS: Final = {
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
-    # Revalidated on each load: after an update nobody gets a mix of old and new files.
+    # Revalidated on each load: after an update no page gets a mix of old and new files.
     "Cache-Control": "no-cache",
 }
 

@@ -13,11 +13,13 @@ from app.http.api.runs.command_schemas import (
     PermissionDecision,
     RunChange,
     SentToRun,
+    SubmittedToolResult,
+    ToolResultOfClient,
 )
 from app.http.api.runs.schemas import AcceptedRunResponse
 from app.http.dependencies import Approver, IdempotencyKey, RunIdParam, ServicesDep, Writer, run_key
 from app.ids import new_uuid
-from app.runs.commands.records import ChangeMode, Decide, Send
+from app.runs.commands.records import ChangeMode, Decide, Send, SubmitToolResult
 
 router = APIRouter(route_class=CheckedRoute, prefix="/v1/runs/{runId}", tags=["control"])
 
@@ -32,6 +34,7 @@ async def send_message(
 
     Responds when the message has taken effect, or without a position after two seconds.
     """
+    services.attachments.check_content(body.content)
     # The same key always means the same message of the same run.
     message_id = str(new_uuid() if key is None else uuid5(caller.account_id, f"{run_id}/{key}"))
     command = Send(message_id=message_id, content=body.content, priority=body.priority)
@@ -71,6 +74,26 @@ async def decide(
     command = Decide(request_id=request_id, decision=body.decision, args=body.args, message=body.message)
     await services.commands.submit(run_key(caller, run_id), command)
     return DecidedPermission(run_id=run_id, request_id=request_id, decision=body.decision)
+
+
+@router.post("/tool-results/{toolCallId}", dependencies=[text_body], summary="Answer a call of a client tool")
+async def submit_tool_result(
+    run_id: RunIdParam,
+    tool_call_id: Annotated[str, Path(alias="toolCallId")],
+    body: ToolResultOfClient,
+    services: ServicesDep,
+    caller: Writer,
+) -> SubmittedToolResult:
+    """Return the result of a `client_tool_call` to the model: any JSON, or the text of an error.
+
+    The same result may be sent again.
+    """
+    run = await services.runs.get(run_key(caller, run_id))
+    # The sender could ask the agent for what other keys have sent to it.
+    caller.require_reading(run.api_key_id)
+    command = SubmitToolResult(tool_call_id=tool_call_id, result=body.result, is_error=body.is_error)
+    await services.commands.submit(run.key, command)
+    return SubmittedToolResult(run_id=run_id, tool_call_id=tool_call_id)
 
 
 @router.patch("", dependencies=[small_body], summary="Change a running run")

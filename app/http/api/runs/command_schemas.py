@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, JsonValue
 
 from app.http.response_model import ResponseModel
 from app.requests import Content, InputModel, PermissionMode, Priority
@@ -40,6 +40,20 @@ class DecidedPermission(ResponseModel):
     run_id: str
     request_id: str
     decision: Literal["allow", "deny"]
+
+
+class ToolResultOfClient(InputModel):
+    """The result of a call that the client has executed; with `isError`, why it could not."""
+
+    result: JsonValue
+    is_error: Annotated[bool, Field(strict=True)] = False
+
+
+class SubmittedToolResult(ResponseModel):
+    """An accepted result; the `tool_call_result` event follows."""
+
+    run_id: str
+    tool_call_id: str
 
 
 class RunChange(InputModel):

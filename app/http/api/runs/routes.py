@@ -1,6 +1,7 @@
 """Runs: start, follow, look up, and their receipts."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
@@ -15,6 +16,7 @@ from app.http.dependencies import (
     HeartbeatS,
     IdempotencyKey,
     LastEventId,
+    Location,
     OpenStreamReader,
     ReceiptReader,
     RequestId,
@@ -26,7 +28,7 @@ from app.http.dependencies import (
     run_key,
 )
 from app.http.native.encoder import NativeEncoder
-from app.http.native.openapi import STREAM
+from app.http.native.openapi import NOTHING_MORE, STREAM
 from app.http.response_model import Page
 from app.http.streaming.disconnect import while_connected
 from app.http.streaming.sse import stream_events
@@ -50,10 +52,11 @@ async def start_run(
     key: IdempotencyKey,
     trace: TraceOfCaller,
     response: Response,
+    location: Location,
 ) -> AcceptedRunResponse:
     """Start a run in the background, or join the existing run with its id."""
     run = await _start(services, caller, body, request_id, key, trace=trace)
-    response.headers["Location"] = f"/v1/runs/{run.key.run_id}"
+    response.headers["Location"] = location(f"/v1/runs/{run.key.run_id}")
     return AcceptedRunResponse(run_id=run.key.run_id, status=run.status)
 
 
@@ -75,13 +78,17 @@ async def stream_run(
     heartbeat_s: HeartbeatS,
     open_reader: OpenStreamReader,
 ) -> EventSourceResponse:
-    """Stream the run's events from the first to `done`. Disconnecting does not stop the run."""
+    """Stream the run's events from the first to `done`.
+
+    Disconnecting does not stop the run, unless `onDisconnect` is `cancel`.
+    """
     run = await _start(services, caller, body, request_id, key, trace=trace)
     return stream_events(
         services.runs.follow(run.key),
         NativeEncoder(),
         heartbeat_s=heartbeat_s,
         reader_scope=open_reader(caller, run.key),
+        counted=partial(services.readers.counted, run=run.key, stops_unread=run.stops_unread),
     )
 
 
@@ -97,10 +104,14 @@ async def wait_for_run(
     open_reader: OpenStreamReader,
     request: Request,
 ) -> GraphFinal:
-    """Respond when the run has ended. Disconnecting does not stop the run."""
+    """Respond when the run has ended.
+
+    Disconnecting does not stop the run, unless `onDisconnect` is `cancel`.
+    """
     run = await _start(services, caller, body, request_id, key, trace=trace)
     with open_reader(caller, run.key):
-        return await while_connected(request, services.runs.wait(run.key))
+        async with services.readers.reading(run.key, stops_unread=run.stops_unread):
+            return await while_connected(request, services.runs.wait(run.key))
 
 
 @router.post("/preview", dependencies=[large_body], summary="Preview a run")
@@ -146,7 +157,7 @@ async def delete_run(run_id: RunIdParam, services: ServicesDep, caller: Writer) 
 @router.get(
     "/{runId}/events",
     response_class=EventSourceResponse,
-    responses=STREAM,
+    responses=STREAM | NOTHING_MORE,
     summary="Follow a run's events",
 )
 async def follow_run(
@@ -157,9 +168,14 @@ async def follow_run(
     heartbeat_s: HeartbeatS,
     open_reader: OpenStreamReader,
     after: Annotated[int, Query(ge=0, le=MAX_POSITION)] = 0,
-) -> EventSourceResponse:
-    """Stream a run's events after a position; may be repeated."""
+) -> Response:
+    """Stream a run's events after a position; may be repeated.
+
+    An `EventSource` reconnects when a stream ends, with the id of `done`, and stops at the 204 it then gets.
+    """
     run = await services.runs.get_with_contents(run_key(caller, run_id))
+    if last_event_id is not None and await services.runs.has_end_before(run, last_event_id):
+        return Response(status_code=204)
     position = after if last_event_id is None else last_event_id
     batches = services.runs.follow(run.key, after=position)
     return stream_events(
@@ -167,6 +183,7 @@ async def follow_run(
         NativeEncoder(),
         heartbeat_s=heartbeat_s,
         reader_scope=open_reader(caller, run.key),
+        counted=partial(services.readers.counted, run=run.key, stops_unread=run.stops_unread),
     )
 
 

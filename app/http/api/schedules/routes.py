@@ -12,7 +12,7 @@ from app.http.api.schedules.schemas import (
     ScheduleRequest,
     ScheduleResponse,
 )
-from app.http.dependencies import RunReader, ServicesDep, Writer
+from app.http.dependencies import Location, RunReader, ServicesDep, Writer
 from app.http.response_model import Page
 from app.ids import RUN_ID_PATTERN
 from app.pagination import MAX_PAGE
@@ -33,14 +33,14 @@ ScheduleId: TypeAlias = Annotated[str, Depends(_valid_schedule_id)]
 
 @router.post("", status_code=201, dependencies=[large_body], summary="Create a schedule")
 async def create_schedule(
-    body: ScheduleRequest, services: ServicesDep, caller: Writer, response: Response
+    body: ScheduleRequest, services: ServicesDep, caller: Writer, response: Response, location: Location
 ) -> ScheduleResponse:
     """Start runs with the caller's key at the times of a cron expression.
 
     The same `scheduleId` with the same body returns the existing schedule.
     """
     schedule = await services.schedules.create(caller, body.order)
-    response.headers["Location"] = f"/v1/schedules/{schedule.schedule_id}"
+    response.headers["Location"] = location(f"/v1/schedules/{schedule.schedule_id}")
     return ScheduleResponse.of(schedule)
 
 

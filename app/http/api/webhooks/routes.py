@@ -14,7 +14,7 @@ from app.http.api.webhooks.schemas import (
     WebhookResponse,
     WebhookWithSecret,
 )
-from app.http.dependencies import ReadWriter, RunReader, ServicesDep
+from app.http.dependencies import Location, ReadWriter, RunReader, ServicesDep
 from app.http.response_model import Page
 from app.pagination import MAX_PAGE
 from app.principal import Principal
@@ -26,12 +26,12 @@ router = APIRouter(route_class=CheckedRoute, prefix="/v1/webhooks", tags=["webho
 
 @router.post("", status_code=201, dependencies=[small_body], summary="Register a webhook")
 async def register_webhook(
-    body: WebhookRequest, services: ServicesDep, caller: ReadWriter, response: Response
+    body: WebhookRequest, services: ServicesDep, caller: ReadWriter, response: Response, location: Location
 ) -> WebhookWithSecret:
     """The response holds the signing secret; it is not shown again."""
     _require_event_scopes(caller, body.registration)
     webhook, secret = await services.webhooks.register(caller.account_id, body.registration)
-    response.headers["Location"] = f"/v1/webhooks/{webhook.id}"
+    response.headers["Location"] = location(f"/v1/webhooks/{webhook.id}")
     return WebhookWithSecret.with_secret(webhook, secret)
 
 

@@ -1,4 +1,4 @@
-from app.executors.api_format.prompt import image_block, joined_prompt, without_system
+from app.executors.api_format.prompt import attachment_block, joined_prompt, without_system
 from app.requests import ImagePart, Message
 
 
@@ -13,4 +13,4 @@ def test_system_messages_are_no_turns() -> None:
 
 def test_an_image_is_sent_as_it_is() -> None:
     part = ImagePart.of(type="image", media_type="image/png", data="aGk=")
-    assert image_block(part)["source"] == {"type": "base64", "media_type": "image/png", "data": "aGk="}
+    assert attachment_block(part)["source"] == {"type": "base64", "media_type": "image/png", "data": "aGk="}

@@ -26,7 +26,7 @@ from app.graphs.spec import GraphSpec
 from app.json_schema.checker import SchemaChecker
 from app.requests import GraphRunRequest, Message
 from app.telemetry.run_trace import RunTrace
-from app.tools.mcp_servers import McpConnector
+from app.tools.mcp.servers import McpConnector
 from app.usage import ExecutorType
 from app.workspaces.service import Workspaces
 from tests.factories import Events, a_control

@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 
+from app.client_tools.declared import ClientTool
 from app.conversations.records import Conversation, TranscriptEntry
 from app.executors.claude_agent.launching.launcher import CliLauncher
 from app.executors.claude_agent.launching.started_cli import StartedCli
 from app.executors.claude_agent.process.cli import Cli
 from app.executors.claude_agent.starter import CliStarter
 from app.executors.port import ExecutionFailed, RunPlan
+from app.executors.tools.client_tools import described_client_tools
 from app.graphs.spec import GraphSpec
 from app.ids import AccountId, ApiKeyId, RunId, RunKey, new_uuid
 from app.models.registry import ModelOptions
@@ -87,6 +89,12 @@ async def test_a_conversation_keeps_its_process_as_long_as_nothing_changes(tmp_p
     assert (len(bench.clis), bench.clis[0].closed) == (1, True)
 
 
+def with_tool(plan: RunPlan, name: str, schema: dict[str, Any] | None = None) -> RunPlan:
+    """The plan of a run that brings a tool of its client."""
+    plan = replace(plan, client_tools=(ClientTool(name=name, inputSchema=schema or {}),))
+    return replace(plan, tools=(*plan.tools, *described_client_tools(plan)))
+
+
 CHANGES: dict[str, Callable[[RunPlan], RunPlan]] = {
     "model": lambda plan: replace(plan, model="claude-haiku-5-5"),
     "options": lambda plan: replace(plan, options=ModelOptions(max_output_tokens=7)),
@@ -96,6 +104,7 @@ CHANGES: dict[str, Callable[[RunPlan], RunPlan]] = {
     "mode": lambda plan: replace(
         plan, spec=GraphSpec(name="planner", description="d", system_prompt="p", permission_mode="plan")
     ),
+    "client tools": lambda plan: with_tool(plan, "pick"),
     "key": lambda plan: replace(plan, attribution=ANOTHER_KEY),
     "attempt": lambda plan: replace(plan, attempt=1),
     "session": lambda plan: replace(plan, conversation=replace(CHAT, session_id=new_uuid())),
@@ -110,6 +119,16 @@ async def test_anything_else_needs_another_process(tmp_path: Path, change: str) 
 
         assert second is not first
         await first.process.exited.wait()
+
+
+async def test_equal_client_tools_keep_the_process(tmp_path: Path) -> None:
+    async with a_starter(tmp_path) as bench:
+        first = await bench.turn(with_tool(a_turn(), "pick"))
+        second = await bench.turn(with_tool(a_turn(), "pick"))
+        third = await bench.turn(with_tool(a_turn(), "pick", {"title": "Another"}))
+
+        assert second is first
+        assert third is not first
 
 
 async def test_a_conversation_that_has_gone_on_elsewhere_needs_another_process(tmp_path: Path) -> None:

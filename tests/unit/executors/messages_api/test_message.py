@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from app.events import OutputEvent, Status, TextDelta, ToolCallStart
+from app.events import OutputEvent, TextDelta, ToolCallStart
 from app.executors.api_format.stream import DeltaMapper
 from app.executors.messages_api.message import MessageFold, MessageMalformed
 from app.simulator import wire
@@ -34,10 +34,8 @@ def test_a_message_is_sent_back_as_it_came() -> None:
         {"type": "tool_use", "id": "t1", "name": "look", "input": {"at": [1, 2.0]}},
     ]
     assert (message.stop_reason, message.usage.output_tokens) == ("tool_use", 20)
-    assert [type(event) for event in events if not isinstance(event, TextDelta)][-2:] == [
-        Status,
-        ToolCallStart,
-    ]
+    kinds = [event.type for event in events if not isinstance(event, TextDelta)]
+    assert kinds[-2:] == ["status", "tool_call_start"]
     assert "".join(event.delta for event in events if isinstance(event, TextDelta)) == "Let me look."
 
 

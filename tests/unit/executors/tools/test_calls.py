@@ -1,10 +1,18 @@
 import asyncio
+from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from app.events import ToolCallStart
+from app.client_tools.declared import ClientTool, client_tool_id
+from app.events import ClientToolCall, ControlEvent, Step, ToolCallStart
+from app.executors.client_calls import ClientToolResult
+from app.executors.control import RunControl
 from app.executors.tools.calls import ToolCalls
+from app.executors.tools.client_tools import with_client_tools
+from app.graphs.spec import GraphSpec
+from app.json_schema.checker import SchemaChecker
 from tests.factories import a_context, a_plan
 from tests.unit.gateway.calls import Billing, a_channel
 from tests.unit.tools.samples.weather import weather
@@ -63,3 +71,34 @@ async def test_no_tool_is_called_for_a_run_that_another_process_took_over() -> N
     result = await calls.run(weather.id, {"city": "Rome"}, "toolu_1")
 
     assert (result.is_error, "cannot go on here" in result.markdown) == (True, True)
+
+
+async def test_a_call_of_a_client_tool_waits_for_the_end_of_its_message_and_for_no_approval() -> None:
+    spec = GraphSpec(name="g", description="d", system_prompt="p", approve=["read_only"], client_tools=True)
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
+    plan = a_plan(spec=spec, client_tools=(ClientTool(name="pick", inputSchema=schema),))
+    async with SchemaChecker(workers=1, check_s=5.0) as schemas:
+        events: asyncio.Queue[ControlEvent] = asyncio.Queue()
+        control = RunControl(events.put, client_tool_timeout=timedelta(seconds=60))
+        context = with_client_tools(replace(a_context(plan), control=control), schemas)
+        calls, tool_id = ToolCalls(context.plan), client_tool_id("pick")
+        calls.attach_run(context, a_channel(Billing()))
+        answer = context.control.client_calls.answer
+        calls.on_published(ToolCallStart(tool_call_id="toolu_1", tool_name="pick", args={}))
+
+        calling = asyncio.create_task(calls.run(tool_id, {"n": 1}, "toolu_1"))
+        # Its arguments are checked first, so the other check ends after it.
+        await asyncio.sleep(0)
+        async with asyncio.timeout(5):
+            wrong = await calls.run(tool_id, {"n": "1"}, "toolu_2")
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert events.empty()
+        calls.on_published(Step(step_index=1, step_budget=None))
+        async with asyncio.timeout(5):
+            called = await events.get()
+        assert isinstance(called, ClientToolCall)
+        answer("toolu_1", ClientToolResult("blue"))
+
+        assert (await calling).markdown == "blue"
+        assert wrong.visible == {"error": "invalid_args"}

@@ -7,7 +7,8 @@ import pytest
 from app.executors.port import ExecutionFailed
 from app.executors.tools.servers import connected_tools
 from app.json_schema.checker import SchemaChecker
-from app.tools.mcp_servers import McpConnector, StdioServer
+from app.tools.mcp.servers import McpConnector
+from app.tools.mcp.spec import StdioServer
 from tests.factories import a_context, a_plan
 from tests.unit.executors.claude_agent.an_executor import a_graph
 
@@ -34,7 +35,7 @@ async def outcome_of(servers: dict[str, StdioServer], *, stopped: bool = False, 
 
 
 async def test_a_server_that_cannot_be_started_ends_the_run() -> None:
-    assert await outcome_of(of_a_server("/no/such/program")) == ("provider_unavailable", "error")
+    assert await outcome_of(of_a_server("/no/such/program")) == ("tool_server_unavailable", "error")
 
 
 async def test_a_run_that_is_stopped_does_not_wait_for_its_servers() -> None:

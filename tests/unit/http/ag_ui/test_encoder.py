@@ -12,6 +12,7 @@ from app.events import (
     ClientEvent,
     Done,
     Interrupted,
+    MessageDiscarded,
     PermissionRequest,
     PermissionResolved,
     Queued,
@@ -25,9 +26,9 @@ from app.events import (
     ToolCallStart,
     UserMessageDelivered,
 )
-from app.http.ag_ui.encoder import PAUSE_AFTER_S, PAUSE_IN_STEP_AFTER_S, AgUiEncoder
 from app.http.ag_ui.interrupt import InterruptId
-from app.http.ag_ui.mapper import ERROR_MESSAGES
+from app.http.ag_ui.output.encoder import PAUSE_AFTER_S, PAUSE_IN_STEP_AFTER_S, AgUiEncoder
+from app.http.ag_ui.output.mapper import ERROR_MESSAGES
 from app.http.streaming.encoder import Encoder
 from app.requests import ErrorCode, FinalUsage
 from app.streams.port import LogEntry
@@ -360,6 +361,33 @@ class TestComingBack:
         assert kinds(sent)[:2] == ["RUN_STARTED", "MESSAGES_SNAPSHOT"]
         assert sent[1]["messages"] == [{"id": "u", "role": "user", "content": "hi"}]
         assert [sent[0], *sent[2:]] == parsed(GOLDEN)
+
+    def test_a_discarded_message_is_not_in_the_snapshot_that_follows(self) -> None:
+        user = UserMessage(id="u", role="user", content="hi")
+        events: list[ClientEvent] = [
+            *(
+                STARTED,
+                ThinkingDelta(message_id="m", delta="hm"),
+                TextDelta(message_id="m", delta="It is tw"),
+            ),
+            MessageDiscarded(message_id="m"),
+            *(TextDelta(message_id="m2", delta="It is "), CALL),
+            ToolCallResult(tool_call_id="toolu_1", result={"n": 1}, is_error=False),
+            *(TextDelta(message_id="m3", delta="x"), MessageDiscarded(message_id="m3")),
+            MessageDiscarded(message_id="nobody"),
+        ]
+
+        sent = encoded_events(events, posted=[user])
+
+        first, second = (event["messages"] for event in sent if event["type"] == "MESSAGES_SNAPSHOT")
+        assert first == [{"id": "u", "role": "user", "content": "hi"}]
+        assert [(each["id"], each["role"], each.get("content")) for each in second] == [
+            *(("u", "user", "hi"), ("m2", "assistant", "It is ")),
+            ("toolu_1:result", "tool", '{"n":1}'),
+        ]
+        assert [call["function"]["arguments"] for call in second[1]["toolCalls"]] == ['{"to":"bob"}']
+        ends = [event["messageId"] for event in sent if event["type"] == "TEXT_MESSAGE_END"]
+        assert ends == ["m", "m2", "m3"]
 
     def test_the_message_ids_of_a_client_are_known(self) -> None:
         minted = an_encoder().message_ids(with_positions(A_RUN))

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from app.events import (
     ClientEvent,
+    MessageDiscarded,
     Queued,
     RunError,
     Step,
@@ -87,6 +88,7 @@ entries = st.one_of(
     st.builds(a_request, requests, calls),
     st.builds(a_resolution, requests),
     st.integers(1, 9).map(lambda index: Step(step_index=index, step_budget=None)),
+    messages.map(lambda name: MessageDiscarded(message_id=name)),
     st.just(STARTED),
     st.just(Queued(position=1)),
 )

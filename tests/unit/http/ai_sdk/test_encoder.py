@@ -9,6 +9,7 @@ from app.events import (
     ClientEvent,
     Done,
     Interrupted,
+    MessageDiscarded,
     Queued,
     RunError,
     Status,
@@ -21,7 +22,7 @@ from app.events import (
 )
 from app.http.ai_sdk.encoder import AiSdkEncoder
 from app.http.streaming.encoder import Encoder
-from app.requests import ErrorCode, FinalUsage
+from app.requests import ErrorCode, FinalUsage, FinishReason
 from tests.unit.http.ai_sdk.parts import (
     STARTED,
     STOPPED,
@@ -33,6 +34,7 @@ from tests.unit.http.ai_sdk.parts import (
     a_thought,
     entries_of,
     kinds_of,
+    parts_in,
     parts_of,
 )
 
@@ -120,10 +122,10 @@ V5_FIELDS = {
     "finish-step": set(),
     "text-start": {"id"},
     "text-delta": {"id", "delta"},
-    "text-end": {"id"},
+    "text-end": {"id", "providerMetadata"},
     "reasoning-start": {"id"},
     "reasoning-delta": {"id", "delta"},
-    "reasoning-end": {"id"},
+    "reasoning-end": {"id", "providerMetadata"},
     "tool-input-available": {"toolCallId", "toolName", "input", "providerExecuted"},
     "tool-output-available": {"toolCallId", "output"},
     "tool-output-error": {"toolCallId", "errorText"},
@@ -218,6 +220,7 @@ EVENTS: st.SearchStrategy[ClientEvent] = st.one_of(
     st.just(Step(step_index=1, step_budget=None)),
     st.just(Status(phase="compacting", label="Compacting")),
     st.just(UserMessageDelivered(message_id="u", content="x")),
+    st.sampled_from("mn").map(lambda name: MessageDiscarded(message_id=name)),
     st.just(STARTED),
 )
 """In any order, including impossible ones."""
@@ -296,3 +299,19 @@ def test_version_5_receives_only_parts_and_fields_of_its_schema(
             assert fields <= {"id", "data", "transient"}
         else:
             assert fields <= V5_FIELDS[part["type"]]
+
+
+@pytest.mark.parametrize(
+    ("reason", "expected"),
+    [("stop", "stop"), ("error", "error"), ("max_turns", "other"), ("aborted", "other")],
+)
+def test_clients_of_version_6_receive_the_finish_reason(reason: FinishReason, expected: str) -> None:
+    done = Done(usage=FinalUsage(), finish_reason=reason)
+
+    later, oldest = (
+        parts_in(AiSdkEncoder("r-1", version=version).encode(entries_of(STARTED, done)))[-1]
+        for version in (6, 5)
+    )
+
+    assert (later["type"], later["finishReason"]) == ("finish", expected)
+    assert {**oldest, "finishReason": expected} == later

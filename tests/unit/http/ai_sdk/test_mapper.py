@@ -51,6 +51,18 @@ def test_version_6_gets_approval_parts_and_the_response_pauses() -> None:
     assert encoder.pause_after_s is None
 
 
+def test_a_message_has_the_time_at_which_its_run_began() -> None:
+    entries = [
+        entry._replace(at=1_764_000_000_000 + entry.position)
+        for entry in entries_of(STARTED, a_text("m", "Hi"))
+    ]
+    created = {"runId": "r-1", "createdAt": "2025-11-24T16:00:00.001Z"}
+
+    for after in (0, 1):
+        start = parts_in(AiSdkEncoder("r-1", after=after).encode(entries))[0]
+        assert start["messageMetadata"] == created
+
+
 def test_a_denied_call_has_no_other_output() -> None:
     events = (STARTED, a_call("t"), a_request("t"), a_resolution("t", "deny"), a_result("t", is_error=True))
 

@@ -7,6 +7,7 @@ from httpx_sse import EventSource, ServerSentEvent
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.clock.event_times import rfc3339
 from app.events import (
     AssistantFinal,
     ClientEvent,
@@ -21,11 +22,11 @@ from app.events import (
     ToolCallStart,
 )
 from app.http.native.encoder import NativeEncoder
-from app.http.streaming.encoder import RETRY_FRAME, Encoder
+from app.http.streaming.encoder import RETRY_LINE, Encoder
 from app.requests import FinalUsage
 from app.streams.port import LogEntry
 
-HEARTBEAT = b": \n\n"
+HEARTBEAT = b":\n"
 texts = st.text(
     st.characters(exclude_categories=["Cs"]) | st.sampled_from("\r\n\0\x7f\x85\u2028\u2029\ufeff: ")
 )
@@ -44,55 +45,57 @@ A_RUN: list[ClientEvent] = [
     Done(usage=FinalUsage(prompt_tokens=10, completion_tokens=5), finish_reason="stop"),
 ]
 
+AT = 1_764_000_000_000 - 1000
+
 GOLDEN = rb"""id: 1
 event: run_started
-data: {"type":"run_started","runId":"r-1","graphId":"claude_agents:assistant","model":"sonnet","attempt":1}
+data: {"type":"run_started","runId":"r-1","graphId":"claude_agents:assistant","model":"sonnet","attempt":1,"at":"2025-11-24T16:00:00.001Z"}
 
 id: 2
 event: status
-data: {"type":"status","phase":"thinking","label":"Thinking"}
+data: {"type":"status","phase":"thinking","label":"Thinking","at":"2025-11-24T16:00:01.002Z"}
 
 id: 3
 event: thinking_delta
-data: {"type":"thinking_delta","messageId":"msg_1","delta":"hm"}
+data: {"type":"thinking_delta","messageId":"msg_1","delta":"hm","at":"2025-11-24T16:00:02.003Z"}
 
 id: 4
 event: text_delta
-data: {"type":"text_delta","messageId":"msg_1","delta":"It is "}
+data: {"type":"text_delta","messageId":"msg_1","delta":"It is ","at":"2025-11-24T16:00:03.004Z"}
 
 id: 5
 event: tool_call_start
-data: {"type":"tool_call_start","toolCallId":"toolu_1","toolName":"core__clock","args":{"timezone":"UTC"}}
+data: {"type":"tool_call_start","toolCallId":"toolu_1","toolName":"core__clock","args":{"timezone":"UTC"},"at":"2025-11-24T16:00:04.005Z"}
 
 id: 6
 event: tool_call_result
-data: {"type":"tool_call_result","toolCallId":"toolu_1","result":{"time":"12:00"},"isError":false}
+data: {"type":"tool_call_result","toolCallId":"toolu_1","result":{"time":"12:00"},"isError":false,"at":"2025-11-24T16:00:05.006Z"}
 
 id: 7
 event: text_delta
-data: {"type":"text_delta","parentToolCallId":"toolu_1","messageId":"msg_2","delta":"noon\u2028"}
+data: {"type":"text_delta","parentToolCallId":"toolu_1","messageId":"msg_2","delta":"noon\u2028","at":"2025-11-24T16:00:06.007Z"}
 
 id: 8
 event: step
-data: {"type":"step","stepIndex":1,"stepBudget":null}
+data: {"type":"step","stepIndex":1,"stepBudget":null,"at":"2025-11-24T16:00:07.008Z"}
 
 id: 9
 event: assistant_final
-data: {"type":"assistant_final","content":"It is noon.","structuredOutput":null}
+data: {"type":"assistant_final","content":"It is noon.","structuredOutput":null,"at":"2025-11-24T16:00:08.009Z"}
 
 id: 10
 event: error
-data: {"type":"error","error":"aborted"}
+data: {"type":"error","error":"aborted","at":"2025-11-24T16:00:09.010Z"}
 
 id: 11
 event: done
-data: {"type":"done","usage":{"promptTokens":10,"completionTokens":5},"finishReason":"stop"}
+data: {"type":"done","usage":{"promptTokens":10,"completionTokens":5},"finishReason":"stop","at":"2025-11-24T16:00:10.011Z"}
 
-"""
+"""  # noqa: E501 - a frame is one line
 
 
 def entries_of(events: list[ClientEvent]) -> list[LogEntry]:
-    return [LogEntry(position, event) for position, event in enumerate(events, start=1)]
+    return [LogEntry(position, event, AT + 1001 * position) for position, event in enumerate(events, start=1)]
 
 
 def parsed(stream: bytes) -> list[ServerSentEvent]:
@@ -119,7 +122,8 @@ def test_a_resumed_stream_is_byte_identical(received: int) -> None:
 
 @given(st.lists(texts, min_size=1, max_size=5))
 def test_any_text_survives_a_clients_parser(deltas: list[str]) -> None:
-    stream = NativeEncoder().encode(entries_of([TextDelta(message_id="m", delta=d) for d in deltas]))
+    entries = entries_of([TextDelta(message_id="m", delta=delta) for delta in deltas])
+    stream = NativeEncoder().encode(entries)
     assert stream.isascii()
     assert b"\r" not in stream
     assert stream.count(b"\n") == 4 * len(deltas)
@@ -127,12 +131,13 @@ def test_any_text_survives_a_clients_parser(deltas: list[str]) -> None:
     assert [int(sse.id) for sse in received] == list(range(1, len(deltas) + 1))
     assert {sse.event for sse in received} == {"text_delta"}
     assert [json.loads(sse.data) for sse in received] == [
-        {"type": "text_delta", "messageId": "m", "delta": delta} for delta in deltas
+        {"type": "text_delta", "messageId": "m", "delta": delta, "at": rfc3339(entry.at)}
+        for delta, entry in zip(deltas, entries, strict=True)
     ]
 
 
 def test_heartbeats_and_the_retry_hint_are_not_events() -> None:
-    stream = RETRY_FRAME + HEARTBEAT + NativeEncoder().encode(entries_of(A_RUN[:2])) + HEARTBEAT
+    stream = RETRY_LINE + HEARTBEAT + NativeEncoder().encode(entries_of(A_RUN[:2])) + HEARTBEAT
     received = parsed(stream)
-    assert [sse.id for sse in received if sse.data] == ["1", "2"]
+    assert [sse.id for sse in received] == ["1", "2"]
     assert received[0].retry == 2000

@@ -17,7 +17,7 @@ from app.events import (
     ToolCallResult,
     ToolCallStart,
 )
-from app.http.ag_ui.encoder import AgUiEncoder
+from app.http.ag_ui.output.encoder import AgUiEncoder
 from app.http.ai_sdk.encoder import PAUSE_AT_LATEST_S, AiSdkEncoder
 from app.http.streaming.pausing import PausingEncoder, chunks_until_pause
 from app.requests import FinalUsage

@@ -8,11 +8,11 @@ from app.errors import Unavailable
 from app.events import TextDelta
 from app.http.middleware import Message
 from app.http.native.encoder import NativeEncoder
-from app.http.streaming.encoder import RETRY_FRAME
+from app.http.streaming.encoder import RETRY_LINE
 from app.http.streaming.sse import stream_events
 from app.streams.port import LogEntry
 
-HEARTBEAT = b": \n\n"
+HEARTBEAT = b":\n"
 TIMEOUT_S = 30.0
 
 
@@ -77,7 +77,7 @@ async def test_ready_entries_are_sent_as_one_chunk() -> None:
 
     chunks = [await reader.chunk() for _ in range(4)]
     encode = NativeEncoder().encode
-    assert chunks == [RETRY_FRAME, encode(first), encode(rest), b""]
+    assert chunks == [RETRY_LINE, encode(first), encode(rest), b""]
 
 
 async def test_pauses_are_filled_with_heartbeats() -> None:
@@ -88,7 +88,7 @@ async def test_pauses_are_filled_with_heartbeats() -> None:
     run.batches.put_nowait(None)
     await task
 
-    assert chunks == [RETRY_FRAME, HEARTBEAT, HEARTBEAT]
+    assert chunks == [RETRY_LINE, HEARTBEAT, HEARTBEAT]
 
 
 async def test_a_disconnect_closes_the_batches() -> None:

@@ -1,6 +1,8 @@
 """A finished run's events are stored compactly and decoded exactly."""
 
 import json
+from dataclasses import replace
+from itertools import accumulate
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -37,6 +39,9 @@ events: st.SearchStrategy[ClientEvent] = st.one_of(
     st.builds(AssistantFinal, content=texts, structuredOutput=st.lists(floats, max_size=2)),
 )
 
+gaps = st.integers(0, 300) | st.integers(0, 10**9)
+AT = 1_764_000_000_000
+
 
 def with_positions(sent: list[ClientEvent], first: int = 1) -> list[LogEntry]:
     return [LogEntry(position, event) for position, event in enumerate(sent, start=first)]
@@ -44,12 +49,16 @@ def with_positions(sent: list[ClientEvent], first: int = 1) -> list[LogEntry]:
 
 def through_the_database(rows: list[StoredEvents]) -> list[StoredEvents]:
     """The rows as a JSON column returns them."""
-    return [StoredEvents(row.position, row.last_position, json.loads(json.dumps(row.data))) for row in rows]
+    return [replace(row, data=json.loads(json.dumps(row.data))) for row in rows]
 
 
-@given(st.lists(events, max_size=30), st.integers(1, 1000))
-def test_encoded_events_are_decoded_exactly(sent: list[ClientEvent], first: int) -> None:
-    entries = with_positions(sent, first)
+@given(st.lists(st.tuples(events, gaps), max_size=30), st.integers(1, 1000))
+def test_encoded_events_are_decoded_exactly(sent: list[tuple[ClientEvent, int]], first: int) -> None:
+    times = accumulate((gap for _, gap in sent), initial=AT)
+    entries = [
+        LogEntry(position, event, at)
+        for position, ((event, _), at) in enumerate(zip(sent, times, strict=False), first)
+    ]
     rows = encode_events(entries)
     back = decode_events(through_the_database(rows))
     assert back == entries
@@ -86,6 +95,14 @@ def test_a_single_event_is_stored_as_its_own_json() -> None:
             },
         ),
     ]
+
+
+def test_times_take_little_space() -> None:
+    entries = [
+        LogEntry(n, TextDelta(message_id="msg_1", delta=f" word{n}"), AT + 40 * n) for n in range(1, 1001)
+    ]
+    (row,) = encode_events(entries)
+    assert (row.at, len(row.gaps or b"")) == (AT + 40, 999)
 
 
 def test_only_neighbours_of_one_kind_message_and_parent_share_a_row() -> None:

@@ -11,6 +11,8 @@ from app.clock.lease import Lease
 from app.events import (
     AiEvent,
     AssistantFinal,
+    Done,
+    MessageDiscarded,
     MeterReport,
     TextDelta,
     ThinkingDelta,
@@ -22,6 +24,7 @@ from app.ids import MessageId, new_uuid
 from app.requests import Message, SentMessage
 from app.runs.events.output import RunOutput
 from app.runs.events.publisher import RunEventPublisher
+from app.runs.events.terminal import terminal_events
 from app.streams.memory import MemoryEventLog
 from app.usage import Meters, Spent, TokenUsage, UsageFact, UsageTotal
 from tests.factories import a_control, a_plan, an_unused_database
@@ -124,6 +127,44 @@ async def test_more_output_than_allowed_stops_the_run_and_is_not_published(journ
     assert len(run.receipts) == 1
     final = run.output.final()
     assert (final.ok, final.error, final.finish_reason) == (False, "rate_limit", "budget")
+
+
+async def test_the_context_is_that_of_the_agents_last_complete_message(journal: Journal) -> None:
+    run = Run(journal)
+    assert run.output.final().context_used is None
+
+    last = replace(run.fact("msg_2"), usage=TokenUsage(20, 7, cache_read_tokens=100, cache_write_5m_tokens=3))
+    others = [
+        replace(last, origin="subagent"),
+        replace(last, origin="hidden"),
+        replace(last, basis="partial"),
+    ]
+    for fact in (run.fact(), last, *(replace(each, usage=TokenUsage(1, 1)) for each in others)):
+        await run.publish(UsageReport(fact))
+    final = run.output.final()
+    done = terminal_events(final)[-1]
+
+    assert (final.context_used, final.context_window) == (130, 1_000_000)
+    assert isinstance(done, Done)
+    assert (done.context_used, done.context_window) == (130, 1_000_000)
+
+    # A fallback has a window of its own; that of a model which is not listed is not known.
+    for model, window in (("claude-haiku-4-5-20251001", 200_000), ("claude-opus-4-6", None)):
+        await run.publish(UsageReport(replace(last, model=model)))
+        assert run.output.final().context_window == window
+    done = terminal_events(run.output.final())[-1]
+    assert "contextWindow" not in done.model_dump(by_alias=True)
+
+
+async def test_a_discarded_message_is_not_in_the_result(journal: Journal) -> None:
+    run = Run(journal)
+    old, new = (TextDelta(message_id=name, delta=name) for name in ("old", "new"))
+
+    await run.publish(old, MessageDiscarded(message_id="old"), new, MessageDiscarded(message_id="other"))
+    assert run.output.final().content == "new"
+
+    await run.publish(MessageDiscarded(message_id="new"))
+    assert run.output.final().content == ""
 
 
 async def test_the_sender_of_a_message_gets_the_position_at_which_it_took_effect(journal: Journal) -> None:

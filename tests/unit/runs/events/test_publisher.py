@@ -5,7 +5,7 @@ import pytest
 from app.clock.lease import Lease
 from app.db import DatabaseUnavailable
 from app.errors import Unavailable
-from app.events import ClientEvent, TextDelta
+from app.events import ClientEvent, RunWarning, TextDelta
 from app.ids import AccountId, RunId, RunKey, new_uuid
 from app.runs.events.publisher import RunEventPublisher
 from app.streams.memory import MemoryEventLog
@@ -22,7 +22,7 @@ class SlowLog(MemoryEventLog):
         self.unavailable = False
         self._busy = False
 
-    async def append(self, run: RunKey, event: ClientEvent) -> int:
+    async def append(self, run: RunKey, event: ClientEvent, *, at: int | None = None) -> int:
         assert not self._busy, "two events are appended at once"
         self._busy = True
         try:
@@ -30,7 +30,7 @@ class SlowLog(MemoryEventLog):
                 await asyncio.sleep(0)
             if self.unavailable:
                 raise Unavailable
-            return await super().append(run, event)
+            return await super().append(run, event, at=at)
         finally:
             self._busy = False
 
@@ -88,3 +88,18 @@ async def test_an_event_does_not_wait_for_ever() -> None:
         await publisher.publish(a_word("never"))
 
     assert await log.read(RUN) == ()
+
+
+async def test_an_event_of_the_beginning_is_published_by_one_attempt() -> None:
+    log, given = MemoryEventLog(), an_unused_database()
+    warning = RunWarning(code="client_tools_ignored", message="x", names=["a"])
+
+    for attempt in range(3):
+        publisher = RunEventPublisher(given, log, RUN, attempt=attempt, lease=Lease())
+        await publisher.publish(a_word(str(attempt)))
+        if attempt > 0:
+            # The first attempt ended before it could publish it.
+            await publisher.publish_once(warning)
+
+    events = [entry.event for entry in await log.read(RUN)]
+    assert events == [a_word("0"), a_word("1"), warning, a_word("2")]

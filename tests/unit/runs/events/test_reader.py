@@ -8,7 +8,7 @@ from app.requests import FinalUsage
 from app.runs.events.endings import RunEndings
 from app.runs.events.reader import RunEventReader
 from app.streams.memory import MemoryEventLog
-from app.streams.port import LogEntry
+from tests.entries import AnyTime
 from tests.factories import a_record, an_unused_database
 
 RUN = RunKey(AccountId(new_uuid()), RunId("run-1"))
@@ -34,8 +34,8 @@ async def test_the_events_so_far_are_read_from_the_log() -> None:
     log = await a_log(EVENTS[:2])
 
     assert list(await a_reader(log).read(a_record(RUN))) == [
-        LogEntry(1, EVENTS[0]),
-        LogEntry(2, EVENTS[1]),
+        AnyTime(1, EVENTS[0]),
+        AnyTime(2, EVENTS[1]),
     ]
 
 
@@ -47,5 +47,5 @@ async def test_a_follower_gets_what_follows_its_position_and_ends_with_done() ->
         await log.append(RUN, event)
     rest = [entry async for batch in batches for entry in batch]
 
-    assert list(first) == [LogEntry(2, EVENTS[1])]
-    assert rest == [LogEntry(3, EVENTS[2]), LogEntry(4, EVENTS[3])]
+    assert list(first) == [AnyTime(2, EVENTS[1])]
+    assert rest == [AnyTime(3, EVENTS[2]), AnyTime(4, EVENTS[3])]

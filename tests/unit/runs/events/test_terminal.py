@@ -1,3 +1,6 @@
+from datetime import UTC, datetime
+
+from app.clock.event_times import milliseconds
 from app.events import AssistantFinal, Done, RunError, TextDelta
 from app.ids import AccountId, RunId, RunKey, new_uuid
 from app.requests import FinalUsage, GraphFinal
@@ -8,6 +11,7 @@ from app.runs.events.terminal import (
     terminal_events,
     with_positions,
 )
+from app.runs.records import AT_END
 from app.streams.memory import MemoryEventLog
 from app.streams.port import LogEntry
 
@@ -37,7 +41,7 @@ def test_a_failed_run_ends_with_its_error_and_done() -> None:
 def test_events_get_the_positions_that_follow() -> None:
     word = TextDelta(message_id="m", delta="x")
     entries = with_positions([word, word], after=7)
-    assert entries == [LogEntry(8, word), LogEntry(9, word)]
+    assert entries == [LogEntry(8, word, AT_END), LogEntry(9, word, AT_END)]
     assert [last_position(entries, attempt=0), last_position((), attempt=0)] == [9, 0]
     assert last_position(entries, attempt=2) == 2 * POSITIONS_PER_ATTEMPT
 
@@ -48,10 +52,12 @@ async def test_closing_a_log_ends_its_readers_and_frees_it() -> None:
     batches = log.follow(RUN)
     assert len(await anext(batches)) == 1
 
-    await close_log(log, RUN, terminal_events(a_final()))
+    ended_at = datetime(2100, 1, 1, tzinfo=UTC)
+    await close_log(log, RUN, with_positions(terminal_events(a_final()), after=0), ended_at=ended_at)
 
-    assert [entry.event for batch in [batch async for batch in batches] for entry in batch] == [
-        AssistantFinal(content=""),
-        Done(usage=USAGE, finish_reason="stop"),
+    at = milliseconds(ended_at)
+    assert [entry for batch in [batch async for batch in batches] for entry in batch] == [
+        LogEntry(2, AssistantFinal(content=""), at),
+        LogEntry(3, Done(usage=USAGE, finish_reason="stop"), at),
     ]
     assert len(log) == 0

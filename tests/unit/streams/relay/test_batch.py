@@ -5,9 +5,10 @@ import pytest
 from app.events import TextDelta
 from app.streams.event_json import to_json
 from app.streams.port import LogEntry
-from app.streams.relay.batch import EventBatch
+from app.streams.relay.batch import EventBatch, times_of_message
 
 WORDS = [TextDelta(message_id="m", delta=text) for text in ("a\nb", "\u2028 é", "")]
+AT = 1_764_000_000_000
 LINES = tuple(to_json(word).encode() for word in WORDS)
 
 
@@ -17,6 +18,45 @@ def test_a_batch_is_decoded_as_it_was_encoded(*, is_end: bool) -> None:
     decoded = EventBatch.decode(batch.encode())
     assert (decoded, decoded.last) == (batch, 9)
     assert decoded.entries() == tuple(LogEntry(7 + index, word) for index, word in enumerate(WORDS))
+
+
+def test_the_times_of_a_batch_are_beside_it() -> None:
+    batch = EventBatch(7, LINES, times=(AT, AT, AT + 300))
+    assert batch.encode() == EventBatch(7, LINES).encode()
+    decoded = EventBatch.decode(batch.encode(), batch.encode_times())
+    assert [entry.at for entry in decoded.entries(after=7)] == [AT, AT + 300]
+
+
+def test_releases_without_times_ignore_their_message() -> None:
+    encoded = EventBatch(7, LINES, times=(AT, AT, AT)).encode_times()
+    message = b"+0\n" + encoded
+    # They drop what ends at a position they have; a reader has at least position 0.
+    assert EventBatch.decode(message).last == 0
+    assert times_of_message(message) == encoded
+    assert times_of_message(EventBatch(7, LINES).encode()) is None
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        b"6 %d 0 0" % AT,
+        b"7 %d 0" % AT,
+        b"7 %d 0 0 0" % AT,
+        b"7 %d 5 -5" % AT,
+        b"7 0 0 0",
+        b"7 -%d 0 0" % AT,
+        b"7 %d 0 %d" % (AT, 2**63),
+        b"7 %s 0 0" % (b"9" * 5000),
+        b"7",
+        b"",
+        b" ",
+        b"7 x 0 0",
+        b"7 \xff 0 0",
+    ],
+)
+def test_times_that_are_not_those_of_the_batch_are_unknown(times: bytes) -> None:
+    decoded = EventBatch.decode(EventBatch(7, LINES).encode(), times)
+    assert [entry.at for entry in decoded.entries()] == [0, 0, 0]
 
 
 @pytest.mark.parametrize(("after", "count"), [(0, 3), (6, 3), (7, 2), (9, 0), (99, 0)])

@@ -1,0 +1,1 @@
+"""Tools that come with a request and that its client executes."""

@@ -1,0 +1,1 @@
+"""The branches of a conversation, and where in them a posted message belongs."""

@@ -1,0 +1,59 @@
+"""The data of branches, and where a run belongs."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeAlias
+from uuid import UUID, uuid5
+
+from app.conversations.records import Conversation
+from app.ids import RunId
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """A branch: a transcript of its own, which began as a copy of another one's beginning."""
+
+    session_id: UUID
+    is_forked: bool
+    """Whether it is not the conversation's first branch."""
+    forked_from_run: RunId | None
+    """The last run that it has in common with an earlier branch; None: it has none."""
+    created_at: datetime
+
+    def public_id(self, conversation: Conversation) -> UUID:
+        """Its id for clients, which do not learn the names of transcripts."""
+        return uuid5(conversation.account_id, str(self.session_id))
+
+    @classmethod
+    def only_one(cls, conversation: Conversation) -> "Branch":
+        """The branch of a conversation that was never forked."""
+        return cls(conversation.session_id, False, None, conversation.created_at)
+
+
+@dataclass(frozen=True, slots=True)
+class BranchRun:
+    """A run as a part of its branch."""
+
+    run_id: RunId
+    session_id: UUID | None
+    """Its branch; None for runs from before conversations had branches, which are on the first."""
+    message_id: str | None
+    """The client's id of the message that it answers."""
+
+
+@dataclass(frozen=True, slots=True)
+class After:
+    """The place right after a run, on any branch; None: at the beginning of the conversation."""
+
+    run_id: RunId | None
+
+
+@dataclass(frozen=True, slots=True)
+class InPlaceOf:
+    """The place of a run: the new one follows the one before it."""
+
+    run_id: RunId
+
+
+Place: TypeAlias = After | InPlaceOf
+"""Where in its conversation a run belongs; a branch is created where another run is already there."""

@@ -1,0 +1,89 @@
+"""Text that clients have seen of a message that broke off, and that the CLI has not stored.
+
+The CLI drops a message that fails. The next turn of the conversation would not know what its user still
+reads.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import structlog
+
+from app.conversations.records import TranscriptEntry
+from app.conversations.sdk_store import PostgresSessionStore
+from app.db import AttemptOver
+from app.errors import Unavailable
+from app.events import AiEvent, TextDelta
+from app.executors.port import RunPlan
+from app.ids import new_uuid
+
+log = structlog.get_logger(__name__)
+
+_SHARED = ("isSidechain", "userType", "entrypoint", "cwd", "sessionId", "version", "gitBranch")
+"""What the lines of a session have in common."""
+
+
+class SeenText:
+    """The text of the last message of a run's main agent, as far as clients have it."""
+
+    def __init__(self) -> None:
+        self.message_id: str | None = None
+        self.text = ""
+
+    def feed(self, event: AiEvent) -> None:
+        """Add what was published."""
+        if isinstance(event, TextDelta) and event.parent_tool_call_id is None:
+            self.text = event.delta if event.message_id != self.message_id else self.text + event.delta
+            self.message_id = event.message_id
+
+
+async def store_unfinished(store: PostgresSessionStore, plan: RunPlan, seen: SeenText) -> None:
+    """Add the message to the transcript as far as it was seen, unless the CLI has stored it.
+
+    Once the CLI of a run that has failed has ended.
+    """
+    if plan.conversation is None or seen.message_id is None or not seen.text.strip():
+        return
+    transcript = plan.conversation.transcript
+    try:
+        entries = await store.entries(transcript)
+        if (line := unfinished_line(entries, plan, seen)) is not None:
+            await store.add(transcript, [TranscriptEntry(line, plan.run.run_id, plan.attempt)])
+    except Unavailable as error:
+        log.warning("transcript.save_failed", reason=error.detail)
+    except AttemptOver:
+        log.warning("transcript.fenced")
+
+
+def unfinished_line(
+    entries: Sequence[TranscriptEntry], plan: RunPlan, seen: SeenText
+) -> dict[str, Any] | None:
+    """The line of the message; None if it has one, or the run none that it could follow."""
+    lines = [entry.line for entry in entries if entry.run_id == plan.run.run_id]
+    linked = [line for line in lines if "parentUuid" in line and not line.get("isSidechain")]
+    if not linked or any(_message_of(line).get("id") == seen.message_id for line in lines):
+        return None
+    at = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return {
+        "parentUuid": linked[-1]["uuid"],
+        **{name: linked[-1][name] for name in _SHARED if name in linked[-1]},
+        "type": "assistant",
+        "uuid": str(new_uuid()),
+        "timestamp": at,
+        "message": {
+            "id": seen.message_id,
+            "type": "message",
+            "role": "assistant",
+            "model": plan.model,
+            "content": [{"type": "text", "text": seen.text}],
+            "stop_reason": None,
+            "stop_sequence": None,
+            "usage": {"input_tokens": 0, "output_tokens": 0},
+        },
+    }
+
+
+def _message_of(line: Mapping[str, Any]) -> Mapping[str, Any]:
+    message = line.get("message")
+    return message if isinstance(message, dict) else {}

@@ -1,0 +1,1 @@
+"""The events that an AG-UI client gets."""

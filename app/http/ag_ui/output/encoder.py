@@ -1,0 +1,179 @@
+"""AgUiEncoder: the wire of AG-UI, the Agent-User Interaction protocol, over server-sent events."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import ClassVar, Final
+
+from ag_ui.core import (
+    PROTOCOL_VERSION,
+    BaseEvent,
+    Message,
+    MessagesSnapshotEvent,
+    ReasoningMessageStartEvent,
+    RunErrorEvent,
+    RunStartedEvent,
+    TextMessageStartEvent,
+    ToolCallResultEvent,
+    ToolCallStartEvent,
+)
+
+from app.errors import Unauthenticated
+from app.events import MessageDiscarded, RunStarted, TextDelta, ThinkingDelta
+from app.http.ag_ui.interrupt import METADATA_KEY
+from app.http.ag_ui.output.mapper import AgUiEventMapper
+from app.http.ag_ui.output.shown_messages import ShownMessages
+from app.http.ag_ui.releases.dialect import CURRENT, Dialect
+from app.http.streaming.encoder import EVENT_STREAM, RETRY_LINE, REVOKED_MESSAGE
+from app.serialization.storable import is_storable
+from app.streams.event_json import from_json, to_json
+from app.streams.port import LogEntry
+
+PAUSE_AFTER_S: Final = 0.25
+"""A run that waits for its client emits nothing more once it has been idle for this long."""
+
+PAUSE_IN_STEP_AFTER_S: Final = 3.0
+"""The same while the model may be writing further calls: the calls of a step are decided together."""
+
+
+class AgUiEncoder:
+    """Encodes one AG-UI run: a run up to where it waits for a person, or the part after a decision.
+
+    Needs the run's entries from the first, including those of earlier AG-UI runs. Frames have no `id`:
+    the protocol has no resumption, and a client that reconnects receives its AG-UI run from the start.
+    """
+
+    content_type: ClassVar[str] = EVENT_STREAM
+    headers: ClassVar[Mapping[str, str]] = {}
+    preamble: ClassVar[bytes] = RETRY_LINE
+    # A pause would split the message that a subagent is writing.
+    pause_at_latest_s: ClassVar[float | None] = None
+
+    def __init__(
+        self,
+        *,
+        thread_id: str,
+        run_id: str,
+        our_run_id: str,
+        after: int = 0,
+        answered: frozenset[str] = frozenset(),
+        names_pending: bool = False,
+        snapshot: Sequence[Message] | None = None,
+        posted: Sequence[Message] = (),
+        dialect: Dialect = CURRENT,
+    ) -> None:
+        """`after` is the last position of the previous AG-UI run.
+
+        `answered` and `names_pending`: see `ClientCalls`.
+
+        `snapshot` holds the messages up to there, for a client that has already received some of what
+        follows: without it, the client would append those messages a second time. `posted` are those that
+        the client has if there is no snapshot.
+        """
+        self._mapper = AgUiEventMapper(
+            thread_id=thread_id,
+            run_id=run_id,
+            our_run_id=our_run_id,
+            answered=answered,
+            names_pending=names_pending,
+        )
+        self._after = after
+        self._at = 0
+        """The time of the latest entry."""
+        self._dialect = dialect
+        self._shown = ShownMessages(posted if snapshot is None else snapshot)
+        metadata = {METADATA_KEY: {"runId": our_run_id}}
+        self._start: list[BaseEvent] = [
+            RunStartedEvent(
+                thread_id=thread_id, run_id=run_id, protocol_version=PROTOCOL_VERSION, metadata=metadata
+            )
+        ]
+        self._snapshot: MessagesSnapshotEvent | None = None
+        if snapshot is not None:
+            self._start.append(MessagesSnapshotEvent(messages=list(snapshot)))
+
+    def show(self, messages: Sequence[Message] | None) -> None:
+        """Send these messages where the run begins, as the client shows others; None: it shows these."""
+        self._snapshot = None if messages is None else MessagesSnapshotEvent(messages=list(messages))
+
+    @property
+    def ended(self) -> bool:
+        """Whether this AG-UI run has ended."""
+        return self._mapper.ended
+
+    @property
+    def pause_after_s(self) -> float | None:
+        """Seconds of idle time before the end of this AG-UI run; None if no call waits for the client."""
+        mapper = self._mapper
+        if not mapper.needs_decision and not mapper.needs_results:
+            return None
+        is_late = mapper.in_step or (mapper.needs_results and mapper.has_open_calls)
+        return PAUSE_IN_STEP_AFTER_S if is_late else PAUSE_AFTER_S
+
+    def encode(self, entries: Sequence[LogEntry]) -> bytes:
+        """The frames of these entries as one chunk."""
+        return self._frames(event for entry in entries for event in _stamped(self._events(entry), entry.at))
+
+    def encode_pause(self) -> bytes:
+        """End the AG-UI run: with the outcome `interrupt`, or with calls for the client to execute."""
+        start, self._start = self._start, []
+        return self._frames(_stamped([*start, *self._mapper.pause()], self._at))
+
+    def encode_revoked(self) -> bytes:
+        """End the response of a reader whose credential was revoked; the run continues."""
+        return self._frames([RunErrorEvent(message=REVOKED_MESSAGE, code=Unauthenticated.code)])
+
+    def message_ids(self, entries: Sequence[LogEntry]) -> set[str]:
+        """The ids of all messages that these entries result in."""
+        events = (event for entry in entries for event in self._events(entry))
+        return {message_id for event in events for message_id in _messages_of(event)}
+
+    def _events(self, entry: LogEntry) -> Iterator[BaseEvent]:
+        self._at = entry.at
+        events = self._mapper.map(_sanitized(entry))
+        if entry.position <= self._after:
+            # Sent in an earlier AG-UI run: mapped only for its effect on the mapper's state.
+            for _ in events:
+                pass
+            self._mapper.reset()
+            return
+        yield from self._start
+        self._start.clear()
+        if self._snapshot is not None and isinstance(entry.event, RunStarted):
+            yield self._snapshot
+            self._shown = ShownMessages(self._snapshot.messages)
+            self._snapshot = None
+        for event in events:
+            self._shown.add(event)
+            yield event
+        discarded = entry.event
+        if isinstance(discarded, MessageDiscarded) and self._shown.discard(discarded.message_id):
+            yield MessagesSnapshotEvent(messages=self._shown.messages())
+
+    def _frames(self, events: Iterable[BaseEvent]) -> bytes:
+        understood = (each for event in events for each in self._dialect.translate(event))
+        return "".join(map(self._dialect.frame, understood)).encode("ascii")
+
+
+def _stamped(events: Iterable[BaseEvent], at: int) -> Iterator[BaseEvent]:
+    """The events with the time, in milliseconds, of the entry that they result from; 0: unknown."""
+    for event in events:
+        event.timestamp = at or None
+        yield event
+
+
+def _sanitized(entry: LogEntry) -> LogEntry:
+    """The entry without values that JSON cannot represent; deltas, the most frequent, are only checked."""
+    event = entry.event
+    if isinstance(event, TextDelta | ThinkingDelta) and is_storable(event.delta):
+        return entry
+    return entry._replace(event=from_json(to_json(event)))
+
+
+def _messages_of(event: BaseEvent) -> list[str]:
+    match event:
+        case TextMessageStartEvent() | ReasoningMessageStartEvent() | ToolCallResultEvent():
+            return [event.message_id]
+        case ToolCallStartEvent():
+            # Clients put a call without a parent message into a message of its own.
+            return [event.tool_call_id]
+        case _:
+            return []

@@ -1,0 +1,118 @@
+"""ShownMessages: the messages that an AG-UI client has by now, for a snapshot without one of them; pure."""
+
+from collections.abc import Iterator, Sequence
+
+from ag_ui.core import (
+    AssistantMessage,
+    BaseEvent,
+    FunctionCall,
+    Message,
+    ReasoningMessage,
+    ReasoningMessageContentEvent,
+    ReasoningMessageStartEvent,
+    TextMessageContentEvent,
+    TextMessageStartEvent,
+    ToolCall,
+    ToolCallArgsEvent,
+    ToolCallResultEvent,
+    ToolCallStartEvent,
+    ToolMessage,
+    UserMessage,
+)
+
+
+class ShownMessages:
+    """Begins with what the client has posted, and follows the events that it gets."""
+
+    def __init__(self, posted: Sequence[Message]) -> None:
+        self._posted = posted
+        self._events: list[BaseEvent] = []
+
+    def add(self, event: BaseEvent) -> None:
+        """The client gets this event."""
+        if isinstance(event, _MESSAGE_EVENTS):
+            self._events.append(event)
+
+    def discard(self, message_id: str) -> bool:
+        """Leave out a message so far, with its reasoning; returns whether the client has any of it."""
+        kept = [event for event in self._events if not _is_of(event, message_id)]
+        posted = [message for message in self._posted if message.id != message_id]
+        is_shown = (len(kept), len(posted)) != (len(self._events), len(self._posted))
+        self._events, self._posted = kept, posted
+        return is_shown
+
+    def messages(self) -> list[Message]:
+        """All messages, in order."""
+        ids = {message.id for message in _folded(self._events)}
+        return [*(message for message in self._posted if message.id not in ids), *_folded(self._events)]
+
+
+_MESSAGE_EVENTS = (
+    TextMessageStartEvent,
+    TextMessageContentEvent,
+    ReasoningMessageStartEvent,
+    ReasoningMessageContentEvent,
+    ToolCallStartEvent,
+    ToolCallArgsEvent,
+    ToolCallResultEvent,
+)
+
+
+def _is_of(event: BaseEvent, message_id: str) -> bool:
+    match event:
+        case TextMessageStartEvent() | TextMessageContentEvent():
+            return event.message_id == message_id
+        case ReasoningMessageStartEvent() | ReasoningMessageContentEvent():
+            return event.message_id.startswith(f"{message_id}:thinking:")
+        case _:
+            return False
+
+
+def _folded(events: Sequence[BaseEvent]) -> Iterator[Message]:
+    """The messages that a client makes of the events."""
+    found: dict[str, Message] = {}
+    calls: dict[str, ToolCall] = {}
+    for event in events:
+        match event:
+            case TextMessageStartEvent(message_id=name, role="user"):
+                found.setdefault(name, UserMessage(id=name, content=""))
+            case TextMessageStartEvent(message_id=name):
+                found.setdefault(name, AssistantMessage(id=name, subagent_run_id=event.subagent_run_id))
+            case ReasoningMessageStartEvent(message_id=name):
+                found[name] = ReasoningMessage(id=name, content="", subagent_run_id=event.subagent_run_id)
+            case TextMessageContentEvent() | ReasoningMessageContentEvent():
+                _append(found, event)
+            case _:
+                _fold_call(found, calls, event)
+    yield from found.values()
+
+
+def _fold_call(found: dict[str, Message], calls: dict[str, ToolCall], event: BaseEvent) -> None:
+    match event:
+        case ToolCallStartEvent(tool_call_id=call_id):
+            calls[call_id] = _add_call(found, event)
+        case ToolCallArgsEvent(tool_call_id=call_id, delta=delta):
+            calls[call_id].function.arguments += delta
+        case ToolCallResultEvent(message_id=name, tool_call_id=call_id, content=str(content)):
+            found[name] = ToolMessage(id=name, tool_call_id=call_id, content=content)
+        case _:
+            pass
+
+
+def _append(found: dict[str, Message], event: TextMessageContentEvent | ReasoningMessageContentEvent) -> None:
+    message = found[event.message_id]
+    if isinstance(message, AssistantMessage | ReasoningMessage | UserMessage):
+        message.content = f"{message.content or ''}{event.delta}"
+
+
+def _add_call(found: dict[str, Message], event: ToolCallStartEvent) -> ToolCall:
+    """The call, in its parent message or in a message of its own, as clients put it."""
+    function = FunctionCall(name=event.tool_call_name, arguments="")
+    call = ToolCall(id=event.tool_call_id, type="function", function=function)
+    parent = found.get(event.parent_message_id or "")
+    if not isinstance(parent, AssistantMessage):
+        name = event.parent_message_id or event.tool_call_id
+        parent = AssistantMessage(id=name, subagent_run_id=event.subagent_run_id)
+        found[name] = parent
+    parent.tool_calls = [*(parent.tool_calls or ()), call]
+    return call

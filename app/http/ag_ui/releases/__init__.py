@@ -1,0 +1,1 @@
+"""Earlier releases of the AG-UI client: what they post and what they understand."""

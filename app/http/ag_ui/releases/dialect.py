@@ -1,0 +1,176 @@
+"""Dialects of AG-UI: what the releases of @ag-ui/client before 1.0 understand of our events.
+
+Their schemas reject an event of an unknown type or with an unknown outcome, which ends the run in the client
+with an error; they ignore unknown fields. The releases are those whose schemas first have the events.
+
+Before 0.0.43 they read only the lines of the stream that have a space after `data:`, which server-sent events
+do not require. So what they do not know can be sent to a client whose release is unknown.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from ag_ui.core import (
+    BaseEvent,
+    CustomEvent,
+    Interrupt,
+    Message,
+    MessagesSnapshotEvent,
+    ReasoningEndEvent,
+    ReasoningMessage,
+    ReasoningMessageContentEvent,
+    ReasoningMessageEndEvent,
+    ReasoningMessageStartEvent,
+    ReasoningStartEvent,
+    RunAgentInput,
+    RunFinishedCancelledOutcome,
+    RunFinishedEvent,
+    RunFinishedInterruptOutcome,
+    RunFinishedSuccessOutcome,
+    SubagentErrorEvent,
+    SubagentFinishedEvent,
+    SubagentStartedEvent,
+    TextPart,
+    UserMessage,
+)
+
+from app.http.ag_ui.interrupt import METADATA_KEY, InterruptId
+
+RELEASE_PATTERN: Final = r"^[0-9]{1,4}\.[0-9]{1,4}(\.[0-9]{1,4})?$"
+
+_SUBAGENT: Final = (SubagentStartedEvent, SubagentFinishedEvent, SubagentErrorEvent)
+_THINKING: Final[dict[type[BaseEvent], str]] = {
+    ReasoningStartEvent: "THINKING_START",
+    ReasoningMessageStartEvent: "THINKING_TEXT_MESSAGE_START",
+    ReasoningMessageContentEvent: "THINKING_TEXT_MESSAGE_CONTENT",
+    ReasoningMessageEndEvent: "THINKING_TEXT_MESSAGE_END",
+    ReasoningEndEvent: "THINKING_END",
+}
+
+
+class ThinkingEvent(BaseEvent):
+    """An event of reasoning by its name before 0.0.45; the library for servers no longer has it."""
+
+    type: Any
+    delta: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """What some releases understand."""
+
+    since: tuple[int, ...]
+    has_reasoning: bool = True
+    """Whether they know `REASONING_*`, messages with that role, and messages with parts."""
+    may_have_reasoning: bool = False
+    """Whether `REASONING_*` is sent in lines that releases before 0.0.43 do not read."""
+    has_interrupts: bool = True
+    """Whether they can resume a run; the others learn of a pending approval from a `CUSTOM` event."""
+    has_subagents: bool = True
+    """Whether they know `SUBAGENT_*`; the others would show a subagent's messages as answers."""
+    has_cancelled: bool = True
+    """Whether a run can end with the outcome `cancelled`."""
+
+    def translate(self, event: BaseEvent) -> Iterator[BaseEvent]:
+        """The event as these releases understand it; nothing if they cannot."""
+        if not self.has_subagents and (isinstance(event, _SUBAGENT) or _has_subagent(event)):
+            return
+        match event:
+            case RunFinishedEvent(outcome=RunFinishedCancelledOutcome()) if not self.has_cancelled:
+                yield event.model_copy(update={"outcome": RunFinishedSuccessOutcome(type="success")})
+            case RunFinishedEvent(outcome=RunFinishedInterruptOutcome() as outcome):
+                if not self.has_interrupts:
+                    for interrupt in outcome.interrupts:
+                        yield _permission_request(interrupt, event.timestamp)
+                yield event
+            case MessagesSnapshotEvent(messages=messages):
+                yield from self._snapshots(event, messages)
+            case _ if not (self.has_reasoning or self.may_have_reasoning) and type(event) in _THINKING:
+                delta = getattr(event, "delta", None)
+                yield ThinkingEvent(type=_THINKING[type(event)], delta=delta, timestamp=event.timestamp)
+            case _:
+                yield event
+
+    def frame(self, event: BaseEvent) -> str:
+        """The event in the stream, in ASCII."""
+        field = "data:" if self.may_have_reasoning and _has_reasoning(event) else "data: "
+        return f"{field}{event.model_dump_json(by_alias=True, ensure_ascii=True)}\n\n"
+
+    def _snapshots(self, event: MessagesSnapshotEvent, messages: Sequence[Message]) -> Iterator[BaseEvent]:
+        known = [message for message in messages if self.has_subagents or not _has_subagent(message)]
+        complete = event.model_copy(update={"messages": known})
+        is_for_some = self.may_have_reasoning and _has_reasoning(complete)
+        if is_for_some or not self.has_reasoning:
+            basic = [_with_text_only(each) for each in known if not isinstance(each, ReasoningMessage)]
+            yield event.model_copy(update={"messages": basic})
+        if is_for_some or self.has_reasoning:
+            yield complete
+
+
+CURRENT: Final = Dialect((1, 0))
+_WITH_SUBAGENTS: Final = Dialect((0, 0, 59), has_cancelled=False)
+_WITH_RESUME: Final = Dialect((0, 0, 54), has_subagents=False, has_cancelled=False)
+_WITH_REASONING: Final = Dialect((0, 0, 45), has_interrupts=False, has_subagents=False, has_cancelled=False)
+OLDEST: Final = Dialect(
+    (0,), has_reasoning=False, has_interrupts=False, has_subagents=False, has_cancelled=False
+)
+DIALECTS: Final = (CURRENT, _WITH_SUBAGENTS, _WITH_RESUME, _WITH_REASONING, OLDEST)
+"""Newest first."""
+UNKNOWN: Final = replace(OLDEST, may_have_reasoning=True)
+"""For a client that shows nothing of its release. 0.0.43 and 0.0.44 read its reasoning and do not know it."""
+
+
+def dialect_of(posted: RunAgentInput, release: str | None) -> Dialect:
+    """The dialect of the client that has posted this; `release` is that of its @ag-ui/client, if it is known.
+
+    Only 1.0 posts a version. An earlier release shows in what it posts, if at all; otherwise it gets what all
+    releases understand or do not read.
+    """
+    if release is not None:
+        return _dialect_of_release(release)
+    if posted.protocol_version is not None:
+        return CURRENT
+    if any(_has_subagent(message) for message in posted.messages):
+        return _WITH_SUBAGENTS
+    if posted.resume:
+        return _WITH_RESUME
+    if any(isinstance(message, ReasoningMessage) for message in posted.messages):
+        # They may come from the server's history instead of a stream.
+        return replace(_WITH_REASONING, may_have_reasoning=True)
+    return UNKNOWN
+
+
+def _dialect_of_release(release: str) -> Dialect:
+    numbers = tuple(map(int, re.findall(r"[0-9]+", release)))
+    return next(dialect for dialect in DIALECTS if dialect.since <= numbers)
+
+
+def _has_subagent(part: BaseEvent | Message) -> bool:
+    return getattr(part, "subagent_run_id", None) is not None
+
+
+def _has_reasoning(event: BaseEvent) -> bool:
+    if isinstance(event, MessagesSnapshotEvent):
+        return any(isinstance(message, ReasoningMessage) for message in event.messages)
+    return type(event) in _THINKING
+
+
+def _permission_request(interrupt: Interrupt, timestamp: int | None) -> CustomEvent:
+    """The request, with what is needed to decide it through the native API."""
+    named = InterruptId.parse(interrupt.id)
+    value = {
+        **({} if named is None else {"runId": named.run_id, "requestId": named.request_id}),
+        "toolCallId": interrupt.tool_call_id,
+        **(interrupt.metadata or {}).get(METADATA_KEY, {}),
+        "expiresAt": interrupt.expires_at,
+    }
+    return CustomEvent(name="permission_request", value=value, timestamp=timestamp)
+
+
+def _with_text_only(message: Message) -> Message:
+    if not isinstance(message, UserMessage) or isinstance(message.content, str):
+        return message
+    texts = [part.text for part in message.content if isinstance(part, TextPart)]
+    return message.model_copy(update={"content": "\n\n".join(texts)})

@@ -1,0 +1,39 @@
+"""Attachments as releases of @ag-ui/client before 1.0 post them: parts of the type `binary`."""
+
+import re
+from typing import Any, Final
+
+_DATA_URL: Final = re.compile(r"data:(?P<type>[^;,]{1,200});base64,(?P<data>.*)", re.DOTALL)
+_KINDS: Final = ("image", "audio", "video")
+
+
+def with_current_parts(messages: object) -> object:
+    """The posted messages with `binary` parts as parts of AG-UI 1.0; what is malformed stays as it is."""
+    if not isinstance(messages, list):
+        return messages
+    return [_message(message) for message in messages]
+
+
+def _message(message: object) -> object:
+    if not (isinstance(message, dict) and isinstance(parts := message.get("content"), list)):
+        return message
+    return {**message, "content": [_part(part) if _is_binary(part) else part for part in parts]}
+
+
+def _is_binary(part: object) -> bool:
+    return isinstance(part, dict) and part.get("type") == "binary"
+
+
+def _part(part: dict[str, Any]) -> dict[str, Any]:
+    """The part of AG-UI 1.0 that the media type selects; a note for the model if it has no content."""
+    media_type, data, url = (part.get(name) for name in ("mimeType", "data", "url"))
+    if isinstance(url, str) and (inline := _DATA_URL.fullmatch(url)):
+        media_type, data = inline["type"], inline["data"]
+    if isinstance(data, str) and data:
+        source = {"type": "data", "value": data, "mimeType": media_type}
+    elif isinstance(url, str) and url:
+        source = {"type": "url", "value": url, "mimeType": media_type}
+    else:
+        return {"type": "text", "text": "[An attachment without content.]"}
+    kind = str(media_type).partition("/")[0]
+    return {"type": kind if kind in _KINDS else "document", "source": source}

@@ -1,0 +1,40 @@
+"""What a response leaves out because the run has discarded it before; pure."""
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+from types import MappingProxyType
+from typing import Final
+
+from app.events import MessageDiscarded, TextDelta, ThinkingDelta
+from app.streams.port import LogEntry
+
+_NONE: Final[Mapping[str, int]] = MappingProxyType({})
+
+
+def discarded_in(entries: Sequence[LogEntry]) -> dict[str, int]:
+    """The ids of the messages that these entries discard, and where they do."""
+    return {
+        entry.event.message_id: entry.position
+        for entry in entries
+        if isinstance(entry.event, MessageDiscarded)
+    }
+
+
+async def without_discarded(
+    batches: AsyncGenerator[Sequence[LogEntry], None], *, known: Mapping[str, int] = _NONE
+) -> AsyncGenerator[Sequence[LogEntry], None]:
+    """The entries of a run, without texts and thinking that it discards in the same batch, or as is `known`.
+
+    What a client has received before that is discarded in its message.
+    """
+    async with aclosing(batches):
+        async for batch in batches:
+            discarded = {**known, **discarded_in(batch)}
+            yield [entry for entry in batch if not _is_void(entry, discarded)] if discarded else batch
+
+
+def _is_void(entry: LogEntry, discarded: Mapping[str, int]) -> bool:
+    event = entry.event
+    return isinstance(event, TextDelta | ThinkingDelta) and entry.position < discarded.get(
+        event.message_id, 0
+    )

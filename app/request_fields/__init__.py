@@ -1,0 +1,1 @@
+"""Fields of requests: what they may contain, and how that is checked; pure."""

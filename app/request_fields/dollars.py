@@ -1,0 +1,27 @@
+"""Dollars in requests and settings: exact amounts."""
+
+import re
+from decimal import Decimal
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field
+
+_DECIMAL = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]{1,3})?")
+
+
+def _exact(value: object) -> object:
+    plain_text = isinstance(value, str) and _DECIMAL.fullmatch(value)
+    whole_number = isinstance(value, int) and not isinstance(value, bool)
+    if not (plain_text or whole_number or isinstance(value, Decimal)):
+        message = 'money is a decimal in quotes, for example "0.10"'
+        raise ValueError(message)
+    return value
+
+
+Dollars = Annotated[Decimal, BeforeValidator(_exact), Field(max_digits=20, decimal_places=10)]
+"""An exact amount; never a float."""
+
+_WHOLE = {"type": "integer", "minimum": 1, "maximum": 9_999_999_999}
+_ABOVE_ZERO = {"type": "string", "pattern": r"^([1-9][0-9]{0,9}(\.[0-9]{1,7})?|0\.[0-9]{0,6}[1-9])$"}
+ABOVE_ZERO: dict[str, Any] = {"anyOf": [_ABOVE_ZERO, _WHOLE]}
+"""The JSON schema of `Dollars` in the OpenAPI document."""

@@ -1,0 +1,1 @@
+"""Runs that wait for the results of client tools."""

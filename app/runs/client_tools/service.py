@@ -1,0 +1,144 @@
+"""ClientToolRuns: the runs of foreign chats that wait for the results of client tools."""
+
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from app.client_tools.declared import ClientTool, client_tools_within_limits
+from app.db import Database
+from app.events import ClientToolCall, RunStarted, ToolCallResult
+from app.executors.client_calls import ClientToolCallAnswered, ClientToolCallNotFound, ClientToolResult
+from app.executors.inbox import RunEnded
+from app.graphs.catalog import GraphCatalog
+from app.ids import RunKey
+from app.json_schema.checker import SchemaChecker
+from app.principal import Principal
+from app.runs.chats import Chat
+from app.runs.commands.records import SubmitToolResult
+from app.runs.commands.service import RunCommands
+from app.runs.conversations.service import ConversationService
+from app.runs.records import RunRecord
+from app.runs.repository import newest_run_of
+from app.runs.requests.client_tools import usable_client_tools
+from app.runs.service import RunService
+from app.streams.port import LogEntry
+
+
+@dataclass(frozen=True, slots=True)
+class AnsweredRun:
+    """A run some of whose calls a client answers."""
+
+    record: RunRecord
+    after: int
+    """The position of the last call that is answered; its client has seen everything before."""
+    calls: frozenset[str]
+    """The ids of the answered calls."""
+    log: Sequence[LogEntry]
+    """Its events from the first, before the answers."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientToolRuns:
+    """Finds the runs of a chat by their calls, answers them, and ends those that wait in vain."""
+
+    database: Database
+    runs: RunService
+    commands: RunCommands
+    conversations: ConversationService
+    graphs: GraphCatalog
+    schemas: SchemaChecker
+
+    async def usable(
+        self, caller: Principal, graph_id: str, described: Sequence[Any]
+    ) -> tuple[ClientTool, ...]:
+        """The tools that can be offered to the model of those that a foreign client describes.
+
+        All valid ones where the graph takes none: the run's warning names them.
+        """
+        tools = client_tools_within_limits(described)
+        graph = self.graphs.find(graph_id)
+        if not tools or graph is None or not graph.client_tools:
+            return tools
+        return await usable_client_tools(self.schemas, tools, account_id=caller.account_id)
+
+    async def find(self, caller: Principal, chat: Chat, call_ids: Collection[str]) -> AnsweredRun | None:
+        """The run of a chat that made one of these calls of client tools; None if none of its latest has.
+
+        Raises `ScopeMissing` if the caller may not read it.
+        """
+        for record in await self._latest(caller, chat):
+            found = await self._answered(record, call_ids)
+            if found is not None:
+                caller.require_reading(record.api_key_id)
+                return found
+        return None
+
+    async def find_in(
+        self, caller: Principal, chat: Chat, run: RunKey, *, call_ids: Collection[str]
+    ) -> AnsweredRun | None:
+        """The same for one run; None if there is no such run in this chat."""
+        async with self.database.read() as reader:
+            record = await newest_run_of(reader, run.account_id, chat.state_key, run_id=run.run_id)
+        if record is None or record.graph_id != chat.graph_id:
+            return None
+        caller.require_reading(record.api_key_id)
+        return await self._answered(record, call_ids)
+
+    async def answer(self, answered: AnsweredRun, results: Mapping[str, ClientToolResult]) -> None:
+        """Return the results to the run; those that come too late, or a second time, have no effect."""
+        for call_id in answered.calls:
+            command = SubmitToolResult(
+                tool_call_id=call_id, result=results[call_id].result, is_error=results[call_id].is_error
+            )
+            # The stream shows what the call ended with, and what the model made of it.
+            with suppress(RunEnded, ClientToolCallAnswered, ClientToolCallNotFound):
+                await self.commands.submit(answered.record.key, command)
+
+    async def leave(self, caller: Principal, chat: Chat, *, keep: Collection[str]) -> None:
+        """Cancel the chat's runs that wait for a client tool, except these: their person has moved on."""
+        graph = self.graphs.find(chat.graph_id)
+        if graph is None or not graph.client_tools:
+            return
+        for record in await self.conversations.active_runs(caller.account_id, chat.state_key):
+            if record.status != "running" or record.key.run_id in keep:
+                continue
+            caller.require_reading(record.api_key_id)
+            if waiting_calls(await self.runs.events(record.key)):
+                await self.commands.stop(record.key, "cancel")
+
+    async def _latest(self, caller: Principal, chat: Chat) -> list[RunRecord]:
+        """The chat's active runs, then its latest one, which may have ended."""
+        active = await self.conversations.active_runs(caller.account_id, chat.state_key)
+        async with self.database.read() as reader:
+            newest = await newest_run_of(reader, caller.account_id, chat.state_key)
+        known = [*active, *([newest] if newest is not None else [])]
+        return [record for record in known if record.graph_id == chat.graph_id]
+
+    async def _answered(self, record: RunRecord, call_ids: Collection[str]) -> AnsweredRun | None:
+        log = await self.runs.events(record.key)
+        calls = {
+            event.tool_call_id: position
+            for position, event, _ in log
+            if isinstance(event, ClientToolCall) and event.tool_call_id in call_ids
+        }
+        if not calls:
+            return None
+        return AnsweredRun(record, max(calls.values()), frozenset(calls), log)
+
+
+def waiting_calls(log: Sequence[LogEntry]) -> set[str]:
+    """The calls of client tools in a run's log that have no result."""
+    waiting = set[str]()
+    for _, event, _ in log:
+        match event:
+            case RunStarted():
+                # Calls of an earlier attempt are void.
+                waiting.clear()
+            case ClientToolCall(tool_call_id=call_id):
+                waiting.add(call_id)
+            case ToolCallResult(tool_call_id=call_id):
+                waiting.discard(call_id)
+            case _:
+                pass
+    return waiting

@@ -1,0 +1,59 @@
+"""ConversationView: all messages of a branch, as a chat shows them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from app.conversations.history import ConversationHistory
+from app.conversations.records import Conversation
+from app.db import Reader
+from app.ids import RunId
+from app.runs.conversations.page import PageEntry, read_page, turns_on_branch
+from app.runs.conversations.records import TurnRecord
+
+_PAGE_LINES = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationView:
+    """The messages of a branch, with what the model thought, oldest first, each with an id; and its runs."""
+
+    conversation: Conversation
+    entries: Sequence[PageEntry]
+    runs: Sequence[TurnRecord]
+
+    def up_to(self, path: Sequence[RunId]) -> "ConversationView":
+        """The part of these runs, and what was there before them."""
+        last = next((index for index in reversed(range(len(self.entries))) if self._is_of(index, path)), -1)
+        runs = [run for run in self.runs if run.key.run_id in path]
+        return ConversationView(self.conversation, self.entries[: last + 1], runs)
+
+    def _is_of(self, index: int, path: Sequence[RunId]) -> bool:
+        return self.entries[index].message.run_id in path
+
+    @property
+    def ended(self) -> Sequence[PageEntry]:
+        """Without what active runs have written: their streams begin with it."""
+        active = {run.key.run_id for run in self.runs if run.ok is None}
+        return [
+            entry
+            for entry in self.entries
+            if entry.message.run_id not in active or entry.message.type == "user_message"
+        ]
+
+
+async def read_view(
+    reader: Reader, history: ConversationHistory, conversation: Conversation, *, path: Sequence[RunId]
+) -> ConversationView:
+    """All messages of a branch, whose runs are `path`."""
+    entries: list[PageEntry] = []
+    runs: dict[str, TurnRecord] = {}
+    after = 0
+    turns = await turns_on_branch(reader, conversation, path)
+    while True:
+        lines = await history.page(reader, conversation, after=after, limit=_PAGE_LINES, with_thinking=True)
+        page = await read_page(reader, conversation, lines, turns=turns)
+        entries += page.entries
+        runs |= {run.key.run_id: run for run in page.runs}
+        if page.next_cursor is None:
+            return ConversationView(conversation, entries, list(runs.values()))
+        after = lines.end

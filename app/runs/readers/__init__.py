@@ -1,0 +1,1 @@
+"""Readers of runs that are cancelled when nothing reads them any more."""

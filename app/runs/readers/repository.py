@@ -1,0 +1,90 @@
+"""SQL for the readers of runs."""
+
+from collections import defaultdict
+from collections.abc import Collection
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import text
+
+from app.db import Reader, Transaction
+from app.ids import AccountId, RunId, RunKey
+from app.runs.readers.records import ReadersOfRun
+
+_GIVEN = "unnest(CAST(:accounts AS uuid[]), CAST(:ids AS text[])) AS given (account_id, run_id)"
+
+
+async def record_readers(tx: Transaction, process_id: UUID, runs: Collection[RunKey]) -> None:
+    """A process has readers of these runs now."""
+    await tx.execute(_RECORD, {**_keys(runs), "process_id": process_id})
+
+
+async def forget_readers(tx: Transaction, runs: Collection[RunKey]) -> None:
+    """Delete what is known of these runs' readers; those that are reading are recorded again."""
+    await tx.execute(_FORGET, _keys(runs))
+
+
+async def forget_readers_of_ended_runs(tx: Transaction) -> None:
+    """Delete what is known of the readers of runs that have ended."""
+    await tx.execute(_FORGET_ENDED)
+
+
+async def queued_runs_with_readers(reader: Reader) -> list[RunKey]:
+    """The queued runs that have, or had, readers."""
+    return [RunKey(AccountId(row.account_id), RunId(row.run_id)) for row in await reader.execute(_QUEUED)]
+
+
+async def readers_of(reader: Reader, runs: Collection[RunKey]) -> dict[RunKey, ReadersOfRun]:
+    """The readers of these runs."""
+    seen: dict[RunKey, set[tuple[UUID, datetime]]] = defaultdict(set)
+    ended: set[RunKey] = set()
+    for row in await reader.execute(_READERS, _keys(runs)):
+        run = RunKey(AccountId(row.account_id), RunId(row.run_id))
+        if row.has_ended:
+            ended.add(run)
+        if row.process_id is not None:
+            seen[run].add((row.process_id, row.seen_at))
+    return {run: ReadersOfRun(run in ended, frozenset(seen[run])) for run in runs}
+
+
+def _keys(runs: Collection[RunKey]) -> dict[str, Any]:
+    return {"accounts": [run.account_id for run in runs], "ids": [run.run_id for run in runs]}
+
+
+_RECORD = text(
+    f"""
+    INSERT INTO run_readers (account_id, run_id, process_id, seen_at)
+    SELECT account_id, run_id, :process_id, clock_timestamp()
+      FROM runs JOIN {_GIVEN} USING (account_id, run_id)
+     WHERE ended_at IS NULL
+     ORDER BY account_id, run_id
+    ON CONFLICT (account_id, run_id, process_id) DO UPDATE SET seen_at = EXCLUDED.seen_at
+    """  # noqa: S608 - no value is part of the statement
+)
+_FORGET = text(
+    f"""
+    DELETE FROM run_readers USING {_GIVEN}
+     WHERE run_readers.account_id = given.account_id AND run_readers.run_id = given.run_id
+    """  # noqa: S608 - as above
+)
+_FORGET_ENDED = text(
+    """
+    DELETE FROM run_readers USING runs
+     WHERE run_readers.account_id = runs.account_id AND run_readers.run_id = runs.run_id
+       AND ended_at IS NOT NULL
+    """
+)
+_QUEUED = text(
+    """
+    SELECT DISTINCT account_id, run_id FROM run_readers JOIN runs USING (account_id, run_id)
+     WHERE status = 'queued'
+    """
+)
+_READERS = text(
+    f"""
+    SELECT runs.account_id, runs.run_id, ended_at IS NOT NULL AS has_ended, process_id, seen_at
+      FROM (SELECT account_id, run_id, ended_at FROM runs JOIN {_GIVEN} USING (account_id, run_id)) AS runs
+      LEFT JOIN run_readers USING (account_id, run_id)
+    """  # noqa: S608 - as above
+)

@@ -1,0 +1,19 @@
+"""Checks the arguments of a call against the JSON schema of a tool that is not our own."""
+
+from typing import Any
+
+from app.json_schema.checker import SchemaChecker, ValueUncheckable
+from app.json_schema.document import SchemaUnusable
+from app.tools.tool import ArgumentsRefused
+
+
+async def check_arguments(
+    schemas: SchemaChecker, schema: dict[str, Any], args: object, *, owner: str
+) -> None:
+    """Raise `ArgumentsRefused` unless the arguments match; `owner` shares the checker with others."""
+    try:
+        mismatch = await schemas.mismatch(schema, args, owner=owner)
+    except (SchemaUnusable, ValueUncheckable) as error:
+        raise ArgumentsRefused("", f"they cannot be checked: {error}") from error
+    if mismatch is not None:
+        raise ArgumentsRefused(".".join(mismatch.path), mismatch.reason)

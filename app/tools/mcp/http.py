@@ -1,0 +1,158 @@
+"""BoundedTransport: HTTP to MCP servers, with limits on the size and duration of a response."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import httpx2
+
+from app.concurrency.time_slice import TimeSlice
+from app.serialization.repaired_json import parsable
+from app.tools.mcp.limits import MAX_VALUES, ResponseLimit, count_values
+
+CLOSE_S = 1.0
+"""How long a server may take to answer that a session has ended."""
+
+_RECONNECT_S = 1.0
+"""The minimum time between two attempts to resume a response, whatever the server requests."""
+
+
+class McpResponseRefused(httpx2.StreamError):
+    """A response is too large or takes too long."""
+
+
+_NOT_FOUND = 404
+_UNAVAILABLE = {404, 502, 503, 504}
+
+
+class BoundedTransport(httpx2.AsyncBaseTransport):
+    """Forwards requests, and responses up to their limits."""
+
+    def __init__(self, inner: httpx2.AsyncBaseTransport, limit: ResponseLimit, *, response_s: float) -> None:
+        """`response_s` is the longest a response may take from its first byte to its last."""
+        self._inner = inner
+        self._limit = limit
+        self._response_s = response_s
+        self._reconnecting = asyncio.Lock()
+        self.refused = False
+        """Whether a message was not taken: the server does not listen, or does not know the session."""
+        self.unavailable = False
+        """Whether something else than the server has answered."""
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """See httpx."""
+        if request.method == "GET" and "last-event-id" not in request.headers:
+            # The stream of messages that are not responses; we do not use it.
+            return httpx2.Response(405, request=request)
+        if request.method == "GET":
+            async with self._reconnecting:
+                await asyncio.sleep(_RECONNECT_S)
+        # A small response could be unpacked to a huge one.
+        request.headers["accept-encoding"] = "identity"
+        try:
+            response = await self._respond(request)
+        except (httpx2.ConnectError, httpx2.ConnectTimeout):
+            self.refused = True
+            raise
+        if response.status_code == _NOT_FOUND and "mcp-session-id" in request.headers:
+            self.refused = True
+        self.unavailable |= response.status_code in _UNAVAILABLE
+        await _require_identity(response)
+        return httpx2.Response(
+            response.status_code,
+            headers=response.headers,
+            stream=_BoundedStream(response, self._limit, self._response_s),
+            extensions=response.extensions,
+        )
+
+    async def aclose(self) -> None:
+        """See httpx."""
+        await self._inner.aclose()
+
+    async def _respond(self, request: httpx2.Request) -> httpx2.Response:
+        if request.method != "DELETE":
+            return await self._inner.handle_async_request(request)
+        # The end of the session: the run waits for it, and needs nothing of its response.
+        try:
+            async with asyncio.timeout(CLOSE_S):
+                return await self._inner.handle_async_request(request)
+        except TimeoutError as error:
+            message = "The MCP server does not answer the end of the session."
+            raise httpx2.ReadTimeout(message) from error
+
+
+class IdentityTransport(httpx2.AsyncBaseTransport):
+    """Forwards requests that forbid compression: a small event could be unpacked to a huge one."""
+
+    def __init__(self, inner: httpx2.AsyncBaseTransport) -> None:
+        self._inner = inner
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """See httpx."""
+        request.headers["accept-encoding"] = "identity"
+        response = await self._inner.handle_async_request(request)
+        await _require_identity(response)
+        return response
+
+    async def aclose(self) -> None:
+        """See httpx."""
+        await self._inner.aclose()
+
+
+async def _require_identity(response: httpx2.Response) -> None:
+    if response.headers.get("content-encoding", "identity").lower() != "identity":
+        await response.aclose()
+        message = "The MCP server compresses its response, though the request forbids it."
+        raise McpResponseRefused(message)
+
+
+class _BoundedStream(httpx2.AsyncByteStream):
+    """Complete lines of a response, each checked before it is parsed."""
+
+    def __init__(self, response: httpx2.Response, limit: ResponseLimit, response_s: float) -> None:
+        self._response = response
+        self._limit = limit
+        self._response_s = response_s
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        held = values = 0
+        line = bytearray()
+        time_slice = TimeSlice()
+        async for chunk in self._chunks():
+            held += len(chunk)
+            if held > self._limit.max_bytes:
+                raise self._too_large()
+            await time_slice.checkpoint()
+            line += chunk
+            # Search only the new chunk: a response may arrive byte by byte.
+            if end := max(line.rfind(mark, len(line) - len(chunk)) for mark in (b"\n", b"\r")) + 1:
+                values += count_values(line[:end])
+                if values > MAX_VALUES:
+                    raise self._too_large()
+                yield parsable(bytes(line[:end]))
+                del line[:end]
+        if values + count_values(line) > MAX_VALUES:
+            raise self._too_large()
+        yield parsable(bytes(line))
+
+    async def aclose(self) -> None:
+        await self._response.aclose()
+
+    async def _chunks(self) -> AsyncIterator[bytes]:
+        """The chunks of the response; raises `McpResponseRefused` when it takes too long."""
+        assert isinstance(self._response.stream, httpx2.AsyncByteStream)  # noqa: S101 - an async client's
+        chunks = aiter(self._response.stream)
+        deadline = asyncio.get_running_loop().time() + self._response_s
+        while True:
+            try:
+                async with asyncio.timeout_at(deadline):
+                    chunk = await anext(chunks)
+            except StopAsyncIteration:
+                return
+            except TimeoutError as error:
+                message = "The MCP server's response took too long."
+                raise McpResponseRefused(message) from error
+            yield chunk
+
+    def _too_large(self) -> McpResponseRefused:
+        self._limit.exceeded = True
+        return McpResponseRefused("The MCP server's response is too large.")

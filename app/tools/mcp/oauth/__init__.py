@@ -1,0 +1,1 @@
+"""OAuth for external MCP servers: tokens, and where they come from."""

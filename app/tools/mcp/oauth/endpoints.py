@@ -1,0 +1,201 @@
+"""OAuthHttp: requests to authorization servers, with limits, and the metadata that names their endpoints."""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Annotated
+from urllib.parse import urlsplit
+
+import httpx2
+from mcp.client.auth.utils import (
+    build_oauth_authorization_server_metadata_discovery_urls,
+    build_protected_resource_metadata_discovery_urls,
+    issuers_match,
+)
+from mcp.shared.auth import OAuthToken, ProtectedResourceMetadata
+from mcp.shared.auth_utils import check_resource_allowed, resource_url_from_server_url
+from pydantic import BaseModel, Field, ValidationError
+
+_TIMEOUT_S = 10.0
+_MAX_BYTES = 64 * 1024
+_OK = 200
+
+
+class OAuthFailed(Exception):
+    """There is no access token; the text is for the operator and has no secret or upstream text."""
+
+
+class ServerMetadata(BaseModel):
+    """What is needed of an authorization server's metadata; see RFC 8414."""
+
+    issuer: str
+    token_endpoint: Annotated[str, Field(pattern=r"^https?://", max_length=2000)]
+
+
+class OAuthHttp:
+    """Requests for one MCP server; follows no redirects.
+
+    Addresses that a server names, and the operator has not, must be `https`, or on the server's own host: a
+    server must not send requests, or the client's secret, to addresses of this network.
+    """
+
+    def __init__(self, server_url: str, http: httpx2.AsyncClient) -> None:
+        self._server_url = server_url
+        self._http = http
+
+    async def metadata(self, issuer: str | None) -> ServerMetadata:
+        """The metadata of the authorization server; without an issuer of the one that the server names."""
+        named = issuer or await self._named_issuer()
+        expected = named or _origin(self._server_url)
+        for url in build_oauth_authorization_server_metadata_discovery_urls(named, self._server_url):
+            if (body := await self._get(url, is_named=issuer is None)) is None:
+                continue
+            metadata = _parsed(body)
+            if not issuers_match(metadata.issuer, expected):
+                message = "the metadata of the authorization server is that of another one"
+                raise OAuthFailed(message)
+            if issuer is None:
+                self._require_allowed(metadata.token_endpoint)
+            return metadata
+        message = "the authorization server has no metadata; configure token_url"
+        raise OAuthFailed(message)
+
+    async def token(self, url: str, form: Mapping[str, str], headers: Mapping[str, str]) -> OAuthToken:
+        """Request a token; raises `OAuthFailed`."""
+        async with self._response("POST", url, data=dict(form), headers=dict(headers)) as (status, body):
+            if status != _OK:
+                message = f"the token endpoint answers with status {status}"
+                raise OAuthFailed(message)
+        try:
+            return OAuthToken.model_validate_json(body)
+        except ValidationError as error:
+            message = "the token endpoint's answer is no token"
+            raise OAuthFailed(message) from error
+
+    async def _named_issuer(self) -> str | None:
+        """The authorization server that the MCP server's metadata names; None if it has none."""
+        for url in build_protected_resource_metadata_discovery_urls(None, self._server_url):
+            if (body := await self._get(url, is_named=True)) is None:
+                continue
+            try:
+                metadata = ProtectedResourceMetadata.model_validate_json(body)
+            except ValidationError as error:
+                message = "the server's metadata is not valid"
+                raise OAuthFailed(message) from error
+            resource = resource_url_from_server_url(self._server_url)
+            if not check_resource_allowed(
+                requested_resource=resource, configured_resource=str(metadata.resource)
+            ):
+                message = "the server's metadata is that of another server"
+                raise OAuthFailed(message)
+            return str(metadata.authorization_servers[0])
+        return None
+
+    async def _get(self, url: str, *, is_named: bool) -> bytes | None:
+        if is_named:
+            self._require_allowed(url)
+        async with self._response("GET", url) as (status, body):
+            return body if status == _OK else None
+
+    def _require_allowed(self, url: str) -> None:
+        require_allowed(url, self._server_url)
+
+    @asynccontextmanager
+    async def _response(
+        self,
+        method: str,
+        url: str,
+        *,
+        data: dict[str, str] | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> AsyncIterator[tuple[int, bytes]]:
+        body = bytearray()
+        own = {"accept": "application/json", "accept-encoding": "identity", **(headers or {})}
+        try:
+            async with self._http.stream(method, url, data=data, headers=own) as response:
+                async for chunk in response.aiter_raw():
+                    body += chunk
+                    if len(body) > _MAX_BYTES:
+                        message = "the authorization server's answer is too large"
+                        raise OAuthFailed(message)
+                yield response.status_code, bytes(body)
+        except httpx2.HTTPError as error:
+            message = f"the authorization server cannot be reached: {type(error).__name__}"
+            raise OAuthFailed(message) from error
+
+
+def require_allowed(url: str, server_url: str) -> None:
+    """Raise `OAuthFailed` for an address that this server may not name."""
+    found, own = urlsplit(url), urlsplit(server_url)
+    if found.scheme != "https" and (found.scheme, found.hostname) != (own.scheme, own.hostname):
+        message = "the server names an authorization server without https"
+        raise OAuthFailed(message)
+
+
+class LimitedTransport(httpx2.AsyncBaseTransport):
+    """Forwards the requests of the library's login to addresses that the server may name, with limits.
+
+    Raises `OAuthFailed`.
+    """
+
+    def __init__(self, server_url: str) -> None:
+        self._server_url = server_url
+        self._inner = httpx2.AsyncHTTPTransport(trust_env=False)
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """See httpx."""
+        require_allowed(str(request.url), self._server_url)
+        request.headers["accept-encoding"] = "identity"
+        response = await self._inner.handle_async_request(request)
+        if "location" in response.headers:
+            # The library follows redirects, also with a code or a secret.
+            await response.aclose()
+            message = "the server redirects a request of the login"
+            raise OAuthFailed(message)
+        return httpx2.Response(
+            response.status_code,
+            headers=response.headers,
+            stream=_LimitedStream(response),
+            extensions=response.extensions,
+        )
+
+    async def aclose(self) -> None:
+        """See httpx."""
+        await self._inner.aclose()
+
+
+class _LimitedStream(httpx2.AsyncByteStream):
+    def __init__(self, response: httpx2.Response) -> None:
+        self._response = response
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        size = 0
+        assert isinstance(self._response.stream, httpx2.AsyncByteStream)  # noqa: S101 - an async client's
+        async for chunk in self._response.stream:
+            size += len(chunk)
+            if size > _MAX_BYTES:
+                message = "the authorization server's answer is too large"
+                raise OAuthFailed(message)
+            yield chunk
+
+    async def aclose(self) -> None:
+        await self._response.aclose()
+
+
+@asynccontextmanager
+async def oauth_http(server_url: str) -> AsyncIterator[OAuthHttp]:
+    """A client of its own: it has none of the headers for the MCP server."""
+    async with httpx2.AsyncClient(timeout=_TIMEOUT_S, trust_env=False, follow_redirects=False) as http:
+        yield OAuthHttp(server_url, http)
+
+
+def _parsed(body: bytes) -> ServerMetadata:
+    try:
+        return ServerMetadata.model_validate_json(body)
+    except ValidationError as error:
+        message = "the metadata of the authorization server is not valid"
+        raise OAuthFailed(message) from error
+
+
+def _origin(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}"

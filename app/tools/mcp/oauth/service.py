@@ -1,0 +1,131 @@
+"""McpLogins: logins at external MCP servers, shared by all processes; and the tokens they give."""
+
+import time
+from dataclasses import replace
+
+import structlog
+from mcp.shared.auth import OAuthToken
+from pydantic import SecretStr
+
+from app.db import Database, StatementFailed
+from app.errors import Unavailable
+from app.tools.mcp.oauth.endpoints import OAuthFailed, oauth_http
+from app.tools.mcp.oauth.records import LoginKey, McpLogin, StoredLogin
+from app.tools.mcp.oauth.repository import renew_login, sealed_login, set_login
+from app.tools.mcp.oauth.sealing import LoginUnreadable, Sealer
+from app.tools.mcp.oauth.token_source import MARGIN_S, client_authentication
+
+log = structlog.get_logger(__name__)
+
+
+class McpLogins:
+    """Keeps logins encrypted in the database."""
+
+    def __init__(self, database: Database, key: SecretStr) -> None:
+        self._database = database
+        self._sealer = Sealer(key)
+
+    async def load(self, key: LoginKey) -> StoredLogin:
+        """The login; raises `OAuthFailed` if there is none that can be used."""
+        try:
+            async with self._database.read() as reader:
+                stored = await sealed_login(reader, key)
+        except (Unavailable, StatementFailed) as error:
+            message = "the login cannot be read from the database"
+            raise OAuthFailed(message) from error
+        if stored is None:
+            message = f"there is no login: use {login_command(key)}"
+            raise OAuthFailed(message)
+        sealed, version = stored
+        try:
+            return StoredLogin(self._sealer.unseal(key, sealed), version)
+        except LoginUnreadable as error:
+            message = f"RUNTALLY_MCP_TOKEN_KEY is not the key of the stored login: use {login_command(key)}"
+            raise OAuthFailed(message) from error
+
+    async def save(self, key: LoginKey, login: McpLogin) -> None:
+        """Keep a new login; raises what `Database.write` raises."""
+        async with self._database.write() as tx:
+            await set_login(tx, key, self._sealer.seal(key, login))
+
+    async def renew(self, key: LoginKey, login: McpLogin, *, version: int) -> None:
+        """Keep a login that was renewed; what cannot be written is logged, its token is good all the same."""
+        try:
+            async with self._database.write() as tx:
+                await renew_login(tx, key, self._sealer.seal(key, login), version=version)
+        except (Unavailable, StatementFailed) as error:
+            log.error("mcp_server.login_not_saved", server=key.server, reason=str(error))  # noqa: TRY400
+
+
+class LoginGrant:
+    """Tokens of an operator's login; implements `TokenGrant`."""
+
+    def __init__(self, logins: McpLogins, key: LoginKey, server_url: str) -> None:
+        self._logins = logins
+        self._key = key
+        self._server_url = server_url
+
+    async def request(self, *, refused: str | None) -> OAuthToken:
+        """See `TokenGrant`: the stored access token while it is valid, otherwise a new one."""
+        stored = await self._logins.load(self._key)
+        if stored.login.url != self._server_url:
+            message = f"the login is for another URL: use {login_command(self._key)}"
+            raise OAuthFailed(message)
+        if (token := _usable(stored.login, refused)) is not None:
+            return token
+        try:
+            return await self._refresh(stored)
+        except OAuthFailed:
+            # Another process may have used the refresh token at the same time, which it ends.
+            newer = await self._logins.load(self._key)
+            token = _usable(newer.login, refused) if newer.version != stored.version else None
+            if token is None:
+                raise
+            return token
+
+    async def _refresh(self, stored: StoredLogin) -> OAuthToken:
+        login = stored.login
+        if login.refresh_token is None:
+            message = f"the login has ended: use {login_command(self._key)}"
+            raise OAuthFailed(message)
+        form = {
+            "grant_type": "refresh_token",
+            "refresh_token": login.refresh_token,
+            "resource": login.resource,
+        }
+        more, headers = client_authentication(
+            login.client_id,
+            login.client_secret if login.client_auth else None,
+            in_body=login.client_auth == "client_secret_post",
+        )
+        async with oauth_http(self._server_url) as http:
+            token = await http.token(login.token_url, form | more, headers)
+        renewed = replace(
+            login,
+            access_token=token.access_token,
+            refresh_token=token.refresh_token or login.refresh_token,
+            expires_at=expiry_of(token),
+        )
+        await self._logins.renew(self._key, renewed, version=stored.version)
+        return token
+
+
+def login_command(key: LoginKey) -> str:
+    """The command that an operator uses to log in."""
+    return f"runtally mcp login {key.graph} {key.server}"
+
+
+def expiry_of(token: OAuthToken) -> float | None:
+    """When a token that was just issued ends, in seconds since 1970."""
+    return None if token.expires_in is None else time.time() + token.expires_in
+
+
+def _usable(login: McpLogin, refused: str | None) -> OAuthToken | None:
+    if login.access_token == refused:
+        return None
+    if login.expires_at is None:
+        return OAuthToken(access_token=login.access_token)
+    left = login.expires_at - time.time()
+    if left <= MARGIN_S:
+        return None
+    return OAuthToken(access_token=login.access_token, expires_in=int(left))

@@ -1,0 +1,165 @@
+"""What a graph configures of external MCP servers."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Literal, Self, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
+
+from app.tools.mcp.content import NOTES_BYTES, ContentLimits
+from app.tools.tool import Effect
+
+MAX_ID_CHARS = 100
+"""Executors add a prefix to the id; the Messages API allows 128 characters in all."""
+
+SECRET = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+"""The name of a secret in a header or environment."""
+_ID_PART = re.compile(r"[a-z0-9]+(_[a-z0-9]+)*")
+
+
+class _Spec(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    tools: Annotated[dict[str, Effect], Field(min_length=1)]
+    """The tools that may be used, with the effect of each; no other tool of the server is ever used."""
+    optional: Annotated[bool, Field(strict=True)] = False
+    """Whether runs continue without it."""
+    show_results: Annotated[bool, Field(strict=True)] = False
+    """Whether clients see the results of its tools."""
+    show_progress: Annotated[bool, Field(strict=True)] = True
+    """Whether clients see its texts about the progress of a call."""
+    instructions: Annotated[bool, Field(strict=True)] = True
+    """Whether the model gets the server's instructions."""
+    timeout_s: Annotated[float, Field(gt=0, le=3600)] = 30
+    """How long a call may take without progress."""
+    max_timeout_s: Annotated[float, Field(gt=0, le=3600)] = 600
+    """How long a call may take whose server reports progress."""
+    max_result_bytes: Annotated[int, Field(ge=1, le=1_000_000)] = 50_000
+    max_image_bytes: Annotated[int, Field(ge=0, le=20_000_000)] = 1_000_000
+    """Of all images of a result, decoded."""
+
+    @property
+    def limits(self) -> ContentLimits:
+        """The limits of a result."""
+        return ContentLimits(self.max_result_bytes, self.max_image_bytes)
+
+    @property
+    def tool_result_bytes(self) -> int:
+        """The limit of a tool, whose result may contain a note about what is missing."""
+        return self.max_result_bytes + NOTES_BYTES
+
+    @property
+    def longest_call_s(self) -> float:
+        """The longest a call may take."""
+        return max(self.timeout_s, self.max_timeout_s)
+
+
+_Url = Annotated[str, Field(pattern=r"^https?://", max_length=2000)]
+
+
+class OAuthClient(BaseModel):
+    """How the server gets its access token."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    grant: Literal["client_credentials", "authorization_code"] = "client_credentials"
+    """The server's own credentials, or those of an operator who has logged in."""
+    client_id: Annotated[str | None, Field(min_length=1, max_length=500)] = None
+    """Without it, a login registers a client."""
+    client_secret: Annotated[str | None, Field(pattern=rf"^{SECRET.pattern}$")] = None
+    """The reference to a secret."""
+    client_auth: Literal["basic", "post"] = "basic"
+    """How the client authenticates at the token endpoint."""
+    issuer: _Url | None = None
+    """The authorization server, whose metadata names its token endpoint."""
+    token_url: _Url | None = None
+    """Without it and an issuer, the authorization server is the one that the MCP server names."""
+    scopes: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _has_credentials(self) -> Self:
+        if self.grant == "client_credentials" and (self.client_id is None or self.client_secret is None):
+            message = "client_credentials need client_id and client_secret"
+            raise ValueError(message)
+        if self.grant == "authorization_code" and self.token_url is not None:
+            message = "a login finds its endpoints itself; leave token_url out"
+            raise ValueError(message)
+        return self
+
+
+class _RemoteServer(_Spec):
+    url: Annotated[str, Field(pattern=r"^https?://")]
+    headers: dict[str, str] = Field(default_factory=dict)
+    oauth: OAuthClient | None = None
+
+    @field_validator("oauth")
+    @classmethod
+    def _only_one_authorization(cls, oauth: OAuthClient | None, info: ValidationInfo) -> OAuthClient | None:
+        if oauth is not None and "authorization" in map(str.lower, info.data.get("headers", {})):
+            message = "headers has an Authorization already"
+            raise ValueError(message)
+        return oauth
+
+
+class HttpServer(_RemoteServer):
+    """A server reached by HTTP."""
+
+    type: Literal["http"]
+
+
+class SseServer(_RemoteServer):
+    """A server reached by HTTP with the older transport, whose messages all arrive in one stream."""
+
+    type: Literal["sse"]
+
+
+class StdioServer(_Spec):
+    """A server that is a program, started for each run."""
+
+    type: Literal["stdio"]
+    command: Annotated[tuple[str, ...], Field(min_length=1)]
+    env: dict[str, str] = Field(default_factory=dict)
+
+
+AnyServer: TypeAlias = HttpServer | SseServer | StdioServer
+McpServer: TypeAlias = Annotated[AnyServer, Field(discriminator="type")]
+
+
+def remote_id(server: str, name: str) -> str:
+    """Our id for a server's tool, in the format of all tool ids."""
+    return f"{server}__{re.sub(r'[^a-z0-9]+', '_', name.lower()).strip('_')}"
+
+
+def remote_ids(servers: Mapping[str, AnyServer]) -> Iterator[str]:
+    """The ids of all tools that may be used of these servers."""
+    for server, spec in servers.items():
+        yield from (remote_id(server, name) for name in spec.tools)
+
+
+def check_names(servers: Mapping[str, AnyServer]) -> None:
+    """Raise `ValueError` if two tools would have the same id, or a tool no valid one."""
+    ids = list(remote_ids(servers))
+    for tool_id in ids:
+        server, _, name = tool_id.partition("__")
+        if not _ID_PART.fullmatch(server) or not _ID_PART.fullmatch(name):
+            message = f"{tool_id!r} is no id of a tool: use lower case letters, digits and single _"
+            raise ValueError(message)
+        if len(tool_id) > MAX_ID_CHARS:
+            message = f"{tool_id!r} is longer than {MAX_ID_CHARS} characters; no model takes such a name"
+            raise ValueError(message)
+    if len(set(ids)) < len(ids):
+        message = "two tools would have the same id"
+        raise ValueError(message)
+
+
+def configured_values(spec: AnyServer) -> dict[str, str]:
+    """The server's headers or environment."""
+    return spec.env if isinstance(spec, StdioServer) else spec.headers
+
+
+def secret_names(servers: Mapping[str, AnyServer]) -> set[str]:
+    """The names of the secrets used in headers, environments and by OAuth."""
+    values = [value for spec in servers.values() for value in configured_values(spec).values()]
+    clients = [spec.oauth for spec in servers.values() if not isinstance(spec, StdioServer) and spec.oauth]
+    values += [client.client_secret for client in clients if client.client_secret is not None]
+    return {name for value in values for name in SECRET.findall(value)}

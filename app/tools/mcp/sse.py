@@ -1,0 +1,110 @@
+"""legacy_sse: the older HTTP transport of MCP: one stream for all messages to us, a POST for each of ours.
+
+Written here, because the library's own reads events of up to 1 MiB only and logs what it cannot parse.
+"""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+from urllib.parse import urljoin, urlsplit
+
+import anyio
+import httpx2
+from anyio.abc import TaskStatus
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from mcp.shared.message import SessionMessage
+from mcp.types import jsonrpc_message_adapter
+
+from app.serialization.repaired_json import parsable
+from app.tools.mcp.limits import MAX_VALUES, ResponseLimit, count_values
+
+_Incoming = SessionMessage | Exception
+_Streams = tuple[MemoryObjectReceiveStream[_Incoming], MemoryObjectSendStream[SessionMessage]]
+
+
+class SseFailed(Exception):
+    """The server's stream is not one of MCP, or refers to another server."""
+
+
+@asynccontextmanager
+async def legacy_sse(url: str, http: httpx2.AsyncClient, *, limit: ResponseLimit) -> AsyncGenerator[_Streams]:
+    """Open the stream while the body runs; raises `SseFailed` and httpx's errors.
+
+    An event over the limit ends the connection.
+    """
+    reader_end, reading = anyio.create_memory_object_stream[_Incoming](0)
+    writing, writer_end = anyio.create_memory_object_stream[SessionMessage](0)
+    headers = {"accept": "text/event-stream", "cache-control": "no-store"}
+    async with http.stream("GET", url, headers=headers) as response, anyio.create_task_group() as tasks:
+        response.raise_for_status()
+        events = httpx2.EventSource(response, max_event_size=limit.max_bytes)
+        endpoint = await tasks.start(_read, events, url, reader_end, limit)
+        tasks.start_soon(_write, http, endpoint, writer_end, reader_end)
+        try:
+            yield reading, writing
+        finally:
+            reading.close()
+            writing.close()
+            tasks.cancel_scope.cancel()
+
+
+async def _read(
+    events: httpx2.EventSource,
+    url: str,
+    messages: MemoryObjectSendStream[_Incoming],
+    limit: ResponseLimit,
+    *,
+    task_status: TaskStatus[str],
+) -> None:
+    has_endpoint = False
+    with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError, httpx2.TransportError):
+        async with messages:
+            try:
+                async for event in events:
+                    if event.event == "endpoint" and not has_endpoint:
+                        task_status.started(_endpoint(url, event.data))
+                        has_endpoint = True
+                    elif event.event == "message" and event.data:
+                        if count_values(event.data.encode()) > MAX_VALUES:
+                            limit.exceeded = True
+                            return
+                        await messages.send(_parsed(event.data))
+            except httpx2.SSEError:
+                # It is too long, or not a stream of events.
+                limit.exceeded = has_endpoint
+    if not has_endpoint:
+        message = "The server's stream ends before it names its endpoint."
+        raise SseFailed(message)
+
+
+def _endpoint(url: str, reference: str) -> str:
+    """Where messages are sent to: at the same server, or secrets in headers would reach another."""
+    endpoint = urljoin(url, reference)
+    if urlsplit(endpoint)[:2] != urlsplit(url)[:2]:
+        message = "The server's endpoint is at another server."
+        raise SseFailed(message)
+    return endpoint
+
+
+async def _write(
+    http: httpx2.AsyncClient,
+    endpoint: str,
+    messages: MemoryObjectReceiveStream[SessionMessage],
+    incoming: MemoryObjectSendStream[_Incoming],
+) -> None:
+    try:
+        async with messages:
+            async for message in messages:
+                text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
+                headers = {"content-type": "application/json"}
+                async with http.stream("POST", endpoint, content=text, headers=headers) as response:
+                    response.raise_for_status()
+    except (httpx2.HTTPError, anyio.BrokenResourceError, anyio.ClosedResourceError):
+        # The message was not taken, so no response will arrive: let waiting requests fail.
+        await incoming.aclose()
+
+
+def _parsed(data: str) -> _Incoming:
+    try:
+        return SessionMessage(jsonrpc_message_adapter.validate_json(parsable(data.encode()), by_name=False))
+    except ValueError as error:
+        return error

@@ -1,0 +1,61 @@
+"""Opens the transport to an external MCP server, with its limits."""
+
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+
+import httpx2
+from mcp.client.streamable_http import streamable_http_client
+
+from app.tools.mcp.http import BoundedTransport, IdentityTransport
+from app.tools.mcp.limits import ResponseLimit
+from app.tools.mcp.spec import AnyServer, HttpServer, SseServer, StdioServer
+from app.tools.mcp.sse import legacy_sse
+from app.tools.mcp.stdio import bounded_stdio
+
+Transport = AbstractAsyncContextManager[object]
+
+
+async def open_transport(
+    server: str,
+    spec: AnyServer,
+    values: Mapping[str, str],
+    *,
+    stack: AsyncExitStack,
+    limit: ResponseLimit,
+    auth: httpx2.Auth | None,
+) -> tuple[Transport, BoundedTransport | None]:
+    """The transport, and what counts its responses if it is the HTTP of today.
+
+    `values` are the headers or the environment, with their secrets.
+    """
+    match spec:
+        case StdioServer():
+            return bounded_stdio(spec.command, values, limit=limit, server=server), None
+        case HttpServer():
+            bounded = BoundedTransport(_transport(), limit, response_s=spec.longest_call_s)
+            http = await stack.enter_async_context(
+                httpx2.AsyncClient(
+                    headers=values, timeout=spec.timeout_s, trust_env=False, transport=bounded, auth=auth
+                )
+            )
+            return (
+                streamable_http_client(spec.url, http_client=http, max_sse_event_size=limit.max_bytes),
+                bounded,
+            )
+        case SseServer():
+            # The stream is silent as long as there is nothing to do.
+            timeout = httpx2.Timeout(spec.timeout_s, read=None)
+            http = await stack.enter_async_context(
+                httpx2.AsyncClient(
+                    headers=values,
+                    timeout=timeout,
+                    trust_env=False,
+                    transport=IdentityTransport(_transport()),
+                    auth=auth,
+                )
+            )
+            return legacy_sse(spec.url, http, limit=limit), None
+
+
+def _transport() -> httpx2.AsyncHTTPTransport:
+    return httpx2.AsyncHTTPTransport(trust_env=False)

@@ -1,0 +1,204 @@
+"""What a branch leaves in the database, and on which branch a run executes."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+from sqlalchemy import text
+
+from app.auth.records import KeyRecord
+from app.billing.receipts.repository import sum_runs
+from app.conversations.branching.records import InPlaceOf
+from app.conversations.branching.repository import set_current_branch
+from app.conversations.history import ConversationHistory
+from app.conversations.message_store import MessageStore
+from app.conversations.records import Conversation, TranscriptEntry
+from app.conversations.sdk_store import PostgresSessionStore
+from app.db import Database
+from app.errors import Invalid
+from app.executors.port import RunContext
+from app.ids import RunId
+from app.requests import GraphRunRequest, Message
+from app.runs.conversations.branching import MOST_BRANCHES, TooManyBranches
+from app.runs.conversations.repository import find_branch_runs
+from app.runs.conversations.service import ConversationBusy, ConversationNotFound, ConversationService
+from app.runs.records import RunRecord
+from app.storage.service import StorageFull, StorageQuota
+from tests.contracts.event_logs import a_relay
+from tests.factories import an_account
+from tests.integration.conversations import KEY, a_turn, conversations_over
+from tests.integration.run_process import GRAPH, Executing
+from tests.integration.run_service import a_core, a_request, caller_of
+
+
+async def two_turns(database: Database, key: KeyRecord) -> Conversation:
+    store = PostgresSessionStore(database)
+    for run in ("r1", "r2"):
+        conversation = await a_turn(database, key, run)
+        lines = [{"type": "user", "uuid": f"{run}-{number}", "text": "x" * 100} for number in range(2)]
+        await store.add(conversation.transcript, [TranscriptEntry(line, run) for line in lines])
+    return conversation
+
+
+async def lines_of(database: Database) -> dict[str, list[str]]:
+    """The ids of the stored lines, by session."""
+    statement = "SELECT session_id, array_agg(entry_uuid ORDER BY position) FROM session_entries GROUP BY 1"
+    async with database.snapshot() as reader:
+        return {row[0]: row[1] for row in await reader.execute(text(statement))}
+
+
+async def fork(database: Database, key: KeyRecord, *, max_bytes: int, fails: bool = False) -> UUID:
+    """Take the turn of the run r2; returns the branch."""
+    store = PostgresSessionStore(database)
+    history = ConversationHistory(store, forks={}, tool_id_of=str)
+    storage = StorageQuota(database, max_bytes)
+    service = ConversationService(database, history, storage=storage, max_bytes=2**20)
+    request = GraphRunRequest.of(
+        graph_id=GRAPH, messages=[Message.of(role="user", content="x")], state_key=KEY
+    )
+    async with database.transaction() as tx:
+        place = InPlaceOf(RunId("r2"))
+        taken = await service.take_turn(tx, caller_of(key), KEY, request=request, place=place)
+        if fails:
+            raise LookupError
+    return taken.conversation.session_id
+
+
+async def test_a_branch_has_the_lines_before_the_run_and_stays_only_with_its_run(database: Database) -> None:
+    key = await an_account(database)
+    conversation = await two_turns(database, key)
+    whole = {str(conversation.session_id): ["r1-0", "r1-1", "r2-0", "r2-1"]}
+
+    with pytest.raises(LookupError):
+        await fork(database, key, max_bytes=2**20, fails=True)
+    assert await lines_of(database) == whole
+    with pytest.raises(StorageFull):
+        await fork(database, key, max_bytes=600)
+    assert await lines_of(database) == whole
+    branch = await fork(database, key, max_bytes=2**20)
+
+    assert await lines_of(database) == {**whole, str(branch): ["r1-0", "r1-1"]}
+
+
+async def test_a_run_executes_on_its_branch_wherever_the_conversation_continues(
+    database: Database, tmp_path: Path
+) -> None:
+    go_on, sessions = asyncio.Event(), []
+
+    async def do(context: RunContext) -> None:
+        if context.plan.conversation is None:
+            await go_on.wait()
+        else:
+            sessions.append(context.plan.conversation.session_id)
+
+    async with a_core(database, tmp_path, executor=Executing(do), places=1) as core:
+        caller = caller_of(await an_account(database))
+        await core.service.start(caller, a_request(), request_id=None)
+        queued = await core.service.start(caller, a_request(state_key=KEY), request_id=None)
+        async with database.write() as tx:
+            await tx.execute(text("UPDATE sessions SET session_id = gen_random_uuid()"))
+        go_on.set()
+        await core.service.wait(queued.key)
+
+    assert queued.session_id is not None
+    assert sessions == [queued.session_id]
+
+
+async def test_a_conversation_has_a_bounded_number_of_branches(database: Database) -> None:
+    """More than a statement can have parameters are possible for its runs, not for its branches."""
+    key = await an_account(database)
+    conversation = await two_turns(database, key)
+    where = {"account_id": conversation.account_id, "state_key": KEY}
+    branch_of = "INSERT INTO conversation_branches (account_id, state_key, session_id, is_forked, created_at)"
+
+    async def fork_the_first() -> UUID:
+        async with database.transaction() as tx:
+            await set_current_branch(tx, conversation, conversation.session_id)
+        return await fork(database, key, max_bytes=2**20)
+
+    first = await fork_the_first()
+    async with database.transaction() as tx:
+        copies = f"{branch_of} SELECT :account_id, :state_key, gen_random_uuid(), true, now()"
+        await tx.execute(text(f"{copies} FROM generate_series(3, {MOST_BRANCHES - 1})"), where)
+    last = await fork_the_first()
+    with pytest.raises(TooManyBranches):
+        await fork_the_first()
+
+    lines = await lines_of(database)
+    assert lines[str(first)] == lines[str(last)] == ["r1-0", "r1-1"]
+    many = [f"r{number}" for number in range(32_768)]
+    async with database.read() as reader:
+        assert await sum_runs(reader, key.account_id, many) == {}
+        found = await find_branch_runs(reader, key.account_id, many)
+    assert {run.run_id for run in found} == {"r1", "r2"}
+
+
+@pytest.mark.parametrize("fork", [PostgresSessionStore.fork, MessageStore.fork])
+async def test_a_conversation_that_is_deleted_while_it_is_copied_is_not_found(
+    database: Database, fork: Callable[..., Awaitable[UUID]]
+) -> None:
+    key = await an_account(database)
+    conversation = await two_turns(database, key)
+    store = PostgresSessionStore(database) if fork is PostgresSessionStore.fork else MessageStore(database)
+
+    async def deleted_first(copied: Conversation, entry: str) -> UUID:
+        await service.delete(caller_of(key), KEY)
+        return await fork(store, copied, entry)
+
+    history = ConversationHistory(
+        PostgresSessionStore(database), forks={conversation.executor: deleted_first}, tool_id_of=str
+    )
+    service = ConversationService(database, history, storage=StorageQuota(database, None), max_bytes=2**20)
+
+    with pytest.raises(ConversationNotFound):
+        await service.fork(key.account_id, KEY, at=None, new_key=None)
+    assert await lines_of(database) == {}
+
+
+async def test_forks_on_two_servers_while_the_conversation_is_deleted(
+    database: Database, tmp_path: Path, redis_url: str
+) -> None:
+    """Each is accepted or refused as a whole, and what is accepted runs on a branch of its own."""
+    places: dict[str, UUID] = {}
+
+    async def do(context: RunContext) -> None:
+        assert context.plan.conversation is not None
+        places[context.plan.run.run_id] = context.plan.conversation.session_id
+
+    async with (
+        a_relay(redis_url) as first,
+        a_relay(redis_url) as second,
+        a_core(database, tmp_path / "here", executor=Executing(do), relay=first) as here,
+        a_core(database, tmp_path / "there", executor=Executing(do), relay=second) as there,
+    ):
+        key = await an_account(database)
+        caller = caller_of(key)
+        forks = 0
+        for repetition in range(4):
+            start = here.service.start(caller, a_request(state_key=KEY), request_id=None)
+            replaced = await start
+            await here.service.wait(replaced.key)
+            request = a_request(state_key=KEY, fork_from=replaced.key.run_id)
+            posts = [each.service.start(caller, request, request_id=None) for each in (here, there) * 2]
+            deleting = [conversations_over(database).delete(caller, KEY)] if repetition % 2 else []
+            found = await asyncio.gather(*posts, *deleting, return_exceptions=True)
+            started = [each for each in found if isinstance(each, RunRecord)]
+            refused = [each for each in found if isinstance(each, BaseException)]
+            assert {type(each) for each in refused} <= {Invalid, ConversationBusy}
+            await asyncio.gather(*(here.service.wait(run.key) for run in started))
+            forks += len(started)
+            executed = [places[run.key.run_id] for run in started if run.key.run_id in places]
+            assert len(set(executed)) == len(executed)
+            with suppress(ConversationNotFound):
+                branches = await conversations_over(database).list_branches(key.account_id, KEY)
+                assert len(branches) == len(started) + 1
+                assert sum(branch.is_current for branch in branches) == 1
+                await conversations_over(database).delete(caller, KEY)
+    assert forks >= 8
+    assert await lines_of(database) == {}
+    async with database.snapshot() as reader:
+        left = await reader.execute(text("SELECT count(*) FROM conversation_branches"))
+        assert left.scalar_one() == 0

@@ -1,0 +1,140 @@
+"""Logins at tool servers: what is pasted, authorization servers that lead elsewhere, the doctor."""
+
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.responses import RedirectResponse, Response
+
+from app.db import Database
+from app.doctor.mcp_servers import check_mcp_servers
+from app.doctor.report import Check
+from app.graphs.spec import GraphSpec
+from app.json_schema.checker import SchemaChecker
+from app.tools.mcp.oauth.login import LoginFailed
+from app.tools.mcp.oauth.records import LoginKey, McpLogin
+from app.tools.mcp.oauth.service import McpLogins
+from app.tools.mcp.servers import McpConnector
+from app.tools.mcp.spec import HttpServer
+from tests.integration.test_tool_servers_with_oauth import (
+    KEY,
+    a_server,
+    consent,
+    protected,
+    schemas,
+    settings_with_graph,
+)
+
+__all__ = ["schemas"]
+
+
+async def test_a_login_whose_redirect_is_pasted(
+    database: Database, database_url: str, tmp_path: Path
+) -> None:
+    async with protected() as server:
+        settings = settings_with_graph(server, tmp_path, database_url, RUNTALLY_MCP_TOKEN_KEY="k" * 32)
+        await consent(settings, paste="  {}".format)
+
+    stored = await McpLogins(database, KEY).load(LoginKey("librarian", "library"))
+    assert (stored.login.access_token, stored.login.url) == ("token-1", f"{server.url}/mcp")
+
+
+NO_DATABASE = "postgresql://nobody@127.0.0.1:1/none"
+INTERNAL = "http://169.254.169.254/latest"
+REFUSED: list[tuple[dict[str, Any], Callable[[str], str], str]] = [
+    # What is wrong with the authorization server, what is pasted, and the reason.
+    ({}, lambda sent: re.sub("state=[^&]*", "state=x", sent), "State parameter mismatch"),
+    ({}, lambda sent: re.sub("&state=[^&]*", "", sent), "State parameter mismatch"),
+    ({}, lambda sent: sent.replace("127.0.0.1", "library.example"), "not the address"),
+    ({}, lambda sent: f"{sent.partition('?')[0]}?error=access_denied", "access_denied"),
+    ({}, lambda _sent: "c0de", "not the address"),
+    ({}, lambda sent: f"{sent}&iss=https%3A%2F%2Fevil.example", "iss"),
+    ({"issuer": "https://evil.example"}, str, "issuer"),
+    ({"token_endpoint": INTERNAL}, str, "without https"),
+    ({"authorization_endpoint": INTERNAL}, str, "without https"),
+    ({"answer": Response(b'{"access_token": "' + b"x" * 10_000_000 + b'"}')}, str, "too large"),
+    ({"answer": RedirectResponse("/internal", 307)}, str, "redirects"),
+    ({"answer": Response(b"\x1b[31mred" + b"x" * 9_000, 400)}, str, "400"),
+]
+
+
+async def test_a_login_that_is_led_elsewhere_fails(tmp_path: Path) -> None:
+    for faults, line, reason in REFUSED:
+        async with protected() as server:
+            vars(server).update(faults)
+            settings = settings_with_graph(server, tmp_path, NO_DATABASE, RUNTALLY_MCP_TOKEN_KEY="k" * 32)
+            with pytest.raises(LoginFailed) as raised:
+                await consent(settings, paste=line)
+
+        shown = str(raised.value)
+        assert reason in shown, (faults, shown)
+        assert len(shown) < 1_000
+        assert shown.isprintable()
+        assert "/internal" not in server.paths
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A login as it is stored, and what the doctor finds."""
+
+    status: str
+    detail: str
+    ends_in_s: float = -1
+    refresh_token: str | None = None
+    url: str = "/mcp"
+    is_stored: bool = True
+
+
+COMMAND = "runtally mcp login librarian library"
+KEPT = {
+    "none": Kept("error", f"there is no login: use {COMMAND}", is_stored=False),
+    "ended": Kept("error", f"the login has ended: use {COMMAND}"),
+    "ends": Kept("warning", f"UTC and cannot be renewed; then use {COMMAND}", ends_in_s=900),
+    "not renewed": Kept("error", f"status 400; {COMMAND} begins a new login", refresh_token="old"),
+    "renewed": Kept("ok", "library__search", refresh_token="refresh-0"),
+    "elsewhere": Kept("error", f"for another URL: use {COMMAND}", ends_in_s=900, url="/other"),
+}
+
+
+async def test_the_doctor_knows_the_state_of_logins(schemas: SchemaChecker, database: Database) -> None:
+    logins, found = McpLogins(database, KEY), {}
+    async with protected() as server:
+        spec = HttpServer.model_validate(a_server(server, {"grant": "authorization_code"}))
+        graph = GraphSpec(name="librarian", description="d", system_prompt="p", mcp_servers={"library": spec})
+
+        async def check(logins: McpLogins | None, *, has_token_key: bool = True) -> list[Check]:
+            return await check_mcp_servers(
+                [graph], McpConnector({}, schemas, logins), has_token_key=has_token_key
+            )
+
+        for name, kept in KEPT.items():
+            server.issued, server.refresh_tokens = 1, 0
+            if kept.is_stored:
+                login = McpLogin(
+                    url=f"{server.url}{kept.url}",
+                    token_url=f"{server.url}/token",
+                    client_id="c",
+                    client_secret=None,
+                    client_auth=None,
+                    resource=f"{server.url}/mcp",
+                    refresh_token=kept.refresh_token,
+                    access_token="token-1",
+                    expires_at=time.time() + kept.ends_in_s,
+                )
+                await logins.save(LoginKey("librarian", "library"), login)
+            found[name] = await check(logins)
+        (without_key,) = await check(None, has_token_key=False)
+        (without_database,) = await check(None)
+
+    for name, kept in KEPT.items():
+        assert kept.detail in found[name][0].detail, name
+        assert found[name][0].status == kept.status
+        # Only a server that can be authorized is connected to.
+        assert [each.status for each in found[name][1:]] == (["ok"] if kept.status == "warning" else [])
+    assert (without_key.status, without_database.status) == ("error", "error")
+    assert "RUNTALLY_MCP_TOKEN_KEY is not set" in without_key.detail
+    assert "without the database" in without_database.detail

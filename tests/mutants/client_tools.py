@@ -1,0 +1,85 @@
+"""Faults of the tools that clients execute."""
+
+from tests.mutants.mutant import Mutant
+
+_CALLS = "app/executors/client_calls.py"
+_TOOLS = "app/executors/tools"
+_STARTER = ("tests/unit/executors/claude_agent/test_starter.py",)
+_AI_SDK = ("tests/unit/http/ai_sdk/test_client_tools.py",)
+_AG_UI = ("tests/unit/http/ag_ui/test_client_tools.py",)
+
+CLIENT_TOOLS = (
+    Mutant(
+        "a different result of a client is accepted",
+        _CALLS,
+        "elif call.digest != digest:",
+        "elif call.digest is None:",
+    ),
+    Mutant(
+        "a long result of a client is not cut off",
+        _CALLS,
+        "if len(encoded) <= MAX_RESULT_BYTES:",
+        "if len(encoded) <= 9 * MAX_RESULT_BYTES:",
+    ),
+    Mutant(
+        "a call of a client tool is sent before its message is complete",
+        f"{_TOOLS}/calls.py",
+        "await asyncio.wait_for(self._message_end.wait(), _MESSAGE_END_S)",
+        "await asyncio.sleep(0)",
+    ),
+    Mutant(
+        "the arguments of a client tool are not checked",
+        "app/tools/argument_check.py",
+        "    if mismatch is not None:\n",
+        "    if mismatch is not None and False:\n",
+        ("tests/unit/executors/tools/test_calls.py",),
+    ),
+    Mutant(
+        "a client tool may have the id of one of the graph",
+        "app/client_tools/declared.py",
+        '_PREFIX: Final = "client-"',
+        '_PREFIX: Final = ""',
+    ),
+    Mutant(
+        "a graph takes tools whose names begin as its pattern",
+        "app/graphs/spec.py",
+        "re.fullmatch(rule.names, name)",
+        "re.match(rule.names, name)",
+        ("tests/unit/client_tools/test_declared.py",),
+    ),
+    Mutant(
+        "a kept process is given a run with other tools",
+        "app/executors/claude_agent/launching/started_cli.py",
+        "            tools=bridge.descriptions,\n",
+        "            tools=[],\n",
+        _STARTER,
+    ),
+    Mutant(
+        "a chat of the AI SDK gets its own results again",
+        "app/http/ai_sdk/mapper.py",
+        "if event.tool_call_id in self.answered:",
+        "if event.tool_call_id not in self._open and False:",
+        _AI_SDK,
+    ),
+    Mutant(
+        "a client tool's call is in one step with an unfinished one of ours",
+        "app/http/ai_sdk/mapper.py",
+        "        if self._client_step != self._step and self._open:\n",
+        "        if self._open and False:\n",
+        _AI_SDK,
+    ),
+    Mutant(
+        "a client of AG-UI gets its own results again",
+        "app/http/ag_ui/output/mapper.py",
+        "if not ended.is_known:",
+        "if True:",
+        _AG_UI,
+    ),
+    Mutant(
+        "calls of an earlier attempt still wait for an AG-UI client",
+        "app/http/ag_ui/output/mapper.py",
+        "            self._client_calls.forget()\n",
+        "",
+        _AG_UI,
+    ),
+)

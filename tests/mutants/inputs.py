@@ -1,0 +1,105 @@
+"""Faults of attachments, of schemas of answers, and of messages that were requested again."""
+
+from tests.mutants.mutant import Mutant
+
+ATTACHMENTS = ("tests/unit/test_attachments.py",)
+REFUSED = ("tests/integration/messages_runs/test_attachments_are_refused.py",)
+FORMS = ("tests/unit/json_schema/test_model_form.py",)
+RETRIED = ("tests/unit/executors/claude_agent/test_retried.py",)
+VOID = ("tests/unit/http/ai_sdk/test_void_text.py",)
+AG_UI = ("tests/unit/http/ag_ui/test_encoder.py",)
+OUTPUT = ("tests/unit/runs/events/test_output.py",)
+
+INPUTS = (
+    Mutant(
+        "attachments by URL are accepted though the operator does not allow them",
+        "app/runs/requests/attachments.py",
+        "if attachment.url is not None and not self.by_url:",
+        "if False:",
+        ATTACHMENTS,
+    ),
+    Mutant(
+        "a URL with a password goes to the provider",
+        "app/request_fields/attachments.py",
+        'if "@" in parts.netloc:',
+        "if False:",
+        ATTACHMENTS,
+    ),
+    Mutant(
+        "what is no PDF is sent as one",
+        "app/request_fields/attachments.py",
+        "if not require_content(data).startswith(_PDF_BEGINS):",
+        "if not require_content(data):",
+        ATTACHMENTS,
+    ),
+    Mutant(
+        "alternatives of which parts are left out exclude each other",
+        "app/json_schema/model_form.py",
+        'if "not" in schema and "not" not in form and (exact := self._exact(schema["not"])) is not None:',
+        'if "not" in schema and "not" not in form and (exact := self._convert(schema["not"])) is not None:',
+        FORMS,
+    ),
+    Mutant(
+        "a reference without an end gets to the CLI",
+        "app/json_schema/model_form.py",
+        "    if _has_endless_reference(form):\n",
+        "    if False:\n",
+        FORMS,
+    ),
+    Mutant(
+        "text of a message that the CLI dropped stays",
+        "app/executors/claude_agent/mapper.py",
+        "            yield from before.void_events(show_thinking=self.show_thinking)\n",
+        "            pass\n",
+        RETRIED,
+    ),
+    Mutant(
+        "text that the next message repeats is shown twice",
+        "app/http/ai_sdk/blocks.py",
+        "            if void.add(delta):\n",
+        "            if void.add(delta) and False:\n",
+        VOID,
+    ),
+    Mutant(
+        "the snapshot has the discarded message",
+        "app/http/ag_ui/output/shown_messages.py",
+        "        self._events, self._posted = kept, posted\n",
+        "        self._posted = posted\n",
+        AG_UI,
+    ),
+    Mutant(
+        "a subagent's prompt counts as the conversation's context",
+        "app/runs/events/output.py",
+        'if (fact.origin, fact.basis) == ("assistant", "final"):',
+        'if fact.basis == "final":',
+        OUTPUT,
+    ),
+    Mutant(
+        "the earliest attachments of a chat are kept",
+        "app/runs/requests/attachments.py",
+        "for content in reversed(earlier):",
+        "for content in earlier:",
+        ATTACHMENTS,
+    ),
+    Mutant(
+        "what the provider has refused is sent again",
+        "app/conversations/neutral_transcript.py",
+        'elif line.get("subtype") == _LEFT_OUT:',
+        "elif False:",
+        REFUSED,
+    ),
+    Mutant(
+        "an account without credit loses its attachments",
+        "app/executors/api_format/failures.py",
+        "_ABOUT_ATTACHMENTS.search(reason) is not None",
+        "True",
+        REFUSED,
+    ),
+    Mutant(
+        "each turn of a long conversation changes its beginning",
+        "app/executors/messages_api/sent_attachments.py",
+        "(count > MAX_COUNT // 2 or chars > MAX_CHARS // 2)",
+        "(count > MAX_COUNT or chars > MAX_CHARS)",
+        REFUSED,
+    ),
+)

@@ -1,0 +1,149 @@
+"""Faults of the tools of external MCP servers."""
+
+from tests.mutants.mutant import Mutant
+
+LOST = ("tests/integration/test_tool_servers_that_are_lost.py",)
+CONTENT = ("tests/unit/tools/mcp/test_content.py",)
+IMAGES = ("tests/unit/tools/test_images.py",)
+AUTHORIZED = ("tests/integration/test_tool_servers_with_oauth.py",)
+"""The last needs PostgreSQL."""
+STRANGE = ("tests/integration/test_strange_tools.py",)
+LOGINS = ("tests/integration/test_logins_at_tool_servers.py",)
+INSTRUCTIONS = ("tests/unit/executors/tools/test_instructions.py",)
+DRAFTS = ("tests/unit/tools/test_modern_schema.py",)
+
+TOOL_SERVERS = (
+    Mutant(
+        "every interrupted call is made again",
+        "app/tools/mcp/connection.py",
+        "if not repeatable and not interrupted.refused:",
+        "if False:",
+        LOST,
+    ),
+    Mutant(
+        "a lost connection stays lost",
+        "app/tools/mcp/connection.py",
+        "is None or _is_over(ready):",
+        "is None:",
+        LOST,
+    ),
+    Mutant(
+        "every error with the code of a closed connection is one",
+        "app/tools/mcp/connection.py",
+        "error.error.code == CONNECTION_CLOSED and error.error.message.startswith(_OF_CONNECTION)",
+        "error.error.code == CONNECTION_CLOSED",
+        LOST,
+    ),
+    Mutant(
+        "progress does not extend a call",
+        "app/tools/runner.py",
+        "        self._deadline.reschedule(min(next_timeout, self._latest))\n",
+        "",
+        LOST,
+    ),
+    Mutant(
+        "progress extends a call without limit",
+        "app/tools/runner.py",
+        "self._deadline.reschedule(min(next_timeout, self._latest))",
+        "self._deadline.reschedule(next_timeout)",
+        LOST,
+    ),
+    Mutant(
+        "an image with too many pixels reaches the model",
+        "app/tools/mcp/content.py",
+        "if not header.fits:",
+        "if False:",
+        CONTENT,
+    ),
+    Mutant(
+        "what is missing of a result is not counted",
+        "app/tools/mcp/content.py",
+        "self._missing_bytes += len(text.encode()) - len(kept.encode())",
+        "pass",
+        CONTENT,
+    ),
+    Mutant(
+        "an image may have any size",
+        "app/tools/images.py",
+        "0 < self.width <= MAX_PIXELS",
+        "True",
+        IMAGES,
+    ),
+    Mutant(
+        "instructions end their own section",
+        "app/executors/tools/instructions.py",
+        '    text = _TAGS.sub("&lt;", text)\n',
+        "",
+        INSTRUCTIONS,
+    ),
+    Mutant(
+        "a reference to nothing is usable",
+        "app/tools/modern_schema.py",
+        "    _require_references(modern, modern, ())\n",
+        "",
+        DRAFTS,
+    ),
+    Mutant(
+        "a server sends the secret anywhere",
+        "app/tools/mcp/oauth/endpoints.py",
+        '    if found.scheme != "https" and',
+        "    if False and",
+        AUTHORIZED,
+    ),
+    Mutant(
+        "a refused token is used again",
+        "app/tools/mcp/oauth/token_source.py",
+        "and now < self._until and self._token != refused",
+        "and now < self._until",
+        AUTHORIZED,
+    ),
+    Mutant(
+        "a login is stored as it is",
+        "app/tools/mcp/oauth/sealing.py",
+        "return nonce + self._cipher",
+        "return _LOGIN.dump_json(login) + nonce + self._cipher",
+        AUTHORIZED,
+    ),
+    Mutant(
+        "a tool that is not valid takes its server with it",
+        "app/tools/mcp/filter.py",
+        "[_plain(tool) for tool in tools if self._keep(tool)]",
+        "[tool for tool in tools if self._keep(tool)]",
+        STRANGE,
+    ),
+    Mutant(
+        "the second of two tools counts",
+        "app/tools/mcp/filter.py",
+        " and name not in self._input_schemas:",
+        ":",
+        STRANGE,
+    ),
+    Mutant(
+        "half a character makes a list unreadable",
+        "app/serialization/repaired_json.py",
+        "if _HALF.search(text):",
+        "if False:",
+        STRANGE,
+    ),
+    Mutant(
+        "a login follows redirects",
+        "app/tools/mcp/oauth/endpoints.py",
+        'if "location" in response.headers:',
+        "if False:",
+        LOGINS,
+    ),
+    Mutant(
+        "a login reads without end",
+        "app/tools/mcp/oauth/endpoints.py",
+        "            if size > _MAX_BYTES:",
+        "            if False:",
+        LOGINS,
+    ),
+    Mutant(
+        "the address of another server can be pasted",
+        "app/cli/mcp.py",
+        'if not line.strip().startswith(f"{self.uri}?"):',
+        "if False:",
+        LOGINS,
+    ),
+)

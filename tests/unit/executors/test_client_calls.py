@@ -1,0 +1,111 @@
+import asyncio
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from pydantic import JsonValue
+
+from app.errors import Unavailable
+from app.events import ClientToolCall, ControlEvent
+from app.executors.client_calls import (
+    MAX_RESULT_BYTES,
+    ClientToolCallAnswered,
+    ClientToolCallNotFound,
+    ClientToolCalls,
+    ClientToolResult,
+)
+from app.tools.result import ToolResult
+
+
+class Readers:
+    """What readers see of a run's calls."""
+
+    def __init__(self, *, timeout_s: float = 60) -> None:
+        self.events: asyncio.Queue[ControlEvent] = asyncio.Queue()
+        self.calls = ClientToolCalls(self.events.put, timeout=timedelta(seconds=timeout_s))
+
+    async def call(self, call_id: str = "c") -> "asyncio.Task[ToolResult]":
+        """A call that clients can see."""
+        calling = asyncio.create_task(self.calls.call("pick", {"about": "sky"}, call_id=call_id))
+        async with asyncio.timeout(5):
+            event = await self.events.get()
+        assert isinstance(event, ClientToolCall)
+        assert (event.tool_call_id, event.tool_name, event.args) == (call_id, "pick", {"about": "sky"})
+        return calling
+
+
+@pytest.mark.parametrize(
+    ("result", "same", "other", "shown"),
+    [
+        ("blue", "blue", "red", "blue"),
+        ({"a": 1, "b": [None]}, {"b": [None], "a": 1}, {"a": True, "b": [None]}, '{"a": 1, "b": [null]}'),
+        (1, 1, 1.0, "1"),
+        (None, None, "null", "null"),
+        ("", "", None, ""),
+    ],
+)
+async def test_a_result_counts_once(result: Any, same: Any, other: Any, shown: str) -> None:
+    readers = Readers()
+    calling = await readers.call()
+
+    readers.calls.answer("c", ClientToolResult(result))
+    readers.calls.answer("c", ClientToolResult(same))
+    for different in (ClientToolResult(other), ClientToolResult(result, is_error=True)):
+        with pytest.raises(ClientToolCallAnswered):
+            readers.calls.answer("c", different)
+
+    assert await calling == ToolResult(shown, result)
+    readers.calls.answer("c", ClientToolResult(same))
+    with pytest.raises(ClientToolCallNotFound):
+        readers.calls.answer("d", ClientToolResult(result))
+
+
+async def test_an_error_of_the_client_fails_the_call() -> None:
+    readers = Readers()
+    calling = await readers.call()
+
+    readers.calls.answer("c", ClientToolResult({"why": "offline"}, is_error=True))
+
+    assert await calling == ToolResult('{"why": "offline"}', {"why": "offline"}, "failed")
+
+
+@pytest.mark.parametrize("text", ["x" * MAX_RESULT_BYTES, "é" * MAX_RESULT_BYTES, ["é" * MAX_RESULT_BYTES]])
+async def test_a_long_result_is_cut_off_with_a_note(text: JsonValue) -> None:
+    result = ClientToolResult(text).to_tool_result()
+
+    if text == "x" * MAX_RESULT_BYTES:
+        assert result == ToolResult(str(text), text)
+    else:
+        head, _, note = result.markdown.partition("\n")
+        assert MAX_RESULT_BYTES - 1 <= len(head.encode()) <= MAX_RESULT_BYTES
+        assert "was cut off" in note
+        assert result.visible == result.markdown
+
+
+async def test_a_call_without_a_result_fails_in_time_and_takes_none_later() -> None:
+    readers = Readers(timeout_s=0.01)
+    calling = await readers.call()
+
+    assert await calling == ToolResult("Nothing answered this call in time.", {"error": "timeout"}, "timeout")
+    with pytest.raises(ClientToolCallAnswered):
+        readers.calls.answer("c", ClientToolResult("late"))
+
+
+async def test_the_end_of_the_run_ends_its_calls() -> None:
+    readers = Readers()
+    calling = await readers.call()
+
+    readers.calls.end()
+
+    assert (await calling).visible == {"error": "failed"}
+    assert (await readers.calls.call("pick", {}, call_id="d")).is_error
+    assert readers.events.empty()
+
+
+async def test_a_call_that_clients_cannot_get_fails() -> None:
+    async def publish(_event: ControlEvent) -> None:
+        raise Unavailable
+
+    calls = ClientToolCalls(publish, timeout=timedelta(seconds=60))
+
+    assert (await calls.call("pick", {}, call_id="c")).visible == {"error": "failed"}

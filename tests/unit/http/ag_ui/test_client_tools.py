@@ -1,0 +1,133 @@
+"""Calls of client tools on the wire of AG-UI."""
+
+from typing import Any
+
+from app.events import ClientEvent, ClientToolCall, RunStarted, Step, TextDelta, ToolCallResult, ToolCallStart
+from app.http.ag_ui.input import AgUiInput
+from app.http.ag_ui.output.encoder import PAUSE_AFTER_S, PAUSE_IN_STEP_AFTER_S, AgUiEncoder
+from tests.unit.http.ag_ui.test_encoder import DONE, REQUEST, STARTED, parsed, with_positions
+
+STEP = Step(step_index=1, step_budget=None)
+OURS = ToolCallStart(tool_call_id="ours", tool_name="core__clock", args={})
+
+
+def start(call_id: str) -> ToolCallStart:
+    return ToolCallStart(tool_call_id=call_id, tool_name="pick", args={"n": 1}, is_client_tool=True)
+
+
+def call(call_id: str) -> ClientToolCall:
+    return ClientToolCall(tool_call_id=call_id, tool_name="pick", args={"n": 1}, expires_at="later")
+
+
+def result(call_id: str, value: Any = "blue") -> ToolCallResult:
+    return ToolCallResult(tool_call_id=call_id, result=value, is_error=False)
+
+
+CALLS: list[ClientEvent] = [
+    *(STARTED, TextDelta(message_id="m", delta="Look."), start("a"), OURS, start("b"), STEP),
+    *(call("a"), result("ours", {}), call("b")),
+]
+
+
+def an_encoder(**fields: Any) -> AgUiEncoder:
+    return AgUiEncoder(thread_id="t-1", run_id="theirs", our_run_id="r-1", **fields)
+
+
+def kinds(stream: bytes) -> list[str]:
+    events = parsed(stream)
+    return [" ".join([each["type"], each.get("toolCallId", "")]).strip() for each in events]
+
+
+def test_the_run_completes_with_the_calls_that_the_client_has_to_execute() -> None:
+    encoder, earlier = an_encoder(names_pending=True), an_encoder()
+    stream = encoder.encode(with_positions(CALLS)) + encoder.encode_pause()
+    earlier.encode(with_positions(CALLS))
+
+    events = parsed(stream)
+    starts = [event for event in events if event["type"] == "TOOL_CALL_START"]
+    assert [(each["toolCallId"], each["toolCallName"], each["parentMessageId"]) for each in starts] == [
+        *(("ours", "core__clock", "m"), ("a", "pick", "m"), ("b", "pick", "m"))
+    ]
+    assert events[-1]["outcome"] == {"type": "success", "pendingToolCallIds": ["a", "b"]}
+    # Clients before AG-UI 1.0 reject a field that they do not know, and derive the calls themselves.
+    assert "outcome" not in parsed(earlier.encode_pause())[-1]
+    assert encoder.ended
+
+
+def test_the_stream_ends_once_no_call_of_ours_is_open() -> None:
+    encoder = an_encoder()
+    waits = []
+    for entry in with_positions([*CALLS, result("a"), result("b")]):
+        encoder.encode([entry])
+        waits.append(encoder.pause_after_s)
+
+    assert waits[:6] == [None] * 6
+    assert waits[6:] == [PAUSE_IN_STEP_AFTER_S, PAUSE_AFTER_S, PAUSE_AFTER_S, PAUSE_AFTER_S, None]
+
+
+def test_the_client_gets_what_follows_its_results() -> None:
+    encoder = an_encoder(after=len(CALLS), answered=frozenset("ab"))
+    answers: list[ClientEvent] = [result("b"), result("a"), TextDelta(message_id="n", delta="So."), DONE]
+
+    stream = encoder.encode(with_positions([*CALLS, *answers]))
+
+    assert kinds(stream) == [
+        *("RUN_STARTED", "STEP_STARTED", "TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT", "TEXT_MESSAGE_END"),
+        *("STEP_FINISHED", "RUN_FINISHED"),
+    ]
+
+
+def test_a_call_that_is_not_answered_yet_ends_the_next_run_as_well() -> None:
+    encoder = an_encoder(after=len(CALLS), answered=frozenset("a"))
+
+    nothing = encoder.encode(with_positions(CALLS))
+
+    assert (nothing, encoder.pause_after_s) == (b"", PAUSE_AFTER_S)
+    assert kinds(encoder.encode_pause()) == ["RUN_STARTED", "RUN_FINISHED"]
+
+
+def test_a_call_that_fails_before_the_client_has_it_comes_with_its_result() -> None:
+    encoder = an_encoder()
+    stream = encoder.encode(
+        with_positions([STARTED, start("a"), STEP, result("a", {"error": "invalid_args"})])
+    )
+
+    assert kinds(stream)[-4:] == [
+        *("TOOL_CALL_START a", "TOOL_CALL_ARGS a", "TOOL_CALL_END a", "TOOL_CALL_RESULT a")
+    ]
+    assert encoder.pause_after_s is None
+
+
+def test_a_pending_approval_comes_first() -> None:
+    encoder = an_encoder()
+    encoder.encode(with_positions([STARTED, start("a"), STEP, call("a"), REQUEST]))
+
+    assert parsed(encoder.encode_pause())[-1]["outcome"]["type"] == "interrupt"
+
+
+def test_calls_of_an_earlier_attempt_do_not_wait() -> None:
+    encoder = an_encoder()
+    again = RunStarted(run_id="r-1", graph_id="claude_agents:assistant", model="sonnet", attempt=2)
+
+    encoder.encode(with_positions([STARTED, start("a"), STEP, call("a"), again]))
+
+    assert encoder.pause_after_s is None
+
+
+def test_results_after_the_users_last_message_count() -> None:
+    user = {"id": "u", "role": "user", "content": "x"}
+    old = {"id": "t0", "role": "tool", "toolCallId": "old", "content": "x"}
+    good = {"id": "t1", "role": "tool", "toolCallId": "a", "content": '{"n": 1}'}
+    bad = {"id": "t2", "role": "tool", "toolCallId": "b", "content": "", "error": "offline"}
+    parts = {**good, "id": "t3", "toolCallId": "c", "content": [{"type": "text", "text": "x"}]}
+
+    posted = AgUiInput.parse(
+        {"threadId": "t", "runId": "r", "messages": [user, old, user, good, bad, parts], "tools": [{}, 1]}
+    )
+
+    assert {key: (each.result, each.is_error) for key, each in posted.tool_results.items()} == {
+        "a": ('{"n": 1}', False),
+        "b": ("offline", True),
+        "c": ("x", False),
+    }
+    assert posted.described_tools == []

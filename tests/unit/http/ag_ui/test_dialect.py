@@ -1,0 +1,97 @@
+"""Which dialect a client gets, and the attachments that earlier releases post."""
+
+from typing import Any
+
+import pytest
+
+from app.errors import Invalid
+from app.http.ag_ui.input import AgUiInput, chat_message
+from app.http.ag_ui.releases.dialect import CURRENT, OLDEST, UNKNOWN
+from app.requests import ImagePart
+
+USER = {"id": "u", "role": "user", "content": "hi"}
+REASONING = {"id": "q", "role": "reasoning", "content": "hm"}
+OF_SUBAGENT = {"id": "s", "role": "assistant", "content": "x", "subagentRunId": "c"}
+RESUME = [{"interruptId": "r-1/3/p-1", "status": "cancelled"}]
+
+
+def posted(*messages: dict[str, Any], release: str | None = None, **fields: Any) -> AgUiInput:
+    body = {"threadId": "t", "runId": "r", "messages": [*messages, USER], **fields}
+    return AgUiInput.parse(body, release=release)
+
+
+@pytest.mark.parametrize(
+    ("client", "knows"),
+    [
+        (posted(protocolVersion="1.0"), "reasoning interrupts subagents cancelled"),
+        (posted(protocolVersion="2.0"), "reasoning interrupts subagents cancelled"),
+        (posted(release="1.0"), "reasoning interrupts subagents cancelled"),
+        (posted(release="0.0.59"), "reasoning interrupts subagents"),
+        (posted(release="0.0.58"), "reasoning interrupts"),
+        (posted(release="0.0.53"), "reasoning"),
+        (posted(release="0.0.44"), ""),
+        (posted(OF_SUBAGENT), "reasoning interrupts subagents"),
+        (posted(resume=RESUME), "reasoning interrupts"),
+        (posted(REASONING), "reasoning"),
+        (posted(release="0.0.42"), ""),
+    ],
+)
+def test_a_client_gets_what_its_request_shows_that_it_knows(client: AgUiInput, knows: str) -> None:
+    parts = ("reasoning", "interrupts", "subagents", "cancelled")
+    known = [part for part in parts if getattr(client.dialect, f"has_{part}")]
+
+    assert known == knows.split()
+    assert (client.dialect is CURRENT, client.dialect is OLDEST) == (len(known) == 4, not known)
+
+
+def test_a_client_that_shows_nothing_may_have_reasoning() -> None:
+    assert posted().dialect is UNKNOWN
+    assert posted(REASONING).dialect.may_have_reasoning
+    assert not posted(REASONING, protocolVersion="1.0").dialect.may_have_reasoning
+
+
+def contents(*parts: dict[str, Any]) -> list[Any]:
+    given = posted_parts(*parts)
+    message = chat_message("messages:assistant", given, given.messages)
+    request = message.build_request(0, with_history=False)
+    return list(request.messages[-1].parts)
+
+
+def posted_parts(*parts: dict[str, Any]) -> AgUiInput:
+    message = {"id": "u", "role": "user", "content": [{"type": "text", "text": "look"}, *parts]}
+    return AgUiInput.parse({"threadId": "t", "runId": "r", "messages": [message]})
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"mimeType": "image/png", "data": "iVBORw0KGgo="},
+        {"mimeType": "image/png", "url": "data:image/png;base64,iVBORw0KGgo=", "filename": "x.png"},
+    ],
+)
+def test_binary_parts_are_images(part: dict[str, Any]) -> None:
+    assert contents({"type": "binary", **part})[1:] == [
+        ImagePart.of(type="image", media_type="image/png", data="iVBORw0KGgo=")
+    ]
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"mimeType": "image/png", "url": "https://example.org/x.png"},
+        {"mimeType": "audio/wav", "data": "AAAA"},
+        {"mimeType": "application/zip", "data": "AAAA"},
+        {"mimeType": "image/png", "id": "file-1"},
+    ],
+)
+def test_for_other_binary_parts_the_model_gets_a_note(part: dict[str, Any]) -> None:
+    (note,) = contents({"type": "binary", **part})[1:]
+
+    assert note.text.startswith("[An attachment")
+
+
+def test_a_malformed_binary_part_is_named() -> None:
+    with pytest.raises(Invalid) as raised:
+        posted_parts({"type": "binary", "data": "AAAA"})
+
+    assert "messages.0.content.1" in str(raised.value.errors)
