@@ -112,7 +112,8 @@ async def read(http: httpx.AsyncClient, run: str, *, after: int = 0) -> list[str
     async with http.stream("GET", f"/v1/runs/{run}/events", headers=headers) as response:
         text = "".join([part async for part in response.aiter_text()])
     lines = [line for line in text.split("\n") if not line.startswith((":", "retry: 2000"))]
-    return [frame for frame in "\n".join(lines).split("\n\n") if frame]
+    # `retry:` may be a block of its own, as an earlier release sends it.
+    return [frame for each in "\n".join(lines).split("\n\n") if (frame := each.strip("\n"))]
 
 
 def ids_of(frames: list[str]) -> list[int]:

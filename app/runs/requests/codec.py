@@ -62,4 +62,8 @@ def _decode(text: str) -> GraphRunRequest:
 
 def _encode(request: GraphRunRequest, *, with_files: bool = False) -> str:
     exclude = set() if with_files else {"files"}
-    return dumps(request.model_dump(mode="json", by_alias=True, exclude_none=True, exclude=exclude))
+    # Without defaults: the release before, which may execute a queued run, knows no field that is new.
+    fields = request.model_dump(
+        mode="json", by_alias=True, exclude_none=True, exclude_defaults=True, exclude=exclude
+    )
+    return dumps(fields)
