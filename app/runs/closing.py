@@ -12,7 +12,7 @@ from app.billing.reports.service import BillingReports
 from app.db import StatementFailed, Transaction
 from app.errors import Unavailable
 from app.events import ClientEvent, Queued
-from app.executors.port import RunOutcome
+from app.executors.port import FIRST_ATTEMPT, RunOutcome
 from app.ids import RunKey
 from app.logs.context import for_run
 from app.metrics.runs import RunMetrics
@@ -40,7 +40,7 @@ class RunEnd:
     """That publishes the end. For a run that was taken over the one after that of its row: if its process is
     alive after all, that one publishes no more."""
     events: Sequence[ClientEvent] = ()
-    """Before the terminal ones."""
+    """Between `queued` and the terminal ones."""
 
     @property
     def final(self) -> GraphFinal:
@@ -57,10 +57,12 @@ class RunEnd:
 
     def entries(self, *, after: int = 0) -> list[LogEntry]:
         """The last events of the run, at the positions after this one."""
-        entries = with_positions([*self.events, *terminal_events(self.final)], after=after)
-        if not isinstance(entries[0].event, Queued):
-            return entries
-        return [entries[0]._replace(at=time_of_first(self.run)), *entries[1:]]
+        last, position = [*self.events, *terminal_events(self.final)], self.run.queued_position
+        if self.attempt > FIRST_ATTEMPT or position is None:
+            return with_positions(last, after=after)
+        # Readers have it already, from the run's row.
+        queued = with_positions([Queued(position=position)], after=after, at=time_of_first(self.run))
+        return [*queued, *with_positions(last, after=after + 1)]
 
 
 class RunCloser:

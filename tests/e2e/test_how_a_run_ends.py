@@ -2,6 +2,7 @@ import asyncio
 import time
 from pathlib import Path
 
+import asyncpg
 import pytest
 
 from app.executors.scripted import WriteMessage
@@ -193,6 +194,33 @@ async def test_a_waiting_run_can_be_cancelled(world_of: WorldOf) -> None:
     assert kinds == ["queued", *["interrupted"] * 3, "error", "done"]
     wait.until.set()
     assert (await world.ended(first))["status"] == "succeeded"
+
+
+async def test_a_waiting_run_that_cannot_be_started_ends_for_its_readers(
+    world_of: WorldOf, database_url: str
+) -> None:
+    """Such as one of a later release: each reader gets every event, from the row, the log or the database."""
+    wait = a_wait()
+    executors = scripted(WriteMessage("one two", before_end=wait))
+    world = await world_of(in_turn(), executors=executors, RUNTALLY_MAX_CONCURRENT_RUNS=1)
+    await world.start(a_request())
+    await reached_by(wait)
+    second = await world.start(a_request())
+    reading = world.follow(second)
+    live = [await anext(reading)]
+    connection = await asyncpg.connect(database_url)
+    try:
+        await connection.execute(
+            "UPDATE runs SET request = request::jsonb || '{\"later\": 1}' WHERE run_id = $1", second
+        )
+    finally:
+        await connection.close()
+
+    wait.until.set()
+    live += [event async for event in reading]
+
+    assert [event.type for event in live] == ["queued", "error", "done"]
+    assert live == [event async for event in world.follow(second)]
 
 
 async def test_more_runs_than_may_wait_are_told_to_come_back(world_of: WorldOf) -> None:

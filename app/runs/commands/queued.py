@@ -7,11 +7,11 @@ from typing import Any, assert_never
 import structlog
 
 from app.db import Database, Transaction
-from app.events import ClientEvent, Interrupted, Queued, StopKind, StopState
+from app.events import Interrupted, StopKind, StopState
 from app.executors.approvals import PermissionNotFound
 from app.executors.client_calls import ClientToolCallNotFound
 from app.executors.inbox import RETRY_AFTER_S, MessageLimits, MessageQueueFull
-from app.executors.port import ABORTED, FIRST_ATTEMPT
+from app.executors.port import ABORTED
 from app.graphs.catalog import GraphCatalog
 from app.ids import RunKey
 from app.requests import PermissionMode
@@ -82,7 +82,9 @@ class QueuedRuns:
             record = await lock_queued_run(tx, run)
             if record is None:
                 return False
-            end = RunEnd(record, ABORTED, attempt=record.attempt, events=_events(record, kind))
+            # As a worker would have published it.
+            stopped = [Interrupted(kind=kind, state=state) for state in _STATES]
+            end = RunEnd(record, ABORTED, attempt=record.attempt, events=stopped)
             state = {"kind": kind, "state": _STATES[-1], "at": datetime.now(UTC).isoformat()}
             await store_interruption(tx, run, state, attempt=record.attempt)
             await take_queued_commands(tx, run)
@@ -122,11 +124,3 @@ class QueuedRuns:
         stored = QueuedCommand(run, command.model_dump(mode="json", by_alias=True))
         await self.storage.require_room(tx, run.account_id, size_of(command))
         await insert_queued_command(tx, stored)
-
-
-def _events(run: RunRecord, kind: StopKind) -> list[ClientEvent]:
-    """What a worker would have published."""
-    stopped = [Interrupted(kind=kind, state=state) for state in _STATES]
-    if run.attempt > FIRST_ATTEMPT or run.queued_position is None:
-        return [*stopped]
-    return [Queued(position=run.queued_position), *stopped]
