@@ -312,7 +312,7 @@ def record_of(columns: dict[str, Any]) -> RunRecord:
     """The run with these values of `RUN_COLUMNS`."""
     key = RunKey(AccountId(columns.pop("account_id")), RunId(columns.pop("run_id")))
     final = columns.pop("final")
-    columns["final"] = None if final is None else GraphFinal.model_validate(final)
+    columns["final"] = None if final is None else GraphFinal.model_validate(final, extra="ignore")
     meters, cost = columns.pop("meters"), _COSTS.validate_python(columns.pop("cost_comparison"))
     columns["meters"] = None if meters is None else Meters(**meters, cost=cost)
     caller, state = columns.pop("traceparent"), columns.pop("tracestate")

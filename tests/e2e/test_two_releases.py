@@ -11,16 +11,19 @@ import tarfile
 from pathlib import Path
 from typing import Any
 
+import asyncpg
 import httpx
 import pytest
 
-from app.simulator.script import ApiRequest, Hold, Reply, Text
+from app.executors.scripted import WriteMessage
+from app.simulator.script import ApiRequest, Hold, Reply, Text, in_turn
 from app.simulator.server import Simulator
 from tests.conftest import a_database
 from tests.e2e.agents import named, without_cli
 from tests.e2e.servers import ROOT, a_server
-from tests.e2e.stories import a_request
+from tests.e2e.stories import WorldOf, a_request
 from tests.e2e.test_a_fleet_is_deployed import ids_of, read
+from tests.factories import scripted
 
 
 @pytest.fixture(scope="module")
@@ -101,6 +104,25 @@ async def test_both_work_on_the_same_conversations_while_one_replaces_the_other(
     for text in ("You said one.", "You said two."):
         assert text in str(asked.messages)
     assert [[receipt["basis"] for receipt in each] for each in receipts] == [["final"]] * 3
+
+
+async def test_a_run_of_a_later_release_can_be_read_and_deleted(world_of: WorldOf, database_url: str) -> None:
+    world = await world_of(in_turn(), executors=scripted(WriteMessage("done")))
+    events = await world.run(a_request(runId="later-1"))
+    connection = await asyncpg.connect(database_url)
+    try:
+        await connection.execute("""UPDATE runs SET final = final::jsonb || '{"later": 1}'""")
+        await connection.execute("""UPDATE run_events SET data = data::jsonb || '{"later": 1}'""")
+    finally:
+        await connection.close()
+
+    run = await world.ended("later-1")
+    stored = [event async for event in world.follow("later-1")]
+    deleted = await world.http.delete("/v1/runs/later-1")
+
+    assert (run["status"], run["final"]["content"]) == ("succeeded", "done")
+    assert stored == events
+    assert deleted.status_code == 204
 
 
 RUNS = ("run-one", "run-two")

@@ -48,7 +48,7 @@ async def delete_contents(tx: Transaction, key: RunKey) -> None:
     """Delete request, answer and events of an ended run."""
     is_run = _is_run(key)
     found = await tx.execute(select(runs.c.final).where(is_run))
-    final = GraphFinal.model_validate(found.scalar_one())
+    final = GraphFinal.model_validate(found.scalar_one(), extra="ignore")
     emptied = final.model_copy(update={"content": "", "structured_output": None})
     values = {
         "request": null(),

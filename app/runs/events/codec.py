@@ -3,9 +3,10 @@
 import json
 from collections.abc import Iterable, Iterator
 from itertools import groupby
+from typing import Any
 
 from app.clock.gaps import decode_gaps, encode_gaps
-from app.events import CLIENT_EVENTS, TextDelta, ThinkingDelta
+from app.events import CLIENT_EVENTS, ClientEvent, TextDelta, ThinkingDelta
 from app.runs.records import StoredEvents
 from app.streams.event_json import to_json
 from app.streams.port import LogEntry
@@ -50,7 +51,7 @@ def _row(group: list[LogEntry]) -> StoredEvents:
 
 def _entries(row: StoredEvents) -> Iterator[LogEntry]:
     if "cuts" not in row.data:
-        yield LogEntry(row.position, CLIENT_EVENTS.validate_python(row.data), row.at)
+        yield LogEntry(row.position, _event(row.data), row.at)
         return
     text, start = row.data["delta"], 0
     shared = {name: value for name, value in row.data.items() if name != "cuts"}
@@ -58,5 +59,10 @@ def _entries(row: StoredEvents) -> Iterator[LogEntry]:
     times = [row.at] * len(cuts) if row.gaps is None else decode_gaps(row.at, row.gaps)
     for position, (length, at) in enumerate(zip(cuts, times, strict=True), row.position):
         delta = text[start : start + length]
-        yield LogEntry(position, CLIENT_EVENTS.validate_python({**shared, "delta": delta}), at)
+        yield LogEntry(position, _event({**shared, "delta": delta}), at)
         start += length
+
+
+def _event(data: dict[str, Any]) -> ClientEvent:
+    # A later release may have stored more.
+    return CLIENT_EVENTS.validate_python(data, extra="ignore")

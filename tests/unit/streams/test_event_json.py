@@ -23,6 +23,10 @@ def test_the_type_comes_first_and_names_are_camel_case() -> None:
     assert to_json(event) == line
 
 
+def test_a_field_of_a_later_release_is_passed_over() -> None:
+    assert from_json('{"type":"assistant_final","content":"hi","later":1}') == AssistantFinal(content="hi")
+
+
 def test_an_absent_parent_is_left_out_and_an_absent_answer_is_null() -> None:
     assert to_json(AssistantFinal(content="hi")) == (
         '{"type":"assistant_final","content":"hi","structuredOutput":null}'
