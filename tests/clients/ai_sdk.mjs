@@ -107,9 +107,9 @@ async function last(stream) {
   return { message, errors };
 }
 
-async function until(isSo, patience = 200) {
+async function until(isSo, polls = 1200) {
   while (!isSo()) {
-    if (patience-- === 0) throw new Error(`waited in vain for ${isSo}`);
+    if (polls-- === 0) throw new Error(`waited in vain for ${isSo}`);
     await new Promise((resolve) => setTimeout(resolve, 50));
   }
 }
@@ -254,6 +254,7 @@ if (OLDEST) {
 const results = {};
 for (const [story, tell] of Object.entries(STORIES)) {
   if (chosen.length > 0 && !chosen.includes(story)) continue;
+  console.error(`${name}: ${story}`);
   results[story] = await tell().catch((error) => ({ failed: String(error.stack) }));
 }
 console.log(JSON.stringify(results));
