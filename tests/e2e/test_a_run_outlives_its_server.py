@@ -23,6 +23,8 @@ PICKER = "---\ndescription: Picks.\nretry: true\nclient_tools: true\n---\nPick.\
 LEASE_S = 5
 WITHIN_S = 2 * LEASE_S
 """The contract: this long after a process died its readers have been answered."""
+EXECUTED_S = 60
+"""A run that is executed again ends within this time, also on a busy machine that starts the CLI in 6 s."""
 
 
 @every_agent
@@ -71,7 +73,9 @@ async def test_another_process_ends_the_runs_of_a_killed_one_or_goes_on_with_the
             server.kill()
 
         async with asyncio.timeout(WITHIN_S):
-            lost, kept = await asyncio.gather(_followed(world, "lost"), _followed(world, "kept"))
+            lost = await _followed(world, "lost")
+        async with asyncio.timeout(EXECUTED_S):
+            kept = await _followed(world, "kept")
         await _require_answerable(world, simulator, before["toolCallId"])
         run = (await world.http.get("/v1/runs/kept")).json()
         asked = next(each for each in reversed(simulator.requests) if "work" in str(each.messages[0]))
