@@ -39,7 +39,7 @@ class GraphFinal(Model):
     context_used: int | None = None
     """The tokens of the model's last prompt and answer."""
     context_window: int | None = None
-    """How many they may have, if the operator has configured it."""
+    """How many they may have, if the server knows it."""
 
     def raise_for_error(self) -> "GraphFinal":
         """Return itself; raises `RunFailed` for a run without an answer."""

@@ -72,10 +72,8 @@ async def test_another_process_ends_the_runs_of_a_killed_one_or_goes_on_with_the
             await _until_said(world, "chat-1", "tool_call")
             server.kill()
 
-        async with asyncio.timeout(WITHIN_S):
-            lost = await _followed(world, "lost")
-        async with asyncio.timeout(EXECUTED_S):
-            kept = await _followed(world, "kept")
+        lost = await asyncio.wait_for(_followed(world, "lost"), WITHIN_S)
+        kept = await asyncio.wait_for(_followed(world, "kept"), EXECUTED_S)
         await _require_answerable(world, simulator, before["toolCallId"])
         run = (await world.http.get("/v1/runs/kept")).json()
         asked = next(each for each in reversed(simulator.requests) if "work" in str(each.messages[0]))

@@ -82,7 +82,7 @@ def _tool(declared: ClientTool, plan: RunPlan, schema: _Schema, calls: ClientToo
     return Tool(
         id=client_tool_id(declared.name),
         description=(declared.description.strip() or _NO_DESCRIPTION) + note,
-        # The calls of one message are all sent to the client before the first has a result.
+        # So calls of one message are sent to the client together; it orders their effects.
         effect="read_only",
         input_model=_Arguments,
         output_model=_Result,
