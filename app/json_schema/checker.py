@@ -1,5 +1,6 @@
 """SchemaChecker: checks untrusted JSON schemas, and values against them."""
 
+import hashlib
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
@@ -12,7 +13,8 @@ from app.json_schema.pool import WorkerEnded, WorkerPool
 
 MAX_VALUE_BYTES = 4 * 1024 * 1024
 _MAX_WAITING = 16
-"""Waiting checks of one owner; more are refused."""
+"""Waiting checks of one account; more are refused."""
+_MAX_REMEMBERED = 4_096
 
 
 class ValueUncheckable(Exception):
@@ -39,6 +41,8 @@ class SchemaChecker:
 
     def __init__(self, *, workers: int, check_s: float) -> None:
         self._pool = WorkerPool(workers=workers, check_s=check_s)
+        self._usable: dict[bytes, None] = {}
+        """The digests of the latest documents that were found usable, oldest first."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -48,16 +52,21 @@ class SchemaChecker:
     ) -> None:
         await self._pool.aclose()
 
-    async def require_usable(self, schema: dict[str, Any], *, owner: str) -> None:
+    async def require_usable(
+        self, schema: dict[str, Any], *, owner: str, max_waiting: int | None = _MAX_WAITING
+    ) -> None:
         """Raise `SchemaUnusable` if it is no schema, has external references or takes too long to check.
 
-        Raises `SchemasBusy` if too many checks of the owner wait, `CheckerUnavailable` without processes.
+        Raises `SchemasBusy` if `max_waiting` checks of the owner wait, `CheckerUnavailable` without processes.
         """
         document = SchemaDocument.of(schema)
+        digest = hashlib.sha256(b"%d %s" % (document.dialect, document.text)).digest()
+        if digest in self._usable:
+            return
         try:
             # Check a value as well: some schemas loop endlessly only then.
             verdict, path, reason = await self._pool.check(
-                document, b"{}", owner=owner, max_waiting=_MAX_WAITING
+                document, b"{}", owner=owner, max_waiting=max_waiting
             )
         except WorkerEnded as error:
             raise SchemaUnusable("#", str(error)) from error
@@ -65,6 +74,9 @@ class SchemaChecker:
             raise CheckerUnavailable(retry_after_s=1) from error
         if verdict == "unusable":
             raise SchemaUnusable(pointer(path), reason)
+        self._usable[digest] = None
+        if len(self._usable) > _MAX_REMEMBERED:
+            del self._usable[next(iter(self._usable))]
 
     async def mismatch(self, schema: dict[str, Any], value: Any, *, owner: str) -> SchemaMismatch | None:
         """The first mismatch or None; raises `SchemaUnusable`, `ValueUncheckable`, `CheckerUnavailable`."""

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
-from urllib.parse import unquote
 
 from app.json_schema.document import SchemaUnusable
 from app.json_schema.js_patterns import is_plain
+from app.json_schema.pointers import resolved
 
 VALUE: Final = "value"
 """The property that has the answer, where the schema describes something else than an object."""
@@ -97,7 +97,7 @@ def _without_root_reference(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     for _ in range(_MOST_HOPS):
         target = root.get("$ref")
         others = root.keys() - {"$ref", "$defs", "definitions", "$schema", "$id", "title", "description"}
-        found = _resolve(schema, target) if isinstance(target, str) and not others else None
+        found = resolved(schema, target) if isinstance(target, str) and not others else None
         if not isinstance(found, dict):
             return root
         kept = ("$defs", "definitions", "title", "description")
@@ -290,7 +290,7 @@ def _drop_dangling(schema: Any, root: Mapping[str, Any]) -> None:
     """Remove references to places that the form does not have."""
     for each in _schemas_in(schema):
         target = each.get("$ref")
-        if isinstance(target, str) and _resolve(root, target) is None:
+        if isinstance(target, str) and resolved(root, target) is None:
             del each["$ref"]
 
 
@@ -320,7 +320,7 @@ def _on_the_same_value(schema: dict[str, Any], root: dict[str, Any]) -> list[dic
     found = [schema.get(name) for name in ("not", "if", "then", "else")]
     found += [each for name in ("anyOf", "allOf") for each in schema.get(name, ())]
     if "$ref" in schema:
-        found.append(_resolve(root, schema["$ref"]))
+        found.append(resolved(root, schema["$ref"]))
     return [each for each in found if isinstance(each, dict)]
 
 
@@ -339,19 +339,3 @@ def _subschemas(schema: dict[str, Any]) -> Iterator[Any]:
         yield schema.get(name)
     for name in ("anyOf", "allOf"):
         yield from schema.get(name, ())
-
-
-def _resolve(root: Any, pointer: str) -> Any:
-    """What a reference within a document points to; None if nothing."""
-    if not pointer.startswith("#"):
-        return None
-    found = root
-    for part in unquote(pointer[1:]).split("/")[1:]:
-        name = part.replace("~1", "/").replace("~0", "~")
-        if isinstance(found, list) and name.isdigit() and int(name) < len(found):
-            found = found[int(name)]
-        elif isinstance(found, dict) and name in found:
-            found = found[name]
-        else:
-            return None
-    return found

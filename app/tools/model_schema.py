@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from app.json_schema.document import SchemaUnusable
-from app.tools.modern_schema import resolved
+from app.json_schema.pointers import resolved
 
 _NOT_AT_ROOT = ("anyOf", "oneOf", "allOf")
 """What the Messages API does not take at the root; one such tool makes it refuse the whole request."""

@@ -1,9 +1,11 @@
 """JSON schemas of older drafts in the form of draft 2020-12, the only one that APIs of models take; pure."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, Literal, TypeAlias
+from urllib.parse import quote
 
 from app.json_schema.document import MAX_DEPTH, SchemaUnusable, pointer
+from app.json_schema.pointers import child, parts_of, resolved
 
 OLDER_DRAFTS = (
     "http://json-schema.org/draft-0",
@@ -21,6 +23,16 @@ _SINGLE = {
 }
 _RENAMED = {"$recursiveRef": "$ref"}
 _EXCLUSIVE = {"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"}
+_NEW_NAMES = {
+    ("items", True): "prefixItems",
+    ("additionalItems", True): "items",
+    ("dependencies", True): "dependentSchemas",
+    ("dependencies", False): "dependentSchemas",
+}
+"""What a keyword with a place for schemas is called now, by whether `items` beside it is a list."""
+
+_Holds: TypeAlias = Literal["keywords", "schemas", "data"]
+"""What the names at a place of a schema mean."""
 
 
 def modern_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -36,7 +48,7 @@ def modern_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(draft, str) and not draft.startswith(OLDER_DRAFTS):
         return {**plain, "$schema": draft}
     modern = dict(_modern(plain, 0))
-    _require_references(modern, modern, ())
+    _require_references(modern, plain)
     return modern
 
 
@@ -86,32 +98,54 @@ def _dependencies(members: Mapping[str, Any], depth: int) -> Iterator[tuple[str,
         yield "dependentSchemas", schemas
 
 
-def resolved(schema: Mapping[str, Any], reference: str) -> Any:
-    """The part of the schema that a reference such as `#/$defs/a` refers to; None if there is none."""
-    part: Any = schema
-    for name in reference.removeprefix("#").split("/")[1:]:
-        key = name.replace("~1", "/").replace("~0", "~")
-        if isinstance(part, dict) and key in part:
-            part = part[key]
-        elif isinstance(part, list) and key.isdecimal() and int(key) < len(part):
-            part = part[int(key)]
-        else:
-            return None
-    return part
-
-
-def _require_references(part: Any, root: Mapping[str, Any], path: tuple[str, ...]) -> None:
-    match part:
-        case dict():
-            reference = part.get("$ref")
-            if (
-                isinstance(reference, str)
-                and reference.startswith("#/")
-                and resolved(root, reference) is None
-            ):
+def _require_references(modern: dict[str, Any], older: Mapping[str, Any]) -> None:
+    """Let references follow the keywords that have another name now; raises `SchemaUnusable`."""
+    for path, schema in _schemas(modern, ()):
+        reference = schema.get("$ref")
+        if isinstance(reference, str) and reference.startswith("#/"):
+            schema["$ref"] = _renamed(reference, older)
+            if resolved(modern, schema["$ref"]) is None:
                 raise SchemaUnusable(pointer([*path, "$ref"]), "refers to nothing")
-            for name, value in part.items():
-                _require_references(value, root, (*path, name))
-        case list():
-            for index, value in enumerate(part):
-                _require_references(value, root, (*path, str(index)))
+
+
+def _schemas(schema: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], dict[str, Any]]]:
+    """The schema and those below it, not what only looks like one: values of `const`, `default` and so on."""
+    if not isinstance(schema, dict):
+        return
+    yield path, schema
+    for name, value in schema.items():
+        if name in _SINGLE:
+            yield from _schemas(value, (*path, name))
+        elif name in _OF_SCHEMAS and isinstance(value, dict):
+            for key, each in value.items():
+                yield from _schemas(each, (*path, name, key))
+        elif name in _LISTS and isinstance(value, list):
+            for index, each in enumerate(value):
+                yield from _schemas(each, (*path, name, str(index)))
+
+
+def _renamed(reference: str, older: Mapping[str, Any]) -> str:
+    """The reference to the same place in the modern form of the schema `older`."""
+    parts = parts_of(reference)
+    place: Any = older
+    holds: _Holds = "keywords"
+    for index, part in enumerate(parts):
+        below = child(place, part)
+        if holds == "keywords":
+            has_list = isinstance(place, dict) and isinstance(place.get("items"), list)
+            parts[index] = _NEW_NAMES.get((part, has_list), part)
+        holds = _held_below(holds, part, is_list=isinstance(below, list))
+        place = below
+    return reference if parts == parts_of(reference) else "/".join(["#", *map(_quoted, parts)])
+
+
+def _held_below(holds: _Holds, name: str, *, is_list: bool) -> _Holds:
+    if holds != "keywords":
+        return "keywords" if holds == "schemas" else "data"
+    if name in _OF_SCHEMAS | _LISTS or name == "dependencies" or (name == "items" and is_list):
+        return "schemas"
+    return "keywords" if name in _SINGLE else "data"
+
+
+def _quoted(part: str) -> str:
+    return quote(part, safe="$~")

@@ -4,6 +4,7 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncIterator
+from itertools import count
 from typing import Any
 
 import pytest
@@ -67,6 +68,23 @@ async def test_a_schema_with_alternatives_is_checked_though_no_model_takes_it(sc
     assert "anyOf" not in tool.schema.document
     assert '"anyOf"' in tool.description
     assert (bad.code, good.code) == ("invalid_args", None)
+
+
+async def test_any_number_of_runs_may_connect_at_once(schemas: SchemaChecker) -> None:
+    listed = count()
+
+    def a_new_schema(_params: object) -> dict[str, Any]:
+        return {"tools": [{**SEARCH, "inputSchema": {"type": "object", "title": str(next(listed))}}]}
+
+    async def tools_of_a_run(server: HostileServer) -> list[str]:
+        async with connected(schemas, server) as connections:
+            return [tool.id for tool in connections.tools]
+
+    async with serving(HostileServer(a_new_schema)) as server:
+        found = await asyncio.gather(*(tools_of_a_run(server) for _ in range(40)))
+
+    assert found == [[ID]] * 40
+    assert next(listed) == 40
 
 
 async def test_a_tool_that_no_model_takes_is_left_out_and_named(schemas: SchemaChecker) -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 import structlog
 
 from app.background import first_of
+from app.errors import Unavailable
 from app.events import RunWarning
 from app.executors.port import ABORTED, TIMEOUT, TOOL_SERVER_UNAVAILABLE, ExecutionFailed, RunContext
 from app.executors.tools.instructions import with_instructions
@@ -51,6 +52,9 @@ async def _connect(servers: McpConnector, context: RunContext) -> McpConnections
         )
     except McpServerUnavailable as error:
         log.error("run.start_failed", reason="MCP server unavailable", server=str(error))  # noqa: TRY400
+        raise ExecutionFailed(*TOOL_SERVER_UNAVAILABLE) from error
+    except Unavailable as error:
+        log.error("run.start_failed", reason="schemas of tools cannot be checked")  # noqa: TRY400
         raise ExecutionFailed(*TOOL_SERVER_UNAVAILABLE) from error
     if first is None:
         raise ExecutionFailed(*TIMEOUT)

@@ -1,6 +1,7 @@
 """ToolMaker: makes a tool of the run from a tool of an external MCP server."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from mcp import types
@@ -60,15 +61,17 @@ class ToolMaker:
             raise SchemaUnusable("description", reason)
         owner = f"mcp:{self.server}"
         accepted = modern_schema(input_schema)
-        await self.schemas.require_usable(accepted, owner=owner)
+        # Without limit of waiting: many runs may connect to an operator's server at once.
+        require_usable = partial(self.schemas.require_usable, owner=owner, max_waiting=None)
+        await require_usable(accepted)
         shown, note = model_schema(accepted)
         # What the API gets is checked as well: it must be a valid schema on its own.
-        await self.schemas.require_usable(shown, owner=owner)
+        await require_usable(shown)
         arguments = _RemoteSchema(accepted, shown, self.schemas, owner)
         results = None
         if output_schema is not None:
             output_schema = modern_schema(output_schema)
-            await self.schemas.require_usable(output_schema, owner=owner)
+            await require_usable(output_schema)
             results = _RemoteSchema(output_schema, output_schema, self.schemas, owner)
 
         hints = remote.annotations

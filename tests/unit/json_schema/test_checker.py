@@ -19,6 +19,9 @@ USUAL = {
     "additionalProperties": False,
 }
 
+DRAFT_7 = "http://json-schema.org/draft-07/schema"
+PAIR = {"items": [{"type": "integer"}, {"type": "string"}]}
+
 
 @pytest.fixture
 async def schemas() -> AsyncIterator[SchemaChecker]:
@@ -135,7 +138,7 @@ async def test_many_checks_of_one_owner_do_not_delay_others() -> None:
             bomb.cancel()
         await asyncio.wait(bombs)
         # What was given up is not counted any more.
-        await schemas.require_usable(USUAL, owner="bad")
+        await schemas.require_usable({**USUAL, "title": "bad"}, owner="bad")
 
 
 async def test_the_number_of_waiting_checks_per_owner_is_limited() -> None:
@@ -145,6 +148,10 @@ async def test_the_number_of_waiting_checks_per_owner_is_limited() -> None:
 
         with pytest.raises(SchemasBusy):
             await schemas.require_usable(USUAL, owner="bad")
+        without_limit = schemas.require_usable(USUAL, owner="bad", max_waiting=None)
+        bombs.append(asyncio.create_task(without_limit))
+        await asyncio.sleep(0)
+        assert not bombs[-1].done()
         for bomb in bombs:
             bomb.cancel()
         await asyncio.wait(bombs)
@@ -158,10 +165,26 @@ async def test_a_worker_that_was_killed_is_replaced(schemas: SchemaChecker) -> N
 
     async def checked() -> bool:
         # That it has gone may be noticed only when it is asked: that check is lost, the next is not.
-        (refused,) = await asyncio.gather(schemas.require_usable(USUAL, owner="a"), return_exceptions=True)
+        (refused,) = await asyncio.gather(
+            schemas.mismatch(USUAL, {"n": 1}, owner="a"), return_exceptions=True
+        )
         return refused is None
 
     assert await checked() or await checked()
+
+
+async def test_a_usable_schema_is_not_checked_again(schemas: SchemaChecker) -> None:
+    await schemas.require_usable(USUAL, owner="a")
+    await schemas.require_usable({**PAIR, "$schema": DRAFT_7}, owner="a")
+    # The same text in another dialect is another schema.
+    with pytest.raises(SchemaUnusable):
+        await schemas.require_usable(PAIR, owner="a")
+    (worker,) = workers()
+    worker.kill()
+    await asyncio.to_thread(worker.wait, 5)
+
+    await schemas.require_usable({**USUAL, "$id": "https://example.org/usual"}, owner="b")
+    assert workers() == []
 
 
 async def test_a_worker_does_not_inherit_the_servers_environment(schemas: SchemaChecker) -> None:

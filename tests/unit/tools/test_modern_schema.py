@@ -36,15 +36,42 @@ TODAY = "https://json-schema.org/draft/2020-12/schema"
         ),
         ({"$schema": TODAY, "items": []}, {"$schema": TODAY, "items": []}),
         ({"$ref": "#/definitions/a~1b", "definitions": {"a/b": {}}},) * 2,
+        ({"$ref": "#/definitions/a%20b", "definitions": {"a b": {}}},) * 2,
+        # What only looks like a reference.
+        ({"properties": {"a": {"const": {"$ref": "#/no"}, "default": [{"$ref": "#/no"}]}}},) * 2,
+        ({"properties": {"$ref": {"type": "string"}}},) * 2,
+        # References to places that have another name now.
+        (
+            {
+                "items": [{}, {"$ref": "#/items/0"}],
+                "additionalItems": {"$ref": "#/additionalItems/not", "not": {}},
+            },
+            {"prefixItems": [{}, {"$ref": "#/prefixItems/0"}], "items": {"$ref": "#/items/not", "not": {}}},
+        ),
+        (
+            {"properties": {"items": {"$ref": "#/dependencies/a"}}, "dependencies": {"a": {}}},
+            {"properties": {"items": {"$ref": "#/dependentSchemas/a"}}, "dependentSchemas": {"a": {}}},
+        ),
+        (
+            {"definitions": {"a b": {"items": [{}]}, "c": {"$ref": "#/definitions/a%20b/items/0"}}},
+            {
+                "definitions": {
+                    "a b": {"prefixItems": [{}]},
+                    "c": {"$ref": "#/definitions/a%20b/prefixItems/0"},
+                }
+            },
+        ),
+        ({"$ref": "#/properties/items", "properties": {"items": {}}},) * 2,
     ],
 )
 def test_a_schema_in_its_modern_form(older: dict[str, Any], modern: dict[str, Any]) -> None:
     assert modern_schema(older) == modern
 
 
-def test_a_reference_to_nothing_is_unusable() -> None:
+@pytest.mark.parametrize("name", ["definitions/b", "items/0", "items/" + "9" * 5_000, "properties/a/x/y"])
+def test_a_reference_to_nothing_is_unusable(name: str) -> None:
     with pytest.raises(SchemaUnusable, match="#/properties/a/\\$ref refers to nothing"):
-        modern_schema({"properties": {"a": {"$ref": "#/definitions/b"}}})
+        modern_schema({"properties": {"a": {"$ref": f"#/{name}"}}, "items": []})
 
 
 def test_a_schema_that_is_nested_too_deeply_is_unusable() -> None:

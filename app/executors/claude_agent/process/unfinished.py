@@ -14,7 +14,7 @@ from app.conversations.records import TranscriptEntry
 from app.conversations.sdk_store import PostgresSessionStore
 from app.db import AttemptOver
 from app.errors import Unavailable
-from app.events import AiEvent, TextDelta
+from app.events import AiEvent, MessageDiscarded, TextDelta
 from app.executors.port import RunPlan
 from app.ids import new_uuid
 
@@ -36,6 +36,8 @@ class SeenText:
         if isinstance(event, TextDelta) and event.parent_tool_call_id is None:
             self.text = event.delta if event.message_id != self.message_id else self.text + event.delta
             self.message_id = event.message_id
+        elif isinstance(event, MessageDiscarded) and event.message_id == self.message_id:
+            self.message_id, self.text = None, ""
 
 
 async def store_unfinished(store: PostgresSessionStore, plan: RunPlan, seen: SeenText) -> None:

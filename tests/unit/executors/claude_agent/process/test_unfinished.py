@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from app.conversations.records import TranscriptEntry
-from app.events import TextDelta
+from app.events import MessageDiscarded, TextDelta
 from app.executors.claude_agent.process.unfinished import SeenText, unfinished_line
 from app.executors.port import RunPlan
 from tests.factories import a_plan
@@ -37,6 +37,21 @@ def test_what_was_seen_of_the_last_message_follows_the_runs_last_line() -> None:
     assert (line["parentUuid"], line["sessionId"], line["cwd"]) == ("2", "s", "/work")
     assert (line["message"]["id"], line["message"]["stop_reason"]) == ("msg_2", None)
     assert line["message"]["content"] == [{"type": "text", "text": "four five"}]
+
+
+def test_nothing_is_added_of_a_text_that_clients_were_told_to_discard() -> None:
+    entries = [a_line("1")]
+    text = seen(("msg_1", "four"))
+    text.feed(MessageDiscarded(message_id="msg_2"))
+    assert unfinished_line(entries, PLAN, text) is not None
+
+    text.feed(MessageDiscarded(message_id="msg_1"))
+    assert unfinished_line(entries, PLAN, text) is None
+
+    text.feed(TextDelta(message_id="msg_1", delta="five"))
+    line = unfinished_line(entries, PLAN, text)
+    assert line is not None
+    assert line["message"]["content"] == [{"type": "text", "text": "five"}]
 
 
 @pytest.mark.parametrize(
