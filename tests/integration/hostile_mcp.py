@@ -25,8 +25,8 @@ NOISE = {
     "garbage": b"x\n",
 }
 
-Result = dict[str, Any] | Iterator[bytes]
-"""The result of a call, or the bytes of the whole answer."""
+Result = dict[str, Any] | Iterator[bytes] | None
+"""The result of a call, or the bytes of the whole answer; None: there is no answer."""
 
 
 @dataclass
@@ -40,6 +40,8 @@ class HostileServer:
     """Whether it compresses its responses, whatever the request accepts."""
     url: str = ""
     methods: list[str] = field(default_factory=list)
+    missing: tuple[str, ...] = ()
+    """Methods of MCP that are answered with HTTP status 404."""
     is_gone: bool = False
     """Whether a proxy answers in its place."""
 
@@ -54,11 +56,15 @@ class HostileServer:
             return
         request = json.loads(await read_body(receive))
         self.methods.append(request["method"])
-        if "id" not in request:
-            await self._send(send, 202, iter([b""]), {})
+        if request["method"] in self.missing or "id" not in request:
+            status = 404 if request["method"] in self.missing else 202
+            await self._send(send, status, iter([b""]), {})
             return
         result = self._result(request["method"], request.get("params") or {})
-        if isinstance(result, dict):
+        if result is None:
+            # Until the client disconnects.
+            await receive()
+        elif isinstance(result, dict):
             body = json.dumps({"jsonrpc": "2.0", "id": request["id"], **result}).encode()
             packed = {"content-encoding": "gzip"} if self.packed else {}
             whole = gzip.compress(body) if self.packed else body

@@ -3,6 +3,7 @@
 from tests.mutants.mutant import Mutant
 
 LOST = ("tests/integration/test_tool_servers_that_are_lost.py",)
+ONCE = ("tests/integration/test_tool_calls_are_made_once.py",)
 CONTENT = ("tests/unit/tools/mcp/test_content.py",)
 IMAGES = ("tests/unit/tools/test_images.py",)
 AUTHORIZED = ("tests/integration/test_tool_servers_with_oauth.py",)
@@ -19,6 +20,20 @@ TOOL_SERVERS = (
         "if not repeatable and not interrupted.refused:",
         "if False:",
         LOST,
+    ),
+    Mutant(
+        "a call that was refused may have taken effect",
+        "app/tools/mcp/http.py",
+        "self.refused = not self._taken",
+        "pass",
+        ONCE,
+    ),
+    Mutant(
+        "whatever was answered with 404 makes each call unavailable",
+        "app/tools/mcp/http.py",
+        "    delivery = CallDelivery()\n    token",
+        "    delivery = CallDelivery(unavailable=True)\n    token",
+        ONCE,
     ),
     Mutant(
         "a lost connection stays lost",

@@ -170,7 +170,7 @@ class McpConnections:
         """Connect to a server until the stack is closed, and find its configured tools."""
         limit = ResponseLimit.of_results(spec.limits)
         wanted = frozenset(self._wanted(server, spec))
-        transport, http = await open_transport(
+        transport = await open_transport(
             server,
             spec,
             self._connector.with_secrets(configured_values(spec)),
@@ -185,7 +185,7 @@ class McpConnections:
         if missing := wanted - found.keys():
             log.error("mcp_server.tools_missing", server=server, tools=sorted(missing))
             raise McpServerUnavailable(server)
-        return Link(client, messages, limit, found, http)
+        return Link(client, messages, limit, found)
 
     async def _make_tool(
         self, maker: ToolMaker, remote: types.Tool, effect: Effect, messages: McpMessageFilter
