@@ -29,13 +29,6 @@ TOOL_SERVERS = (
         ONCE,
     ),
     Mutant(
-        "whatever was answered with 404 makes each call unavailable",
-        "app/tools/mcp/http.py",
-        "    delivery = CallDelivery()\n    token",
-        "    delivery = CallDelivery(unavailable=True)\n    token",
-        ONCE,
-    ),
-    Mutant(
         "a lost connection stays lost",
         "app/tools/mcp/connection.py",
         "is None or _is_over(ready):",
@@ -68,6 +61,13 @@ TOOL_SERVERS = (
         "app/tools/mcp/content.py",
         "if not header.fits:",
         "if False:",
+        CONTENT,
+    ),
+    Mutant(
+        "an image in a data URL is shown again",
+        "app/tools/mcp/content.py",
+        "for encoded in _BASE64.finditer(text):",
+        "for encoded in ():",
         CONTENT,
     ),
     Mutant(
