@@ -106,6 +106,13 @@ TOOL_SERVERS = (
         AUTHORIZED,
     ),
     Mutant(
+        "the body of an error is read without end",
+        "app/tools/mcp/http.py",
+        "        if not response.is_success:",
+        "        if False:",
+        ("tests/integration/test_hostile_authorization.py",),
+    ),
+    Mutant(
         "a refused token is used again",
         "app/tools/mcp/oauth/token_source.py",
         "and now < self._until and self._token != refused",

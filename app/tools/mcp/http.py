@@ -132,7 +132,11 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
 
 
 class IdentityTransport(httpx2.AsyncBaseTransport):
-    """Forwards requests that forbid compression: a small event could be unpacked to a huge one."""
+    """Forwards requests that forbid compression: a small event could be unpacked to a huge one.
+
+    A response that is an error has no body: it would be read whole before a request is sent again with
+    another token.
+    """
 
     def __init__(self, inner: httpx2.AsyncBaseTransport) -> None:
         self._inner = inner
@@ -141,6 +145,9 @@ class IdentityTransport(httpx2.AsyncBaseTransport):
         """See httpx."""
         request.headers["accept-encoding"] = "identity"
         response = await self._inner.handle_async_request(request)
+        if not response.is_success:
+            await response.aclose()
+            return httpx2.Response(response.status_code)
         await _require_identity(response)
         return response
 
