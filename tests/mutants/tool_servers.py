@@ -4,6 +4,7 @@ from tests.mutants.mutant import Mutant
 
 LOST = ("tests/integration/test_tool_servers_that_are_lost.py",)
 ONCE = ("tests/integration/test_tool_calls_are_made_once.py",)
+STOPPED = ("tests/integration/test_programs_are_stopped.py",)
 CONTENT = ("tests/unit/tools/mcp/test_content.py",)
 IMAGES = ("tests/unit/tools/test_images.py",)
 AUTHORIZED = ("tests/integration/test_tool_servers_with_oauth.py",)
@@ -104,6 +105,20 @@ TOOL_SERVERS = (
         '    if found.scheme != "https" and',
         "    if False and",
         AUTHORIZED,
+    ),
+    Mutant(
+        "a cancellation interrupts the stopping of a program",
+        "app/tools/mcp/stdio.py",
+        "await run_to_completion(_stop(process, written))",
+        "await _stop(process, written)",
+        STOPPED,
+    ),
+    Mutant(
+        "a run that is cancelled twice leaves its tool servers",
+        "app/tools/mcp/servers.py",
+        "await run_to_completion(self._close())",
+        "await self._close()",
+        STOPPED,
     ),
     Mutant(
         "the body of an error is read without end",

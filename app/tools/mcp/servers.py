@@ -14,6 +14,7 @@ import structlog
 from mcp import Client, types
 from pydantic import SecretStr
 
+from app.background import run_to_completion
 from app.json_schema.checker import SchemaChecker
 from app.json_schema.document import SchemaUnusable
 from app.tools.mcp.connection import Link, McpServerUnavailable, ServerConnection
@@ -146,7 +147,10 @@ class McpConnections:
             await asyncio.gather(*opening, return_exceptions=True)
 
     async def aclose(self) -> None:
-        """Close all connections, including those being opened."""
+        """Close all connections, including those being opened; a cancellation waits until that is done."""
+        await run_to_completion(self._close())
+
+    async def _close(self) -> None:
         await asyncio.gather(*(connection.aclose() for connection in self._connections.values()))
 
     async def _open(self, server: str, spec: AnyServer) -> list[Tool]:
