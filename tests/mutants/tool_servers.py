@@ -128,6 +128,13 @@ TOOL_SERVERS = (
         ("tests/integration/test_hostile_authorization.py",),
     ),
     Mutant(
+        "a run that is cancelled loses the refresh token",
+        "app/tools/mcp/oauth/service.py",
+        "return await run_to_completion(self._refresh(stored))",
+        "return await self._refresh(stored)",
+        LOGINS,
+    ),
+    Mutant(
         "a refused token is used again",
         "app/tools/mcp/oauth/token_source.py",
         "and now < self._until and self._token != refused",
