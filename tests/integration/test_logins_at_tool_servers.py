@@ -80,6 +80,22 @@ async def test_a_login_that_is_led_elsewhere_fails(tmp_path: Path) -> None:
         assert "/internal" not in server.paths
 
 
+async def test_a_login_is_at_the_issuer_that_is_configured(
+    database: Database, database_url: str, tmp_path: Path
+) -> None:
+    key = {"RUNTALLY_MCP_TOKEN_KEY": "k" * 32}
+    async with protected() as server:
+        other = settings_with_graph(server, tmp_path, database_url, issuer="https://other.example", **key)
+        with pytest.raises(LoginFailed) as raised:
+            await consent(other, paste=str)
+        paths = list(server.paths)
+        await consent(settings_with_graph(server, tmp_path, database_url, issuer=f"{server.url}/", **key))
+
+    assert "not the configured issuer" in str(raised.value)
+    assert not {"/authorize", "/token"} & set(paths)
+    assert (await McpLogins(database, KEY).load(KEY_OF_LOGIN)).login.access_token == "token-1"
+
+
 @dataclass(frozen=True, slots=True)
 class Kept:
     """A login as it is stored, and what the doctor finds."""

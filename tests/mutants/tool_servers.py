@@ -128,6 +128,13 @@ TOOL_SERVERS = (
         ("tests/integration/test_hostile_authorization.py",),
     ),
     Mutant(
+        "a login is at any authorization server",
+        "app/tools/mcp/oauth/login.py",
+        "if issuer is not None and (metadata",
+        "if False and (metadata",
+        LOGINS,
+    ),
+    Mutant(
         "a run that is cancelled loses the refresh token",
         "app/tools/mcp/oauth/service.py",
         "return await run_to_completion(self._refresh(stored))",
