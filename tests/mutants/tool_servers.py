@@ -137,8 +137,8 @@ TOOL_SERVERS = (
     Mutant(
         "a run that is cancelled loses the refresh token",
         "app/tools/mcp/oauth/service.py",
-        "return await run_to_completion(self._refresh(stored))",
-        "return await self._refresh(stored)",
+        "await run_to_completion(self._refresh(stored))",
+        "await self._refresh(stored)",
         LOGINS,
     ),
     Mutant(

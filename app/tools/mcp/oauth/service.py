@@ -79,7 +79,7 @@ class LoginGrant:
             # The refresh ends the stored refresh token: if the new one were not kept, neither could be used.
             # The scope holds off the cancellations that anyio repeats as long as they have no effect.
             with anyio.CancelScope(shield=True):
-                return await run_to_completion(self._refresh(stored))
+                renewed = await run_to_completion(self._refresh(stored))
         except OAuthFailed:
             # Another process may have used the refresh token at the same time, which it ends.
             newer = await self._logins.load(self._key)
@@ -87,6 +87,7 @@ class LoginGrant:
             if token is None:
                 raise
             return token
+        return renewed
 
     async def _refresh(self, stored: StoredLogin) -> OAuthToken:
         login = stored.login
