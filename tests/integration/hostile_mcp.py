@@ -3,7 +3,9 @@
 import gzip
 import json
 import os
+import signal
 import sys
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -25,8 +27,8 @@ NOISE = {
     "garbage": b"x\n",
 }
 
-Result = dict[str, Any] | Iterator[bytes]
-"""The result of a call, or the bytes of the whole answer."""
+Result = dict[str, Any] | Iterator[bytes] | None
+"""The result of a call, or the bytes of the whole answer; None: there is no answer."""
 
 
 @dataclass
@@ -40,6 +42,8 @@ class HostileServer:
     """Whether it compresses its responses, whatever the request accepts."""
     url: str = ""
     methods: list[str] = field(default_factory=list)
+    missing: tuple[str, ...] = ()
+    """Methods of MCP that are answered with HTTP status 404."""
     is_gone: bool = False
     """Whether a proxy answers in its place."""
 
@@ -54,11 +58,15 @@ class HostileServer:
             return
         request = json.loads(await read_body(receive))
         self.methods.append(request["method"])
-        if "id" not in request:
-            await self._send(send, 202, iter([b""]), {})
+        if request["method"] in self.missing or "id" not in request:
+            status = 404 if request["method"] in self.missing else 202
+            await self._send(send, status, iter([b""]), {})
             return
         result = self._result(request["method"], request.get("params") or {})
-        if isinstance(result, dict):
+        if result is None:
+            # Until the client disconnects.
+            await receive()
+        elif isinstance(result, dict):
             body = json.dumps({"jsonrpc": "2.0", "id": request["id"], **result}).encode()
             packed = {"content-encoding": "gzip"} if self.packed else {}
             whole = gzip.compress(body) if self.packed else body
@@ -104,31 +112,71 @@ def without_end(start: bytes = b"", chunk: bytes = b"x" * 65_536, *, megabytes: 
         yield chunk
 
 
+STAYS = ("stays", "stays without tools", "stays silent")
+"""Programs that end neither with their input nor by SIGTERM."""
+
+
 def main(how: str) -> None:
     """Be a program: answer the handshake, then do what it takes to hurt."""
+    if how in STAYS:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
     for line in sys.stdin.buffer:
         request = json.loads(line)
         if "id" in request:
-            _answer(request, request["method"], how)
+            _answer(request, how)
+    while how in STAYS:
+        time.sleep(60)
 
 
-def _answer(request: dict[str, Any], method: str, how: str) -> None:
-    match method, how:
-        case "initialize", _:
+def _answer(request: dict[str, Any], how: str) -> None:
+    match request["method"]:
+        case "initialize":
             _respond(request, result=_HELLO)
-        case ("tools/list", "endless line") | ("tools/call", "endless answer"):
-            for chunk in without_end(b'{"jsonrpc": "2.0", "id": 1, "result": {"x": "'):
-                sys.stdout.buffer.write(chunk)
-        case "tools/list", _ if how in NOISE:
+        case "tools/list":
+            _answer_list(request, how)
+        case "tools/call":
+            _answer_call(request, how)
+        case _:
+            _refuse(request)
+
+
+def _answer_list(request: dict[str, Any], how: str) -> None:
+    match how:
+        case "endless line":
+            _write_without_end()
+        case _ if how in NOISE:
             while True:
                 os.write(1, NOISE[how] * 500)
-        case "tools/list", _:
-            _respond(request, result={"tools": [SEARCH]})
-        case "tools/call", "one answer":
-            _respond(request, result={"content": [{"type": "text", "text": str(os.getpid())}]})
-            sys.exit()
+        case "stays without tools":
+            _respond(request, result={"tools": []})
+        case "stays silent":
+            pass
         case _:
-            _respond(request, error={"code": -32601, "message": "no such method"})
+            _respond(request, result={"tools": [SEARCH]})
+
+
+def _answer_call(request: dict[str, Any], how: str) -> None:
+    pid = {"content": [{"type": "text", "text": str(os.getpid())}]}
+    match how:
+        case "endless answer":
+            _write_without_end()
+        case "one answer":
+            _respond(request, result=pid)
+            sys.exit()
+        case "stays":
+            _respond(request, result=pid)
+            os.close(1)
+        case _:
+            _refuse(request)
+
+
+def _write_without_end() -> None:
+    for chunk in without_end(b'{"jsonrpc": "2.0", "id": 1, "result": {"x": "'):
+        sys.stdout.buffer.write(chunk)
+
+
+def _refuse(request: dict[str, Any]) -> None:
+    _respond(request, error={"code": -32601, "message": "no such method"})
 
 
 def _respond(request: dict[str, Any], **fields: Any) -> None:

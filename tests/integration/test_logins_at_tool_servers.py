@@ -1,9 +1,10 @@
 """Logins at tool servers: what is pasted, authorization servers that lead elsewhere, the doctor."""
 
+import asyncio
 import re
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +16,15 @@ from app.doctor.mcp_servers import check_mcp_servers
 from app.doctor.report import Check
 from app.graphs.spec import GraphSpec
 from app.json_schema.checker import SchemaChecker
+from app.server.loopback import Receive, Scope, Send, serve_on_loopback
 from app.tools.mcp.oauth.login import LoginFailed
 from app.tools.mcp.oauth.records import LoginKey, McpLogin
 from app.tools.mcp.oauth.service import McpLogins
 from app.tools.mcp.servers import McpConnector
-from app.tools.mcp.spec import HttpServer
+from app.tools.mcp.spec import HttpServer, SseServer
 from tests.integration.test_tool_servers_with_oauth import (
     KEY,
+    Protected,
     a_server,
     consent,
     protected,
@@ -39,7 +42,7 @@ async def test_a_login_whose_redirect_is_pasted(
         settings = settings_with_graph(server, tmp_path, database_url, RUNTALLY_MCP_TOKEN_KEY="k" * 32)
         await consent(settings, paste="  {}".format)
 
-    stored = await McpLogins(database, KEY).load(LoginKey("librarian", "library"))
+    stored = await McpLogins(database, KEY).load(KEY_OF_LOGIN)
     assert (stored.login.access_token, stored.login.url) == ("token-1", f"{server.url}/mcp")
 
 
@@ -77,6 +80,22 @@ async def test_a_login_that_is_led_elsewhere_fails(tmp_path: Path) -> None:
         assert "/internal" not in server.paths
 
 
+async def test_a_login_is_at_the_issuer_that_is_configured(
+    database: Database, database_url: str, tmp_path: Path
+) -> None:
+    key = {"RUNTALLY_MCP_TOKEN_KEY": "k" * 32}
+    async with protected() as server:
+        other = settings_with_graph(server, tmp_path, database_url, issuer="https://other.example", **key)
+        with pytest.raises(LoginFailed) as raised:
+            await consent(other, paste=str)
+        paths = list(server.paths)
+        await consent(settings_with_graph(server, tmp_path, database_url, issuer=f"{server.url}/", **key))
+
+    assert "not the configured issuer" in str(raised.value)
+    assert not {"/authorize", "/token"} & set(paths)
+    assert (await McpLogins(database, KEY).load(KEY_OF_LOGIN)).login.access_token == "token-1"
+
+
 @dataclass(frozen=True, slots=True)
 class Kept:
     """A login as it is stored, and what the doctor finds."""
@@ -87,6 +106,23 @@ class Kept:
     refresh_token: str | None = None
     url: str = "/mcp"
     is_stored: bool = True
+
+
+KEY_OF_LOGIN = LoginKey("librarian", "library")
+
+
+def a_login(server: Protected, kept: Kept) -> McpLogin:
+    return McpLogin(
+        url=f"{server.url}{kept.url}",
+        token_url=f"{server.url}/token",
+        client_id="c",
+        client_secret=None,
+        client_auth=None,
+        resource=f"{server.url}/mcp",
+        refresh_token=kept.refresh_token,
+        access_token="token-1",
+        expires_at=time.time() + kept.ends_in_s,
+    )
 
 
 COMMAND = "runtally mcp login librarian library"
@@ -114,18 +150,7 @@ async def test_the_doctor_knows_the_state_of_logins(schemas: SchemaChecker, data
         for name, kept in KEPT.items():
             server.issued, server.refresh_tokens = 1, 0
             if kept.is_stored:
-                login = McpLogin(
-                    url=f"{server.url}{kept.url}",
-                    token_url=f"{server.url}/token",
-                    client_id="c",
-                    client_secret=None,
-                    client_auth=None,
-                    resource=f"{server.url}/mcp",
-                    refresh_token=kept.refresh_token,
-                    access_token="token-1",
-                    expires_at=time.time() + kept.ends_in_s,
-                )
-                await logins.save(LoginKey("librarian", "library"), login)
+                await logins.save(KEY_OF_LOGIN, a_login(server, kept))
             found[name] = await check(logins)
         (without_key,) = await check(None, has_token_key=False)
         (without_database,) = await check(None)
@@ -138,3 +163,46 @@ async def test_the_doctor_knows_the_state_of_logins(schemas: SchemaChecker, data
     assert (without_key.status, without_database.status) == ("error", "error")
     assert "RUNTALLY_MCP_TOKEN_KEY is not set" in without_key.detail
     assert "without the database" in without_database.detail
+
+
+TYPES = {HttpServer: "http", SseServer: "sse"}
+
+
+@dataclass
+class Slow(Protected):
+    """Takes a refresh token, but answers later."""
+
+    may_answer: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def _issue(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self.may_answer.wait()
+        await super()._issue(scope, receive, send)
+
+
+@pytest.mark.parametrize("kind", [HttpServer, SseServer])
+async def test_a_login_that_is_renewed_while_its_run_is_cancelled_is_kept(
+    schemas: SchemaChecker, database: Database, kind: type[HttpServer | SseServer]
+) -> None:
+    logins, server = McpLogins(database, KEY), Slow(issued=1)
+    connector = McpConnector({}, schemas, logins)
+    async with serve_on_loopback(server) as server.url:
+        await logins.save(KEY_OF_LOGIN, a_login(server, KEPT["renewed"]))
+        oauth = {"grant": "authorization_code"}
+        spec: Any = kind.model_validate({**a_server(server, oauth), "type": TYPES[kind]})
+        connecting = asyncio.create_task(
+            connector.connect({"library": spec}, ["library__search"], graph=KEY_OF_LOGIN.graph)
+        )
+        async with asyncio.timeout(20):
+            while not server.forms:
+                await asyncio.sleep(0.01)
+        for _ in range(2):
+            connecting.cancel()
+            await asyncio.sleep(0.1)
+        server.may_answer.set()
+        with pytest.raises(asyncio.CancelledError):
+            await connecting
+        stored = await logins.load(KEY_OF_LOGIN)
+        await McpConnector({}, schemas, logins).require_token(KEY_OF_LOGIN, spec)
+
+    assert stored.login.refresh_token == "refresh-1"
+    assert len(server.forms) == 1

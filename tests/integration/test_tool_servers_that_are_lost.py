@@ -58,6 +58,7 @@ class Forgetful(HostileServer):
         headers = dict(scope["headers"])
         session = headers.get(b"mcp-session-id")
         if session is not None and session != f"s{self.sessions}".encode():
+            self.methods.append(scope["method"])
             await self._send(send, 404, iter([b""]), {})
             return
 

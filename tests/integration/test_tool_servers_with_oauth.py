@@ -253,8 +253,10 @@ async def consent(
         await logging_in
 
 
-def settings_with_graph(server: Protected, directory: Path, database_url: str, **more: Any) -> Settings:
-    oauth = {name: value for name, value in CODE.items() if value is not None}
+def settings_with_graph(
+    server: Protected, directory: Path, database_url: str, *, issuer: str | None = None, **more: Any
+) -> Settings:
+    oauth = {name: value for name, value in {**CODE, "issuer": issuer}.items() if value is not None}
     spec = {"description": "d", "mcp_servers": {"library": a_server(server, oauth)}}
     (directory / "librarian.md").write_text(f"---\n{yaml.safe_dump(spec)}---\nLook it up.\n")
     values = {"RUNTALLY_GRAPHS_DIR": directory, "DATABASE_URL": database_url, "RUNTALLY_DATA_DIR": directory}

@@ -3,6 +3,8 @@
 from tests.mutants.mutant import Mutant
 
 LOST = ("tests/integration/test_tool_servers_that_are_lost.py",)
+ONCE = ("tests/integration/test_tool_calls_are_made_once.py",)
+STOPPED = ("tests/integration/test_programs_are_stopped.py",)
 CONTENT = ("tests/unit/tools/mcp/test_content.py",)
 IMAGES = ("tests/unit/tools/test_images.py",)
 AUTHORIZED = ("tests/integration/test_tool_servers_with_oauth.py",)
@@ -19,6 +21,13 @@ TOOL_SERVERS = (
         "if not repeatable and not interrupted.refused:",
         "if False:",
         LOST,
+    ),
+    Mutant(
+        "a call that was refused may have taken effect",
+        "app/tools/mcp/http.py",
+        "self.refused = not self._taken",
+        "pass",
+        ONCE,
     ),
     Mutant(
         "a lost connection stays lost",
@@ -56,6 +65,13 @@ TOOL_SERVERS = (
         CONTENT,
     ),
     Mutant(
+        "an image in a data URL is shown again",
+        "app/tools/mcp/content.py",
+        "for encoded in _BASE64.finditer(text):",
+        "for encoded in ():",
+        CONTENT,
+    ),
+    Mutant(
         "what is missing of a result is not counted",
         "app/tools/mcp/content.py",
         "self._missing_bytes += len(text.encode()) - len(kept.encode())",
@@ -89,6 +105,41 @@ TOOL_SERVERS = (
         '    if found.scheme != "https" and',
         "    if False and",
         AUTHORIZED,
+    ),
+    Mutant(
+        "a cancellation interrupts the stopping of a program",
+        "app/tools/mcp/stdio.py",
+        "await run_to_completion(_stop(process, written))",
+        "await _stop(process, written)",
+        STOPPED,
+    ),
+    Mutant(
+        "a run that is cancelled twice leaves its tool servers",
+        "app/tools/mcp/servers.py",
+        "await run_to_completion(self._close())",
+        "await self._close()",
+        STOPPED,
+    ),
+    Mutant(
+        "the body of an error is read without end",
+        "app/tools/mcp/http.py",
+        "        if not response.is_success:",
+        "        if False:",
+        ("tests/integration/test_hostile_authorization.py",),
+    ),
+    Mutant(
+        "a login is at any authorization server",
+        "app/tools/mcp/oauth/login.py",
+        "if issuer is not None and (metadata",
+        "if False and (metadata",
+        LOGINS,
+    ),
+    Mutant(
+        "a run that is cancelled loses the refresh token",
+        "app/tools/mcp/oauth/service.py",
+        "await run_to_completion(self._refresh(stored))",
+        "await self._refresh(stored)",
+        LOGINS,
     ),
     Mutant(
         "a refused token is used again",

@@ -2,8 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -15,7 +15,7 @@ from mcp.types import CONNECTION_CLOSED
 from pydantic import ValidationError
 
 from app.tools.mcp.filter import McpMessageFilter
-from app.tools.mcp.http import BoundedTransport
+from app.tools.mcp.http import delivery_of_call
 from app.tools.mcp.limits import ResponseLimit
 from app.tools.mcp.text import one_line
 from app.tools.tool import ToolFailed, ToolResultTooLarge, ToolServerLost
@@ -51,7 +51,6 @@ class Link:
     limit: ResponseLimit
     tools: Mapping[str, types.Tool]
     """The configured tools of the server, by their own names."""
-    http: BoundedTransport | None = None
     calls: int = 0
     """How many calls wait for their results."""
     lost: bool = False
@@ -156,18 +155,16 @@ class ServerConnection:
     async def _call(
         self, link: Link, name: str, arguments: dict[str, Any], on_progress: ProgressFnT
     ) -> types.CallToolResult:
-        async with _counted(link):
+        with _counted(link), delivery_of_call() as delivery:
             try:
                 return await link.client.call_tool(name, arguments, progress_callback=on_progress)
             except MCPError as error:
                 if link.limit.take_exceeded():
                     message = "The tool's result is too large to be read; request less."
                     raise ToolResultTooLarge(message) from error
-                refused = link.http is not None and link.http.refused and link.calls == 1
-                unavailable = link.http is not None and link.http.unavailable
-                if refused or unavailable or link.is_lost or _is_of_connection(error):
+                if delivery.refused or delivery.unavailable or link.is_lost or _is_of_connection(error):
                     link.lost = True
-                    raise _Interrupted(refused=refused) from error
+                    raise _Interrupted(refused=delivery.refused) from error
                 text = one_line(error.error.message, _MAX_ERROR_CHARS)
                 message = f"The tool server answered with an error: {text or error.error.code}"
                 raise ToolFailed(message) from error
@@ -176,7 +173,7 @@ class ServerConnection:
                 raise ToolFailed(message) from error
             except (anyio.ClosedResourceError, anyio.BrokenResourceError) as error:
                 link.lost = True
-                raise _Interrupted(refused=False) from error
+                raise _Interrupted(refused=delivery.refused) from error
 
 
 class _Interrupted(Exception):
@@ -187,8 +184,8 @@ class _Interrupted(Exception):
         super().__init__()
 
 
-@asynccontextmanager
-async def _counted(link: Link) -> AsyncIterator[None]:
+@contextmanager
+def _counted(link: Link) -> Iterator[None]:
     if link.calls == 0:
         link.messages.begin_call()
     link.calls += 1

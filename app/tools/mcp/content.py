@@ -1,7 +1,10 @@
 """The result of an external MCP server -> content for the model, within limits; pure."""
 
 import json
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import pybase64
 from mcp import types
@@ -17,6 +20,8 @@ NOTES_BYTES = 1_000
 """For the note about what is left out, in addition to the limit for texts."""
 _MAX_NAME_CHARS = 300
 _BASE64_CHARS, _BASE64_BYTES = 4, 3
+_BASE64 = re.compile(r"[A-Za-z0-9+/]{16,}+={0,2}")
+"""Not words: there are many, and each would take time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +60,30 @@ def _structured_text(result: types.CallToolResult) -> str | None:
         return None
     if any(isinstance(block, types.TextContent) and block.text.strip() for block in result.content):
         return None
-    text = json.dumps(result.structured_content, ensure_ascii=False)
-    return None if any(data in text for block in result.content if (data := _data_of(block))) else text
+    data = {data for block in result.content if (data := _data_of(block))}
+    if data and any(not data.isdisjoint(_data_in(text)) for text in _strings_of(result.structured_content)):
+        return None
+    return json.dumps(result.structured_content, ensure_ascii=False)
+
+
+def _strings_of(value: Any) -> Iterator[str]:
+    """The strings in a JSON value, without the names of fields."""
+    rest = [value]
+    while rest:
+        match rest.pop():
+            case str() as text:
+                yield text
+            case dict() as fields:
+                rest += fields.values()
+            case list() as items:
+                rest += items
+
+
+def _data_in(text: str) -> Iterator[str]:
+    """What may be the data of an image or a file: the text, and what is encoded in it, as in a data URL."""
+    yield text
+    for encoded in _BASE64.finditer(text):
+        yield encoded[0]
 
 
 def _data_of(block: types.ContentBlock) -> str:

@@ -1,7 +1,11 @@
 """BoundedTransport: HTTP to MCP servers, with limits on the size and duration of a response."""
 
 import asyncio
-from collections.abc import AsyncIterator
+import json
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
 
 import httpx2
 
@@ -24,6 +28,58 @@ _NOT_FOUND = 404
 _UNAVAILABLE = {404, 502, 503, 504}
 
 
+@dataclass(slots=True)
+class CallDelivery:
+    """What became of the requests that carry one tool call."""
+
+    refused: bool = False
+    """Whether the call was not taken: the server does not listen, or does not know the session."""
+    unavailable: bool = False
+    """Whether something else than the server has answered."""
+    _taken: bool = False
+
+    def record_refusal(self) -> None:
+        """A request was not taken; the library may have sent the same call before."""
+        self.refused = not self._taken
+
+    def record_response(self, request: httpx2.Request, response: httpx2.Response) -> None:
+        """A request was answered."""
+        if response.status_code == _NOT_FOUND and "mcp-session-id" in request.headers:
+            self.record_refusal()
+        self.unavailable = response.status_code in _UNAVAILABLE
+        self._taken |= response.is_success
+
+
+_delivery: ContextVar[CallDelivery | None] = ContextVar("mcp_call_delivery", default=None)
+
+
+@contextmanager
+def delivery_of_call() -> Iterator[CallDelivery]:
+    """Record the delivery of the tool call that this task makes meanwhile.
+
+    The library copies the context of the call into the task that sends its requests.
+    """
+    delivery = CallDelivery()
+    token = _delivery.set(delivery)
+    try:
+        yield delivery
+    finally:
+        _delivery.reset(token)
+
+
+async def _delivery_of(request: httpx2.Request) -> CallDelivery:
+    """Where to record what becomes of a request; without a use unless it carries a call.
+
+    Requests to resume a response, to cancel the call, or to answer the server, belong to the call, but
+    whether they are taken does not matter for it.
+    """
+    delivery = _delivery.get()
+    if delivery is None or request.method != "POST":
+        return CallDelivery()
+    carries_call = json.loads(await request.aread()).get("method") == "tools/call"
+    return delivery if carries_call else CallDelivery()
+
+
 class BoundedTransport(httpx2.AsyncBaseTransport):
     """Forwards requests, and responses up to their limits."""
 
@@ -33,10 +89,6 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
         self._limit = limit
         self._response_s = response_s
         self._reconnecting = asyncio.Lock()
-        self.refused = False
-        """Whether a message was not taken: the server does not listen, or does not know the session."""
-        self.unavailable = False
-        """Whether something else than the server has answered."""
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """See httpx."""
@@ -48,14 +100,13 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
                 await asyncio.sleep(_RECONNECT_S)
         # A small response could be unpacked to a huge one.
         request.headers["accept-encoding"] = "identity"
+        delivery = await _delivery_of(request)
         try:
             response = await self._respond(request)
         except (httpx2.ConnectError, httpx2.ConnectTimeout):
-            self.refused = True
+            delivery.record_refusal()
             raise
-        if response.status_code == _NOT_FOUND and "mcp-session-id" in request.headers:
-            self.refused = True
-        self.unavailable |= response.status_code in _UNAVAILABLE
+        delivery.record_response(request, response)
         await _require_identity(response)
         return httpx2.Response(
             response.status_code,
@@ -81,7 +132,11 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
 
 
 class IdentityTransport(httpx2.AsyncBaseTransport):
-    """Forwards requests that forbid compression: a small event could be unpacked to a huge one."""
+    """Forwards requests that forbid compression: a small event could be unpacked to a huge one.
+
+    A response that is an error has no body: it would be read whole before a request is sent again with
+    another token.
+    """
 
     def __init__(self, inner: httpx2.AsyncBaseTransport) -> None:
         self._inner = inner
@@ -90,6 +145,9 @@ class IdentityTransport(httpx2.AsyncBaseTransport):
         """See httpx."""
         request.headers["accept-encoding"] = "identity"
         response = await self._inner.handle_async_request(request)
+        if not response.is_success:
+            await response.aclose()
+            return httpx2.Response(response.status_code)
         await _require_identity(response)
         return response
 

@@ -14,6 +14,7 @@ import structlog
 from mcp import Client, types
 from pydantic import SecretStr
 
+from app.background import run_to_completion
 from app.json_schema.checker import SchemaChecker
 from app.json_schema.document import SchemaUnusable
 from app.tools.mcp.connection import Link, McpServerUnavailable, ServerConnection
@@ -146,7 +147,10 @@ class McpConnections:
             await asyncio.gather(*opening, return_exceptions=True)
 
     async def aclose(self) -> None:
-        """Close all connections, including those being opened."""
+        """Close all connections, including those being opened; a cancellation waits until that is done."""
+        await run_to_completion(self._close())
+
+    async def _close(self) -> None:
         await asyncio.gather(*(connection.aclose() for connection in self._connections.values()))
 
     async def _open(self, server: str, spec: AnyServer) -> list[Tool]:
@@ -170,7 +174,7 @@ class McpConnections:
         """Connect to a server until the stack is closed, and find its configured tools."""
         limit = ResponseLimit.of_results(spec.limits)
         wanted = frozenset(self._wanted(server, spec))
-        transport, http = await open_transport(
+        transport = await open_transport(
             server,
             spec,
             self._connector.with_secrets(configured_values(spec)),
@@ -185,7 +189,7 @@ class McpConnections:
         if missing := wanted - found.keys():
             log.error("mcp_server.tools_missing", server=server, tools=sorted(missing))
             raise McpServerUnavailable(server)
-        return Link(client, messages, limit, found, http)
+        return Link(client, messages, limit, found)
 
     async def _make_tool(
         self, maker: ToolMaker, remote: types.Tool, effect: Effect, messages: McpMessageFilter

@@ -71,7 +71,7 @@ class OAuthClient(BaseModel):
     client_auth: Literal["basic", "post"] = "basic"
     """How the client authenticates at the token endpoint."""
     issuer: _Url | None = None
-    """The authorization server, whose metadata names its token endpoint."""
+    """The authorization server, whose metadata names its token endpoint; a login at another one fails."""
     token_url: _Url | None = None
     """Without it and an issuer, the authorization server is the one that the MCP server names."""
     scopes: tuple[str, ...] = ()

@@ -34,17 +34,16 @@ async def legacy_sse(url: str, http: httpx2.AsyncClient, *, limit: ResponseLimit
     reader_end, reading = anyio.create_memory_object_stream[_Incoming](0)
     writing, writer_end = anyio.create_memory_object_stream[SessionMessage](0)
     headers = {"accept": "text/event-stream", "cache-control": "no-store"}
-    async with http.stream("GET", url, headers=headers) as response, anyio.create_task_group() as tasks:
-        response.raise_for_status()
-        events = httpx2.EventSource(response, max_event_size=limit.max_bytes)
-        endpoint = await tasks.start(_read, events, url, reader_end, limit)
-        tasks.start_soon(_write, http, endpoint, writer_end, reader_end)
-        try:
-            yield reading, writing
-        finally:
-            reading.close()
-            writing.close()
-            tasks.cancel_scope.cancel()
+    with reader_end, reading, writing, writer_end:
+        async with http.stream("GET", url, headers=headers) as response, anyio.create_task_group() as tasks:
+            response.raise_for_status()
+            events = httpx2.EventSource(response, max_event_size=limit.max_bytes)
+            endpoint = await tasks.start(_read, events, url, reader_end, limit)
+            tasks.start_soon(_write, http, endpoint, writer_end, reader_end)
+            try:
+                yield reading, writing
+            finally:
+                tasks.cancel_scope.cancel()
 
 
 async def _read(

@@ -12,6 +12,7 @@ from mcp.os.posix.utilities import terminate_posix_process_tree
 from mcp.shared.message import SessionMessage
 from mcp.types import jsonrpc_message_adapter
 
+from app.background import run_to_completion
 from app.serialization.repaired_json import parsable
 from app.tools.mcp.limits import MAX_VALUES, ResponseLimit, count_values
 from app.tools.mcp.text import one_line
@@ -53,12 +54,11 @@ async def bounded_stdio(
         try:
             yield reading, writing
         finally:
+            reading.close()
+            writing.close()
+            # The scope holds off cancellations by anyio only; `Task.cancel` interrupts what it shields.
             with anyio.CancelScope(shield=True):
-                reading.close()
-                writing.close()
-                with anyio.move_on_after(_FLUSH_S):
-                    await written.wait()
-                await _stop(process)
+                await run_to_completion(_stop(process, written))
             tasks.cancel_scope.cancel()
 
 
@@ -161,8 +161,10 @@ def _parsed(line: bytes) -> _Incoming:
         return error
 
 
-async def _stop(process: Process) -> None:
+async def _stop(process: Process, written: anyio.Event) -> None:
     assert process.stdin is not None  # noqa: S101
+    with anyio.move_on_after(_FLUSH_S):
+        await written.wait()
     with suppress(OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
         await process.stdin.aclose()
     if not await _exited(process):

@@ -23,14 +23,11 @@ async def open_transport(
     stack: AsyncExitStack,
     limit: ResponseLimit,
     auth: httpx2.Auth | None,
-) -> tuple[Transport, BoundedTransport | None]:
-    """The transport, and what counts its responses if it is the HTTP of today.
-
-    `values` are the headers or the environment, with their secrets.
-    """
+) -> Transport:
+    """The transport; `values` are the headers or the environment, with their secrets."""
     match spec:
         case StdioServer():
-            return bounded_stdio(spec.command, values, limit=limit, server=server), None
+            return bounded_stdio(spec.command, values, limit=limit, server=server)
         case HttpServer():
             bounded = BoundedTransport(_transport(), limit, response_s=spec.longest_call_s)
             http = await stack.enter_async_context(
@@ -38,10 +35,7 @@ async def open_transport(
                     headers=values, timeout=spec.timeout_s, trust_env=False, transport=bounded, auth=auth
                 )
             )
-            return (
-                streamable_http_client(spec.url, http_client=http, max_sse_event_size=limit.max_bytes),
-                bounded,
-            )
+            return streamable_http_client(spec.url, http_client=http, max_sse_event_size=limit.max_bytes)
         case SseServer():
             # The stream is silent as long as there is nothing to do.
             timeout = httpx2.Timeout(spec.timeout_s, read=None)
@@ -54,7 +48,7 @@ async def open_transport(
                     auth=auth,
                 )
             )
-            return legacy_sse(spec.url, http, limit=limit), None
+            return legacy_sse(spec.url, http, limit=limit)
 
 
 def _transport() -> httpx2.AsyncHTTPTransport:

@@ -1,5 +1,6 @@
 """OAuthHttp: requests to authorization servers, with limits, and the metadata that names their endpoints."""
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Annotated
@@ -16,6 +17,7 @@ from mcp.shared.auth_utils import check_resource_allowed, resource_url_from_serv
 from pydantic import BaseModel, Field, ValidationError
 
 _TIMEOUT_S = 10.0
+"""For a whole response: runs wait for a refresh of their login even if they are cancelled."""
 _MAX_BYTES = 64 * 1024
 _OK = 200
 
@@ -61,10 +63,10 @@ class OAuthHttp:
 
     async def token(self, url: str, form: Mapping[str, str], headers: Mapping[str, str]) -> OAuthToken:
         """Request a token; raises `OAuthFailed`."""
-        async with self._response("POST", url, data=dict(form), headers=dict(headers)) as (status, body):
-            if status != _OK:
-                message = f"the token endpoint answers with status {status}"
-                raise OAuthFailed(message)
+        status, body = await self._response("POST", url, data=dict(form), headers=dict(headers))
+        if status != _OK:
+            message = f"the token endpoint answers with status {status}"
+            raise OAuthFailed(message)
         try:
             return OAuthToken.model_validate_json(body)
         except ValidationError as error:
@@ -93,13 +95,12 @@ class OAuthHttp:
     async def _get(self, url: str, *, is_named: bool) -> bytes | None:
         if is_named:
             self._require_allowed(url)
-        async with self._response("GET", url) as (status, body):
-            return body if status == _OK else None
+        status, body = await self._response("GET", url)
+        return body if status == _OK else None
 
     def _require_allowed(self, url: str) -> None:
         require_allowed(url, self._server_url)
 
-    @asynccontextmanager
     async def _response(
         self,
         method: str,
@@ -107,18 +108,21 @@ class OAuthHttp:
         *,
         data: dict[str, str] | None = None,
         headers: dict[str, str] | None = None,
-    ) -> AsyncIterator[tuple[int, bytes]]:
+    ) -> tuple[int, bytes]:
         body = bytearray()
         own = {"accept": "application/json", "accept-encoding": "identity", **(headers or {})}
         try:
-            async with self._http.stream(method, url, data=data, headers=own) as response:
+            async with (
+                asyncio.timeout(_TIMEOUT_S),
+                self._http.stream(method, url, data=data, headers=own) as response,
+            ):
                 async for chunk in response.aiter_raw():
                     body += chunk
                     if len(body) > _MAX_BYTES:
                         message = "the authorization server's answer is too large"
                         raise OAuthFailed(message)
-                yield response.status_code, bytes(body)
-        except httpx2.HTTPError as error:
+                return response.status_code, bytes(body)
+        except (httpx2.HTTPError, TimeoutError) as error:
             message = f"the authorization server cannot be reached: {type(error).__name__}"
             raise OAuthFailed(message) from error
 

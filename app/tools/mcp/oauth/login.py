@@ -9,6 +9,7 @@ from typing import NamedTuple
 import httpx2
 from mcp.client.auth import OAuthClientProvider
 from mcp.client.auth.exceptions import OAuthFlowError
+from mcp.client.auth.utils import issuers_match
 from mcp.shared.auth import (
     AuthorizationCodeResult,
     OAuthClientInformationFull,
@@ -103,12 +104,25 @@ async def log_in(
         return AuthorizationCodeResult(code=consent.code, state=consent.state, iss=consent.issuer)
 
     async def show_allowed(address: str) -> None:
+        # Before the operator consents: afterwards the code and the secret would have been sent.
+        _require_issuer(provider, client.issuer)
         require_allowed(address, url)
         await show(address)
 
     provider = OAuthClientProvider(url, about, storage, show_allowed, result)
     await _require_token(url, provider)
     return _login_of(url, storage, provider)
+
+
+def _require_issuer(provider: OAuthClientProvider, issuer: str | None) -> None:
+    """Raise `OAuthFailed` if the server names another authorization server than the configured one.
+
+    The library has required that the metadata are those of the server they were requested from.
+    """
+    metadata = provider.context.oauth_metadata
+    if issuer is not None and (metadata is None or not issuers_match(str(metadata.issuer), issuer)):
+        message = "the authorization server that the server names is not the configured issuer"
+        raise OAuthFailed(message)
 
 
 async def _require_token(url: str, provider: OAuthClientProvider) -> None:

@@ -3,10 +3,12 @@
 import time
 from dataclasses import replace
 
+import anyio
 import structlog
 from mcp.shared.auth import OAuthToken
 from pydantic import SecretStr
 
+from app.background import run_to_completion
 from app.db import Database, StatementFailed
 from app.errors import Unavailable
 from app.tools.mcp.oauth.endpoints import OAuthFailed, oauth_http
@@ -74,7 +76,10 @@ class LoginGrant:
         if (token := _usable(stored.login, refused)) is not None:
             return token
         try:
-            return await self._refresh(stored)
+            # The refresh ends the stored refresh token: if the new one were not kept, neither could be used.
+            # The scope holds off the cancellations that anyio repeats as long as they have no effect.
+            with anyio.CancelScope(shield=True):
+                renewed = await run_to_completion(self._refresh(stored))
         except OAuthFailed:
             # Another process may have used the refresh token at the same time, which it ends.
             newer = await self._logins.load(self._key)
@@ -82,6 +87,7 @@ class LoginGrant:
             if token is None:
                 raise
             return token
+        return renewed
 
     async def _refresh(self, stored: StoredLogin) -> OAuthToken:
         login = stored.login

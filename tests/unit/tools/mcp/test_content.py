@@ -1,6 +1,7 @@
 """What the model gets of results of external servers."""
 
 import base64
+import json
 import struct
 from typing import Any
 
@@ -121,11 +122,31 @@ def test_structured_content_is_a_text_where_there_is_none(blocks: list[Any], exp
     assert [each.text if isinstance(each, ToolText) else each.media_type for each in found] == expected
 
 
-def test_structured_content_that_repeats_an_image_is_left_out() -> None:
-    repeated = {"content": [image(png())]}
-    found = model_content(a_result(image(png()), structuredContent=repeated), LIMITS)
+WRAPPED = f"{png()[:8]}\n{png()[8:]}"
+
+
+@pytest.mark.parametrize(
+    ("data", "repeated"),
+    [
+        (png(), {"content": [image(png())]}),
+        (png(), f"data:image/png;base64,{png()}"),
+        (png(), ["see", {"page": f"![a]( data:image/png;base64,{png()} ) and\nmore"}]),
+        (WRAPPED, {"data": WRAPPED}),
+    ],
+    ids=["as it is", "a data URL", "in a page", "with line ends"],
+)
+def test_structured_content_that_repeats_an_image_is_left_out(data: str, repeated: Any) -> None:
+    found = model_content(a_result(image(data), structuredContent={"it": repeated}), LIMITS)
 
     assert found == (ToolImage("image/png", png()),)
+
+
+@pytest.mark.parametrize("other", [f"{png()[:-2]}AA{png()}", {png(): 1}, "", 3, None])
+def test_structured_content_with_other_data_is_a_text(other: Any) -> None:
+    content = {"it": other}
+    found = model_content(a_result(image(png()), structuredContent=content), ContentLimits(1_000, 1_000))
+
+    assert found == (ToolImage("image/png", png()), ToolText(json.dumps(content)))
 
 
 def test_an_error_has_texts_only() -> None:
