@@ -11,7 +11,7 @@ import httpx
 
 from runtally.client_tools import call_async, handler_of, require_over
 from runtally.conversations import AsyncConversations
-from runtally.errors import Conflict, RuntallyError
+from runtally.errors import Conflict, NotFound, RuntallyError
 from runtally.events import ClientToolCall
 from runtally.options import Priority, Prompt, ReceiptFilters, RunOptions, UsageOptions, body_of
 from runtally.protocol import calls
@@ -175,7 +175,7 @@ class AsyncClient:
         result, is_error = await call_async(handler, called.args)
         try:
             await self.submit_tool_result(run_id, called.tool_call_id, result, is_error=is_error)
-        except Conflict as error:
+        except (Conflict, NotFound) as error:
             require_over(error)
 
     def receipts(self, **filters: Unpack[ReceiptFilters]) -> AsyncIterator[Receipt]:

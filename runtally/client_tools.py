@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from inspect import isawaitable
 from typing import Any, NamedTuple
 
-from runtally.errors import Conflict
+from runtally.errors import ApiError
 from runtally.events import ClientToolCall, Event
 
 log = logging.getLogger(__name__)
 
 _FAILED = "a tool of this program has failed"
-_OVER = {"tool_call_answered", "run_ended"}
-"""Why a result is not needed: the run was joined, and its call was answered before."""
+_OVER = {"tool_call_answered", "run_ended", "tool_call_not_found"}
+"""Why a result is not needed: the call has one, or the run goes on without it on another server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +22,7 @@ class ClientTool:
 
     `input_schema` is the JSON schema of its arguments. `run` calls the handler with them, and returns to the
     model what it returns (any JSON), or the text of what it raises. A handler of `AsyncClient` may be async.
+    It is called at least once: again for a call in the events of a run that `run` joins by its `run_id`.
     """
 
     name: str
@@ -72,8 +73,8 @@ async def call_async(handler: Callable[[dict[str, Any]], Any], args: dict[str, A
         return _failed(error)
 
 
-def require_over(error: Conflict) -> None:
-    """Raise the error unless the call has been answered before."""
+def require_over(error: ApiError) -> None:
+    """Raise the error unless the run does not wait for the result any more."""
     if error.code not in _OVER:
         raise error
 

@@ -57,7 +57,7 @@ class SchemaChecker:
     ) -> None:
         """Raise `SchemaUnusable` if it is no schema, has external references or takes too long to check.
 
-        Raises `SchemasBusy` if `max_waiting` checks of the owner wait, `CheckerUnavailable` without processes.
+        Raises `SchemasBusy` if so many checks of the owner wait, `CheckerUnavailable` without processes.
         """
         document = SchemaDocument.of(schema)
         digest = hashlib.sha256(b"%d %s" % (document.dialect, document.text)).digest()

@@ -7,7 +7,7 @@ _MOST_DIGITS = 9
 
 
 def parts_of(reference: str) -> list[str]:
-    """The parts of the pointer after `#`, as RFC 6901 has them: percent-decoded, `~0` and `~1` as they are."""
+    """The parts of the pointer after `#`, percent-decoded (RFC 6901); `~0` and `~1` as written."""
     return unquote(reference.removeprefix("#")).split("/")[1:]
 
 

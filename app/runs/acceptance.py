@@ -92,6 +92,10 @@ class RunAcceptance:
         except _IdTaken:
             return None
 
+    def large_request(self, account_id: AccountId) -> AbstractAsyncContextManager[None]:
+        """Limits concurrent large requests, fairly between accounts."""
+        return self._large_requests.slot(str(account_id))
+
     async def _store(
         self,
         caller: Principal,
@@ -154,7 +158,4 @@ class RunAcceptance:
         )
 
     def _slot(self, request: GraphRunRequest, account_id: AccountId) -> AbstractAsyncContextManager[None]:
-        """Limits concurrent large requests, fairly between accounts; a small one needs no slot."""
-        if request.size <= _LARGE_BYTES:
-            return nullcontext()
-        return self._large_requests.slot(str(account_id))
+        return self.large_request(account_id) if request.size > _LARGE_BYTES else nullcontext()

@@ -29,7 +29,7 @@ MESSAGE_ID_CHARS = 200
 
 
 class BuildRequest(Protocol):
-    """Builds the request of a posted message."""
+    """Builds the request of a posted message; takes long for large attachments."""
 
     def __call__(self, first_new: int, *, with_history: bool) -> GraphRunRequest:
         """From the messages since this index; `with_history`: those before the last one are earlier turns."""
@@ -55,6 +55,8 @@ class ChatMessage:
     """The ids of the messages that the client shows, up to this one."""
     is_whole_view: bool
     """Whether the client always posts all that it shows."""
+    chars: int
+    """About how many characters the posted messages have, attachments included."""
     build_request: BuildRequest
 
 
@@ -138,17 +140,19 @@ class ChatRuns:
 
     async def _fingerprint_alone(self, message: ChatMessage) -> bytes:
         """Of the message without those before it, which another post of it may have or not."""
-        return await self._codec.fingerprint(
-            message.build_request(len(message.posted) - 1, with_history=False)
-        )
+        alone = await self._build(message, len(message.posted) - 1, with_history=False)
+        return await self._codec.fingerprint(alone)
 
     async def _build_request(
         self, message: ChatMessage, placement: Placement, run_id: str | None
     ) -> GraphRunRequest:
-        first, with_history = placement.first_new, placement.place == After(None)
-        build = partial(message.build_request, first, with_history=with_history)
-        request = await self._codec.build(build, messages=len(message.posted) - first)
+        with_history = placement.place == After(None)
+        request = await self._build(message, placement.first_new, with_history=with_history)
         return request.model_copy(update={"run_id": run_id})
+
+    async def _build(self, message: ChatMessage, first_new: int, *, with_history: bool) -> GraphRunRequest:
+        build = partial(message.build_request, first_new, with_history=with_history)
+        return await self._codec.build(build, messages=len(message.posted) - first_new, chars=message.chars)
 
     async def _place(self, caller: Principal, message: ChatMessage) -> Placement:
         known = await self._conversations.find_messages(caller, message.chat.state_key, message.posted)

@@ -127,7 +127,10 @@ class RunService:
         if given_id is not None and (existing := await self._find(run)) is not None:
             return _joined(existing, fingerprint, caller)
         if not request.messages:
-            request, origin = await with_messages(self._database, self._codec, caller, request)
+            self._require_accepting()
+            # They may be large.
+            async with self._acceptance.large_request(caller.account_id):
+                request, origin = await with_messages(self._database, self._codec, caller, request)
         plan = await self._plan(caller, run, request, request_id=request_id)
         if origin.place is None:
             await self._conversations.check_history(caller, request)

@@ -173,6 +173,31 @@ async def test_a_result_by_way_of_another_process_and_by_no_stranger(
     assert [event.data["result"] for event in of_type(events, "tool_call_result")] == ["yes"]
 
 
+@without_cli
+async def test_a_run_that_waits_for_a_chats_client_is_left_once_the_next_one_is_accepted(
+    world_of: WorldOf, tmp_path: Path
+) -> None:
+    script = in_turn(Reply([ToolUse(ASK, {})]), Reply([Text("Never mind.")]))
+    world = await world_of(script, **settings(tmp_path))
+    path, tools = "/v1/ai-sdk/messages:helper/chat", {"confirm": {"inputSchema": {"type": "object"}}}
+    says = [
+        {"id": text, "role": "user", "parts": [{"type": "text", "text": text}]} for text in ("go", "or not")
+    ]
+    await world.http.post(path, json={"id": "c", "messages": says[:1], "tools": tools})
+    (run,) = (await world.http.get("/v1/runs")).json()["items"]
+    body = {"id": "c", "message": says[1], "tools": tools}
+
+    refused = await world.http.post(path, json={**body, "model": "none"})
+    busy = await world.http.post(path, json={**body, "onConflict": "reject"})
+    assert (refused.json()["code"], busy.json()["code"]) == ("unknown_model", "session_busy")
+    assert (await world.http.get(f"/v1/runs/{run['runId']}")).json()["status"] == "running"
+
+    accepted = await world.http.post(path, json=body)
+    assert "Never mind." in accepted.text
+    left = (await world.http.get(f"/v1/runs/{run['runId']}")).json()
+    assert left["final"]["error"] == "aborted"
+
+
 async def waiting(world: World, run_id: str, count: int) -> list[dict[str, Any]]:
     """The first so many calls that wait for the client."""
     calls: list[dict[str, Any]] = []

@@ -54,6 +54,21 @@ def chat_messages(
     yield index, {"role": "user", "content": content}
 
 
+def chars_of(message: Message) -> int:
+    """About how many characters a message of the chat has, attachments included."""
+    match message:
+        case AssistantMessage(content=str(text)) | UserMessage(content=str(text)):
+            return len(text)
+        case UserMessage(content=list(parts)):
+            return sum(_chars_of(part) for part in parts)
+        case _:
+            return 0
+
+
+def _chars_of(part: ContentPart) -> int:
+    return len(part.text) if isinstance(part, TextPart) else len(getattr(part.source, "value", ""))
+
+
 def one_message(messages: Sequence[Indexed]) -> list[Indexed]:
     """The user's messages since the last one that was answered, as one."""
     *earlier, (index, last) = messages

@@ -32,7 +32,7 @@ from app.client_tools.declared import ClientTool
 from app.errors import FieldError, Invalid
 from app.executors.client_calls import ClientToolResult
 from app.graphs.spec import GraphSpec
-from app.http.ag_ui.content import Indexed, chat_messages, one_message
+from app.http.ag_ui.content import Indexed, chars_of, chat_messages, one_message
 from app.http.ag_ui.interrupt import METADATA_KEY
 from app.http.ag_ui.releases.dialect import Dialect, dialect_of
 from app.http.ag_ui.releases.legacy_parts import with_current_parts
@@ -158,6 +158,7 @@ def chat_message(
         regenerate=False,
         posted=[message.id for message in shown],
         is_whole_view=True,
+        chars=sum(map(chars_of, posted.messages)),
         build_request=partial(_build_request, graph_id, posted, shown, tools, rules),
     )
 

@@ -1,19 +1,14 @@
 """Resuming a run of a chat: applies the decisions and tool results of the client's last message."""
 
 from collections.abc import Callable
-from itertools import islice
-from uuid import uuid5
 
 from app.bootstrap.services import Services
 from app.http.ai_sdk.encoder import AiSdkEncoder
 from app.http.ai_sdk.input import ChatRequest
 from app.http.dependencies import run_key
 from app.principal import Principal
-from app.runs.chats import Chat, ChatMessage, answer_ids
+from app.runs.chats import Chat
 from app.runs.records import RunRecord
-
-_ANSWERS_KEPT = 20
-"""How many answers to one message are looked at, the earliest first."""
 
 
 async def continue_run(
@@ -44,10 +39,3 @@ async def continue_run(
     return answered.record, new_encoder(
         run.run_id, decided=decided, answered=answered.calls, after=answered.after
     )
-
-
-def answers_of(caller: Principal, message: ChatMessage, *, idempotency_key: str | None) -> set[str]:
-    """The ids of the runs that answer the message, or that may."""
-    if idempotency_key is not None:
-        return {str(uuid5(caller.account_id, idempotency_key))}
-    return set(islice(answer_ids(caller.account_id, message.chat, message.message_id), _ANSWERS_KEPT))

@@ -1,7 +1,7 @@
 """ChatRequest: what `useChat` posts, and its conversion to a `GraphRunRequest`."""
 
-from collections.abc import Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache, partial
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -23,7 +23,6 @@ from app.graphs.spec import GraphSpec
 from app.http.attachments import ui_file
 from app.ids import STATE_KEY_PATTERN
 from app.requests import (
-    Attachment,
     ContentPart,
     GraphRunRequest,
     InputModel,
@@ -71,6 +70,11 @@ class UiPart(_Posted):
     provider_executed: Annotated[bool, Field(strict=True)] | None = None
     output: JsonValue = None
     error_text: str | None = None
+
+    @property
+    def chars(self) -> int:
+        """How many characters it has, as far as a request contains them."""
+        return len(self.text or "") + len(self.url or "")
 
     @property
     def tool_result(self) -> ClientToolResult | None:
@@ -220,41 +224,34 @@ class ChatRequest(InputModel):
             if message.role == "system":
                 raise SystemMessageRefused.at(index, spec)
 
-    def _attachments(self) -> Iterator[tuple[str, Attachment]]:
-        """Those of the user's message, with the names of their fields; raises `Invalid` naming one."""
-        index, new = self.view[-1]
-        for number, part in enumerate(new.parts):
-            field = f"messages.{index}.parts.{number}"
-            for content in _content(part, "user", field=field):
-                if not isinstance(content, TextPart):
-                    yield field, content
-
     def chat_message(
         self,
         graph_id: str,
         tools: Sequence[ClientTool] = (),
         rules: AttachmentRules = DEFAULT_RULES,
     ) -> ChatMessage:
-        """The user's message to answer; raises `Invalid` if there is none, or if it cannot be converted."""
+        """The user's message to answer; raises `Invalid` if there is none.
+
+        Its request can be built if it can be converted; `Invalid` names what cannot.
+        """
         view = self.view
         index, new = view[-1]
-        if not _content_of(index, new):
-            field = f"messages.{index}.parts"
-            raise Invalid.field(field, "hold no text and no attachment")
-        rules.check(self._attachments())
+        new_content = cache(partial(_new_content, index, new, rules))
         return ChatMessage(
             chat=Chat(graph_id, self.id),
             message_id=new.id,
             regenerate=self.trigger == "regenerate-message",
             posted=[each.id for _, each in view],
             is_whole_view=self.is_whole_view,
-            build_request=partial(self._build_request, graph_id, view, tools, rules),
+            chars=sum(part.chars for each in self.messages for part in each.parts),
+            build_request=partial(self._build_request, graph_id, view, new_content, tools, rules),
         )
 
     def _build_request(
         self,
         graph_id: str,
         view: Sequence[tuple[int, UiMessage]],
+        new_content: Callable[[], list[ContentPart]],
         tools: Sequence[ClientTool],
         rules: AttachmentRules,
         first_new: int,
@@ -266,16 +263,15 @@ class ChatRequest(InputModel):
         `with_history`: the messages before it are earlier turns; otherwise those of the user are part of it.
         """
         system = [(index, each) for index, each in enumerate(self.messages) if each.role == "system"]
-        *posted, (index, last) = view[first_new:]
-        before = [each for _, each in posted if with_history or each.role == "user"]
-        new = _content_of(index, last)
+        before = [each for _, each in view[first_new:-1] if with_history or each.role == "user"]
+        new = new_content()
         contents = rules.fitting([_readable_content(each, rules) for each in before], new=new)
         if with_history:
             earlier = [_message(each.role, content) for each, content in zip(before, contents, strict=True)]
         else:
             earlier, new = [], [*(part for content in contents for part in content), *new]
         messages = [
-            *(_message("system", _content_of(*each)) for each in system),
+            *(_message("system", [part for _, part in _content_of(*each)]) for each in system),
             *earlier,
             _message("user", new),
         ]
@@ -317,13 +313,25 @@ def _message(role: str, content: Sequence[ContentPart]) -> Message | None:
             return Message.of(role=role, content=list(content))
 
 
-def _content_of(index: int, posted: UiMessage) -> list[ContentPart]:
-    """The texts of a message and a user's attachments; raises `Invalid` naming a part that is neither."""
-    return [
-        part
-        for number, ui_part in enumerate(posted.parts)
-        for part in _content(ui_part, posted.role, field=f"messages.{index}.parts.{number}")
-    ]
+def _content_of(index: int, posted: UiMessage) -> Iterator[tuple[str, ContentPart]]:
+    """The texts of a message and a user's attachments, with the fields of their parts.
+
+    Raises `Invalid` naming a part that is neither.
+    """
+    for number, ui_part in enumerate(posted.parts):
+        field = f"messages.{index}.parts.{number}"
+        for part in _content(ui_part, posted.role, field=field):
+            yield field, part
+
+
+def _new_content(index: int, posted: UiMessage, rules: AttachmentRules) -> list[ContentPart]:
+    """The content of the message to answer; raises `Invalid` if it has none, or breaks a rule."""
+    content = list(_content_of(index, posted))
+    if not content:
+        field = f"messages.{index}.parts"
+        raise Invalid.field(field, "hold no text and no attachment")
+    rules.check((field, part) for field, part in content if not isinstance(part, TextPart))
+    return [part for _, part in content]
 
 
 def _readable_content(posted: UiMessage, rules: AttachmentRules) -> list[ContentPart]:

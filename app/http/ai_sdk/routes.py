@@ -9,7 +9,7 @@ from sse_starlette import EventSourceResponse
 
 from app.bootstrap.services import Services
 from app.http.admission.checks import CheckedRoute, large_body
-from app.http.ai_sdk.continuing import answers_of, continue_run
+from app.http.ai_sdk.continuing import continue_run
 from app.http.ai_sdk.encoder import AiSdkEncoder
 from app.http.ai_sdk.input import ChatRequest
 from app.http.ai_sdk.mapper import OLDEST_VERSION
@@ -104,12 +104,11 @@ async def chat(
         body = body.model_copy(update={"on_disconnect": policy})
         tools = await services.client_tools.usable(caller, graph_id, body.described_tools)
         message = body.chat_message(graph_id, tools, services.attachments)
-        await services.client_tools.leave(
-            caller, chat_of_run, keep=answers_of(caller, message, idempotency_key=key)
-        )
+        waiting = await services.client_tools.waiting(caller, chat_of_run)
         record = await services.chats.start(
             caller, message, request_id=request_id, idempotency_key=key, caller_trace=trace
         )
+        await services.client_tools.leave(waiting, new=record.key)
         encoder = new_encoder(record.key.run_id)
     scope = open_reader(caller, record.key)
     return _stream(services, record, encoder, reader_scope=scope, heartbeat_s=heartbeat_s)

@@ -32,7 +32,7 @@ def on_disconnect(
 ) -> OnDisconnect | None:
     """What a run of a foreign wire does: as requested, or its graph's default, or the server's.
 
-    None for `continue`, so that a request which is posted again stays the same where nothing is set.
+    None for `continue`, which runs do without the field.
     """
     chosen = requested or spec.on_disconnect or default
     return None if chosen == "continue" else chosen

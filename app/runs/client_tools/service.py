@@ -95,17 +95,23 @@ class ClientToolRuns:
             with suppress(RunEnded, ClientToolCallAnswered, ClientToolCallNotFound):
                 await self.commands.submit(answered.record.key, command)
 
-    async def leave(self, caller: Principal, chat: Chat, *, keep: Collection[str]) -> None:
-        """Cancel the chat's runs that wait for a client tool, except these: their person has moved on."""
+    async def waiting(self, caller: Principal, chat: Chat) -> list[RunKey]:
+        """The chat's runs that wait for a client tool; raises `ScopeMissing` if one is another key's."""
         graph = self.graphs.find(chat.graph_id)
         if graph is None or not graph.client_tools:
-            return
+            return []
+        found = []
         for record in await self.conversations.active_runs(caller.account_id, chat.state_key):
-            if record.status != "running" or record.key.run_id in keep:
-                continue
-            caller.require_reading(record.api_key_id)
-            if waiting_calls(await self.runs.events(record.key)):
-                await self.commands.stop(record.key, "cancel")
+            if record.status == "running" and waiting_calls(await self.runs.events(record.key)):
+                caller.require_reading(record.api_key_id)
+                found.append(record.key)
+        return found
+
+    async def leave(self, waiting: Sequence[RunKey], *, new: RunKey) -> None:
+        """Cancel these runs, unless one is the new one: their person has moved on."""
+        for run in waiting:
+            if run != new:
+                await self.commands.stop(run, "cancel")
 
     async def _latest(self, caller: Principal, chat: Chat) -> list[RunRecord]:
         """The chat's active runs, then its latest one, which may have ended."""

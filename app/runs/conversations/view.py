@@ -23,12 +23,11 @@ class ConversationView:
 
     def up_to(self, path: Sequence[RunId]) -> "ConversationView":
         """The part of these runs, and what was there before them."""
-        last = next((index for index in reversed(range(len(self.entries))) if self._is_of(index, path)), -1)
-        runs = [run for run in self.runs if run.key.run_id in path]
+        ids = frozenset(path)
+        places = reversed(range(len(self.entries)))
+        last = next((place for place in places if self.entries[place].message.run_id in ids), -1)
+        runs = [run for run in self.runs if run.key.run_id in ids]
         return ConversationView(self.conversation, self.entries[: last + 1], runs)
-
-    def _is_of(self, index: int, path: Sequence[RunId]) -> bool:
-        return self.entries[index].message.run_id in path
 
     @property
     def ended(self) -> Sequence[PageEntry]:

@@ -15,6 +15,8 @@ from app.serialization.large_json import dumps, with_marks
 _MESSAGE_BYTES: Final = 512
 """Converting a posted message is about as much work as reading so many bytes."""
 
+_NOT_COUNTED: Final = {"run_id", "client_tools", "on_disconnect"}
+
 
 class RequestCodec:
     """Works on large requests in a thread."""
@@ -22,15 +24,17 @@ class RequestCodec:
     def __init__(self, offload: Offload) -> None:
         self._offload = offload
 
-    async def build(self, build: Callable[[], GraphRunRequest], *, messages: int) -> GraphRunRequest:
-        """Build a request from so many posted messages."""
-        return await self._offload.run(build, size=messages * _MESSAGE_BYTES)
+    async def build(
+        self, build: Callable[[], GraphRunRequest], *, messages: int, chars: int
+    ) -> GraphRunRequest:
+        """Build a request from so many posted messages, which have about so many characters."""
+        return await self._offload.run(build, size=messages * _MESSAGE_BYTES + chars)
 
     async def fingerprint(self, request: GraphRunRequest) -> bytes:
         """A hash that is equal for equal requests, whatever their run id and JSON formatting.
 
-        Client tools do not count: an application that comes back to a run may offer others meanwhile, and
-        the run keeps those that it was started with.
+        Client tools and `onDisconnect` do not count: an application that comes back to a run may offer
+        others meanwhile, and the operator may have another default; the run keeps what it was started with.
         """
         return await self._offload.run(partial(_fingerprint, request), size=request.size)
 
@@ -48,7 +52,7 @@ class RequestCodec:
 
 
 def _fingerprint(request: GraphRunRequest) -> bytes:
-    plain = request.model_dump(mode="json", exclude={"run_id", "client_tools"}, exclude_none=True)
+    plain = request.model_dump(mode="json", exclude=_NOT_COUNTED, exclude_none=True)
     # Long texts are hashed instead of written as JSON. No text of a request contains U+0000, so no text
     # can equal the marked hash of another one.
     marked = with_marks(plain, lambda text: f"\0{hashlib.sha256(text.encode()).hexdigest()}")

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 from typing import Any
 
 import pytest
@@ -50,10 +51,24 @@ async def test_what_a_request_does_not_use_is_not_stored() -> None:
     assert json.loads(await RequestCodec(Offload()).encode(GraphRunRequest.model_validate(body))) == body
 
 
+@pytest.mark.parametrize(("chars", "is_here"), [(10, True), (SMALL_BYTES, False)])
+async def test_a_request_of_large_messages_is_built_in_a_thread(chars: int, *, is_here: bool) -> None:
+    built_in = []
+
+    def build() -> GraphRunRequest:
+        built_in.append(threading.current_thread())
+        return a_request("hi")
+
+    await RequestCodec(Offload()).build(build, messages=1, chars=chars)
+
+    assert (built_in == [threading.current_thread()]) is is_here
+
+
 async def test_equal_requests_have_one_fingerprint() -> None:
     codec = RequestCodec(Offload())
     first = a_request(LONG, runId="a", responseFormat={"type": "json_schema", "schema": {"a": 1, "b": 2}})
     second = a_request(LONG, runId="b", responseFormat={"schema": {"b": 2, "a": 1}, "type": "json_schema"})
+    second = second.model_copy(update={"on_disconnect": "cancel"})
 
     assert await codec.fingerprint(first) == await codec.fingerprint(second)
 
