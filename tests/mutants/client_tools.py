@@ -10,6 +10,13 @@ _AG_UI = ("tests/unit/http/ag_ui/test_client_tools.py",)
 
 CLIENT_TOOLS = (
     Mutant(
+        "a message that is posted again ends its own run, which waits for its client",
+        "app/runs/client_tools/service.py",
+        "            if run != new:\n",
+        "            if run:\n",
+        ("tests/e2e/test_a_client_brings_tools.py",),
+    ),
+    Mutant(
         "a different result of a client is accepted",
         _CALLS,
         "elif call.digest != digest:",

@@ -95,9 +95,30 @@ TOOL_SERVERS = (
     Mutant(
         "a reference to nothing is usable",
         "app/tools/modern_schema.py",
-        "    _require_references(modern, modern, ())\n",
+        "    _require_references(modern, plain)\n",
         "",
         DRAFTS,
+    ),
+    Mutant(
+        "a reference keeps the older name of its place",
+        "app/tools/modern_schema.py",
+        'schema["$ref"] = _renamed(reference, older)',
+        'schema["$ref"] = reference',
+        DRAFTS,
+    ),
+    Mutant(
+        "a schema is usable in every dialect",
+        "app/json_schema/checker.py",
+        'hashlib.sha256(b"%d %s" % (document.dialect, document.text))',
+        "hashlib.sha256(document.text)",
+        ("tests/unit/json_schema/test_checker.py",),
+    ),
+    Mutant(
+        "runs that connect at once refuse each other",
+        "app/tools/mcp/tools.py",
+        "owner=owner, max_waiting=None)",
+        "owner=owner)",
+        ("tests/integration/test_tool_servers_that_do_not_answer.py",),
     ),
     Mutant(
         "a server sends the secret anywhere",
