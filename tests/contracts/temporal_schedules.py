@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
@@ -23,7 +23,13 @@ from app.schedules.temporal.schedules import TemporalSchedules
 from app.schedules.temporal.timer import TemporalTimer
 from app.schedules.temporal.worker import ScheduleFiringWorker
 from tests.contracts.temporal import Temporal
-from tests.integration.schedule_server import MINUTE, ScheduleServer, SetClock, a_schedule_server
+from tests.integration.schedule_server import (
+    MINUTE,
+    ScheduleServer,
+    SetClock,
+    a_schedule_server,
+    this_minute,
+)
 
 _COMPLETED = WorkflowExecutionStatus.COMPLETED
 
@@ -72,6 +78,12 @@ class FiredByTemporal:
         """A person has Temporal go through times of the past."""
         await self.handle(schedule.id).backfill(ScheduleBackfill(start, end))
 
+    async def until_listed(self, *schedules: Schedule) -> None:
+        """Wait until Temporal lists these and no others: its list follows changes a moment later."""
+        async with asyncio.timeout(20):
+            while (await self.schedules.list_all()).keys() != {each.id for each in schedules}:
+                await asyncio.sleep(0.05)
+
     async def until_done(self, count: int) -> list[str]:
         """Wait until so many workflows of its schedules have ended, no other is there; their histories."""
         client = self.schedules.temporal.client
@@ -111,13 +123,3 @@ async def fired_by_temporal(
         finally:
             working.cancel()
             await asyncio.wait({working})
-
-
-def this_minute() -> datetime:
-    """When it began: that time has come, and no other comes in a test."""
-    return datetime.now(UTC).replace(second=0, microsecond=0)
-
-
-def yearly(moment: datetime) -> str:
-    """The expression that matches this minute, and then a year later."""
-    return f"{moment.minute} {moment.hour} {moment.day} {moment.month} *"

@@ -175,3 +175,13 @@ def due_at(due_times: Sequence[ScheduledRun]) -> list[timedelta]:
 def until(go_on: asyncio.Event) -> list[WaitFor | WriteMessage]:
     """The script of a run that waits."""
     return [WaitFor(go_on), WriteMessage("Done.")]
+
+
+def this_minute() -> datetime:
+    """When it began: that time has come, and no other comes in a test."""
+    return datetime.now(UTC).replace(second=0, microsecond=0)
+
+
+def yearly(moment: datetime) -> str:
+    """The expression that matches this minute, and then a year later."""
+    return f"{moment.minute} {moment.hour} {moment.day} {moment.month} *"

@@ -1,6 +1,7 @@
 """Runs of schedules over HTTP."""
 
 import asyncio
+from datetime import datetime
 from typing import Any
 
 import asyncpg
@@ -9,16 +10,15 @@ import httpx
 from app.simulator.script import in_turn
 from tests.e2e.stories import PATIENCE_S, WorldOf, a_client, a_request
 from tests.factories import a_wait, reached_by, scripted
+from tests.integration.schedule_server import this_minute, yearly
 from tests.integration.test_http_schedules import SAYS_HI, a_body, created, history
 from tests.integration.test_http_storage import outcome
 
 
-async def make_due(database_url: str) -> None:
-    """Let every schedule be due now."""
+async def make_due(database_url: str, moment: datetime) -> None:
+    """Let every schedule be due at this moment."""
     admin = await asyncpg.connect(database_url)
-    await admin.execute(
-        "UPDATE schedules SET next_at = date_trunc('minute', now()) WHERE next_at IS NOT NULL"
-    )
+    await admin.execute("UPDATE schedules SET next_at = $1 WHERE next_at IS NOT NULL", moment)
     await admin.close()
 
 
@@ -36,8 +36,9 @@ async def test_a_due_schedule_starts_a_run_that_is_charged_to_its_key(
     world_of: WorldOf, database_url: str
 ) -> None:
     world = await world_of(in_turn(), executors=scripted(SAYS_HI))
-    path = await created(world.http, "* * * * *", scheduleId="report")
-    await make_due(database_url)
+    moment = this_minute()
+    path = await created(world.http, yearly(moment), scheduleId="report")
+    await make_due(database_url, moment)
     (due,) = await decided(world.http, path)
     run = await world.ended(due["runId"])
     receipts = await world.receipts(due["runId"])
@@ -85,11 +86,11 @@ async def test_a_revoked_key_pauses_its_schedule_and_another_key_may_go_on_with_
     old, old_key = await world.services.accounts.create_key(account, ["runs:write"])
     new, new_key = await world.services.accounts.create_key(account, ["runs:write", "runs:read"])
     async with a_client(world.url, old_key) as creator, a_client(world.url, new_key) as successor:
-        path = await created(creator, "* * * * *")
+        moment = this_minute()
+        path = await created(creator, yearly(moment))
         await world.http.delete(f"/v1/keys/{old.id}")
-        await make_due(database_url)
-        # A minute may begin meanwhile.
-        refused = (await decided(successor, path))[-1]
+        await make_due(database_url, moment)
+        (refused,) = await decided(successor, path)
         paused = (await successor.get(path)).json()
         triggered = (await successor.post(f"{path}/trigger")).json()
         changed = await successor.patch(path, json={"run": a_request("And now?"), "catchUpS": 120})
