@@ -26,7 +26,7 @@ class MessageStore:
             for start in range(0, len(entries), _LINES_PER_STATEMENT):
                 await append_entries(tx, transcript, entries[start : start + _LINES_PER_STATEMENT])
 
-    async def entries(self, transcript: Transcript) -> list[TranscriptEntry]:
+    async def entries(self, transcript: Transcript) -> Sequence[TranscriptEntry]:
         """Every line together with the run that wrote it."""
         async with self._database.snapshot() as reader:
             return await load_entries(reader, transcript)

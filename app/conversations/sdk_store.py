@@ -83,11 +83,11 @@ class PostgresSessionStore:
             await lock_transcript(tx, transcript)
             return await append_entries(tx, transcript, entries)
 
-    async def entries(self, transcript: Transcript) -> list[TranscriptEntry]:
+    async def entries(self, transcript: Transcript) -> Sequence[TranscriptEntry]:
         """Every entry together with the run that wrote it."""
         return (await self.read(transcript))[0]
 
-    async def read(self, transcript: Transcript) -> tuple[list[TranscriptEntry], TranscriptState]:
+    async def read(self, transcript: Transcript) -> tuple[Sequence[TranscriptEntry], TranscriptState]:
         """Every entry, and the state of the transcript."""
         async with self._database.snapshot() as reader:
             state = await transcript_state(reader, transcript)
