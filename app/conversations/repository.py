@@ -9,7 +9,6 @@ from sqlalchemy import ColumnElement, delete, func, literal, select, text, tuple
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.engine import RowMapping
 
-from app.conversations.answer_cuts import AnswerCuts, without_cut
 from app.conversations.records import (
     Conversation,
     StoredEntry,
@@ -222,8 +221,8 @@ def _line(stored: Any) -> dict[str, Any]:
     return stored if isinstance(stored, dict) else {}
 
 
-async def load_entries(reader: Reader, transcript: Transcript) -> Sequence[TranscriptEntry]:
-    """Every line of a transcript, in order, without what is cut from its answers."""
+async def load_entries(reader: Reader, transcript: Transcript) -> list[TranscriptEntry]:
+    """Every line of a transcript, in order."""
     entries: list[TranscriptEntry] = []
     after = 0
     # In batches, so that other tasks run in between.
@@ -234,19 +233,13 @@ async def load_entries(reader: Reader, transcript: Transcript) -> Sequence[Trans
         after = batch[-1].position
         if batch[-1].is_last:
             break
-    return without_cut(entries)
+    return entries
 
 
-async def cuts_in(reader: Reader, transcript: Transcript) -> AnswerCuts:
-    """What is cut from the answers of a transcript."""
-    # Their lines are the only ones of no run.
-    statement = select(_entries.entry).where(_in(transcript), _entries.run_id.is_(None))
-    lines = (await reader.execute(statement.order_by(_entries.position))).scalars()
-    return AnswerCuts(map(_line, lines))
-
-
-async def entries_of_run(reader: Reader, transcript: Transcript, run_id: RunId) -> list[TranscriptEntry]:
-    """The lines of one run, in order."""
+async def entries_of_run(
+    reader: Reader, transcript: Transcript, run_id: RunId | None
+) -> list[TranscriptEntry]:
+    """The lines of one run, or those of none, in order."""
     statement = select(_entries.entry).where(_in(transcript), _entries.run_id == run_id)
     lines = (await reader.execute(statement.order_by(_entries.position))).scalars()
     return [TranscriptEntry(_line(line), run_id) for line in lines]

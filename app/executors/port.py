@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 
 from app.client_tools.declared import ClientTool
 from app.clock.lease import Lease
-from app.conversations.answer_cuts import ShownAnswer
+from app.conversations.cuts.answer_cuts import ShownAnswer
 from app.conversations.records import Conversation
 from app.events import AiEvent
 from app.executors.control import RunControl

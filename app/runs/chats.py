@@ -8,9 +8,9 @@ from functools import partial
 from typing import Protocol
 from uuid import uuid5
 
-from app.conversations.answer_cuts import ShownAnswer
 from app.conversations.branching.placement import Placement, place_message
 from app.conversations.branching.records import After, InPlaceOf
+from app.conversations.cuts.answer_cuts import ShownAnswer
 from app.executors.approvals import PermissionDecided
 from app.executors.inbox import RunEnded
 from app.ids import AccountId, RunId, RunKey

@@ -7,8 +7,8 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
-from app.conversations.answer_cuts import ShownAnswer
 from app.conversations.branching.records import Place
+from app.conversations.cuts.answer_cuts import ShownAnswer
 from app.conversations.records import Conversation
 from app.ids import ApiKeyId, RunKey
 from app.requests import GraphFinal, RunStatus

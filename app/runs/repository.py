@@ -22,7 +22,7 @@ from sqlalchemy import (
 
 from app.clock.event_times import milliseconds
 from app.clock.gaps import decode_gaps
-from app.conversations.answer_cuts import ShownAnswer
+from app.conversations.cuts.answer_cuts import ShownAnswer
 from app.conversations.records import Conversation
 from app.db import Reader, Transaction, page_of
 from app.events import MeterReport

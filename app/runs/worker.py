@@ -15,7 +15,7 @@ from app.billing.receipts.delivery import debit_undelivered
 from app.billing.receipts.queue import ReceiptQueue
 from app.clock.event_times import milliseconds
 from app.clock.lease import Lease
-from app.conversations.unseen_answers import leave_out_unseen
+from app.conversations.cuts.unseen_answers import leave_out_unseen
 from app.db import AttemptOver, Database, DatabaseUnavailable
 from app.errors import AppError, Unavailable
 from app.events import MeterReport, Queued, RunStarted, RunWarning

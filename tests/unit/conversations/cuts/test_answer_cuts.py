@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from app.conversations.answer_cuts import AnswerCuts, ShownAnswer, cut_line, text_of, without_cut
+from app.conversations.cuts.answer_cuts import AnswerCuts, ShownAnswer, cut_line, text_of, without_cut
 from app.conversations.neutral_transcript import api_messages, assistant_line, user_line
 from app.conversations.records import TranscriptEntry
 from app.ids import RunId
