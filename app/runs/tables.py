@@ -40,6 +40,11 @@ runs = Table(
     Column("turn", Integer, comment="Its place in that conversation"),
     Column("session_id", Uuid, comment="The branch it belongs to"),
     Column("message_id", Text, comment="The client's id of its message"),
+    Column(
+        "passed_on",
+        Json(none_as_null=True),
+        comment="The earlier runs whose messages its message begins with",
+    ),
     Column("interruption", Json(none_as_null=True), comment="How far a wish to stop it has come"),
     Column("final", Json(none_as_null=True)),
     Column("meters", Json(none_as_null=True), comment="What the two meters saw"),
