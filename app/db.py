@@ -85,7 +85,6 @@ Json = JSON
 
 
 UNREADABLE = r"\\u(0000|d[89a-f][0-9a-f]{2})"
-"""What PostgreSQL cannot read in JSON."""
 
 
 def json_text(column: ColumnElement[Any], name: str) -> ColumnElement[str]:

@@ -130,6 +130,27 @@ class Process:
     telemetry: Telemetry
 
 
+def _a_worker(
+    database: Database,
+    executor: GraphExecutor | None,
+    log: EventLog,
+    *,
+    receipts: ReceiptQueue,
+    queue: RunQueue,
+    lease: Lease,
+) -> RunWorker:
+    return RunWorker(
+        *(database, executor or ExecutorAggregator({}), log),
+        complete=undelivered_over(database).add,
+        receipts=receipts,
+        ledger=CreditLedger(database),
+        queue=queue,
+        max_output_bytes=2**20,
+        store_retry_s=0.01,
+        lease=lease,
+    )
+
+
 @asynccontextmanager
 async def a_process(
     database: Database,
@@ -156,16 +177,7 @@ async def a_process(
     process_id, room, reports = process_id or new_uuid(), Places(places), BillingReports(database)
     queue = RunQueue(database, process_id, dispatch or DispatchLimits(100))
     closer = RunCloser(log, queue, receipts=receipts, ledger=ledger, reports=reports, telemetry=telemetry)
-    worker = RunWorker(
-        *(database, executor or ExecutorAggregator({}), log),
-        complete=undelivered_over(database).add,
-        receipts=receipts,
-        ledger=ledger,
-        queue=queue,
-        max_output_bytes=2**20,
-        store_retry_s=0.01,
-        lease=lease,
-    )
+    worker = _a_worker(database, executor, log, receipts=receipts, queue=queue, lease=lease)
     async with anyio.create_task_group() as tasks, AsyncExitStack() as stack:
         supervisor = RunSupervisor(
             *(database, worker, log),
