@@ -23,8 +23,8 @@ from app.runs.conversations.repository import has_called_before, questions_of, s
 from app.runs.requests.attachments import AttachmentRules, unreadable
 from app.runs.requests.codec import RequestCodec
 
-_MOST_BYTES = 32 * 2**20
-"""Of the requests whose messages are passed on together: the provider takes no more in one."""
+_MAX_BYTES = 32 * 2**20
+"""The provider takes no more in one request."""
 
 _TOO_LARGE = TextPart(type="text", text="[A message is left out here: it is too large.]")
 
@@ -51,11 +51,14 @@ class UndeliveredMessages:
         *,
         codec: RequestCodec,
         rules: AttachmentRules,
+        max_bytes: int = _MAX_BYTES,
     ) -> None:
+        """`max_bytes`: of the requests whose messages are passed on together."""
         self._database = database
         self._history = history
         self._codec = codec
         self._rules = rules
+        self._max_bytes = max_bytes
 
     async def add(self, request: GraphRunRequest, plan: RunPlan) -> GraphRunRequest:
         """The request of a run that begins, with the messages that are to be passed on in its last one.
@@ -110,7 +113,7 @@ class UndeliveredMessages:
             tree = await load_tree(reader, conversation)
             path = tree.path_to(run_id)[:-1] if run_id in tree else []
             found = await undelivered_runs(reader, conversation, tree, path)
-            return await questions_of(reader, conversation.account_id, found, max_bytes=_MOST_BYTES)
+            return await questions_of(reader, conversation.account_id, found, max_bytes=self._max_bytes)
 
     async def _read(
         self, questions: Iterable[StoredQuestion], *, is_first: bool
@@ -132,12 +135,11 @@ class UndeliveredMessages:
         if question.request is not None:
             messages = await self._codec.decode_messages(question.request)
             return [message for message in messages if message.role != "system"]
-        if not question.question:
-            # Its contents were deleted.
-            return []
-        # The release before stores no more of it.
-        content = [_TOO_LARGE] if not question.fits else question.question
-        return [Message.of(role="user", content=content)]
+        # Without a request only the text is known: the release before stored no more. Nothing is if the run's
+        # contents were deleted.
+        is_left_out = question.question is not None and not question.fits
+        content = [_TOO_LARGE] if is_left_out else question.question
+        return [Message.of(role="user", content=content)] if content else []
 
     def _allowed(self, parts: Sequence[ContentPart]) -> list[ContentPart]:
         """The parts as far as they are allowed now, and not empty."""
