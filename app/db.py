@@ -84,7 +84,7 @@ Json = JSON
 """`json`, not `jsonb`: it preserves the order of names, so that replays are byte-identical."""
 
 
-_UNREADABLE = r"\\u(0000|d[89a-f][0-9a-f]{2})"
+UNREADABLE = r"\\u(0000|d[89a-f][0-9a-f]{2})"
 
 
 def json_text(column: ColumnElement[Any], name: str) -> ColumnElement[str]:
@@ -92,7 +92,7 @@ def json_text(column: ColumnElement[Any], name: str) -> ColumnElement[str]:
 
     PostgreSQL cannot read members of JSON with U+0000 or a lone surrogate, and older rows contain some.
     """
-    readable = cast(func.regexp_replace(column.cast(Text), _UNREADABLE, r"\\ufffd", "gi"), JSON)
+    readable = cast(func.regexp_replace(column.cast(Text), UNREADABLE, r"\\ufffd", "gi"), JSON)
     found: ColumnElement[str] = readable[name].as_string()
     return found
 

@@ -20,6 +20,7 @@ from app.runs.commands.receiver import CommandReceiver
 from app.runs.commands.remote import CommandSender
 from app.runs.commands.service import RunCommands
 from app.runs.conversations.service import ConversationService
+from app.runs.conversations.undelivered import UndeliveredMessages
 from app.runs.dispatch.limits import DispatchLimits
 from app.runs.dispatch.maintenance import QueueMaintenance
 from app.runs.dispatch.places import Places
@@ -134,6 +135,12 @@ def _open_execution(infra: Infrastructure, executor: ExecutorAggregator) -> _Exe
         infra.database,
         executor,
         infra.log,
+        complete=UndeliveredMessages(
+            infra.database,
+            open_history(infra.database, infra.sessions),
+            codec=codec,
+            rules=planner.attachments,
+        ).add,
         receipts=infra.receipts,
         ledger=infra.ledger,
         queue=queue,

@@ -4,12 +4,12 @@ Each executor writes transcripts in a format of its own: the Claude Agent SDK th
 Messages API through `message_store.py`. `sdk_transcript.py` maps the lines of both.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 from uuid import UUID
 
-from app.conversations.branching.repository import entries_of_runs
+from app.conversations.branching.records import PassedOn
 from app.conversations.cuts.answer_cuts import AnswerCuts
 from app.conversations.messages import ConversationMessage
 from app.conversations.records import Conversation, StoredEntry
@@ -17,7 +17,7 @@ from app.conversations.repository import entries_of_run, first_positions, page_o
 from app.conversations.sdk_store import PostgresSessionStore
 from app.conversations.sdk_transcript import has_user_entries, last_entry_of, messages_of
 from app.db import Reader
-from app.ids import AccountId, RunId
+from app.ids import RunId
 
 Fork: TypeAlias = Callable[[Conversation, str], Awaitable[UUID]]
 """Copies a transcript up to an entry; returns the copy's session id."""
@@ -67,9 +67,14 @@ class ConversationHistory:
         self._forks = forks
         self._tool_id_of = tool_id_of
 
-    async def read(self, conversation: Conversation) -> list[ConversationMessage] | None:
-        """All messages, in order; None if no run of the conversation has started."""
+    async def read(
+        self, conversation: Conversation, *, up_to: Collection[RunId] | None = None
+    ) -> list[ConversationMessage] | None:
+        """All messages, in order, or those up to the last one of these runs; None if there are none."""
         entries = await self._sessions.entries(conversation.transcript)
+        if up_to is not None:
+            ends = (index for index, entry in enumerate(entries, 1) if entry.run_id in up_to)
+            entries = entries[: max(ends, default=0)]
         return messages_of(entries, tool_id_of=self._tool_id_of) if has_user_entries(entries) else None
 
     async def page(
@@ -79,9 +84,10 @@ class ConversationHistory:
         *,
         after: int,
         limit: int,
+        passed_on: Mapping[str, Sequence[PassedOn]],
         with_thinking: bool = False,
     ) -> HistoryPage:
-        """The page of up to `limit` lines after a position."""
+        """The page of up to `limit` lines after a position; `passed_on` is that of its tree."""
         transcript = conversation.transcript
         found = await page_of_entries(reader, transcript, after=after, limit=limit, max_bytes=PAGE_BYTES)
         end = found[-1].position if found else after
@@ -91,6 +97,7 @@ class ConversationHistory:
         # The lines that cut answers are those of no run.
         cuts = AnswerCuts(entry.line for entry in await entries_of_run(reader, transcript, None))
         entries = cuts.applied_to([stored.entry for stored in (*found, *following)])
+        first = await first_positions(reader, transcript)
         return HistoryPage(
             after=after,
             end=end,
@@ -99,24 +106,13 @@ class ConversationHistory:
                 tool_id_of=self._tool_id_of,
                 only_first=len(found),
                 with_thinking=with_thinking,
+                passed_on={run: each for run, each in passed_on.items() if first.get(run, 0) > after},
             ),
             runs=_runs(found),
             following_runs=_runs(following),
             previous_run=await run_at(reader, transcript, after) if after else None,
-            first_positions=await first_positions(reader, transcript),
+            first_positions=first,
         )
-
-    async def answers_of(
-        self, reader: Reader, account_id: AccountId, runs: Mapping[RunId, UUID]
-    ) -> dict[str, RunId]:
-        """The ids of these runs' messages and tool calls, and their runs; `runs` with their branches."""
-        entries = await entries_of_runs(reader, str(account_id), runs)
-        return {
-            each: RunId(message.run_id)
-            for message in messages_of(entries, tool_id_of=self._tool_id_of)
-            for each in (message.message_id, message.tool_call_id)
-            if each is not None and message.run_id is not None
-        }
 
     async def fork_point(self, conversation: Conversation, run_id: str | None) -> ForkPoint:
         """The end of a run, or of the whole conversation."""

@@ -61,15 +61,19 @@ async def take_turn(
         )
         .on_conflict_do_update(
             index_elements=[sessions.c.account_id, sessions.c.state_key],
-            set_={"turns": sessions.c.turns + 1, "updated_at": func.now()},
+            # A transaction that has waited for another one began before that one's.
+            set_={
+                "turns": sessions.c.turns + 1,
+                "updated_at": func.greatest(sessions.c.updated_at, func.now()),
+            },
         )
         .returning(sessions)
     )
     return _conversation((await tx.execute(statement)).mappings().one())
 
 
-async def insert_conversation(tx: Transaction, conversation: Conversation) -> bool:
-    """Insert a forked conversation; False if its key is taken."""
+async def insert_conversation(tx: Transaction, conversation: Conversation) -> Conversation | None:
+    """Insert a forked conversation, which begins now; None if its key is taken."""
     statement = (
         postgresql.insert(sessions)
         .values(
@@ -81,12 +85,14 @@ async def insert_conversation(tx: Transaction, conversation: Conversation) -> bo
             turns=conversation.turns,
             forked_from=conversation.forked_from,
             forked_at=conversation.forked_at,
-            created_at=conversation.created_at,
-            updated_at=conversation.updated_at,
+            created_at=func.now(),
+            updated_at=func.now(),
         )
         .on_conflict_do_nothing()
+        .returning(sessions)
     )
-    return (await tx.execute(statement)).rowcount == 1
+    row = (await tx.execute(statement)).mappings().one_or_none()
+    return None if row is None else _conversation(row)
 
 
 async def find_conversation(reader: Reader, account_id: AccountId, state_key: str) -> Conversation | None:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from app.conversations.attachments import AttachmentSummary, attachments_of, noted_in
+from app.conversations.branching.records import PassedOn
 from app.conversations.history_text import HistoryTurn, decode_history
 from app.conversations.messages import ConversationMessage, MessageFile, MessageType
 from app.conversations.neutral_transcript import note_for, without_attached
@@ -122,18 +123,27 @@ def messages_of(
     tool_id_of: Callable[[str], str],
     only_first: int | None = None,
     with_thinking: bool = False,
+    passed_on: Mapping[str, Sequence[PassedOn]] | None = None,
 ) -> list[ConversationMessage]:
     """The messages in order; `tool_id_of` maps the model's name of a tool to its id.
 
     `only_first` limits how many entries become messages; the others only supply results of tool calls.
+    `passed_on`: the messages of other runs that the first one of a run begins with.
     """
     failed = dict(_tool_results(entries))
-    return [
-        replace(message, line_id=_line_id(entry, number))
-        for entry in entries[:only_first]
-        for number, message in enumerate(_read(entry, failed, tool_id_of))
-        if with_thinking or not message.thinking
-    ]
+    joined = dict(passed_on or {})
+    messages: list[ConversationMessage] = []
+    for entry in entries[:only_first]:
+        others = () if _at(entry) is None else joined.get(entry.run_id or "", ())
+        read = [
+            replace(message, line_id=_line_id(entry, number))
+            for number, message in enumerate(_read(entry, failed, tool_id_of, others))
+            if with_thinking or not message.thinking
+        ]
+        if others and read:
+            del joined[entry.run_id or ""]
+        messages += read
+    return messages
 
 
 def _line_id(entry: TranscriptEntry, number: int) -> str | None:
@@ -142,14 +152,17 @@ def _line_id(entry: TranscriptEntry, number: int) -> str | None:
 
 
 def _read(
-    entry: TranscriptEntry, failed: Mapping[str, bool], tool_id_of: Callable[[str], str]
+    entry: TranscriptEntry,
+    failed: Mapping[str, bool],
+    tool_id_of: Callable[[str], str],
+    passed_on: Sequence[PassedOn],
 ) -> Iterator[ConversationMessage]:
     line = entry.line
     if line.get("isMeta") or line.get("isSidechain"):
         return
     match line:
         case {"type": "user", "message": {"content": content}}:
-            yield from _user(entry, content)
+            yield from _user(entry, content, passed_on)
         case {"type": "attachment", "attachment": {"type": "queued_command", "prompt": content}}:
             yield from _user(entry, content)
         case {"type": "assistant", "message": dict(message)} if message.get("model") != "<synthetic>":
@@ -160,9 +173,11 @@ def _read(
             return
 
 
-def _user(entry: TranscriptEntry, content: Any) -> Iterator[ConversationMessage]:
-    texts = [content] if isinstance(content, str) else _texts(content)
-    attached = attachments_of(_blocks(content))
+def _user(
+    entry: TranscriptEntry, content: Any, passed_on: Sequence[PassedOn] = ()
+) -> Iterator[ConversationMessage]:
+    blocks = [{"type": "text", "text": content}] if isinstance(content, str) else _blocks(content)
+    texts, attached = _texts(blocks), attachments_of(blocks)
     first = texts[0] if texts else ""
     if not (texts or attached) or first in INTERRUPTED or entry.line.get("isCompactSummary"):
         return
@@ -170,21 +185,30 @@ def _user(entry: TranscriptEntry, content: Any) -> Iterator[ConversationMessage]
     noted = noted_in(earlier or (), attached)
     for index, turn in enumerate(earlier or ()):
         yield _earlier(entry, turn, noted.get(index))
-    text = "\n\n".join(texts if earlier is None else texts[1:])
-    # Those after a record of earlier turns may be of these.
-    files = tuple(_files(content)) if earlier is None else ()
-    yield ConversationMessage(
+    if earlier is not None:
+        blocks = blocks[1 + len(noted) :]
+    for each in passed_on:
+        yield _message(entry, each.run_id, blocks[: each.parts], has_files=earlier is None)
+        blocks = blocks[each.parts :]
+    yield _message(entry, entry.run_id, blocks, has_files=earlier is None)
+
+
+def _message(
+    entry: TranscriptEntry, run_id: str | None, blocks: Sequence[dict[str, Any]], *, has_files: bool
+) -> ConversationMessage:
+    return ConversationMessage(
         "user_message",
-        entry.run_id,
+        run_id,
         _at(entry),
-        content=text,
-        files=files,
-        attachments=attached[len(noted) :],
+        content="\n\n".join(_texts(blocks)),
+        # Those after a record of earlier turns may be of these.
+        files=tuple(_files(blocks)) if has_files else (),
+        attachments=attachments_of(blocks),
     )
 
 
-def _files(content: Any) -> Iterator[MessageFile]:
-    for block in _blocks(content):
+def _files(blocks: Sequence[dict[str, Any]]) -> Iterator[MessageFile]:
+    for block in blocks:
         match block:
             case {"source": {"type": "base64", "media_type": str(media_type), "data": str(data)}}:
                 yield MessageFile(media_type, data=data, title=_title(block))

@@ -90,3 +90,12 @@ session_entries = Table(
     Column("written_at", UtcDateTime, nullable=False, server_default=text("now()")),
     UniqueConstraint("project_key", "session_id", "subpath", "entry_uuid", name="uq_session_entries_entry"),
 )
+
+Index(
+    "ix_session_entries_runs",
+    session_entries.c.project_key,
+    session_entries.c.session_id,
+    session_entries.c.subpath,
+    session_entries.c.run_id,
+    session_entries.c.position,
+)

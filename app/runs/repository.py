@@ -59,22 +59,6 @@ async def find_runs(reader: Reader, account_id: AccountId, run_ids: Sequence[Run
     return [found[run_id] for run_id in run_ids if run_id in found]
 
 
-async def newest_run_of(
-    reader: Reader, account_id: AccountId, state_key: str, *, run_id: str | None = None
-) -> RunRecord | None:
-    """The newest run of a conversation, or the one with this id."""
-    statement = (
-        select(*RUN_COLUMNS)
-        .where(runs.c.account_id == account_id, runs.c.state_key == state_key)
-        .order_by(runs.c.created_at.desc(), runs.c.run_id.desc())
-        .limit(1)
-    )
-    if run_id is not None:
-        statement = statement.where(runs.c.run_id == run_id)
-    row = (await reader.execute(statement)).one_or_none()
-    return None if row is None else run_of(row)
-
-
 async def newest_runs(reader: Reader, account_id: AccountId, page: PageRequest) -> list[RunRecord]:
     """A page of an account's runs, newest first."""
     of_account = select(*RUN_COLUMNS).where(runs.c.account_id == account_id)
@@ -356,8 +340,10 @@ _FINISH = text(
                final = CAST(:final AS json), held_for = NULL,
                -- The process's clock may be ahead of this one: no event is later than the run's end.
                ended_at = greatest(now(), to_timestamp(CAST(:latest AS bigint) / 1000.0)),
-               -- A run that called no model costs nothing, so its request is not stored for it.
-               request = CASE WHEN coalesce(:never_called, started_at IS NULL) THEN NULL ELSE request END
+               -- A run that called no model costs nothing, so its request is not stored for it; but in a
+               -- conversation the next one may have to pass its message on.
+               request = CASE WHEN state_key IS NULL AND coalesce(:never_called, started_at IS NULL)
+                              THEN NULL ELSE request END
          WHERE account_id = :account_id AND run_id = :run_id AND attempt = :attempt
            AND status IN ('queued', 'running')
         RETURNING account_id, run_id, ended_at

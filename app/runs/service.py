@@ -8,6 +8,7 @@ from uuid import uuid5
 
 from app.billing.receipts.queue import ReceiptQueue
 from app.concurrency.offload import SMALL_BYTES
+from app.conversations.branching.records import After
 from app.db import Database
 from app.errors import Conflict, Unavailable
 from app.executors.port import RunPlan
@@ -132,8 +133,8 @@ class RunService:
             async with self._acceptance.large_request(caller.account_id):
                 request, origin = await with_messages(self._database, self._codec, caller, request)
         plan = await self._plan(caller, run, request, request_id=request_id)
-        if origin.place is None:
-            await self._conversations.check_history(caller, request)
+        if not isinstance(origin.place, After):
+            await self._conversations.check_history(caller, request, origin.place)
         plan = replace(plan, trace=self._telemetry.context_of(run, caller_trace))
         # A large request may have to wait until it is stored: not with a place that others could use.
         with self._dispatcher.claim_place(wanted=request.size <= SMALL_BYTES) as claim:

@@ -45,6 +45,11 @@ runs = Table(
         Json(none_as_null=True),
         comment="What its client shows of the answer before it, if that may not be all",
     ),
+    Column(
+        "passed_on",
+        Json(none_as_null=True),
+        comment="The earlier runs whose messages its message begins with",
+    ),
     Column("interruption", Json(none_as_null=True), comment="How far a wish to stop it has come"),
     Column("final", Json(none_as_null=True)),
     Column("meters", Json(none_as_null=True), comment="What the two meters saw"),

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import Enum, auto
@@ -103,6 +103,7 @@ class RunWorker:
         executor: GraphExecutor,
         event_log: EventLog,
         *,
+        complete: Callable[[GraphRunRequest, RunPlan], Awaitable[GraphRunRequest]],
         receipts: ReceiptQueue,
         ledger: CreditLedger,
         queue: RunQueue,
@@ -111,6 +112,7 @@ class RunWorker:
         store_retry_s: float = STORE_RETRY_S,
         metrics: RunMetrics | None = None,
     ) -> None:
+        """`complete` adds to a request what the runs before have left to pass on."""
         self._metrics = metrics or RunMetrics()
         self._lease = lease
         self._store_retry_s = store_retry_s
@@ -118,6 +120,7 @@ class RunWorker:
         self._database = database
         self._queue = queue
         self._executor = executor
+        self._complete = complete
         self._receipts = receipts
         self._ledger = ledger
         self._log = event_log
@@ -148,6 +151,7 @@ class RunWorker:
         began = time.monotonic()
         try:
             await self._start(plan, control, publisher)
+            request = await self._complete(request, plan)
             await self._executor.run(request, RunContext(plan, control, events, self._lease, trace))
         except ExecutionFailed as error:
             output.outcome = error.outcome

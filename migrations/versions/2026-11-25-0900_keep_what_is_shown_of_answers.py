@@ -6,7 +6,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision: str = "e7a2f40b9c35"
-down_revision: str | None = "d58e1c2f7a94"
+down_revision: str | None = "f1c6a83be052"
 branch_labels: str | Sequence[str] | None = None
 depends_on: str | Sequence[str] | None = None
 compatibility: str = "expand"

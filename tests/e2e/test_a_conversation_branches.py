@@ -238,3 +238,56 @@ async def test_an_answer_of_a_chat_that_is_repeated_natively_answers_the_same_me
 
     user, answer, _ = (await world.http.get("/v1/sessions/chat-1")).json()["messages"]
     assert (user["runId"], user["messageId"], answer["content"]) == ("again", "u1", "Hello.")
+
+
+async def test_a_history_that_contradicts_the_branch_is_refused_and_leaves_no_branch(
+    world_of: WorldOf,
+) -> None:
+    answers = iter(["Hello.", "Blue it is.", "Red it is.", "Green it is."])
+    world = await world_of(lambda _: Reply([Text(next(answers))]), agent=MESSAGES)
+    await posted(world, "hi")
+    blue = await posted(world, "BLUE")
+    history = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "Hello."}]
+
+    def body(first: str, prompt: str, instead_of: str) -> dict[str, Any]:
+        message = {"role": "user", "content": prompt}
+        messages = [{**history[0], "content": first}, history[1], message]
+        return {**a_request(stateKey="chat-1", forkFrom=instead_of), "messages": messages}
+
+    red = await world.start(body("hi", "RED", blue["runId"]))
+    before = await world.ended(red)
+    refused = await world.http.post("/v1/runs", json=body("hi, edited", "GREEN", red))
+    branches = (await world.http.get("/v1/sessions/chat-1/branches")).json()["items"]
+    green = await world.ended(await world.start(body("hi", "GREEN", blue["runId"])))
+
+    assert before["status"] == green["status"] == "succeeded"
+    assert (refused.status_code, refused.json()["code"]) == (409, "history_contradicts")
+    assert [each["isCurrent"] for each in branches] == [False, True]
+    start = [("user", "hi"), ("assistant", "Hello.")]
+    assert [conversation_of(request) for request in world.simulator.requests[2:]] == [
+        [*start, ("user", "RED")],
+        [*start, ("user", "GREEN")],
+    ]
+
+
+async def test_a_fork_may_end_on_any_branch_and_counts_no_run_of_the_original(world_of: WorldOf) -> None:
+    answers = iter(["Hello.", "Blue it is.", "Red it is.", "Sky."])
+    world = await world_of(lambda _: Reply([Text(next(answers))]), agent=MESSAGES)
+    await posted(world, "hi")
+    blue = await posted(world, "BLUE")
+    await posted(world, "RED", forkFrom=blue["runId"])
+
+    forked = await world.http.post("/v1/sessions/chat-1/fork", json={"at": blue["runId"], "stateKey": "f"})
+    nothing = await world.http.post("/v1/sessions/chat-1/fork", json={"at": "unknown"})
+    (branch,) = (await world.http.get("/v1/sessions/f/branches")).json()["items"]
+    await world.ended(await world.start(a_request("more", stateKey="f")))
+    after = (await world.http.get("/v1/sessions/f/branches")).json()["items"]
+
+    assert (forked.status_code, forked.json()["forkedAt"]) == (201, blue["runId"])
+    assert (nothing.status_code, nothing.json()["code"]) == (409, "nothing_to_fork")
+    assert (branch["runs"], float(branch["costUsd"]), branch["lastRun"]) == (0, 0, blue["runId"])
+    assert [each["runs"] for each in after] == [1]
+    assert conversation_of(world.simulator.requests[-1]) == [
+        *(("user", "hi"), ("assistant", "Hello."), ("user", "BLUE"), ("assistant", "Blue it is.")),
+        ("user", "more"),
+    ]

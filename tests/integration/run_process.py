@@ -18,6 +18,8 @@ from app.billing.receipts.queue import ReceiptQueue
 from app.billing.reports.service import BillingReports
 from app.clock.lease import Lease
 from app.concurrency.offload import Offload
+from app.conversations.history import ConversationHistory
+from app.conversations.sdk_store import PostgresSessionStore
 from app.db import Database, Transaction
 from app.events import AssistantFinal
 from app.executors.aggregator import ExecutorAggregator
@@ -32,6 +34,7 @@ from app.runs.commands.queued import QueuedRuns
 from app.runs.commands.receiver import CommandReceiver
 from app.runs.commands.remote import CommandSender
 from app.runs.commands.service import CANCEL_WITHIN_S, WITHIN_S, RunCommands
+from app.runs.conversations.undelivered import UndeliveredMessages
 from app.runs.dispatch.limits import DispatchLimits
 from app.runs.dispatch.places import Places
 from app.runs.dispatch.queue import RunQueue
@@ -39,6 +42,7 @@ from app.runs.dispatch.repository import insert_run
 from app.runs.records import NewRun, RunRecord
 from app.runs.recovery.repository import requeue_run
 from app.runs.repository import find_run
+from app.runs.requests.attachments import DEFAULT_RULES
 from app.runs.requests.codec import RequestCodec
 from app.runs.supervisor import RunSupervisor
 from app.runs.worker import RunWorker
@@ -72,6 +76,12 @@ async def insert(tx: Transaction, new: NewRun, *, starts_at_once: bool = True) -
     record = await insert_run(tx, replace(new, starts_at_once=starts_at_once), limits=UNLIMITED)
     assert record is not None
     return record
+
+
+def undelivered_over(database: Database) -> UndeliveredMessages:
+    """What passes messages on."""
+    history = ConversationHistory(PostgresSessionStore(database), forks={}, tool_id_of=str)
+    return UndeliveredMessages(database, history, codec=RequestCodec(Offload()), rules=DEFAULT_RULES)
 
 
 async def begin_next_attempt(tx: Transaction, run: RunKey, process_id: UUID = ELSEWHERE) -> None:
@@ -120,6 +130,27 @@ class Process:
     telemetry: Telemetry
 
 
+def _a_worker(
+    database: Database,
+    executor: GraphExecutor | None,
+    log: EventLog,
+    *,
+    receipts: ReceiptQueue,
+    queue: RunQueue,
+    lease: Lease,
+) -> RunWorker:
+    return RunWorker(
+        *(database, executor or ExecutorAggregator({}), log),
+        complete=undelivered_over(database).add,
+        receipts=receipts,
+        ledger=CreditLedger(database),
+        queue=queue,
+        max_output_bytes=2**20,
+        store_retry_s=0.01,
+        lease=lease,
+    )
+
+
 @asynccontextmanager
 async def a_process(
     database: Database,
@@ -146,15 +177,7 @@ async def a_process(
     process_id, room, reports = process_id or new_uuid(), Places(places), BillingReports(database)
     queue = RunQueue(database, process_id, dispatch or DispatchLimits(100))
     closer = RunCloser(log, queue, receipts=receipts, ledger=ledger, reports=reports, telemetry=telemetry)
-    worker = RunWorker(
-        *(database, executor or ExecutorAggregator({}), log),
-        receipts=receipts,
-        ledger=ledger,
-        queue=queue,
-        max_output_bytes=2**20,
-        store_retry_s=0.01,
-        lease=lease,
-    )
+    worker = _a_worker(database, executor, log, receipts=receipts, queue=queue, lease=lease)
     async with anyio.create_task_group() as tasks, AsyncExitStack() as stack:
         supervisor = RunSupervisor(
             *(database, worker, log),

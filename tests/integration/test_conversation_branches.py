@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
 from sqlalchemy import text
@@ -12,7 +12,7 @@ from sqlalchemy import text
 from app.auth.records import KeyRecord
 from app.billing.receipts.repository import sum_runs
 from app.conversations.branching.records import InPlaceOf
-from app.conversations.branching.repository import set_current_branch
+from app.conversations.branching.repository import runs_with_messages, set_current_branch
 from app.conversations.history import ConversationHistory
 from app.conversations.message_store import MessageStore
 from app.conversations.records import Conversation, TranscriptEntry
@@ -23,7 +23,7 @@ from app.executors.port import RunContext
 from app.ids import RunId
 from app.requests import GraphRunRequest, Message
 from app.runs.conversations.branching import MOST_BRANCHES, TooManyBranches
-from app.runs.conversations.repository import find_branch_runs
+from app.runs.conversations.repository import find_branch_runs, newest_run_of
 from app.runs.conversations.service import ConversationBusy, ConversationNotFound, ConversationService
 from app.runs.records import RunRecord
 from app.storage.service import StorageFull, StorageQuota
@@ -202,3 +202,98 @@ async def test_forks_on_two_servers_while_the_conversation_is_deleted(
     async with database.snapshot() as reader:
         left = await reader.execute(text("SELECT count(*) FROM conversation_branches"))
         assert left.scalar_one() == 0
+
+
+async def test_runs_belong_to_a_conversation_by_their_branch_and_follow_each_other_by_their_turns(
+    database: Database,
+) -> None:
+    """Whatever their times are: those of two transactions or clocks say nothing."""
+    key, conversations = await an_account(database), conversations_over(database)
+    await a_turn(database, key, "deleted-1")
+    await a_turn(database, key, "deleted-2")
+    await conversations.delete(caller_of(key), KEY)
+    await a_turn(database, key, "r1")
+    await a_turn(database, key, "r2")
+    later = "UPDATE runs SET created_at = now() + interval '1 min' WHERE run_id IN ('deleted-2', 'r1')"
+    async with database.transaction() as tx:
+        await tx.execute(text(later))
+        await tx.execute(text("UPDATE sessions SET created_at = now() + interval '30 s'"))
+
+    (branch,) = await conversations.list_branches(key.account_id, KEY)
+    async with database.snapshot() as reader:
+        newest = await newest_run_of(reader, key.account_id, KEY)
+    chats, _ = await conversations.list_chats(key.account_id, GRAPH, limit=9)
+
+    assert list(branch.runs) == ["r1", "r2"]
+    assert newest is not None
+    assert newest.key.run_id == "r2"
+    assert [chat.state_key for chat in chats] == [KEY]
+
+
+async def test_the_database_knows_when_forks_and_branches_began(database: Database) -> None:
+    key, store = await an_account(database), PostgresSessionStore(database)
+
+    async def copied(_conversation: Conversation, _entry: str) -> UUID:
+        return uuid4()
+
+    history = ConversationHistory(store, forks={"claude_agents": copied}, tool_id_of=str)
+    storage = StorageQuota(database, None)
+    conversations = ConversationService(database, history, storage=storage, max_bytes=2**20)
+    await two_turns(database, key)
+    async with database.read() as reader:
+        before = (await reader.execute(text("SELECT now()"))).scalar_one()
+
+    await fork(database, key, max_bytes=2**20)
+    copy = await conversations.fork(key.account_id, KEY, at=None, new_key="copy")
+
+    _, branch = await conversations.list_branches(key.account_id, KEY)
+    async with database.read() as reader:
+        after = (await reader.execute(text("SELECT now()"))).scalar_one()
+    assert before < branch.created_at < copy.created_at < after
+
+
+async def test_a_run_of_the_release_before_is_on_the_branch_that_is_current(database: Database) -> None:
+    """That one does not name the branch of a run, and executes it on the current one."""
+    key, conversations = await an_account(database), conversations_over(database)
+    await two_turns(database, key)
+    await fork(database, key, max_bytes=2**20)
+    columns = "api_key_id, graph_id, model, status, request_hash, state_key, created_at"
+    async with database.transaction() as tx:
+        await tx.execute(
+            text(
+                f"INSERT INTO runs (account_id, run_id, turn, {columns})"  # noqa: S608 - constants
+                f" SELECT account_id, 'old', 4, {columns} FROM runs WHERE run_id = 'r1'"
+            )
+        )
+
+    first, second = await conversations.list_branches(key.account_id, KEY)
+    assert (list(first.runs), list(second.runs)) == (["r1", "r2"], ["old"])
+
+
+async def test_the_run_of_a_message_is_found_by_its_ids_alone(database: Database) -> None:
+    """Also beside lines that PostgreSQL cannot read as they are, and in lines of either executor."""
+    key = await an_account(database)
+    transcript = (await two_turns(database, key)).transcript
+    lines = {
+        "r1": [
+            r'{"type": "user", "message": {"id": "m0", "content": "\u0000 \"assistant\""}}',
+            r'{"type": "assistant", "message": {"id": "m1", "content": [{"text": "\ud800"}]}}',
+        ],
+        "r2": [
+            '{"type": "assistant", "message": {"content": [{"type": "tool_use", "id": "t2"}]}}',
+            '{"type": "assistant", "message": {"id": "m2", "content": "?"}}',
+            '{"type": "assistant", "message": "damaged"}',
+        ],
+    }
+    insert = "INSERT INTO session_entries (project_key, session_id, subpath, run_id, entry)"
+    values = "VALUES (:project_key, :session_id, :subpath, :run_id, CAST(:entry AS json))"
+    async with database.transaction() as tx:
+        for run_id, entries in lines.items():
+            for entry in entries:
+                row = {**transcript._asdict(), "run_id": run_id, "entry": entry}
+                await tx.execute(text(f"{insert} {values}"), row)
+
+    runs = dict.fromkeys((RunId("r1"), RunId("r2")), UUID(transcript.session_id))
+    async with database.snapshot() as reader:
+        found = await runs_with_messages(reader, transcript.project_key, runs, ["m0", "m1", "m2", "t2", "x"])
+    assert found == {"m1": "r1", "m2": "r2", "t2": "r2"}

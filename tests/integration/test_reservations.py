@@ -24,7 +24,7 @@ from app.runs.worker import RunWorker
 from app.streams.memory import MemoryEventLog
 from app.usage import Attribution, TokenUsage
 from tests.factories import a_control, a_plan, an_account
-from tests.integration.run_process import UNLIMITED, insert
+from tests.integration.run_process import UNLIMITED, insert, undelivered_over
 
 GRAPH = "claude_agents:assistant"
 ENDED = GraphFinal(
@@ -83,6 +83,7 @@ async def test_what_a_run_has_spent_is_debited_before_its_credit_is_released(
         database,
         CallsOnce(),
         log,
+        complete=undelivered_over(database).add,
         receipts=receipts,
         ledger=ledger,
         queue=RunQueue(database, new_uuid(), UNLIMITED),
@@ -123,6 +124,7 @@ async def test_a_reservation_made_after_another_process_ended_the_run_is_release
         database,
         TakenForDead(database, ledger),
         log,
+        complete=undelivered_over(database).add,
         receipts=ReceiptQueue(journal, PriceList()),
         ledger=ledger,
         queue=RunQueue(database, new_uuid(), UNLIMITED),

@@ -20,7 +20,7 @@ from app.runs.worker import RunWorker
 from app.streams.memory import MemoryEventLog
 from app.usage import Attribution, Meters
 from tests.factories import a_control, a_fact, a_plan, an_account
-from tests.integration.run_process import UNLIMITED, insert
+from tests.integration.run_process import UNLIMITED, insert, undelivered_over
 
 MOST = 64 * 1024
 
@@ -58,6 +58,7 @@ async def ended(database: Database, directory: Path, *, deltas: int) -> tuple[Gr
         database,
         Talkative(UsageReport(a_fact(key)), deltas=deltas),
         log,
+        complete=undelivered_over(database).add,
         receipts=receipts,
         ledger=CreditLedger(database),
         queue=RunQueue(database, new_uuid(), UNLIMITED),

@@ -8,7 +8,83 @@ _CHAT = ("tests/e2e/test_a_chat_of_the_ai_sdk.py",)
 _THREAD = ("tests/e2e/test_an_ag_ui_thread_goes_on.py",)
 _PLACEMENT = ("tests/unit/conversations/branching/test_placement.py",)
 
+_PASSED_ON = ("tests/integration/test_undelivered_messages.py",)
+_TREE = ("tests/unit/conversations/branching/test_tree.py",)
+_UNDELIVERED = "app/runs/conversations/undelivered.py"
+_RUN_ROWS = "app/runs/conversations/repository.py"
+
 BRANCHES = (
+    Mutant(
+        "a run that has a line is passed on",
+        _UNDELIVERED,
+        "    return candidates[last:]",
+        "    return candidates",
+        _PASSED_ON,
+    ),
+    Mutant(
+        "a run with a line that is no message is not passed on",
+        "app/conversations/branching/repository.py",
+        '            json_text(_entries.entry, "type").in_(["user", "assistant"]),\n',
+        "",
+        _PASSED_ON,
+    ),
+    Mutant(
+        "the request of a conversation is deleted before its message was passed on",
+        "app/runs/repository.py",
+        "CASE WHEN state_key IS NULL AND coalesce(",
+        "CASE WHEN coalesce(",
+        _PASSED_ON,
+    ),
+    Mutant(
+        "a history before a message that is passed on is lost",
+        _UNDELIVERED,
+        "                earlier = messages[:-1]",
+        "                earlier = []",
+        _PASSED_ON,
+    ),
+    Mutant(
+        "messages that are passed on are shown as one",
+        "app/runs/conversations/repository.py",
+        'for each in columns.pop("passed_on") or ()]',
+        'for each in columns.pop("passed_on") and ()]',
+        _PASSED_ON,
+    ),
+    Mutant(
+        "attachments that are passed on are not limited",
+        _UNDELIVERED,
+        "if isinstance(part, TextPart) or self._rules.allow(part) else unreadable(part.type)",
+        "if part is not None else unreadable(part.type)",
+        _PASSED_ON,
+    ),
+    Mutant(
+        "runs belong to a conversation by their time",
+        _RUN_ROWS,
+        "        runs.c.session_id == session_id,\n        runs.c.session_id.in_(branches),\n"
+        "        and_(runs.c.session_id.is_(None), runs.c.created_at >= created_at),",
+        "        runs.c.created_at >= created_at,",
+        _ROWS,
+    ),
+    Mutant(
+        "the newest run is that with the latest time",
+        _RUN_ROWS,
+        "runs.c.turn.desc())",
+        "runs.c.created_at.desc())",
+        _ROWS,
+    ),
+    Mutant(
+        "a fork counts what its original has cost",
+        "app/conversations/branching/tree.py",
+        "        return [run_id for run_id in self._own[session_id] if run_id not in self._inherited]",
+        "        return self._own[session_id]",
+        _TREE,
+    ),
+    Mutant(
+        "a history is compared with another branch",
+        "app/runs/conversations/service.py",
+        "                path = up_to = tree.path_to(place.run_id)[:-1]",
+        "                path = tree.path_to(place.run_id)[:-1]",
+        _STORY,
+    ),
     Mutant(
         "a conversation has any number of branches",
         "app/runs/conversations/branching.py",

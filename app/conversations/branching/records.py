@@ -1,5 +1,6 @@
 """The data of branches, and where a run belongs."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeAlias
@@ -31,6 +32,15 @@ class Branch:
 
 
 @dataclass(frozen=True, slots=True)
+class PassedOn:
+    """The message of a run that ended before the model got it, as the beginning of a later run's message."""
+
+    run_id: RunId
+    parts: int
+    """How many content blocks it has there."""
+
+
+@dataclass(frozen=True, slots=True)
 class BranchRun:
     """A run as a part of its branch."""
 
@@ -39,6 +49,10 @@ class BranchRun:
     """Its branch; None for runs from before conversations had branches, which are on the first."""
     message_id: str | None
     """The client's id of the message that it answers."""
+    has_called: bool = True
+    """Whether it has called a model."""
+    passed_on: Sequence[PassedOn] = ()
+    """The messages that its own begins with, oldest first."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """SQL for the branches of conversations."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from uuid import UUID
 
 from sqlalchemy import (
@@ -11,15 +11,15 @@ from sqlalchemy import (
     literal,
     null,
     select,
-    tuple_,
+    text,
     update,
 )
 from sqlalchemy.dialects import postgresql
 
 from app.conversations.branching.records import Branch
-from app.conversations.records import Conversation, Transcript, TranscriptEntry
+from app.conversations.records import Conversation, Transcript
 from app.conversations.tables import conversation_branches, session_entries, sessions
-from app.db import Reader, Transaction
+from app.db import UNREADABLE, Reader, Transaction, json_text
 from app.ids import RunId
 from app.postgres.statements import is_one_of
 
@@ -41,18 +41,27 @@ async def branches_of(reader: Reader, conversation: Conversation) -> list[Branch
     return found or [Branch.only_one(conversation)]
 
 
-async def insert_branches(tx: Transaction, conversation: Conversation, branches: Sequence[Branch]) -> None:
-    """Insert those of these branches that are not stored."""
-    rows = [
+async def insert_branch(
+    tx: Transaction, conversation: Conversation, first: Branch, session_id: UUID, *, after: RunId | None
+) -> None:
+    """Insert a branch that begins after this run, and the conversation's first one unless it is stored."""
+    common = {"account_id": conversation.account_id, "state_key": conversation.state_key}
+    rows: list[dict[str, object]] = [
         {
-            "account_id": conversation.account_id,
-            "state_key": conversation.state_key,
-            "session_id": branch.session_id,
-            "is_forked": branch.is_forked,
-            "forked_from_run": branch.forked_from_run,
-            "created_at": branch.created_at,
-        }
-        for branch in branches
+            **common,
+            "session_id": first.session_id,
+            "is_forked": False,
+            "forked_from_run": None,
+            "created_at": first.created_at,
+        },
+        {
+            **common,
+            "session_id": session_id,
+            "is_forked": True,
+            "forked_from_run": after,
+            # Not the transaction's time: it may have waited for one that began later.
+            "created_at": func.clock_timestamp(),
+        },
     ]
     await tx.execute(postgresql.insert(conversation_branches).values(rows).on_conflict_do_nothing())
 
@@ -103,19 +112,62 @@ def _up_to(transcript: Transcript, runs: Sequence[RunId]) -> ColumnElement[bool]
     return of_transcript & (_entries.position <= last.scalar_subquery())
 
 
-async def entries_of_runs(
-    reader: Reader, project_key: str, runs: Mapping[RunId, UUID]
-) -> list[TranscriptEntry]:
-    """The lines of these runs, in order, each from the transcript of its branch."""
-    place = tuple_(_entries.session_id, _entries.run_id)
+async def runs_with_lines(reader: Reader, transcript: Transcript, runs: Sequence[RunId]) -> Collection[RunId]:
+    """Those of these runs of which a transcript has a message, of a user or of the model."""
     statement = (
-        select(_entries.entry, _entries.run_id)
+        select(_entries.run_id)
         .where(
-            _entries.project_key == project_key,
-            _entries.subpath == "",
-            place.in_([(str(session_id), run_id) for run_id, session_id in runs.items()]),
+            _entries.project_key == transcript.project_key,
+            _entries.session_id == transcript.session_id,
+            _entries.subpath == transcript.subpath,
+            is_one_of(_entries.run_id, runs),
+            # The CLI writes a line about a question before the question itself.
+            json_text(_entries.entry, "type").in_(["user", "assistant"]),
         )
-        .order_by(_entries.position)
+        .distinct()
     )
-    rows = await reader.execute(statement)
-    return [TranscriptEntry(row.entry, row.run_id) for row in rows if isinstance(row.entry, dict)]
+    return {RunId(row.run_id) for row in await reader.execute(statement)}
+
+
+async def runs_with_messages(
+    reader: Reader, project_key: str, runs: Mapping[RunId, UUID], ids: Collection[str]
+) -> dict[str, RunId]:
+    """Those of these ids that name messages of the model or their tool calls, and the run of each.
+
+    Only messages of these runs; each is read in the transcript of its branch. What they contain is not
+    fetched: a user's messages may have attachments.
+    """
+    parameters = {
+        "project_key": project_key,
+        "sessions": [str(session_id) for session_id in runs.values()],
+        "runs": list(runs),
+        "ids": list(ids),
+        "unreadable": UNREADABLE,
+    }
+    return {row.id: RunId(row.run_id) for row in await reader.execute(_RUNS_WITH_MESSAGES, parameters)}
+
+
+_RUNS_WITH_MESSAGES = text(
+    """
+    SELECT named.id, line.run_id
+      FROM unnest(CAST(:sessions AS text[]), CAST(:runs AS text[])) AS place (session_id, run_id)
+     CROSS JOIN LATERAL (
+           SELECT position, run_id,
+                  CAST(regexp_replace(written, :unreadable, '\\ufffd', 'gi') AS json) AS entry
+             -- Looking for a word is much faster than reading JSON, and a user's line may have a large file.
+             FROM (SELECT position, run_id, CAST(entry AS text) AS written FROM session_entries
+                    WHERE project_key = :project_key AND session_id = place.session_id AND subpath = ''
+                      AND run_id = place.run_id AND strpos(CAST(entry AS text), '"assistant"') > 0
+                   OFFSET 0) AS of_run
+           OFFSET 0) AS line
+     CROSS JOIN LATERAL (
+           SELECT line.entry -> 'message' ->> 'id'
+            UNION ALL
+           SELECT block ->> 'id'
+             FROM json_array_elements(CASE json_typeof(line.entry -> 'message' -> 'content') WHEN 'array'
+                                      THEN line.entry -> 'message' -> 'content' ELSE '[]' END) AS block
+            WHERE block ->> 'type' = 'tool_use') AS named (id)
+     WHERE line.entry ->> 'type' = 'assistant' AND named.id = ANY (CAST(:ids AS text[]))
+     ORDER BY line.position
+    """
+)

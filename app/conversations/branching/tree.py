@@ -1,9 +1,10 @@
 """BranchTree: which runs follow each other on the branches of a conversation; pure."""
 
 from collections.abc import Iterable, Sequence
+from itertools import takewhile
 from uuid import UUID
 
-from app.conversations.branching.records import Branch, BranchRun
+from app.conversations.branching.records import Branch, BranchRun, PassedOn
 from app.ids import RunId
 
 
@@ -23,6 +24,10 @@ class BranchTree:
         self._own: dict[UUID, list[RunId]] = {session_id: [] for session_id in self.branches}
         self._branch_of: dict[RunId, UUID] = {}
         self._message_ids: dict[RunId, str | None] = {}
+        self.passed_on: dict[str, Sequence[PassedOn]] = {}
+        """The messages of earlier runs that those of these runs begin with."""
+        self._without_call: set[RunId] = set()
+        self._inherited = frozenset(run.run_id for run in inherited)
         first = self.first.session_id
         placed = [*((first, run) for run in inherited), *((run.session_id or first, run) for run in runs)]
         for session_id, run in placed:
@@ -30,6 +35,10 @@ class BranchTree:
                 self._own[session_id].append(run.run_id)
                 self._branch_of[run.run_id] = session_id
                 self._message_ids[run.run_id] = run.message_id
+                if run.passed_on:
+                    self.passed_on[run.run_id] = run.passed_on
+                if not run.has_called:
+                    self._without_call.add(run.run_id)
 
     def __contains__(self, run_id: RunId) -> bool:
         return run_id in self._branch_of
@@ -39,8 +48,8 @@ class BranchTree:
         return self._branch_of[run_id]
 
     def own_runs(self, session_id: UUID) -> Sequence[RunId]:
-        """The runs of a branch that no earlier branch has, in order."""
-        return self._own[session_id]
+        """The runs of a branch that neither an earlier branch nor the original conversation has, in order."""
+        return [run_id for run_id in self._own[session_id] if run_id not in self._inherited]
 
     def path(self, session_id: UUID) -> list[RunId]:
         """All runs of a branch, from the beginning of the conversation."""
@@ -60,6 +69,10 @@ class BranchTree:
             return []
         path = self.path(self._branch_of[run_id])
         return path[: path.index(run_id) + 1]
+
+    def last_without_call(self, path: Sequence[RunId]) -> list[RunId]:
+        """The runs at the end of a path that have called no model."""
+        return list(takewhile(self._without_call.__contains__, reversed(path)))[::-1]
 
     def head(self, session_id: UUID) -> RunId | None:
         """The last run of a branch."""

@@ -17,9 +17,9 @@ from app.principal import Principal
 from app.runs.chats import Chat
 from app.runs.commands.records import SubmitToolResult
 from app.runs.commands.service import RunCommands
+from app.runs.conversations.repository import newest_run_of
 from app.runs.conversations.service import ConversationService
 from app.runs.records import RunRecord
-from app.runs.repository import newest_run_of
 from app.runs.requests.client_tools import usable_client_tools
 from app.runs.service import RunService
 from app.streams.port import LogEntry

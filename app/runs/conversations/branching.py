@@ -2,15 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from uuid import UUID, uuid4
 
-from app.conversations.branching.records import After, Branch, InPlaceOf, Place
+from app.conversations.branching.records import After, InPlaceOf, Place
 from app.conversations.branching.repository import (
     branches_of,
     bytes_up_to,
     copy_transcript,
-    insert_branches,
+    insert_branch,
     set_current_branch,
 )
 from app.conversations.branching.tree import BranchTree
@@ -52,7 +52,7 @@ class BranchSummary:
     forked_from_run: RunId | None
     """The last run that it has in common with an earlier branch."""
     runs: Sequence[RunId]
-    """The runs that no earlier branch has, in order."""
+    """The runs of the conversation that no earlier branch has, in order."""
     last_run: RunId | None
     """The last run of its messages, which may be one in common."""
     created_at: datetime
@@ -119,12 +119,11 @@ async def begin_branch(
     source = Transcript(str(conversation.account_id), str(point.source))
     size = await bytes_up_to(tx, source, point.runs)
     await storage.require_room(tx, conversation.account_id, size)
-    last = point.runs[-1] if point.runs else None
-    branch = Branch(uuid4(), True, last, datetime.now(UTC))
-    await insert_branches(tx, conversation, [tree.first, branch])
-    await copy_transcript(tx, source, point.runs, to=branch.session_id)
-    await set_current_branch(tx, conversation, branch.session_id)
-    return replace(conversation, session_id=branch.session_id)
+    session_id, last = uuid4(), point.runs[-1] if point.runs else None
+    await insert_branch(tx, conversation, tree.first, session_id, after=last)
+    await copy_transcript(tx, source, point.runs, to=session_id)
+    await set_current_branch(tx, conversation, session_id)
+    return replace(conversation, session_id=session_id)
 
 
 def summaries_of(tree: BranchTree, conversation: Conversation) -> list[BranchSummary]:

@@ -1,6 +1,6 @@
 """ConversationPage: a page of messages with the runs they belong to, including runs that still wait."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, KeysView, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC
 
@@ -62,11 +62,12 @@ async def read_page(
     reader: Reader, conversation: Conversation, history: HistoryPage, *, turns: Sequence[TurnRecord]
 ) -> ConversationPage:
     """A page of the history together with its runs; `turns` are those of `turns_on_branch`."""
-    run_ids = {run_id for run_id in history.runs if run_id is not None}
+    # A run whose message another one has passed on has no lines.
+    run_ids = _without_none([*_writers(history), *history.runs])
     known: dict[str, TurnRecord] = {turn.key.run_id: turn for turn in turns}
-    others = await find_turns(reader, conversation.account_id, run_ids - set(known))
+    others = await find_turns(reader, conversation.account_id, run_ids - known.keys())
     known |= {turn.key.run_id: turn for turn in others}
-    shown = [known[run_id] for run_id in history.first_positions if run_id in run_ids and run_id in known]
+    shown = [known[run_id] for run_id in run_ids if run_id in known]
     without_question = _runs_without_question(turns, history)
     results = await _results(reader, conversation, run_ids, history.messages)
     entries = [
@@ -98,6 +99,11 @@ def _with_message_ids(history: HistoryPage, known: Mapping[str, TurnRecord]) -> 
             yield message
             continue
         line_id = message.line_id or ""
+        if message.run_id not in history.first_positions:
+            run = known.get(message.run_id)
+            at = message.at if run is None else _time_of(run)
+            yield replace(message, at=at, message_id=question_id(message.run_id, run))
+            continue
         if message.at is None:
             message_id = imported_message_id(message.run_id, line_id)
         elif message.type == "user_message" and message.run_id in unanswered:
@@ -106,6 +112,15 @@ def _with_message_ids(history: HistoryPage, known: Mapping[str, TurnRecord]) -> 
         else:
             message_id = later_message_id(message.run_id, line_id)
         yield replace(message, message_id=message_id)
+
+
+def _writers(history: HistoryPage) -> list[str | None]:
+    return [message.run_id for message in history.messages]
+
+
+def _without_none(run_ids: Iterable[str | None]) -> KeysView[str]:
+    """Each run once, in order."""
+    return dict.fromkeys(run_id for run_id in run_ids if run_id is not None).keys()
 
 
 def question_id(run_id: str, turn: TurnRecord | None) -> str:
@@ -132,7 +147,8 @@ def _runs_without_question(turns: Sequence[TurnRecord], history: HistoryPage) ->
     first = history.first_positions
     # The CLI writes a line about a question before the question itself.
     started = {run_id for run_id in history.runs if run_id is not None and first[run_id] > history.after}
-    started -= {message.run_id for message in history.messages if message.run_id is not None}
+    written = _without_none(_writers(history))
+    started -= written
     started -= {run_id for run_id in history.following_runs if run_id is not None}
     return [
         *(turn for turn in turns if turn.key.run_id in started),
@@ -140,6 +156,7 @@ def _runs_without_question(turns: Sequence[TurnRecord], history: HistoryPage) ->
             turn
             for turn in turns
             if turn.key.run_id not in first
+            and turn.key.run_id not in written
             and _is_on_page(_first_position_after(turn, turns, first), history)
         ),
     ]
@@ -165,8 +182,14 @@ def _is_later(other: TurnRecord, turn: TurnRecord) -> bool:
 
 def _question_entry(run: TurnRecord) -> PageEntry:
     """The question of a run that is not in the history: it waits, or ended before its agent got it."""
-    at = run.created_at.astimezone(UTC).isoformat().replace("+00:00", "Z")
     run_id, message_id = run.key.run_id, question_id(run.key.run_id, run)
     return PageEntry(
-        ConversationMessage("user_message", run_id, at, content=run.question, message_id=message_id), None
+        ConversationMessage(
+            "user_message", run_id, _time_of(run), content=run.question, message_id=message_id
+        ),
+        None,
     )
+
+
+def _time_of(run: TurnRecord) -> str:
+    return run.created_at.astimezone(UTC).isoformat().replace("+00:00", "Z")

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from app.ids import RunKey
+from app.ids import RunId, RunKey
 from app.requests import ErrorCode, FinishReason
 
 
@@ -23,3 +23,16 @@ class TurnRecord:
     finish_reason: FinishReason | None
     message_id: str | None = None
     """The client's id of the message that it answers."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredQuestion:
+    """What is stored of a run's request."""
+
+    run_id: RunId
+    question: str | None
+    """The beginning of its last message; None once it is deleted."""
+    request: str | None
+    """As JSON; None if it is not stored any more, or was not read because it is too large."""
+    fits: bool
+    """Whether it is not too large."""

@@ -1,20 +1,37 @@
 """SQL for the runs of a conversation as its turns; the messages are in app/conversations."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from datetime import datetime
 from typing import Any
+from uuid import UUID
 
-from sqlalchemy import Boolean, ColumnElement, cast, exists, select
+from sqlalchemy import (
+    Boolean,
+    ColumnElement,
+    Text,
+    and_,
+    case,
+    cast,
+    exists,
+    false,
+    func,
+    literal,
+    or_,
+    select,
+    update,
+)
 
-from app.conversations.branching.records import BranchRun
+from app.conversations.branching.records import BranchRun, PassedOn
 from app.conversations.records import Conversation
 from app.conversations.repository import newest_conversations
-from app.conversations.tables import sessions
-from app.db import Reader, json_text
+from app.conversations.tables import conversation_branches, sessions
+from app.db import Reader, Transaction, json_text
 from app.ids import AccountId, RunId, RunKey
 from app.pagination import PageRequest
 from app.postgres.statements import is_one_of
-from app.runs.conversations.records import TurnRecord
-from app.runs.records import StoredEvents
+from app.runs.conversations.records import StoredQuestion, TurnRecord
+from app.runs.records import RunRecord, StoredEvents
+from app.runs.repository import RUN_COLUMNS, run_of
 from app.runs.tables import run_events, runs
 
 
@@ -27,7 +44,7 @@ async def turns_of(reader: Reader, conversation: Conversation) -> list[TurnRecor
 async def runs_on_branches(reader: Reader, conversation: Conversation) -> list[BranchRun]:
     """Every run of a conversation with its branch, oldest first."""
     statement = select(*_BRANCH_COLUMNS).where(*_of(conversation)).order_by(runs.c.turn)
-    return [BranchRun(**row._asdict()) for row in await reader.execute(statement)]
+    return [_branch_run(row) for row in await reader.execute(statement)]
 
 
 async def find_branch_runs(
@@ -37,7 +54,80 @@ async def find_branch_runs(
     statement = select(*_BRANCH_COLUMNS).where(
         runs.c.account_id == account_id, is_one_of(runs.c.run_id, run_ids)
     )
-    return [BranchRun(**row._asdict()) for row in await reader.execute(statement)]
+    return [_branch_run(row) for row in await reader.execute(statement)]
+
+
+async def newest_run_of(
+    reader: Reader, account_id: AccountId, state_key: str, *, run_id: str | None = None
+) -> RunRecord | None:
+    """The newest run of a conversation, or the one with this id."""
+    of_key = (sessions.c.account_id == runs.c.account_id) & (sessions.c.state_key == runs.c.state_key)
+    of_conversation = _is_of_conversation(sessions.c.session_id, sessions.c.created_at)
+    statement = (
+        select(*RUN_COLUMNS)
+        .select_from(runs.outerjoin(sessions, of_key))
+        .where(runs.c.account_id == account_id, runs.c.state_key == state_key)
+        # The turns of a deleted conversation with the same key are counted from the first, too.
+        .order_by(func.coalesce(of_conversation, false()).desc(), runs.c.turn.desc())
+        .limit(1)
+    )
+    if run_id is not None:
+        statement = statement.where(runs.c.run_id == run_id)
+    row = (await reader.execute(statement)).one_or_none()
+    return None if row is None else run_of(row)
+
+
+async def has_called_before(reader: Reader, conversation: Conversation) -> bool:
+    """Whether the last run before this turn on its branch has called a model; False without one."""
+    statement = (
+        select(_HAS_CALLED)
+        .where(
+            runs.c.account_id == conversation.account_id,
+            runs.c.state_key == conversation.state_key,
+            runs.c.session_id == conversation.session_id,
+            runs.c.turn < conversation.turns,
+        )
+        .order_by(runs.c.turn.desc())
+        .limit(1)
+    )
+    return bool((await reader.execute(statement)).scalar_one_or_none())
+
+
+async def questions_of(
+    reader: Reader, account_id: AccountId, run_ids: Collection[str], *, max_bytes: int
+) -> list[StoredQuestion]:
+    """What is stored of the requests of these ended runs, in the order of their turns.
+
+    The requests of the last ones, up to so many bytes together.
+    """
+    later = func.sum(runs.c.bytes).over(order_by=runs.c.turn.desc())
+    sized = (
+        select(runs.c.run_id, runs.c.turn, runs.c.question, later.label("later"))
+        .where(runs.c.account_id == account_id, is_one_of(runs.c.run_id, run_ids))
+        .subquery()
+    )
+    fits = sized.c.later <= max_bytes
+    request = select(cast(runs.c.request, Text)).where(
+        runs.c.account_id == account_id, runs.c.run_id == sized.c.run_id
+    )
+    statement = select(
+        sized.c.run_id,
+        sized.c.question,
+        case((fits, request.scalar_subquery())).label("request"),
+        fits.label("fits"),
+    ).order_by(sized.c.turn)
+    return [StoredQuestion(**row._asdict()) for row in await reader.execute(statement)]
+
+
+async def store_passed_on(
+    tx: Transaction, run: RunKey, passed_on: Sequence[PassedOn], *, attempt: int
+) -> None:
+    """Store with which messages that of a run begins, unless the run is at another attempt."""
+    statement = update(runs).where(
+        runs.c.account_id == run.account_id, runs.c.run_id == run.run_id, runs.c.attempt == attempt
+    )
+    stored = [{"runId": each.run_id, "parts": each.parts} for each in passed_on]
+    await tx.execute(statement.values(passed_on=stored))
 
 
 async def newest_chats(
@@ -47,7 +137,7 @@ async def newest_chats(
     has_run = exists().where(
         runs.c.account_id == sessions.c.account_id,
         runs.c.state_key == sessions.c.state_key,
-        runs.c.created_at >= sessions.c.created_at,
+        _is_of_conversation(sessions.c.session_id, sessions.c.created_at),
         runs.c.graph_id == graph_id,
     )
     return await newest_conversations(reader, account_id, page, has_run)
@@ -73,7 +163,19 @@ async def stored_results(
     return [StoredEvents(row.position, row.last_position, row.data) for row in found]
 
 
-_BRANCH_COLUMNS = (runs.c.run_id, runs.c.session_id, runs.c.message_id)
+_HAS_CALLED = (
+    func.coalesce(runs.c.meters["sdk"].as_integer(), 0)
+    + func.coalesce(runs.c.meters["gateway"].as_integer(), 0)
+    > 0
+)
+
+_BRANCH_COLUMNS = (
+    runs.c.run_id,
+    runs.c.session_id,
+    runs.c.message_id,
+    runs.c.passed_on,
+    _HAS_CALLED.label("has_called"),
+)
 
 _COLUMNS = (
     runs.c.account_id,
@@ -94,9 +196,33 @@ def _of(conversation: Conversation) -> tuple[ColumnElement[bool], ...]:
     return (
         runs.c.account_id == conversation.account_id,
         runs.c.state_key == conversation.state_key,
-        # Earlier runs belong to a deleted conversation with the same key.
-        runs.c.created_at >= conversation.created_at,
+        _is_of_conversation(literal(conversation.session_id), literal(conversation.created_at)),
     )
+
+
+def _is_of_conversation(
+    session_id: ColumnElement[UUID], created_at: ColumnElement[datetime]
+) -> ColumnElement[bool]:
+    """Whether a run with a conversation's state key is on this branch of it or on another one.
+
+    The other runs with the key belong to a deleted conversation. Only those from before there were branches
+    are told apart by their time: two transactions, or two clocks, may disagree on that.
+    """
+    of_key = (conversation_branches.c.account_id == runs.c.account_id) & (
+        conversation_branches.c.state_key == runs.c.state_key
+    )
+    branches = select(conversation_branches.c.session_id).where(of_key).correlate(runs)
+    return or_(
+        runs.c.session_id == session_id,
+        runs.c.session_id.in_(branches),
+        and_(runs.c.session_id.is_(None), runs.c.created_at >= created_at),
+    )
+
+
+def _branch_run(row: Any) -> BranchRun:
+    columns = row._asdict()
+    passed_on = [PassedOn(each["runId"], each["parts"]) for each in columns.pop("passed_on") or ()]
+    return BranchRun(**columns, passed_on=passed_on)
 
 
 def _record(row: Any) -> TurnRecord:

@@ -2,11 +2,10 @@
 
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from uuid import UUID
 
-from app.conversations.branching.records import Place
-from app.conversations.branching.repository import set_current_branch
+from app.conversations.branching.records import InPlaceOf, Place
+from app.conversations.branching.repository import runs_with_messages, set_current_branch
 from app.conversations.history import ConversationHistory
 from app.conversations.history_merge import new_messages
 from app.conversations.records import Conversation, EntryGone
@@ -35,6 +34,7 @@ from app.runs.conversations.branching import (
 )
 from app.runs.conversations.page import ConversationPage, parse_cursor, read_page, turns_on_branch
 from app.runs.conversations.repository import newest_chats
+from app.runs.conversations.undelivered import undelivered_runs
 from app.runs.conversations.view import ConversationView, read_view
 from app.runs.records import RunRecord
 from app.runs.repository import find_runs, unfinished_turns
@@ -141,7 +141,9 @@ class ConversationService:
             tree = await load_tree(reader, conversation)
             if branch_id is not None:
                 conversation = find_branch(tree, conversation, branch_id)
-            history = await self._history.page(reader, conversation, after=after, limit=limit)
+            history = await self._history.page(
+                reader, conversation, after=after, limit=limit, passed_on=tree.passed_on
+            )
             turns = await turns_on_branch(reader, conversation, tree.path(conversation.session_id))
             return await read_page(reader, conversation, history, turns=turns)
 
@@ -149,8 +151,9 @@ class ConversationService:
         """All messages of a conversation's current branch; raises `ConversationNotFound`."""
         async with self._database.snapshot() as reader:
             conversation = await _require(find_conversation(reader, account_id, state_key))
-            path = (await load_tree(reader, conversation)).path(conversation.session_id)
-            return await read_view(reader, self._history, conversation, path=path)
+            tree = await load_tree(reader, conversation)
+            path = tree.path(conversation.session_id)
+            return await read_view(reader, self._history, conversation, tree=tree, path=path)
 
     async def view_before(self, run: RunKey, state_key: str) -> ConversationView | None:
         """All messages before those of a run; None if the conversation does not have it any more."""
@@ -163,7 +166,7 @@ class ConversationService:
                 return None
             conversation = replace(conversation, session_id=tree.branch_of(run.run_id))
             path = tree.path_to(run.run_id)
-            view = await read_view(reader, self._history, conversation, path=path)
+            view = await read_view(reader, self._history, conversation, tree=tree, path=path)
             return view.up_to(path[:-1])
 
     async def list_chats(
@@ -183,8 +186,13 @@ class ConversationService:
         Raises `ConversationNotFound`, `ConversationExists`, `NothingToFork`, `StorageFull`, and
         `ConversationBusy` if the last run to copy has not ended.
         """
-        conversation = await self._get(account_id, state_key)
         async with self._database.snapshot() as reader:
+            conversation = await _require(find_conversation(reader, account_id, state_key))
+            if at is not None:
+                tree = await load_tree(reader, conversation)
+                if (last := RunId(at)) not in tree:
+                    raise NothingToFork
+                conversation = replace(conversation, session_id=tree.branch_of(last))
             size = await transcript_bytes(reader, conversation.transcript)
             await self._storage.require_room(reader, account_id, size)
         point = await self._history.fork_point(conversation, at)
@@ -195,22 +203,17 @@ class ConversationService:
             session_id = await self._history.fork(conversation, point.entry_id)
         except EntryGone as error:
             raise ConversationNotFound from error
-        now = datetime.now(UTC)
-        copy = Conversation(
-            account_id=account_id,
+        copy = replace(
+            conversation,
             state_key=new_key or str(new_uuid()),
             session_id=session_id,
-            title=conversation.title,
-            executor=conversation.executor,
             turns=0,
             forked_from=state_key,
             forked_at=point.run_id,
-            created_at=now,
-            updated_at=now,
         )
         async with self._database.transaction() as tx:
-            if await insert_conversation(tx, copy):
-                return copy
+            if (inserted := await insert_conversation(tx, copy)) is not None:
+                return inserted
             # The copy is not reachable by any key.
             await delete_conversation(tx, replace(copy, state_key=""))
         raise ConversationExists
@@ -229,11 +232,13 @@ class ConversationService:
                 raise ConversationBusy
             await delete_conversation(tx, conversation)
 
-    async def check_history(self, caller: Principal, request: GraphRunRequest) -> None:
-        """Raise `HistoryConflict` if the request's earlier messages differ from the conversation.
+    async def check_history(
+        self, caller: Principal, request: GraphRunRequest, place: InPlaceOf | None
+    ) -> None:
+        """Raise `HistoryConflict` if the request's earlier messages differ from those before its place.
 
-        While another run is active the history is checked later, when the run's turn comes. Raises
-        `ScopeMissing` if the caller may not read the conversation.
+        While a run before it is active, or if the model has not got the last messages, the history is checked
+        later, when the run's turn comes. Raises `ScopeMissing` if the caller may not read the conversation.
         """
         turns = [message for message in request.messages if message.role != "system"]
         if request.state_key is None or len(turns) == 1:
@@ -243,9 +248,17 @@ class ConversationService:
             if conversation is None:
                 return
             await _require_reading(reader, conversation, caller)
-            if await unfinished_turns(reader, conversation):
+            tree = await load_tree(reader, conversation)
+            path, up_to = tree.path(conversation.session_id), None
+            if place is not None:
+                if place.run_id not in tree:
+                    return
+                conversation = replace(conversation, session_id=tree.branch_of(place.run_id))
+                path = up_to = tree.path_to(place.run_id)[:-1]
+            unfinished = {run.run_id for run in await unfinished_turns(reader, conversation)}
+            if not unfinished.isdisjoint(path) or await undelivered_runs(reader, conversation, tree, path):
                 return
-        if (stored := await self._history.read(conversation)) is not None:
+        if (stored := await self._history.read(conversation, up_to=up_to)) is not None:
             new_messages(request.messages, stored)
 
     async def active_runs(self, account_id: AccountId, state_key: str) -> list[RunRecord]:
@@ -275,10 +288,11 @@ class ConversationService:
             if not shown or len(answers := tree.answers_to(message_ids[shown[-1]])) <= 1:
                 return known
             after = message_ids[shown[-1] + 1 : -1]
-            places = {run_id: tree.branch_of(run_id) for run_id in answers} if after else {}
-            own = await self._history.answers_of(reader, caller.account_id, places)
-        # Results and reasoning have ids that begin with that of their call or message.
-        return {**{each: own[base] for each in after if (base := each.partition(":")[0]) in own}, **known}
+            # Results and reasoning have ids that begin with that of their call or message.
+            named = {each: each.partition(":")[0] for each in after}
+            places = {run_id: tree.branch_of(run_id) for run_id in answers}
+            own = await runs_with_messages(reader, str(caller.account_id), places, set(named.values()))
+        return {**{each: own[base] for each, base in named.items() if base in own}, **known}
 
     async def take_turn(
         self,
@@ -347,10 +361,6 @@ class ConversationService:
                 raise ConversationBusy
             await set_current_branch(tx, conversation, chosen.session_id)
             return summaries_of(tree, chosen)
-
-    async def _get(self, account_id: AccountId, state_key: str) -> Conversation:
-        async with self._database.snapshot() as reader:
-            return await _require(find_conversation(reader, account_id, state_key))
 
     async def _require_idle(self, conversation: Conversation, last: str | None) -> None:
         async with self._database.snapshot() as reader:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from app.conversations.branching.tree import BranchTree
 from app.conversations.history import ConversationHistory
 from app.conversations.records import Conversation
 from app.db import Reader
@@ -41,15 +42,27 @@ class ConversationView:
 
 
 async def read_view(
-    reader: Reader, history: ConversationHistory, conversation: Conversation, *, path: Sequence[RunId]
+    reader: Reader,
+    history: ConversationHistory,
+    conversation: Conversation,
+    *,
+    tree: BranchTree,
+    path: Sequence[RunId],
 ) -> ConversationView:
-    """All messages of a branch, whose runs are `path`."""
+    """All messages of a branch of this tree, whose runs are `path`."""
     entries: list[PageEntry] = []
     runs: dict[str, TurnRecord] = {}
     after = 0
     turns = await turns_on_branch(reader, conversation, path)
     while True:
-        lines = await history.page(reader, conversation, after=after, limit=_PAGE_LINES, with_thinking=True)
+        lines = await history.page(
+            reader,
+            conversation,
+            after=after,
+            limit=_PAGE_LINES,
+            passed_on=tree.passed_on,
+            with_thinking=True,
+        )
         page = await read_page(reader, conversation, lines, turns=turns)
         entries += page.entries
         runs |= {run.key.run_id: run for run in page.runs}

@@ -17,6 +17,10 @@ def a_run(name: str, branch: UUID | None, message: str | None = None) -> BranchR
     return BranchRun(RunId(name), branch, message)
 
 
+def an_unheard_run(name: str, branch: UUID) -> BranchRun:
+    return BranchRun(RunId(name), branch, None, has_called=False)
+
+
 def a_branch(session_id: UUID, after: str | None) -> Branch:
     return Branch(session_id, True, None if after is None else RunId(after), NOW)
 
@@ -93,3 +97,19 @@ def test_a_thousand_forks_of_forks_are_one_path() -> None:
     tree = BranchTree(branches, [a_run(f"r{number}", UUID(int=number)) for number in range(1, 2001)])
 
     assert len(tree.path(UUID(int=2000))) == 2000
+
+
+def test_an_inherited_run_is_in_paths_and_belongs_to_the_original(tree: BranchTree) -> None:
+    assert list(tree.own_runs(FIRST)) == ["a", "b", "c"]
+    assert tree.path(FIRST)[0] == tree.run_before(RunId("a")) == "z"
+
+
+def test_the_runs_that_may_have_messages_to_pass_on_are_the_last_of_a_path() -> None:
+    runs = [an_unheard_run("a", FIRST), a_run("b", FIRST), *(an_unheard_run(each, FIRST) for each in "cd")]
+    branches = [Branch(FIRST, False, None, NOW), a_branch(SECOND, "c")]
+    tree = BranchTree(branches, [*runs, an_unheard_run("e", SECOND)])
+
+    assert tree.last_without_call(tree.path(FIRST)) == ["c", "d"]
+    assert tree.last_without_call(tree.path(SECOND)) == ["c", "e"]
+    assert tree.last_without_call(tree.path_to(RunId("b"))) == []
+    assert tree.last_without_call(tree.path_to(RunId("a"))) == ["a"]

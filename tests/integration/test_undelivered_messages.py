@@ -1,0 +1,173 @@
+"""Messages of runs that failed before their first line, and what the next run makes of them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+
+from app.concurrency.offload import Offload
+from app.conversations.history import ConversationHistory
+from app.conversations.records import TranscriptEntry
+from app.conversations.sdk_store import PostgresSessionStore
+from app.db import Database
+from app.events import AssistantFinal
+from app.executors.port import INTERNAL, ExecutionFailed, RunContext
+from app.ids import RunId
+from app.principal import Principal
+from app.requests import DocumentPart, GraphRunRequest, Message, TextPart
+from app.runs.conversations.undelivered import UndeliveredMessages
+from app.runs.requests.attachments import AttachmentRules
+from app.runs.requests.codec import RequestCodec
+from tests.factories import an_account
+from tests.integration.conversations import KEY, conversations_over
+from tests.integration.run_process import Executing
+from tests.integration.run_service import Core, a_core, a_request, caller_of
+
+UNREADABLE = "[An attachment of type document that cannot be read here.]"
+TOO_LARGE = "[A message is left out here: it is too large.]"
+
+
+@dataclass
+class FailingFirst:
+    """Fails so many runs before their first line; then answers, and stores what it got as a line."""
+
+    database: Database
+    failures: int
+    heard: list[Sequence[Message]] = field(default_factory=list)
+
+    async def run(self, request: GraphRunRequest, context: RunContext) -> None:
+        self.heard.append(request.messages)
+        if len(self.heard) <= self.failures:
+            raise ExecutionFailed(*INTERNAL)
+        plan = context.plan
+        assert plan.conversation is not None
+        content = [
+            {"type": part.type, "text": getattr(part, "text", "")} for part in request.messages[-1].parts
+        ]
+        line = {"type": "user", "uuid": plan.run.run_id, "timestamp": "now", "message": {"content": content}}
+        entry = TranscriptEntry(line, plan.run.run_id, plan.attempt)
+        await PostgresSessionStore(self.database).add(plan.conversation.transcript, [entry])
+        await context.events.publish(AssistantFinal(content="done"))
+
+
+def said(messages: Sequence[Message]) -> list[list[str]]:
+    """The texts of each message, part by part."""
+    return [
+        [part.text if isinstance(part, TextPart) else part.type for part in each.parts] for each in messages
+    ]
+
+
+async def posted(core: Core, caller: Principal, *messages: Message) -> RunId:
+    request = a_request(state_key=KEY).model_copy(update={"messages": list(messages)})
+    record = await core.service.start(caller, request, request_id=None)
+    await core.service.wait(record.key)
+    return record.key.run_id
+
+
+def user(*content: str | DocumentPart) -> Message:
+    parts = [TextPart(type="text", text=each) if isinstance(each, str) else each for each in content]
+    return Message.of(role="user", content=parts)
+
+
+async def users_of(database: Database, caller: Principal) -> list[tuple[str | None, str]]:
+    page = await conversations_over(database).get_page(caller.account_id, KEY, limit=100)
+    messages = [entry.message for entry in page.entries]
+    return [(each.run_id, each.content) for each in messages if each.type == "user_message"]
+
+
+async def test_what_fails_again_is_passed_on_with_what_it_was_to_pass_on(
+    database: Database, tmp_path: Path
+) -> None:
+    executor = FailingFirst(database, failures=3)
+    async with a_core(database, tmp_path, executor=executor) as core:
+        caller = caller_of(await an_account(database))
+        runs = [await posted(core, caller, user(each)) for each in ("M1", "M2", "M3", "M4", "M5")]
+
+    assert [said(each) for each in executor.heard] == [
+        [["M1"]],
+        [["M1", "M2"]],
+        [["M1", "M2", "M3"]],
+        [["M1", "M2", "M3", "M4"]],
+        [["M5"]],
+    ]
+    assert await users_of(database, caller) == list(zip(runs, ("M1", "M2", "M3", "M4", "M5"), strict=True))
+
+
+async def test_a_history_that_came_with_the_first_of_them_is_passed_on_before_them(
+    database: Database, tmp_path: Path
+) -> None:
+    executor = FailingFirst(database, failures=1)
+    history = [user("H1"), Message.of(role="assistant", content="h1")]
+    async with a_core(database, tmp_path, executor=executor) as core:
+        caller = caller_of(await an_account(database))
+        await posted(core, caller, *history, user("M1"))
+        await posted(core, caller, user("M2"))
+
+    assert said(executor.heard[1]) == [["H1"], ["h1"], ["M1", "M2"]]
+
+
+async def test_a_run_with_a_line_is_not_passed_on_whatever_became_of_it(
+    database: Database, tmp_path: Path
+) -> None:
+    executor = FailingFirst(database, failures=1)
+    async with a_core(database, tmp_path, executor=executor) as core:
+        caller = caller_of(await an_account(database))
+        first = await posted(core, caller, user("M1"))
+        (conversation,), _ = await conversations_over(database).list_conversations(caller.account_id, limit=1)
+        line = {"type": "user", "uuid": "1", "timestamp": "now", "message": {"content": "M1"}}
+        before = {"type": "queue-operation", "uuid": "2"}
+        await PostgresSessionStore(database).add(
+            conversation.transcript, [TranscriptEntry(each, first) for each in (before, line)]
+        )
+        await posted(core, caller, user("M2"))
+
+    assert said(executor.heard[1]) == [["M2"]]
+
+
+async def test_of_a_release_that_deletes_the_request_the_text_is_passed_on(
+    database: Database, tmp_path: Path
+) -> None:
+    executor = FailingFirst(database, failures=2)
+    async with a_core(database, tmp_path, executor=executor) as core:
+        caller = caller_of(await an_account(database))
+        await posted(core, caller, user("M1", DocumentPart.of(type="document", text="a dot")))
+        async with database.transaction() as tx:
+            await tx.execute(text("UPDATE runs SET request = NULL"))
+        await posted(core, caller, user("M2"))
+
+    assert said(executor.heard[1]) == [["M1", "M2"]]
+
+
+@pytest.mark.parametrize(
+    ("limits", "kept"),
+    [
+        ({}, ["M1", "document", "document", "M2", "M3"]),
+        ({"rules": AttachmentRules(max_count=1)}, ["M1", UNREADABLE, "document", "M2", "M3"]),
+        ({"rules": AttachmentRules(max_bytes=5)}, ["M1", UNREADABLE, UNREADABLE, "M2", "M3"]),
+        ({"max_bytes": 700}, [TOO_LARGE, "M2", "M3"]),
+    ],
+)
+async def test_they_are_passed_on_as_far_as_they_are_allowed_and_fit(
+    database: Database, tmp_path: Path, limits: dict[str, Any], kept: list[str]
+) -> None:
+    found: list[Sequence[Message]] = []
+
+    async def do(context: RunContext) -> None:
+        history = ConversationHistory(PostgresSessionStore(database), forks={}, tool_id_of=str)
+        given = {"codec": RequestCodec(Offload()), "rules": AttachmentRules(), **limits}
+        request = a_request(prompt=f"M{len(found) + 1}")
+        undelivered = UndeliveredMessages(database, history, **given)
+        found.append((await undelivered.add(request, context.plan)).messages)
+        raise ExecutionFailed(*INTERNAL)
+
+    async with a_core(database, tmp_path, executor=Executing(do)) as core:
+        caller = caller_of(await an_account(database))
+        documents = [DocumentPart.of(type="document", text="a dot " * 100) for _ in range(2)]
+        await posted(core, caller, user("M1", *documents))
+        await posted(core, caller, user("M2"))
+        await posted(core, caller, user("M3"))
+
+    assert said(found[2]) == [kept]
