@@ -226,7 +226,9 @@ class ChatRuns:
         as long as it is active: once it has ended, the next post is a person's who wants yet another one. A
         run that the chat does not show, because either of them was deleted, answers nothing any more.
         """
-        latest, next_id = await self._latest_answer(caller.account_id, message)
+        latest, next_id = await latest_answer(
+            self._database, caller.account_id, message.chat, message_id=message.message_id
+        )
         if latest is not None:
             run = await self._runs.get(RunKey(caller.account_id, latest))
             caller.require_reading(run.api_key_id)
@@ -234,20 +236,6 @@ class ChatRuns:
             if run.request_hash in joins and not is_over and await self._is_shown(run):
                 return latest, run.request_hash
         return next_id, fingerprint
-
-    async def _latest_answer(self, account_id: AccountId, message: ChatMessage) -> tuple[RunId | None, RunId]:
-        """The id of the message's latest answer, None without any; and the id of the next one."""
-        ids = answer_ids(account_id, message.chat, message.message_id)
-        latest, count = None, _ANSWERS_AT_ONCE
-        while True:
-            batch = list(islice(ids, count))
-            async with self._database.read() as reader:
-                existing = await existing_runs(reader, account_id, batch)
-            for run_id in batch:
-                if run_id not in existing:
-                    return latest, run_id
-                latest = run_id
-            count *= 2
 
     async def _is_shown(self, run: RunRecord) -> bool:
         """Whether a run has its contents, and its conversation is the one that it was started in."""
@@ -262,6 +250,23 @@ class ChatRuns:
                 return run.created_at >= conversation.created_at
             branches = await branches_of(reader, conversation)
         return any(branch.session_id == run.session_id for branch in branches)
+
+
+async def latest_answer(
+    database: Database, account_id: AccountId, chat: Chat, *, message_id: str
+) -> tuple[RunId | None, RunId]:
+    """The run id of a message's latest answer, None without any; and that of the next one."""
+    ids = answer_ids(account_id, chat, message_id)
+    latest, count = None, _ANSWERS_AT_ONCE
+    while True:
+        batch = list(islice(ids, count))
+        async with database.read() as reader:
+            existing = await existing_runs(reader, account_id, batch)
+        for run_id in batch:
+            if run_id not in existing:
+                return latest, run_id
+            latest = run_id
+        count *= 2
 
 
 def answer_ids(account_id: AccountId, chat: Chat, message_id: str) -> Iterator[RunId]:
