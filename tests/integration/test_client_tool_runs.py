@@ -44,7 +44,7 @@ async def test_results_find_the_run_of_their_calls_and_no_other(database: Databa
         )
         found = await runs.find(caller, chat, ["call-1", "call-2"])
         assert found is not None
-        assert (found.record.key, found.calls) == (run.key, {"call-1"})
+        assert (found.record.key, list(found.calls)) == (run.key, ["call-1"])
         await runs.answer(found, {"call-1": ClientToolResult("yes")})
 
         assert (await core.service.wait(run.key)).ok
