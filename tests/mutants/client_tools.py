@@ -40,13 +40,6 @@ CLIENT_TOOLS = (
         _ABANDONED,
     ),
     Mutant(
-        "a run that is left may be resumed",
-        f"{_ABANDONMENT}/service.py",
-        "            await request_cancel(tx, key)\n",
-        "            await abandoned_runs(tx, [key])\n",
-        _ABANDONED,
-    ),
-    Mutant(
         "runs are not left for messages that other processes have accepted",
         f"{_ABANDONMENT}/service.py",
         "first_of(self._due.wait(), timeout_s=_EVERY_S)",

@@ -6,10 +6,8 @@ import structlog
 
 from app.background import first_of, forever
 from app.db import Database
-from app.ids import RunKey
 from app.logs.context import for_run
 from app.runs.abandonment.repository import abandoned_runs
-from app.runs.commands.repository import request_cancel
 from app.runs.supervisor import ActiveRun, RunSupervisor
 
 log = structlog.get_logger(__name__)
@@ -50,18 +48,12 @@ class AbandonedRuns:
         async with self._database.read() as reader:
             abandoned = await abandoned_runs(reader, waiting)
         for key in abandoned:
-            await self._cancel(key)
-
-    async def _cancel(self, key: RunKey) -> None:
-        run = self._supervisor.find(key)
-        if run is None or not _is_waiting(run):
-            # It was answered meanwhile.
-            return
-        async with self._database.write() as tx:
-            await request_cancel(tx, key)
-        with for_run(key):
-            log.info("run.abandoned")
-        run.control.cancel_stored()
+            run = self._supervisor.find(key)
+            # It may have been answered meanwhile.
+            if run is not None and _is_waiting(run):
+                with for_run(key):
+                    log.info("run.abandoned")
+                    await run.control.cancel()
 
 
 def _is_waiting(run: ActiveRun) -> bool:
