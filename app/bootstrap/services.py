@@ -35,6 +35,7 @@ from app.graphs.catalog import GraphCatalog
 from app.metrics.exposition import Exposition
 from app.metrics.registry import MetricsRegistry
 from app.models.registry import ModelRegistry
+from app.runs.abandonment.service import AbandonedRuns
 from app.runs.chats import ChatRuns
 from app.runs.client_tools.service import ClientToolRuns
 from app.runs.commands.service import RunCommands
@@ -151,7 +152,7 @@ async def _open(
         runs=runs,
         commands=commands,
         conversations=conversations,
-        chats=ChatRuns(runs, commands, conversations, codec=opened.codec),
+        chats=_open_chats(infra, opened),
         client_tools=_open_client_tools(infra, opened),
         readers=_open_readers(infra, opened),
         generator=Generator(runs, planner.models, infra.schemas),
@@ -183,6 +184,19 @@ async def _open(
 
 def _open_key_revocation(infra: Infrastructure, accounts: Accounts, commands: RunCommands) -> KeyRevocation:
     return KeyRevocation(infra.database, accounts.revoke_key, deliver_cancels=commands.deliver_cancels)
+
+
+def _open_chats(infra: Infrastructure, opened: OpenedRuns) -> ChatRuns:
+    abandoned = AbandonedRuns(infra.database, opened.supervisor)
+    infra.tasks.start_soon(abandoned.watch)
+    return ChatRuns(
+        infra.database,
+        opened.runs,
+        opened.commands,
+        conversations=opened.conversations,
+        codec=opened.codec,
+        abandoned=abandoned,
+    )
 
 
 def _open_client_tools(infra: Infrastructure, opened: OpenedRuns) -> ClientToolRuns:

@@ -90,6 +90,11 @@ class ClientToolCalls:
         """By tool-call id; of the whole run, so that a result which is sent twice counts once."""
         self._ended = False
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether readers of the run see a call without a result."""
+        return any(call.published.done() and not call.result.done() for call in self._calls.values())
+
     async def call(self, name: str, args: JsonValue, *, call_id: str) -> ToolResult:
         """Publish a call, and wait for its result; `name` is the client's own name of the tool."""
         if self._ended:

@@ -12,6 +12,7 @@ from app.executors.port import RunPlan
 from app.ids import AccountId, ApiKeyId, RunKey
 from app.principal import Principal
 from app.requests import GraphRunRequest
+from app.runs.commands.repository import request_cancels
 from app.runs.conversations.service import ConversationService, TakenTurn
 from app.runs.dispatch.queue import RunQueue
 from app.runs.records import DEFAULT_PRIORITY, MessageOrigin, NewRun, RunRecord
@@ -33,7 +34,7 @@ class AcceptedRun:
     record: RunRecord
     plan: RunPlan
     to_cancel: Sequence[RunKey] = ()
-    """Earlier runs of its conversation that it replaces (`onConflict: interrupt`)."""
+    """Earlier runs of its conversation that it replaces, whose cancellation is stored with it."""
 
 
 class _IdTaken(Exception):
@@ -114,6 +115,8 @@ class RunAcceptance:
             turn = await self._take_turn(tx, caller, request, origin)
             if turn is not None:
                 plan = replace(plan, conversation=turn.conversation, shown_answer=origin.shown_answer)
+                # Before the queue and the credit of the account are locked: the same order as everywhere.
+                await request_cancels(tx, turn.to_cancel)
             new = self._new_run(plan, request, text, fingerprint=fingerprint, has_place=has_place)
             new = replace(new, message_id=origin.message_id, shown_answer=origin.shown_answer)
             if (record := await self._queue.insert(tx, new)) is None:

@@ -5,28 +5,37 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from typing import Protocol
 from uuid import uuid5
 
 from app.conversations.branching.placement import Placement, place_message
 from app.conversations.branching.records import After, InPlaceOf
+from app.conversations.branching.repository import branches_of
 from app.conversations.cuts.answer_cuts import ShownAnswer
+from app.conversations.repository import find_conversation
+from app.db import Database
 from app.executors.approvals import PermissionDecided
 from app.executors.inbox import RunEnded
 from app.ids import AccountId, RunId, RunKey
 from app.principal import Principal
 from app.requests import GraphRunRequest
+from app.runs.abandonment.service import AbandonedRuns
 from app.runs.commands.records import Decide
 from app.runs.commands.service import RunCommands, RunNotFound
 from app.runs.conversations.service import ConversationNotFound, ConversationService
 from app.runs.conversations.view import ConversationView
 from app.runs.records import MessageOrigin, RunRecord
+from app.runs.repository import existing_runs
 from app.runs.requests.codec import RequestCodec
 from app.runs.service import RunIdTaken, RunService
 from app.telemetry.trace_context import CallerTrace
 
 MESSAGE_ID_CHARS = 200
 """How long the client's id of a message may be."""
+
+_ANSWERS_AT_ONCE = 16
+"""How many answers of a message are looked for first; then twice as many, and so on."""
 
 
 class BuildRequest(Protocol):
@@ -78,12 +87,16 @@ class ChatRuns:
 
     def __init__(
         self,
+        database: Database,
         runs: RunService,
         commands: RunCommands,
-        conversations: ConversationService,
         *,
+        conversations: ConversationService,
         codec: RequestCodec,
+        abandoned: AbandonedRuns,
     ) -> None:
+        self._database = database
+        self._abandoned = abandoned
         self._runs = runs
         self._commands = commands
         self._conversations = conversations
@@ -114,7 +127,7 @@ class ChatRuns:
             request = await self._build_request(message, placement, run_id)
             shown = await self._partly_shown(caller, message, placement)
             try:
-                return await self._runs.start(
+                record = await self._runs.start(
                     caller,
                     request,
                     request_id=request_id,
@@ -126,6 +139,9 @@ class ChatRuns:
                 if idempotency_key:
                     raise
                 # Another edit of this message was first; this one is the next.
+                continue
+            self._abandoned.look()
+            return record
 
     async def start_as(
         self,
@@ -150,6 +166,7 @@ class ChatRuns:
             caller_trace=caller_trace,
             origin=MessageOrigin(placement.place, message.message_id, fingerprint),
         )
+        self._abandoned.look()
         return record, request
 
     async def _fingerprint_alone(self, message: ChatMessage) -> bytes:
@@ -236,19 +253,50 @@ class ChatRuns:
         And its fingerprint: of a run to join it is one of `joins`.
 
         A message that is posted again joins its run. A regenerated answer is one that another post may join
-        as long as it is active: once it has ended, the next post is a person's who wants yet another one.
+        as long as it is active: once it has ended, the next post is a person's who wants yet another one. A
+        run that the chat does not show, because either of them was deleted, answers nothing any more.
         """
-        latest: RunRecord | None = None
-        for run_id in answer_ids(caller.account_id, message.chat, message.message_id):
-            try:
-                latest = await self._runs.get(RunKey(caller.account_id, run_id))
-            except RunNotFound:
-                break
+        latest, next_id = await latest_answer(
+            self._database, caller.account_id, message.chat, message_id=message.message_id
+        )
         if latest is not None:
-            caller.require_reading(latest.api_key_id)
-            if latest.request_hash in joins and not (message.regenerate and latest.finished):
-                return latest.key.run_id, latest.request_hash
-        return run_id, fingerprint
+            run = await self._runs.get(RunKey(caller.account_id, latest))
+            caller.require_reading(run.api_key_id)
+            is_over = message.regenerate and run.finished
+            if run.request_hash in joins and not is_over and await self._is_shown(run):
+                return latest, run.request_hash
+        return next_id, fingerprint
+
+    async def _is_shown(self, run: RunRecord) -> bool:
+        """Whether a run has its contents, and its conversation is the one that it was started in."""
+        if run.contents_deleted_at is not None or run.state_key is None:
+            return False
+        async with self._database.snapshot() as reader:
+            conversation = await find_conversation(reader, run.key.account_id, run.state_key)
+            if conversation is None:
+                return False
+            if run.session_id is None:
+                # From before there were branches.
+                return run.created_at >= conversation.created_at
+            branches = await branches_of(reader, conversation)
+        return any(branch.session_id == run.session_id for branch in branches)
+
+
+async def latest_answer(
+    database: Database, account_id: AccountId, chat: Chat, *, message_id: str
+) -> tuple[RunId | None, RunId]:
+    """The run id of a message's latest answer, None without any; and that of the next one."""
+    ids = answer_ids(account_id, chat, message_id)
+    latest, count = None, _ANSWERS_AT_ONCE
+    while True:
+        batch = list(islice(ids, count))
+        async with database.read() as reader:
+            existing = await existing_runs(reader, account_id, batch)
+        for run_id in batch:
+            if run_id not in existing:
+                return latest, run_id
+            latest = run_id
+        count *= 2
 
 
 def answer_ids(account_id: AccountId, chat: Chat, message_id: str) -> Iterator[RunId]:

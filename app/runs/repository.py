@@ -28,6 +28,7 @@ from app.db import Reader, Transaction, page_of
 from app.events import MeterReport
 from app.ids import AccountId, RunId, RunKey
 from app.pagination import PageRequest
+from app.postgres.statements import is_one_of
 from app.requests import GraphFinal
 from app.runs.records import AT_END, UNFINISHED, DriftedRuns, RunRecord, StoredEvents
 from app.runs.tables import DRIFTED, run_events, runs
@@ -57,6 +58,14 @@ async def find_runs(reader: Reader, account_id: AccountId, run_ids: Sequence[Run
     statement = select(*RUN_COLUMNS).where(runs.c.account_id == account_id, runs.c.run_id.in_(run_ids))
     found = {run.key.run_id: run for run in map(run_of, await reader.execute(statement))}
     return [found[run_id] for run_id in run_ids if run_id in found]
+
+
+async def existing_runs(reader: Reader, account_id: AccountId, run_ids: Sequence[RunId]) -> set[RunId]:
+    """Those of these ids that runs of the account have."""
+    statement = select(runs.c.run_id).where(
+        runs.c.account_id == account_id, is_one_of(runs.c.run_id, run_ids)
+    )
+    return set((await reader.execute(statement)).scalars())
 
 
 async def newest_runs(reader: Reader, account_id: AccountId, page: PageRequest) -> list[RunRecord]:

@@ -147,8 +147,8 @@ class RunService:
                 claim.used_by = run
                 self._metrics.run_started(waited_s=0)
                 self._supervisor.start(accepted.plan, request)
-        for earlier in accepted.to_cancel:
-            await self._commands.stop(earlier, "cancel")
+        if accepted.to_cancel:
+            await self._commands.deliver_cancels(accepted.to_cancel)
         return accepted.record
 
     async def get(self, run: RunKey) -> RunRecord:

@@ -218,6 +218,28 @@ async def test_a_post_that_is_repeated_joins_its_run(world_of: WorldOf) -> None:
     assert [each["runs"] for each in branches["items"]] == [1, 1, 1, 1]
 
 
+async def test_a_message_is_answered_anew_once_its_answer_is_deleted(world_of: WorldOf) -> None:
+    world = await world_of(echo, agent=MESSAGES)
+    asked = a_post(says("hi"))
+
+    async def answer() -> str:
+        both = [message_id_of(await world.http.post(CHEAP_CHAT, json=asked)) for _ in range(2)]
+        assert both[0] == both[1]
+        return both[0]
+
+    first = await answer()
+    await world.http.delete("/v1/sessions/chat-1")
+    second = await answer()
+    shown = (await world.http.get(f"{CHEAP_CHAT}/chat-1/messages")).json()
+    await world.http.delete(f"/v1/runs/{second}")
+    third = await answer()
+    branches = (await world.http.get("/v1/sessions/chat-1/branches")).json()["items"]
+
+    assert [each["id"] for each in shown if each["role"] == "assistant"] == [second]
+    assert len({first, second, third}) == len(world.simulator.requests) == 3
+    assert [each["lastRun"] for each in branches] == [second, third]
+
+
 async def test_an_attachment_that_is_refused_does_not_end_the_chat(world_of: WorldOf) -> None:
     world = await world_of(echo, agent=MESSAGES)
     away = {"type": "file", "mediaType": "image/png", "url": "https://example.org/a.png"}

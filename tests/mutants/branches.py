@@ -151,9 +151,30 @@ BRANCHES = (
     Mutant(
         "a regeneration that has ended is joined",
         "app/runs/chats.py",
-        " and not (message.regenerate and latest.finished)",
-        "",
+        "is_over = message.regenerate and run.finished",
+        "is_over = False",
         _CHAT,
+    ),
+    Mutant(
+        "a message gets the answer of a deleted conversation",
+        "app/runs/chats.py",
+        "        return any(branch.session_id == run.session_id for branch in branches)\n",
+        "        return bool(branches)\n",
+        _CHAT,
+    ),
+    Mutant(
+        "an answer whose contents were deleted is joined",
+        "app/runs/chats.py",
+        "run.contents_deleted_at is not None or run.state_key is None",
+        "run.state_key is None",
+        _CHAT,
+    ),
+    Mutant(
+        "each answer of a message is a query",
+        "app/runs/chats.py",
+        "        count *= 2\n",
+        "        count = 1\n",
+        ("tests/integration/test_chat_answers.py",),
     ),
     Mutant(
         "a client that shows a part of an answer is not corrected",

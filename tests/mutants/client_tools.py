@@ -4,17 +4,53 @@ from tests.mutants.mutant import Mutant
 
 _CALLS = "app/executors/client_calls.py"
 _TOOLS = "app/executors/tools"
+_ABANDONMENT = "app/runs/abandonment"
+_ABANDONED = ("tests/integration/test_abandoned_runs.py",)
 _STARTER = ("tests/unit/executors/claude_agent/test_starter.py",)
 _AI_SDK = ("tests/unit/http/ai_sdk/test_client_tools.py",)
 _AG_UI = ("tests/unit/http/ag_ui/test_client_tools.py",)
 
 CLIENT_TOOLS = (
     Mutant(
-        "a message that is posted again ends its own run, which waits for its client",
-        "app/runs/client_tools/service.py",
-        "            if run != new:\n",
-        "            if run:\n",
+        "a message that waits for its client is left for itself",
+        f"{_ABANDONMENT}/repository.py",
+        "later.turn > waiting.turn",
+        "later.turn >= waiting.turn",
+        _ABANDONED,
+    ),
+    Mutant(
+        "a run that was started natively is left for a chat's message",
+        f"{_ABANDONMENT}/repository.py",
+        "WHERE message_id IS NOT NULL AND EXISTS",
+        "WHERE EXISTS",
+        _ABANDONED,
+    ),
+    Mutant(
+        "a chat's run is left for one that was started natively",
+        f"{_ABANDONMENT}/repository.py",
+        "\n              AND later.message_id IS NOT NULL)",
+        ")",
+        _ABANDONED,
+    ),
+    Mutant(
+        "a run is left for a message that has ended",
+        f"{_ABANDONMENT}/repository.py",
+        " AND later.status IN ('queued', 'running')",
+        "",
+        _ABANDONED,
+    ),
+    Mutant(
+        "runs are not left for messages that other processes have accepted",
+        f"{_ABANDONMENT}/service.py",
+        "first_of(self._due.wait(), timeout_s=_EVERY_S)",
+        "self._due.wait()",
         ("tests/e2e/test_a_client_brings_tools.py",),
+    ),
+    Mutant(
+        "a run is left before its readers see its call",
+        _CALLS,
+        "call.published.done() and not call.result.done()",
+        "not call.result.done()",
     ),
     Mutant(
         "a different result of a client is accepted",

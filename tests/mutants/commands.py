@@ -152,10 +152,17 @@ COMMANDS = (
         CANCELLED,
     ),
     Mutant(
+        "the cancellation of what a run replaces is only sent",
+        "app/runs/acceptance.py",
+        "                await request_cancels(tx, turn.to_cancel)\n",
+        "",
+        CANCELLED,
+    ),
+    Mutant(
         "an ended run is cancelled",
         f"{_COMMANDS}/repository.py",
-        ".where(is_run, runs.c.status.in_(UNFINISHED), is_uncancelled)",
-        ".where(is_run, is_uncancelled)",
+        ".where(is_given, runs.c.status.in_(UNFINISHED), is_uncancelled)",
+        ".where(is_given, is_uncancelled)",
         CANCELLED,
     ),
     Mutant(

@@ -103,11 +103,9 @@ async def start_segment(
     message = chat_message(graph_id, posted, messages, tools=tools, rules=services.attachments)
     if spec is not None:
         message = _with_policy(message, spec, services.settings.on_disconnect)
-    waiting = await services.client_tools.waiting(caller, message.chat)
     record, request = await services.chats.start_as(
         caller, message, posted.run_id, request_id=request_id, caller_trace=trace
     )
-    await services.client_tools.leave(waiting, new=record.key)
     answered = _answered(message, messages, request.messages[-1].text)
     return replace(segment, message=answered, stops_unread=record.stops_unread)
 

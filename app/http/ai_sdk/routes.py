@@ -104,11 +104,9 @@ async def chat(
         body = body.model_copy(update={"on_disconnect": policy})
         tools = await services.client_tools.usable(caller, graph_id, body.described_tools)
         message = body.chat_message(graph_id, tools, services.attachments)
-        waiting = await services.client_tools.waiting(caller, chat_of_run)
         record = await services.chats.start(
             caller, message, request_id=request_id, idempotency_key=key, caller_trace=trace
         )
-        await services.client_tools.leave(waiting, new=record.key)
         encoder = new_encoder(record.key.run_id)
     scope = open_reader(caller, record.key)
     return _stream(services, record, encoder, reader_scope=scope, heartbeat_s=heartbeat_s)

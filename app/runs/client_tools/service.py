@@ -7,7 +7,7 @@ from typing import Any
 
 from app.client_tools.declared import ClientTool, client_tools_within_limits
 from app.db import Database
-from app.events import ClientToolCall, RunStarted, ToolCallResult
+from app.events import ClientToolCall
 from app.executors.client_calls import ClientToolCallAnswered, ClientToolCallNotFound, ClientToolResult
 from app.executors.inbox import RunEnded
 from app.graphs.catalog import GraphCatalog
@@ -40,7 +40,7 @@ class AnsweredRun:
 
 @dataclass(frozen=True, slots=True)
 class ClientToolRuns:
-    """Finds the runs of a chat by their calls, answers them, and ends those that wait in vain."""
+    """Finds the runs of a chat by their calls, and answers them."""
 
     database: Database
     runs: RunService
@@ -95,24 +95,6 @@ class ClientToolRuns:
             with suppress(RunEnded, ClientToolCallAnswered, ClientToolCallNotFound):
                 await self.commands.submit(answered.record.key, command)
 
-    async def waiting(self, caller: Principal, chat: Chat) -> list[RunKey]:
-        """The chat's runs that wait for a client tool; raises `ScopeMissing` if one is another key's."""
-        graph = self.graphs.find(chat.graph_id)
-        if graph is None or not graph.client_tools:
-            return []
-        found = []
-        for record in await self.conversations.active_runs(caller.account_id, chat.state_key):
-            if record.status == "running" and waiting_calls(await self.runs.events(record.key)):
-                caller.require_reading(record.api_key_id)
-                found.append(record.key)
-        return found
-
-    async def leave(self, waiting: Sequence[RunKey], *, new: RunKey) -> None:
-        """Cancel these runs, unless one is the new one: their person has moved on."""
-        for run in waiting:
-            if run != new:
-                await self.commands.stop(run, "cancel")
-
     async def _latest(self, caller: Principal, chat: Chat) -> list[RunRecord]:
         """The chat's active runs, then its latest one, which may have ended."""
         active = await self.conversations.active_runs(caller.account_id, chat.state_key)
@@ -131,20 +113,3 @@ class ClientToolRuns:
         if not calls:
             return None
         return AnsweredRun(record, max(calls.values()), frozenset(calls), log)
-
-
-def waiting_calls(log: Sequence[LogEntry]) -> set[str]:
-    """The calls of client tools in a run's log that have no result."""
-    waiting = set[str]()
-    for _, event, _ in log:
-        match event:
-            case RunStarted():
-                # Calls of an earlier attempt are void.
-                waiting.clear()
-            case ClientToolCall(tool_call_id=call_id):
-                waiting.add(call_id)
-            case ToolCallResult(tool_call_id=call_id):
-                waiting.discard(call_id)
-            case _:
-                pass
-    return waiting

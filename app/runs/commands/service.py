@@ -97,7 +97,10 @@ class RunCommands:
         return await self._deliver(await self._get(run), command, within_s=self._within_s)
 
     async def deliver_cancels(self, runs: Sequence[RunKey]) -> None:
-        """Stop runs whose cancellation is stored at once, as far as their processes answer."""
+        """Stop runs whose cancellation is stored at once, as far as their processes answer.
+
+        Otherwise the next heartbeat of a run's process does so, or the maintenance of the queue.
+        """
         limiter = anyio.CapacityLimiter(_CANCELS_AT_ONCE)
 
         async def deliver(run: RunKey) -> None:

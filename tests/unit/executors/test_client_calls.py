@@ -34,6 +34,27 @@ class Readers:
         return calling
 
 
+async def test_a_run_waits_while_readers_see_a_call_without_a_result() -> None:
+    readers, is_published = Readers(), asyncio.Event()
+
+    async def publish(_event: ControlEvent) -> None:
+        await is_published.wait()
+
+    unseen = ClientToolCalls(publish, timeout=timedelta(seconds=60))
+    calling = asyncio.create_task(unseen.call("pick", {}, call_id="c"))
+    await asyncio.sleep(0)
+    before = (readers.calls.is_waiting, unseen.is_waiting)
+    await readers.call()
+
+    assert (before, readers.calls.is_waiting) == ((False, False), True)
+    readers.calls.answer("c", ClientToolResult("blue"))
+    assert not readers.calls.is_waiting
+    is_published.set()
+    unseen.end()
+    assert (await calling).code == "failed"
+    assert not unseen.is_waiting
+
+
 @pytest.mark.parametrize(
     ("result", "same", "other", "shown"),
     [

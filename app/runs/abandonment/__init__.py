@@ -1,0 +1,1 @@
+"""Runs of chats that wait for a client which has moved on."""

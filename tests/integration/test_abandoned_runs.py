@@ -1,0 +1,97 @@
+"""Runs of chats that wait for a client tool while the next message waits for them."""
+
+from pathlib import Path
+
+from sqlalchemy import text
+
+from app.auth.records import KeyRecord
+from app.background import first_of
+from app.conversations.repository import take_turn
+from app.db import Database
+from app.executors.port import ABORTED, ExecutionFailed, RunContext
+from app.ids import RunId, RunKey, new_uuid
+from app.principal import Principal
+from app.runs.abandonment.repository import abandoned_runs
+from app.runs.abandonment.service import AbandonedRuns
+from app.runs.records import MessageOrigin, NewRun
+from tests.e2e.stories import until
+from tests.factories import an_account, an_unused_database
+from tests.integration.commanded import ended
+from tests.integration.conversations import end_run
+from tests.integration.run_process import GRAPH, Executing, insert
+from tests.integration.run_service import RETRIED, a_core, a_request
+from tests.integration.test_run_recovery import a_lost_run
+
+
+async def a_turn(database: Database, key: KeyRecord, name: str, message_id: str | None) -> RunKey:
+    """A run of the conversation that its name begins with."""
+    run = RunKey(key.account_id, RunId(name))
+    state_key, _, _ = name.partition("/")
+    async with database.transaction() as tx:
+        chat = await take_turn(tx, key.account_id, state_key, title=None, executor="claude_agents")
+        new = NewRun(run, key.id, GRAPH, "m", "{}", "", b"", None, new_uuid(), chat, message_id=message_id)
+        await insert(tx, new)
+    return run
+
+
+async def test_only_a_chats_run_is_abandoned_and_only_for_a_later_message_that_waits(
+    database: Database,
+) -> None:
+    key = await an_account(database)
+    turns = {
+        "left/1": "m1",
+        "left/2": "m2",
+        "not-left/1": "m1",
+        "api-after-chat/1": "m1",
+        "api-after-chat/2": None,
+        "chat-after-api/1": None,
+        "chat-after-api/2": "m2",
+        "next-has-ended/1": "m1",
+        "next-has-ended/2": "m2",
+    }
+    runs = [await a_turn(database, key, name, message_id) for name, message_id in turns.items()]
+    await end_run(database, runs[-1])
+
+    async with database.read() as reader:
+        assert await abandoned_runs(reader, runs) == [RunKey(key.account_id, RunId("left/1"))]
+        assert await abandoned_runs(reader, runs[1:]) == []
+
+
+async def test_a_run_is_abandoned_also_by_its_next_attempt(database: Database, tmp_path: Path) -> None:
+    """Its process died before its call, and the next message came meanwhile."""
+    calling: list[RunContext] = []
+
+    async def do(context: RunContext) -> None:
+        if context.plan.attempt == 0:
+            return
+        calling.append(context)
+        call = context.control.client_calls.call("confirm", {}, call_id="call-1")
+        first = await first_of(context.control.stop.wait(), call)
+        if first is not None and first.index == 0:
+            raise ExecutionFailed(*ABORTED)
+
+    async with a_core(database, tmp_path, executor=Executing(do)) as core:
+        run = await a_lost_run(database, core, RETRIED, "chat")
+        async with database.write() as tx:
+            await tx.execute(text("UPDATE runs SET message_id = 'm1'"))
+        idle = AbandonedRuns(an_unused_database(), core.process.supervisor)
+        abandoned = AbandonedRuns(database, core.process.supervisor)
+        await idle.check()
+        await core.recovery.recover()
+        await until(lambda: bool(calling) and calling[0].control.client_calls.is_waiting)
+        await abandoned.check()
+        before = calling[0].control.stop.is_set()
+        record = await core.service.get(run)
+        caller = Principal(run.account_id, record.api_key_id, frozenset({"runs:write", "runs:read"}))
+        later = await core.service.start(
+            caller,
+            a_request(RETRIED, state_key="chat"),
+            request_id=None,
+            origin=MessageOrigin(message_id="m2"),
+        )
+
+        await abandoned.check()
+
+        assert ((await ended(database, run)).status, before) == ("cancelled", False)
+        assert (await core.service.wait(later.key)).ok
+        assert (await core.service.get(run)).is_cancelled
