@@ -115,6 +115,17 @@ class ConversationHistory:
             if each is not None and message.run_id is not None
         }
 
+    async def answered(
+        self, reader: Reader, account_id: AccountId, runs: Mapping[RunId, UUID]
+    ) -> frozenset[RunId]:
+        """Those of these runs to which the model has said something; `runs` with their branches."""
+        entries = await entries_of_runs(reader, str(account_id), runs)
+        return frozenset(
+            RunId(message.run_id)
+            for message in messages_of(entries, tool_id_of=self._tool_id_of, with_thinking=True)
+            if message.run_id is not None and message.type in {"assistant_message", "tool_call"}
+        )
+
     async def fork_point(self, conversation: Conversation, run_id: str | None) -> ForkPoint:
         """The end of a run, or of the whole conversation."""
         entries = await self._sessions.entries(conversation.transcript)

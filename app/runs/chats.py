@@ -53,6 +53,8 @@ class ChatMessage:
     regenerate: bool
     posted: Sequence[str]
     """The ids of the messages that the client shows, up to this one."""
+    first_unanswered: int
+    """The index of the first of the user's messages at its end: the client shows no answer to them."""
     is_whole_view: bool
     """Whether the client always posts all that it shows."""
     chars: int
@@ -155,9 +157,14 @@ class ChatRuns:
         return await self._codec.build(build, messages=len(message.posted) - first_new, chars=message.chars)
 
     async def _place(self, caller: Principal, message: ChatMessage) -> Placement:
-        known = await self._conversations.find_messages(caller, message.chat.state_key, message.posted)
-        placement = place_message(message.posted, known=known, is_whole_view=message.is_whole_view)
-        if placement.place is None and (answer := known.get(message.message_id)) is not None:
+        is_whole_view, posted = message.is_whole_view, message.posted
+        # Who does not post all that it shows may show the answers.
+        since = message.first_unanswered if is_whole_view else len(posted)
+        known = await self._conversations.find_messages(
+            caller, message.chat.state_key, posted, first_unanswered=since
+        )
+        placement = place_message(posted, known=known, is_whole_view=is_whole_view)
+        if placement.place is None and (answer := known.runs.get(message.message_id)) is not None:
             return Placement(InPlaceOf(answer), 0)
         return placement
 
@@ -219,6 +226,11 @@ class ChatRuns:
             if latest.request_hash in joins and not (message.regenerate and latest.finished):
                 return latest.key.run_id, latest.request_hash
         return run_id, fingerprint
+
+
+def first_unanswered(is_users: Sequence[bool]) -> int:
+    """The index of the first of the user's messages at the end of these."""
+    return next((index + 1 for index in reversed(range(len(is_users))) if not is_users[index]), 0)
 
 
 def answer_ids(account_id: AccountId, chat: Chat, message_id: str) -> Iterator[RunId]:

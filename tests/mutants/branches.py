@@ -38,6 +38,13 @@ BRANCHES = (
         _PLACEMENT,
     ),
     Mutant(
+        "an answer that was taken off the screen is heard",
+        "app/runs/conversations/service.py",
+        "unshown = frozenset(each for each, run_id in last.items() if run_id in answered)",
+        "unshown = frozenset[str]()",
+        ("tests/e2e/test_a_refused_post_has_changed_the_screen.py",),
+    ),
+    Mutant(
         "a branch has the whole transcript of another one",
         "app/conversations/branching/repository.py",
         "    return of_transcript & (_entries.position <= last.scalar_subquery())",

@@ -34,7 +34,7 @@ from app.requests import (
     TextPart,
     UploadedFile,
 )
-from app.runs.chats import MESSAGE_ID_CHARS, Chat, ChatMessage
+from app.runs.chats import MESSAGE_ID_CHARS, Chat, ChatMessage, first_unanswered
 from app.runs.commands.records import Decide
 from app.runs.planner import SystemMessageRefused
 from app.runs.requests.attachments import DEFAULT_RULES, AttachmentRules, unreadable
@@ -242,6 +242,7 @@ class ChatRequest(InputModel):
             message_id=new.id,
             regenerate=self.trigger == "regenerate-message",
             posted=[each.id for _, each in view],
+            first_unanswered=first_unanswered([each.role == "user" for _, each in view]),
             is_whole_view=self.is_whole_view,
             chars=sum(part.chars for each in self.messages for part in each.parts),
             build_request=partial(self._build_request, graph_id, view, new_content, tools, rules),

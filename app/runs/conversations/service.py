@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from uuid import UUID
 
+from app.conversations.branching.placement import KnownMessages, first_unshown
 from app.conversations.branching.records import Place
 from app.conversations.branching.repository import set_current_branch
 from app.conversations.history import ConversationHistory
@@ -256,29 +257,44 @@ class ConversationService:
             return await find_runs(reader, account_id, [key.run_id for key in keys])
 
     async def find_messages(
-        self, caller: Principal, state_key: str, message_ids: Sequence[str]
-    ) -> Mapping[str, RunId]:
+        self, caller: Principal, state_key: str, message_ids: Sequence[str], *, first_unanswered: int
+    ) -> KnownMessages:
         """Those of these ids that name messages of the conversation, on any branch, and their runs.
 
-        The last of them is the message that is to be placed. A message that was answered several times does
-        not name one run: the ids after it show which answer the client has. Raises `ScopeMissing` if the
-        caller may not read the conversation.
+        The last of them is the message that is to be placed; those since `first_unanswered` are the user's.
+        A message that was answered several times does not name one run: the ids after it show which answer
+        the client has. Raises `ScopeMissing` if the caller may not read the conversation.
         """
         async with self._database.snapshot() as reader:
             conversation = await find_conversation(reader, caller.account_id, state_key)
             if conversation is None:
-                return {}
+                return KnownMessages({})
             await _require_reading(reader, conversation, caller)
             tree = await load_tree(reader, conversation)
             known = tree.known(message_ids, current=conversation.session_id)
-            shown = [index for index, each in enumerate(message_ids[:-1]) if each in known]
-            if not shown or len(answers := tree.answers_to(message_ids[shown[-1]])) <= 1:
-                return known
-            after = message_ids[shown[-1] + 1 : -1]
+            last = {each: known[each] for each in message_ids[first_unanswered:-1] if each in known}
+            places = {run_id: tree.branch_of(run_id) for run_id in last.values()}
+            answered = await self._answered(reader, conversation, places) if places else frozenset()
+            unshown = frozenset(each for each, run_id in last.items() if run_id in answered)
+            earlier = message_ids[: first_unshown(message_ids[:-1], unshown)]
+            shown = [index for index, each in enumerate(earlier) if each in known]
+            if not shown or len(answers := tree.answers_to(earlier[shown[-1]])) <= 1:
+                return KnownMessages(known, unshown)
+            after = earlier[shown[-1] + 1 :]
             places = {run_id: tree.branch_of(run_id) for run_id in answers} if after else {}
             own = await self._history.answers_of(reader, caller.account_id, places)
         # Results and reasoning have ids that begin with that of their call or message.
-        return {**{each: own[base] for each in after if (base := each.partition(":")[0]) in own}, **known}
+        by_answer = {each: own[base] for each in after if (base := each.partition(":")[0]) in own}
+        return KnownMessages({**by_answer, **known}, unshown)
+
+    async def _answered(
+        self, reader: Reader, conversation: Conversation, places: Mapping[RunId, UUID]
+    ) -> frozenset[RunId]:
+        """Those of these runs that the model has answered; none while one is active: its client may wait."""
+        unfinished = {run.run_id for run in await unfinished_turns(reader, conversation)}
+        if unfinished & places.keys():
+            return frozenset()
+        return await self._history.answered(reader, conversation.account_id, places)
 
     async def take_turn(
         self,
