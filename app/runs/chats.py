@@ -10,7 +10,8 @@ from uuid import uuid5
 
 from app.conversations.branching.placement import Placement, place_message
 from app.conversations.branching.records import After, InPlaceOf
-from app.executors.approvals import PermissionDecided
+from app.events import PermissionRequest
+from app.executors.approvals import PermissionDecided, PermissionNotFound
 from app.executors.inbox import RunEnded
 from app.ids import AccountId, RunId, RunKey
 from app.principal import Principal
@@ -60,6 +61,16 @@ class ChatMessage:
     chars: int
     """About how many characters the posted messages have, attachments included."""
     build_request: BuildRequest
+
+
+@dataclass(frozen=True, slots=True)
+class DecidedRun:
+    """A run about some of whose calls a person has decided."""
+
+    record: RunRecord
+    after: int
+    """The position of the last of these requests, which its client has seen; 0 if they are lost."""
+    request_ids: frozenset[str]
 
 
 class ChatRuns:
@@ -170,21 +181,38 @@ class ChatRuns:
 
     async def decide(
         self, caller: Principal, chat: Chat, run: RunKey, *, decisions: Sequence[Decide]
-    ) -> RunRecord:
-        """Apply decisions to a run of this chat, and return it; those that come too late have no effect.
+    ) -> DecidedRun:
+        """Apply decisions to a run of this chat; those that come too late have no effect.
 
-        Raises `RunNotFound`, `ScopeMissing`, `PermissionNotFound`.
+        So have those about requests of an attempt that is over. Raises `RunNotFound`, `RunDeleted`,
+        `ScopeMissing`, `PermissionNotFound`.
         """
         record = await self._runs.get(run)
         if Chat(record.graph_id, record.state_key or "") != chat:
             raise RunNotFound
         caller.require_reading(record.api_key_id)
+        requested = {
+            event.request_id: position
+            for position, event, _ in await self._runs.events(run)
+            if isinstance(event, PermissionRequest)
+        }
         with suppress(RunEnded):
             for decision in decisions:
-                # The stream shows the earlier decision.
-                with suppress(PermissionDecided):
-                    await self._commands.submit(run, decision)
-        return record
+                await self._decide(run, decision, was_requested=decision.request_id in requested)
+        request_ids = frozenset(decision.request_id for decision in decisions)
+        after = max((requested[each] for each in request_ids & requested.keys()), default=0)
+        return DecidedRun(record, after, request_ids)
+
+    async def _decide(self, run: RunKey, decision: Decide, *, was_requested: bool) -> None:
+        try:
+            await self._commands.submit(run, decision)
+        except PermissionDecided:
+            # The stream shows the earlier decision.
+            return
+        except PermissionNotFound:
+            # The events of an attempt that is over may be lost; the run requests what it needs again.
+            if not was_requested and (await self._runs.get(run)).attempt == 0:
+                raise
 
     async def active_runs(self, caller: Principal, chat: Chat) -> list[RunRecord]:
         """Running and waiting runs of this chat, oldest first."""

@@ -48,6 +48,13 @@ WIRES = (
         STREAMS,
     ),
     Mutant(
+        "a decision about an attempt that is over is refused",
+        "app/runs/chats.py",
+        "if not was_requested and (await self._runs.get(run)).attempt == 0:",
+        "if not was_requested:",
+        ("tests/e2e/test_a_decision_outlives_its_server.py",),
+    ),
+    Mutant(
         "an outage of the database is taken for a reader that left",
         _READERS,
         "            self._watched = dict.fromkeys(self._watched)\n",
