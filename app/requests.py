@@ -1,6 +1,6 @@
 """The requests of clients and the final result of a run."""
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, NamedTuple, Self, TypeAlias
 
 from pydantic import (
@@ -50,6 +50,15 @@ def _not_reserved(run_id: str) -> str:
 
 NewRunId = Annotated[str, Field(pattern=RUN_ID_PATTERN), AfterValidator(_not_reserved)]
 """A run id chosen by a client."""
+
+
+def _in_utc(moment: datetime) -> datetime:
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError as error:
+        message = "is out of range"
+        raise ValueError(message) from error
+
 
 ErrorCode = Literal[
     "invalid_request",
@@ -318,7 +327,7 @@ class GraphRunRequest(InputModel):
     on_conflict: OnConflict = "enqueue"
     priority: Annotated[int, Field(ge=1, le=5, strict=True)] | None = None
     """From 1, the highest, to 5: which of the account's queued runs starts first; 3 by default."""
-    start_after: AwareDatetime | None = None
+    start_after: Annotated[AwareDatetime, AfterValidator(_in_utc)] | None = None
     """The run is queued until then."""
     response_format: ResponseFormat | None = None
     limits: RunLimits = RunLimits()
