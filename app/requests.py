@@ -1,7 +1,7 @@
 """The requests of clients and the final result of a run."""
 
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal, NamedTuple, Self, TypeAlias
+from typing import Annotated, Any, Final, Literal, NamedTuple, Self, TypeAlias
 
 from pydantic import (
     AfterValidator,
@@ -123,6 +123,10 @@ _Data = Annotated[str, Field(json_schema_extra={**_BASE64, "minLength": 4})]
 _Url = Annotated[str, AfterValidator(require_url), Field(json_schema_extra={"format": "uri"})]
 
 
+PART_CHARS: Final = 64
+"""Converting a part is about as much work as reading so many characters."""
+
+
 class TextPart(InputModel):
     """A piece of text."""
 
@@ -239,7 +243,7 @@ class Message(InputModel):
     @property
     def size(self) -> int:
         """The approximate number of characters, attachments included."""
-        return sum(part.chars for part in self.parts)
+        return sum(PART_CHARS + part.chars for part in self.parts)
 
     @property
     def attachments(self) -> list[Attachment]:

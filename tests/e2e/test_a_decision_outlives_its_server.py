@@ -4,10 +4,9 @@ import asyncio
 from pathlib import Path
 
 from app.simulator.script import ApiRequest, Reply, Text, ToolUse
-from tests.conftest import OpenWorld
 from tests.e2e.agents import MESSAGES
 from tests.e2e.office import MAIL, office, settings
-from tests.e2e.stories import PATIENCE_S
+from tests.e2e.stories import PATIENCE_S, OpenWorld
 from tests.e2e.test_a_chat_of_the_ai_sdk import ARGS, V6, a_post, consent, parts_of, says, text_in
 
 CHAT = "/v1/ai-sdk/messages:mailer/chat"
