@@ -55,6 +55,13 @@ WIRES = (
         ("tests/e2e/test_a_decision_outlives_its_server.py",),
     ),
     Mutant(
+        "an EventSource gets the end of a run without events for ever",
+        "app/runs/events/reader.py",
+        "if not run.finished or position >= LAST_POSITION:",
+        "if not run.finished:",
+        ("tests/integration/test_events_retention.py",),
+    ),
+    Mutant(
         "an outage of the database is taken for a reader that left",
         _READERS,
         "            self._watched = dict.fromkeys(self._watched)\n",
