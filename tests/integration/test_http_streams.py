@@ -1,12 +1,15 @@
 """Event streams over HTTP: disconnects, heartbeats and shutdown."""
 
 import asyncio
+import json
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import httpx
 import pytest
 import uvicorn
+from fastapi import FastAPI
 
 from app.cli.serve import listen, url_of
 from app.executors.scripted import WriteMessage
@@ -87,6 +90,32 @@ async def test_a_server_that_stops_does_not_wait_for_its_readers(world_of: World
     assert (await world.ended("stop-1"))["status"] == "succeeded"
 
 
+async def test_a_stream_that_a_stopping_server_cuts_short_is_not_taken_for_a_complete_one(
+    world_of: WorldOf,
+) -> None:
+    wait = a_wait()
+    world = await world_of(in_turn(), executors=scripted(COUNT._replace(before_end=wait)))
+    chat = {"id": "c", "messages": [{"id": "u", "role": "user", "parts": [{"type": "text", "text": "x"}]}]}
+    thread = {"threadId": "t", "runId": "r-2", "messages": [{"id": "u", "role": "user", "content": "x"}]}
+    posts = {
+        "/v1/runs/stream": a_request(runId="r-1"),
+        "/v1/ag-ui/claude_agents:assistant": thread,
+        "/v1/ai-sdk/claude_agents:assistant/chat": chat,
+    }
+    app = create_app(world.services)
+
+    async with another_server(world, app=app) as client:
+        reading = [asyncio.create_task(client.post(path, json=body)) for path, body in posts.items()]
+        await until(lambda: len(app.state.open_streams) == len(posts))
+        await app.state.open_streams.close()
+        native, ag_ui, ai_sdk = [(await each).text for each in reading]
+    wait.until.set()
+
+    assert re.search(r"\nretry: \d+\n$", native)
+    assert json.loads(ag_ui.split("data:")[-1])["code"] == "shutting_down"
+    assert ai_sdk.endswith('data: {"type":"error","errorText":"shutting_down"}\n\n')
+
+
 async def test_disconnecting_from_wait_does_not_stop_the_run(world_of: WorldOf) -> None:
     wait = a_wait()
     world = await world_of(in_turn(), executors=scripted(COUNT._replace(before_end=wait)))
@@ -161,9 +190,11 @@ async def test_head_of_a_stream_responds_at_once(world_of: WorldOf, method: str)
 
 
 @asynccontextmanager
-async def another_server(world: World, heartbeat_s: float = 60.0) -> AsyncIterator[httpx.AsyncClient]:
+async def another_server(
+    world: World, heartbeat_s: float = 60.0, app: FastAPI | None = None
+) -> AsyncIterator[httpx.AsyncClient]:
     """A second way to the same services, by itself."""
-    app = create_app(world.services, heartbeat_s=heartbeat_s)
+    app = app or create_app(world.services, heartbeat_s=heartbeat_s)
     config = uvicorn.Config(app, lifespan="off", log_config=None)
     server = uvicorn.Server(config)
     with listen("127.0.0.1", 0) as sock:

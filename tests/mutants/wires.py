@@ -62,6 +62,13 @@ WIRES = (
         ("tests/integration/test_events_retention.py",),
     ),
     Mutant(
+        "an answer that a stopping server cuts short looks complete",
+        "app/http/streaming/sse.py",
+        "self._encoder.encode_stopping()",
+        'b""',
+        STREAMS,
+    ),
+    Mutant(
         "an outage of the database is taken for a reader that left",
         _READERS,
         "            self._watched = dict.fromkeys(self._watched)\n",

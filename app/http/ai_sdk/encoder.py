@@ -8,6 +8,7 @@ from app.errors import Unauthenticated
 from app.events import Done
 from app.http.ai_sdk.blocks import Part
 from app.http.ai_sdk.mapper import OLDEST_VERSION, AiSdkMessageMapper
+from app.http.streaming.closing import ServerStopping
 from app.http.streaming.encoder import EVENT_STREAM
 from app.streams.port import LogEntry
 
@@ -90,6 +91,10 @@ class AiSdkEncoder:
         """End the response of a reader whose credential was revoked; the run continues."""
         error = {"type": "error", "errorText": Unauthenticated.code}
         return (_frame(error) + _DONE).encode("ascii")
+
+    def encode_stopping(self) -> bytes:
+        """An error: a stream that only ends looks like a complete answer to every release."""
+        return _frame({"type": "error", "errorText": ServerStopping.code}).encode("ascii")
 
     def _frames(self, entry: LogEntry) -> Iterator[str]:
         parts = list(self._mapper.map(entry))

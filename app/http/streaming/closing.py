@@ -77,6 +77,6 @@ class OpenStreams:
             await asyncio.sleep(_CHECK_S)
 
 
-def closing_frame() -> bytes:
-    """The last line of a stream that was cut short."""
+def retry_line() -> bytes:
+    """The last line of a stream that was cut short, for clients that reconnect by themselves."""
     return f"retry: {random.randint(*_RETRY_MS)}\n".encode()  # noqa: S311 - no secret
