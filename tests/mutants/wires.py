@@ -69,6 +69,27 @@ WIRES = (
         STREAMS,
     ),
     Mutant(
+        "a person who stops an answer and goes on waits for it",
+        _READERS,
+        "        self._end(each for each in left if each not in self._reading)\n",
+        "",
+        UNREAD,
+    ),
+    Mutant(
+        "a person who goes on stops an answer that another device reads",
+        "app/runs/readers/repository.py",
+        "HAVING bool_and(seen_at = 'epoch' OR run_readers.process_id = :process_id)",
+        "HAVING bool_or(seen_at = 'epoch' OR run_readers.process_id = :process_id)",
+        UNREAD,
+    ),
+    Mutant(
+        "a reader that leaves at once is none",
+        _READERS,
+        "with anyio.CancelScope(shield=True):",
+        "with anyio.CancelScope():",
+        UNREAD,
+    ),
+    Mutant(
         "an outage of the database is taken for a reader that left",
         _READERS,
         "            self._watched = dict.fromkeys(self._watched)\n",

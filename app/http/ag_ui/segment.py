@@ -108,6 +108,7 @@ async def start_segment(
         caller, message, posted.run_id, request_id=request_id, caller_trace=trace
     )
     await services.client_tools.leave(waiting, new=record.key)
+    await services.readers.cancel_left_before(record)
     answered = _answered(message, messages, request.messages[-1].text)
     return replace(segment, message=answered, stops_unread=record.stops_unread)
 

@@ -109,6 +109,7 @@ async def chat(
             caller, message, request_id=request_id, idempotency_key=key, caller_trace=trace
         )
         await services.client_tools.leave(waiting, new=record.key)
+        await services.readers.cancel_left_before(record)
         encoder = new_encoder(record.key.run_id)
     scope = open_reader(caller, record.key)
     return _stream(services, record, encoder, reader_scope=scope, heartbeat_s=heartbeat_s)
