@@ -8,8 +8,8 @@ from app.errors import Unauthenticated
 from app.events import Done
 from app.http.ai_sdk.blocks import Part
 from app.http.ai_sdk.mapper import OLDEST_VERSION, AiSdkMessageMapper
-from app.http.streaming.closing import ServerStopping
 from app.http.streaming.encoder import EVENT_STREAM
+from app.http.streaming.stopping import ServerStopping
 from app.streams.port import LogEntry
 
 PAUSE_AFTER_S: Final = 0.05

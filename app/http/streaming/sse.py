@@ -9,8 +9,9 @@ from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.types import Message, Receive, Scope, Send
 
 from app.auth.credential_monitor import CredentialRevoked
-from app.http.streaming.closing import OpenStream, ServerStopping
+from app.http.streaming.closing import OpenStream
 from app.http.streaming.encoder import Encoder
+from app.http.streaming.stopping import ServerStopping
 from app.streams.port import LogEntry
 
 HEARTBEAT_S = 15.0

@@ -8,7 +8,8 @@ from itertools import repeat
 
 import pytest
 
-from app.http.streaming.closing import OpenStreams, ServerStopping, retry_line
+from app.http.streaming.closing import OpenStreams
+from app.http.streaming.stopping import ServerStopping, retry_line
 
 
 async def _send(streams: OpenStreams, pauses_s: Iterable[float]) -> None:
