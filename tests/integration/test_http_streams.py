@@ -10,6 +10,7 @@ import httpx
 import pytest
 import uvicorn
 from fastapi import FastAPI
+from sqlalchemy import text
 
 from app.cli.serve import listen, url_of
 from app.executors.scripted import WriteMessage
@@ -21,6 +22,19 @@ from tests.factories import a_wait, reached_by, scripted
 
 COUNT = WriteMessage("one two three")
 HEARTBEAT = b":\n"
+DISCARDED_LATER = (
+    """
+    UPDATE run_events AS step
+       SET data = json_build_object('type', 'message_discarded', 'messageId', delta.data->>'messageId')
+      FROM run_events AS delta
+     WHERE delta.data->>'delta' = 'It' AND step.data->>'stepIndex' = '1'
+    """,
+    """
+    UPDATE run_events SET data = jsonb_set(data::jsonb, '{delta}', to_jsonb(repeat('x', 300000)))
+     WHERE data->>'delta' = 'It'
+    """,
+)
+"""More stored text than is read at once, and after it the end of its message."""
 
 
 async def test_heartbeats_do_not_change_the_events(world_of: WorldOf) -> None:
@@ -114,6 +128,26 @@ async def test_a_stream_that_a_stopping_server_cuts_short_is_not_taken_for_a_com
     assert re.search(r"\nretry: \d+\n$", native)
     assert json.loads(ag_ui.split("data:")[-1])["code"] == "shutting_down"
     assert ai_sdk.endswith('data: {"type":"error","errorText":"shutting_down"}\n\n')
+
+
+async def test_a_message_that_is_posted_again_does_not_show_what_its_run_has_discarded(
+    world_of: WorldOf,
+) -> None:
+    """As `resumeStream`, also where the text and its end are read one after the other."""
+    world = await world_of(in_turn(), executors=scripted(WriteMessage("It"), WriteMessage("Noon.")))
+    message = {"id": "u", "role": "user", "parts": [{"type": "text", "text": "x"}]}
+    path, body = "/v1/ai-sdk/claude_agents:assistant/chat", {"id": "c", "messages": [message]}
+    first = await world.http.post(path, json=body)
+    async with world.services.database.transaction() as tx:
+        for statement in DISCARDED_LATER:
+            await tx.execute(text(statement))
+
+    again = await world.http.post(path, json=body)
+
+    assert '"delta":"It"' in first.text
+    assert "message-discarded" in again.text
+    assert "xxx" not in again.text
+    assert '"delta":"Noon."' in again.text
 
 
 async def test_disconnecting_from_wait_does_not_stop_the_run(world_of: WorldOf) -> None:

@@ -33,8 +33,8 @@ BRANCHES = (
     Mutant(
         "a new message follows the first known one",
         "app/conversations/branching/placement.py",
-        "for index in reversed(range(len(earlier))):",
-        "for index in range(len(earlier)):",
+        "for index in reversed(range(first_unshown(earlier, known.unshown))):",
+        "for index in range(first_unshown(earlier, known.unshown)):",
         _PLACEMENT,
     ),
     Mutant(

@@ -134,8 +134,9 @@ WIRES = (
     Mutant(
         "readers are not renewed while a process does not answer a cancellation",
         _READERS,
-        "                self._has_unread.set()\n",
-        "                self._has_unread.set()\n                await self.stop_unread()\n",
+        "self._end([run for run, readers in found.items() if self._is_unread(run, readers)])\n",
+        "self._end([run for run, readers in found.items() if self._is_unread(run, readers)])\n"
+        "        await self.stop_unread()\n",
         UNREAD,
     ),
 )

@@ -18,8 +18,7 @@ from ag_ui.core.types import ContentPart
 from pydantic import TypeAdapter, ValidationError
 
 from app.http.attachments import data_fields, url_fields
-from app.request_fields.attachments import PDF
-from app.requests import PART_CHARS
+from app.request_fields.attachments import PART_CHARS, PDF
 from app.requests import ContentPart as OurPart
 from app.requests import TextPart as OurText
 from app.runs.requests.attachments import AttachmentRules, unreadable

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 from pydantic.alias_generators import to_camel
 
 from app.executors.client_calls import ClientToolResult
-from app.requests import PART_CHARS
+from app.request_fields.attachments import PART_CHARS
 from app.runs.chats import MESSAGE_ID_CHARS
 from app.runs.commands.records import Decide
 

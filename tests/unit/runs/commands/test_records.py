@@ -5,7 +5,7 @@ import json
 import pytest
 
 from app.concurrency.offload import SMALL_BYTES
-from app.requests import PART_CHARS
+from app.request_fields.attachments import PART_CHARS
 from app.runs.commands.records import ChangeMode, Decide, Send, size_of
 
 
