@@ -90,6 +90,27 @@ WIRES = (
         UNREAD,
     ),
     Mutant(
+        "one wrong value of an earlier message ends a chat",
+        "app/http/ai_sdk/ui_message.py",
+        "loc[0] < len(messages) - 1",
+        "loc[0] < 0",
+        ("tests/unit/http/ai_sdk/test_ui_message.py",),
+    ),
+    Mutant(
+        "the new message is read as leniently as earlier ones",
+        "app/http/ai_sdk/ui_message.py",
+        "loc[0] < len(messages) - 1",
+        "loc[0] < len(messages)",
+        ("tests/unit/http/ai_sdk/test_ui_message.py",),
+    ),
+    Mutant(
+        "any number of tools is read on the event loop",
+        "app/client_tools/declared.py",
+        "for each in islice(described, MOST_DESCRIBED):",
+        "for each in islice(described, None):",
+        ("tests/unit/client_tools/test_declared.py",),
+    ),
+    Mutant(
         "an outage of the database is taken for a reader that left",
         _READERS,
         "            self._watched = dict.fromkeys(self._watched)\n",
