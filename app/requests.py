@@ -5,7 +5,6 @@ from typing import Annotated, Any, Literal, NamedTuple, Self, TypeAlias
 
 from pydantic import (
     AfterValidator,
-    AwareDatetime,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -21,6 +20,7 @@ from app.client_tools.declared import ClientTools
 from app.ids import RESERVED_RUN_IDS, RUN_ID_PATTERN, STATE_KEY_PATTERN, RunId
 from app.request_fields.attachments import (
     MAX_TITLE_CHARS,
+    PART_CHARS,
     TEXT,
     DocumentMediaType,
     ImageMediaType,
@@ -35,6 +35,7 @@ from app.request_fields.attachments import (
 from app.request_fields.dollars import ABOVE_ZERO, Dollars
 from app.request_fields.file_paths import FilePath, require_distinct
 from app.request_fields.given_messages import MAY_BE_OMITTED, given_or_repeated, require_users_last
+from app.request_fields.moments import UtcMoment
 
 GRAPH_ID_PATTERN = r"^[a-z][a-z0-9_]*:[A-Za-z0-9][A-Za-z0-9._-]*$"
 GraphId = Annotated[str, Field(pattern=GRAPH_ID_PATTERN, max_length=200)]
@@ -50,6 +51,7 @@ def _not_reserved(run_id: str) -> str:
 
 NewRunId = Annotated[str, Field(pattern=RUN_ID_PATTERN), AfterValidator(_not_reserved)]
 """A run id chosen by a client."""
+
 
 ErrorCode = Literal[
     "invalid_request",
@@ -230,7 +232,7 @@ class Message(InputModel):
     @property
     def size(self) -> int:
         """The approximate number of characters, attachments included."""
-        return sum(part.chars for part in self.parts)
+        return sum(PART_CHARS + part.chars for part in self.parts)
 
     @property
     def attachments(self) -> list[Attachment]:
@@ -318,7 +320,7 @@ class GraphRunRequest(InputModel):
     on_conflict: OnConflict = "enqueue"
     priority: Annotated[int, Field(ge=1, le=5, strict=True)] | None = None
     """From 1, the highest, to 5: which of the account's queued runs starts first; 3 by default."""
-    start_after: AwareDatetime | None = None
+    start_after: UtcMoment | None = None
     """The run is queued until then."""
     response_format: ResponseFormat | None = None
     limits: RunLimits = RunLimits()

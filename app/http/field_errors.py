@@ -14,6 +14,7 @@ _NAMES_A_FIELD = {"missing", "extra_forbidden"}
 _WRONG_TYPES = {
     "string_type": "a string",
     "list_type": "a list",
+    "tuple_type": "a list",
     "dict_type": "an object",
     "model_type": "an object",
     "model_attributes_type": "an object",

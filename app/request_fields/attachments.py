@@ -20,6 +20,9 @@ MAX_URL_CHARS = 2_048
 MAX_TOTAL_BYTES = 22 * 2**20
 """Of all attachments of a request: the provider takes 32 MB in one, in base64 and with the texts."""
 
+PART_CHARS = 64
+"""Converting a part of a message is about as much work as reading so many characters."""
+
 _PDF_BEGINS = b"%PDF-"
 _URL = re.compile(r"[\x21-\x7e]+")
 

@@ -15,7 +15,8 @@ from app.conversations.branching.repository import branches_of
 from app.conversations.cuts.answer_cuts import ShownAnswer
 from app.conversations.repository import find_conversation
 from app.db import Database
-from app.executors.approvals import PermissionDecided
+from app.events import PermissionRequest
+from app.executors.approvals import PermissionDecided, PermissionNotFound
 from app.executors.inbox import RunEnded
 from app.ids import AccountId, RunId, RunKey
 from app.principal import Principal
@@ -73,6 +74,8 @@ class ChatMessage:
     regenerate: bool
     posted: Sequence[str]
     """The ids of the messages that the client shows, up to this one."""
+    first_unanswered: int
+    """The index of the first of the user's messages at its end: the client shows no answer to them."""
     is_whole_view: bool
     """Whether the client always posts all that it shows."""
     chars: int
@@ -80,6 +83,16 @@ class ChatMessage:
     build_request: BuildRequest
     answer_before: ShownMessage | None = None
     """Where the client's messages have the ids of runs: the answer that it may have stopped reading."""
+
+
+@dataclass(frozen=True, slots=True)
+class DecidedRun:
+    """A run about some of whose calls a person has decided."""
+
+    record: RunRecord
+    after: int
+    """The position of the last of these requests, which its client has seen; 0 if they are lost."""
+    request_ids: frozenset[str]
 
 
 class ChatRuns:
@@ -186,9 +199,14 @@ class ChatRuns:
         return await self._codec.build(build, messages=len(message.posted) - first_new, chars=message.chars)
 
     async def _place(self, caller: Principal, message: ChatMessage) -> Placement:
-        known = await self._conversations.find_messages(caller, message.chat.state_key, message.posted)
-        placement = place_message(message.posted, known=known, is_whole_view=message.is_whole_view)
-        if placement.place is None and (answer := known.get(message.message_id)) is not None:
+        is_whole_view, posted = message.is_whole_view, message.posted
+        # Who does not post all that it shows may show the answers.
+        since = message.first_unanswered if is_whole_view else len(posted)
+        known = await self._conversations.find_messages(
+            caller, message.chat.state_key, posted, first_unanswered=since
+        )
+        placement = place_message(posted, known=known, is_whole_view=is_whole_view)
+        if placement.place is None and (answer := known.runs.get(message.message_id)) is not None:
             return Placement(InPlaceOf(answer), 0)
         return placement
 
@@ -210,21 +228,38 @@ class ChatRuns:
 
     async def decide(
         self, caller: Principal, chat: Chat, run: RunKey, *, decisions: Sequence[Decide]
-    ) -> RunRecord:
-        """Apply decisions to a run of this chat, and return it; those that come too late have no effect.
+    ) -> DecidedRun:
+        """Apply decisions to a run of this chat; those that come too late have no effect.
 
-        Raises `RunNotFound`, `ScopeMissing`, `PermissionNotFound`.
+        So have those about requests of an attempt that is over. Raises `RunNotFound`, `RunDeleted`,
+        `ScopeMissing`, `PermissionNotFound`.
         """
         record = await self._runs.get(run)
         if Chat(record.graph_id, record.state_key or "") != chat:
             raise RunNotFound
         caller.require_reading(record.api_key_id)
+        requested = {
+            event.request_id: position
+            for position, event, _ in await self._runs.events(run)
+            if isinstance(event, PermissionRequest)
+        }
         with suppress(RunEnded):
             for decision in decisions:
-                # The stream shows the earlier decision.
-                with suppress(PermissionDecided):
-                    await self._commands.submit(run, decision)
-        return record
+                await self._decide(run, decision, was_requested=decision.request_id in requested)
+        request_ids = frozenset(decision.request_id for decision in decisions)
+        after = max((requested[each] for each in request_ids & requested.keys()), default=0)
+        return DecidedRun(record, after, request_ids)
+
+    async def _decide(self, run: RunKey, decision: Decide, *, was_requested: bool) -> None:
+        try:
+            await self._commands.submit(run, decision)
+        except PermissionDecided:
+            # The stream shows the earlier decision.
+            return
+        except PermissionNotFound:
+            # The events of an attempt that is over may be lost; the run requests what it needs again.
+            if not was_requested and (await self._runs.get(run)).attempt == 0:
+                raise
 
     async def active_runs(self, caller: Principal, chat: Chat) -> list[RunRecord]:
         """Running and waiting runs of this chat, oldest first."""
@@ -297,6 +332,11 @@ async def latest_answer(
                 return latest, run_id
             latest = run_id
         count *= 2
+
+
+def first_unanswered(is_users: Sequence[bool]) -> int:
+    """The index of the first of the user's messages at the end of these."""
+    return next((index + 1 for index in reversed(range(len(is_users))) if not is_users[index]), 0)
 
 
 def answer_ids(account_id: AccountId, chat: Chat, message_id: str) -> Iterator[RunId]:

@@ -16,7 +16,7 @@ from app.runs.deletion.service import RunDeletion
 from app.runs.events.codec import encode_events
 from app.runs.events.endings import RunEndings
 from app.runs.events.reader import RunEventReader
-from app.runs.events.terminal import terminal_events, with_positions
+from app.runs.events.terminal import LAST_POSITION, terminal_events, with_positions
 from app.runs.repository import finish_run, stored_request
 from app.settings import Settings, SettingsError
 from app.storage.service import StorageQuota
@@ -32,10 +32,13 @@ LONG = "y" * 300 * KB
 """Longer than what is read of stored events at once."""
 DONE = Done(usage=USAGE, finish_reason="stop")
 ANSWER = AssistantFinal(content="the answer", structured_output={"n": 1})
+LAST = [AnyTime(LAST_POSITION - 1, ANSWER), AnyTime(LAST_POSITION, DONE)]
 
 
-async def an_ended_run(database: Database, name: str, *, days_ago: int = 2, ok: bool = True) -> RunKey:
-    """A run with two long deltas and its end."""
+async def an_ended_run(
+    database: Database, name: str, *, days_ago: int = 2, ok: bool = True, lost: bool = False
+) -> RunKey:
+    """A run with two long deltas and its end; of one that is `lost` with its process only the end is left."""
     run = await an_accepted_run(database, size=KB, run_id=name)
     final = GraphFinal(
         ok=ok,
@@ -43,11 +46,12 @@ async def an_ended_run(database: Database, name: str, *, days_ago: int = 2, ok: 
         request_id=None,
         content=ANSWER.content,
         structured_output=ANSWER.structured_output,
-        error=None if ok else "timeout",
+        error=None if ok else "internal" if lost else "timeout",
         finish_reason="stop" if ok else "timeout",
         usage=USAGE,
     )
-    deltas: list[ClientEvent] = [TextDelta(message_id=name, delta=LONG) for name in ("m1", "m2")]
+    names = () if lost else ("m1", "m2")
+    deltas: list[ClientEvent] = [TextDelta(message_id=name, delta=LONG) for name in names]
     events = encode_events(with_positions([*deltas, *terminal_events(final)], after=0))
     async with database.transaction() as tx:
         assert await finish_run(tx, run, attempt=0, final=final, report=None, events=events)
@@ -112,12 +116,30 @@ async def test_a_replay_without_events_has_the_answer_and_the_end(database: Data
     error = [RunError(error="timeout"), Done(usage=USAGE, finish_reason="timeout")]
 
     assert [entry.event for entry in whole][2:] == [ANSWER, DONE]
-    assert await replay(database, good) == [AnyTime(1, ANSWER), AnyTime(2, DONE)]
-    assert await replay(database, good, after=2) == whole[2:]
-    assert await replay(database, good, after=3) == [AnyTime(4, ANSWER), AnyTime(5, DONE)]
+    for after in (0, 2, 3):
+        assert await replay(database, good, after=after) == LAST
     assert [entry.event for entry in await replay(database, bad)] == error
     read = await a_reader(database).read(await record_of(database, good))
     assert [entry.event for entry in read] == [ANSWER, DONE]
+
+
+async def test_a_reader_of_an_end_without_other_events_learns_that_nothing_follows(
+    database: Database,
+) -> None:
+    deleted = await an_ended_run(database, "deleted")
+    await deletion(database, days_of_events=1).delete_old_events()
+    lost = await an_ended_run(database, "lost", ok=False, lost=True)
+
+    for run in (deleted, lost):
+        record, reader = await record_of(database, run), a_reader(database)
+        received = await replay(database, run, after=77)
+        assert [entry.position for entry in received] == [LAST_POSITION - 1, LAST_POSITION]
+        assert [entry.event.type for entry in await replay(database, run, after=LAST_POSITION - 1)] == [
+            "done"
+        ]
+        assert await replay(database, run, after=LAST_POSITION) == []
+        known = [await reader.has_end_before(record, at) for at in (77, LAST_POSITION - 1, LAST_POSITION)]
+        assert known == [False, False, True]
 
 
 async def test_a_replay_during_which_the_events_are_deleted_ends(database: Database) -> None:
@@ -130,7 +152,7 @@ async def test_a_replay_during_which_the_events_are_deleted_ends(database: Datab
                 await deletion(database, days_of_events=1).delete_old_events()
             seen += batch
 
-    assert [entry.position for entry in seen] == [1, 2, 3]
+    assert [entry.position for entry in seen] == [1, LAST_POSITION - 1, LAST_POSITION]
     assert [entry.event for entry in seen][1:] == [ANSWER, DONE]
 
 

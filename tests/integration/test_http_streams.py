@@ -1,12 +1,16 @@
 """Event streams over HTTP: disconnects, heartbeats and shutdown."""
 
 import asyncio
+import json
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import httpx
 import pytest
 import uvicorn
+from fastapi import FastAPI
+from sqlalchemy import text
 
 from app.cli.serve import listen, url_of
 from app.executors.scripted import WriteMessage
@@ -18,6 +22,19 @@ from tests.factories import a_wait, reached_by, scripted
 
 COUNT = WriteMessage("one two three")
 HEARTBEAT = b":\n"
+DISCARDED_LATER = (
+    """
+    UPDATE run_events AS step
+       SET data = json_build_object('type', 'message_discarded', 'messageId', delta.data->>'messageId')
+      FROM run_events AS delta
+     WHERE delta.data->>'delta' = 'It' AND step.data->>'stepIndex' = '1'
+    """,
+    """
+    UPDATE run_events SET data = jsonb_set(data::jsonb, '{delta}', to_jsonb(repeat('x', 300000)))
+     WHERE data->>'delta' = 'It'
+    """,
+)
+"""More stored text than is read at once, and after it the end of its message."""
 
 
 async def test_heartbeats_do_not_change_the_events(world_of: WorldOf) -> None:
@@ -85,6 +102,52 @@ async def test_a_server_that_stops_does_not_wait_for_its_readers(world_of: World
 
     wait.until.set()
     assert (await world.ended("stop-1"))["status"] == "succeeded"
+
+
+async def test_a_stream_that_a_stopping_server_cuts_short_is_not_taken_for_a_complete_one(
+    world_of: WorldOf,
+) -> None:
+    wait = a_wait()
+    world = await world_of(in_turn(), executors=scripted(COUNT._replace(before_end=wait)))
+    chat = {"id": "c", "messages": [{"id": "u", "role": "user", "parts": [{"type": "text", "text": "x"}]}]}
+    thread = {"threadId": "t", "runId": "r-2", "messages": [{"id": "u", "role": "user", "content": "x"}]}
+    posts = {
+        "/v1/runs/stream": a_request(runId="r-1"),
+        "/v1/ag-ui/claude_agents:assistant": thread,
+        "/v1/ai-sdk/claude_agents:assistant/chat": chat,
+    }
+    app = create_app(world.services)
+
+    async with another_server(world, app=app) as client:
+        reading = [asyncio.create_task(client.post(path, json=body)) for path, body in posts.items()]
+        await until(lambda: len(app.state.open_streams) == len(posts))
+        await app.state.open_streams.close()
+        native, ag_ui, ai_sdk = [(await each).text for each in reading]
+    wait.until.set()
+
+    assert re.search(r"\nretry: \d+\n$", native)
+    assert json.loads(ag_ui.split("data:")[-1])["code"] == "shutting_down"
+    assert ai_sdk.endswith('data: {"type":"error","errorText":"shutting_down"}\n\n')
+
+
+async def test_a_message_that_is_posted_again_does_not_show_what_its_run_has_discarded(
+    world_of: WorldOf,
+) -> None:
+    """As `resumeStream`, also where the text and its end are read one after the other."""
+    world = await world_of(in_turn(), executors=scripted(WriteMessage("It"), WriteMessage("Noon.")))
+    message = {"id": "u", "role": "user", "parts": [{"type": "text", "text": "x"}]}
+    path, body = "/v1/ai-sdk/claude_agents:assistant/chat", {"id": "c", "messages": [message]}
+    first = await world.http.post(path, json=body)
+    async with world.services.database.transaction() as tx:
+        for statement in DISCARDED_LATER:
+            await tx.execute(text(statement))
+
+    again = await world.http.post(path, json=body)
+
+    assert '"delta":"It"' in first.text
+    assert "message-discarded" in again.text
+    assert "xxx" not in again.text
+    assert '"delta":"Noon."' in again.text
 
 
 async def test_disconnecting_from_wait_does_not_stop_the_run(world_of: WorldOf) -> None:
@@ -161,9 +224,11 @@ async def test_head_of_a_stream_responds_at_once(world_of: WorldOf, method: str)
 
 
 @asynccontextmanager
-async def another_server(world: World, heartbeat_s: float = 60.0) -> AsyncIterator[httpx.AsyncClient]:
+async def another_server(
+    world: World, heartbeat_s: float = 60.0, app: FastAPI | None = None
+) -> AsyncIterator[httpx.AsyncClient]:
     """A second way to the same services, by itself."""
-    app = create_app(world.services, heartbeat_s=heartbeat_s)
+    app = app or create_app(world.services, heartbeat_s=heartbeat_s)
     config = uvicorn.Config(app, lifespan="off", log_config=None)
     server = uvicorn.Server(config)
     with listen("127.0.0.1", 0) as sock:

@@ -1,12 +1,14 @@
 """Runs that are cancelled when their readers have left, and those that are not."""
 
 import asyncio
+import json
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
 
+import anyio
 import asyncpg
 import pytest
 
@@ -14,7 +16,7 @@ from app.background import forever
 from app.db import StatementFailed
 from app.executors.scripted import WriteMessage
 from app.ids import RunId, RunKey
-from app.runs.readers.repository import record_readers
+from app.runs.readers.repository import readers_of, record_readers
 from app.runs.readers.service import RunReaders
 from app.simulator.script import in_turn
 from tests.e2e.stories import PATIENCE_S, World, WorldOf, a_request
@@ -124,6 +126,64 @@ async def test_only_runs_whose_readers_have_left_for_good_are_cancelled(world_of
         assert {(await world.ended(run))["status"] for run in kept} == {"succeeded"}
 
 
+async def test_a_run_that_was_stopped_ends_at_once_if_its_person_goes_on(world_of: WorldOf) -> None:
+    wait = a_wait()
+    executors = scripted(WriteMessage("one two three", before_end=wait))
+    world = await world_of(in_turn(), executors=executors, RUNTALLY_DISCONNECT_GRACE_S="3600")
+    chats, next_message = f"/v1/ai-sdk/{GRAPH}/chat", {"id": "u-2", "role": "user"}
+    parts = [{"type": "text", "text": "go on"}]
+
+    async def go_on(chat_id: str) -> str:
+        """Post the next message of a chat; returns the id of its run, which is read to its end."""
+        shown = a_chat(id=chat_id)["messages"]
+        body = {"id": chat_id, "messages": [*shown, {**next_message, "parts": parts}], **CANCEL}
+        return str(json.loads((await world.http.post(chats, json=body)).text.split("\n")[0][6:])["messageId"])
+
+    async with AsyncExitStack() as stack:
+        stopped = await read_and_leave(world, a_chat(id="stopped", **CANCEL), chats)
+        shared = await read_and_leave(world, a_chat(id="shared", **CANCEL), chats)
+        await follow(world, shared, stack)
+        kept = await read_and_leave(world, a_chat(id="kept", onDisconnect="continue"), chats)
+        far, read = [await world.start(a_request(stateKey=key, **CANCEL)) for key in ("far", "read")]
+        for run in (far, read):
+            await leave_elsewhere(Server(world, []), await key_of(world, run))
+        await read_elsewhere(world, read, times=1)
+        going_on = [asyncio.create_task(go_on(chat)) for chat in ("stopped", "shared", "kept")]
+        for key in ("far", "read"):
+            await world.start(a_request(stateKey=key, **CANCEL))
+
+        ended = [await world.ended(run) for run in (stopped, far)]
+
+        assert {run["status"] for run in ended} == {"cancelled"}
+        states = [(await world.http.get(f"/v1/runs/{run}")).json()["status"] for run in (shared, kept, read)]
+        assert states == ["running"] * 3
+        wait.until.set()
+        assert {
+            (await world.ended(run))["status"] for run in (shared, kept, *[await each for each in going_on])
+        } == {"succeeded"}
+
+
+async def test_a_reader_that_leaves_before_it_receives_anything_has_been_one(world_of: WorldOf) -> None:
+    wait = a_wait()
+    executors = scripted(WriteMessage("one two three", before_end=wait))
+    world = await world_of(in_turn(), executors=executors, RUNTALLY_DISCONNECT_GRACE_S="3600")
+    run = await key_of(world, await world.start(a_request(**CANCEL)))
+    readers: RunReaders = world.services.readers
+
+    with anyio.CancelScope() as leaving:
+        leaving.cancel()
+        async with readers.reading(run, stops_unread=True):
+            await anyio.sleep_forever()
+
+    async with world.services.database.snapshot() as reader:
+        assert len((await readers_of(reader, [run]))[run].seen) == 1
+    wait.until.set()
+
+
+async def key_of(world: World, run_id: str) -> RunKey:
+    return RunKey(await world.account_id(), RunId(run_id))
+
+
 @asynccontextmanager
 async def unreadable_readers(admin: asyncpg.Connection) -> AsyncGenerator[None, None]:
     await admin.execute("ALTER TABLE run_readers RENAME TO unreadable")
@@ -155,6 +215,13 @@ class Server:
             cancel=cancel,
             grace_s=SHORT_S,
         )
+
+
+async def leave_elsewhere(server: Server, run: RunKey) -> None:
+    with suppress(ConnectionError):
+        async with server.readers.reading(run, stops_unread=True):
+            raise ConnectionError
+    await server.readers.store_left()
 
 
 async def checked_for(seconds: float, *servers: Server) -> None:

@@ -109,9 +109,16 @@ BRANCHES = (
     Mutant(
         "a new message follows the first known one",
         "app/conversations/branching/placement.py",
-        "for index in reversed(range(len(earlier))):",
-        "for index in range(len(earlier)):",
+        "for index in reversed(range(first_unshown(earlier, known.unshown))):",
+        "for index in range(first_unshown(earlier, known.unshown)):",
         _PLACEMENT,
+    ),
+    Mutant(
+        "an answer that was taken off the screen is heard",
+        "app/runs/conversations/service.py",
+        "unshown = frozenset(each for each, run_id in last.items() if run_id in answered)",
+        "unshown = frozenset[str]()",
+        ("tests/e2e/test_a_refused_post_has_changed_the_screen.py",),
     ),
     Mutant(
         "a branch has the whole transcript of another one",

@@ -53,14 +53,14 @@ FLEET = (
     Mutant(
         "a replay of a run without events never ends",
         _READER,
-        "if end := await self._end_of_deleted(run, max(position, after)):",
+        "if end := _after(await self._end_of_deleted(run), after):",
         "if end := ():",
         _RETENTION,
     ),
     Mutant(
         "a reader that resumes gets the end at positions it has passed",
         _READER,
-        "return with_positions(events, after=after, at=time_of_end(record))\n",
+        "return _at_last_positions(with_positions(events, after=0, at=time_of_end(record)))\n",
         "return with_positions(events, after=0, at=time_of_end(record))\n",
         _RETENTION,
     ),

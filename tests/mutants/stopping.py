@@ -117,7 +117,7 @@ STOPPING = (
     ),
     Mutant(
         "all clients reconnect at once",
-        "app/http/streaming/closing.py",
+        "app/http/streaming/stopping.py",
         "random.randint(*_RETRY_MS)",
         "_RETRY_MS[0]",
         CLOSING,

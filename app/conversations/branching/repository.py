@@ -129,6 +129,17 @@ async def runs_with_lines(reader: Reader, transcript: Transcript, runs: Sequence
     return {RunId(row.run_id) for row in await reader.execute(statement)}
 
 
+async def answered_runs(reader: Reader, project_key: str, runs: Mapping[RunId, UUID]) -> Collection[RunId]:
+    """Those of these runs of which the model has a message in the transcript of their branch."""
+    parameters = {
+        "project_key": project_key,
+        "sessions": [str(session_id) for session_id in runs.values()],
+        "runs": list(runs),
+        "unreadable": UNREADABLE,
+    }
+    return {RunId(row.run_id) for row in await reader.execute(_ANSWERED_RUNS, parameters)}
+
+
 async def runs_with_messages(
     reader: Reader, project_key: str, runs: Mapping[RunId, UUID], ids: Collection[str]
 ) -> dict[str, RunId]:
@@ -147,9 +158,7 @@ async def runs_with_messages(
     return {row.id: RunId(row.run_id) for row in await reader.execute(_RUNS_WITH_MESSAGES, parameters)}
 
 
-_RUNS_WITH_MESSAGES = text(
-    """
-    SELECT named.id, line.run_id
+_ANSWER_LINES = """
       FROM unnest(CAST(:sessions AS text[]), CAST(:runs AS text[])) AS place (session_id, run_id)
      CROSS JOIN LATERAL (
            SELECT position, run_id,
@@ -160,6 +169,20 @@ _RUNS_WITH_MESSAGES = text(
                       AND run_id = place.run_id AND strpos(CAST(entry AS text), '"assistant"') > 0
                    OFFSET 0) AS of_run
            OFFSET 0) AS line
+"""
+_ANSWERED_RUNS = text(
+    f"""
+    SELECT DISTINCT line.run_id
+    {_ANSWER_LINES}
+     WHERE line.entry ->> 'type' = 'assistant'
+       -- What the CLI writes itself, for example about errors.
+       AND line.entry -> 'message' ->> 'model' IS DISTINCT FROM '<synthetic>'
+    """  # noqa: S608 - no value is part of the statement
+)
+_RUNS_WITH_MESSAGES = text(
+    f"""
+    SELECT named.id, line.run_id
+    {_ANSWER_LINES}
      CROSS JOIN LATERAL (
            SELECT line.entry -> 'message' ->> 'id'
             UNION ALL
@@ -169,5 +192,5 @@ _RUNS_WITH_MESSAGES = text(
             WHERE block ->> 'type' = 'tool_use') AS named (id)
      WHERE line.entry ->> 'type' = 'assistant' AND named.id = ANY (CAST(:ids AS text[]))
      ORDER BY line.position
-    """
+    """  # noqa: S608 - as above
 )

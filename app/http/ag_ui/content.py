@@ -18,7 +18,7 @@ from ag_ui.core.types import ContentPart
 from pydantic import TypeAdapter, ValidationError
 
 from app.http.attachments import data_fields, url_fields
-from app.request_fields.attachments import PDF
+from app.request_fields.attachments import PART_CHARS, PDF
 from app.requests import ContentPart as OurPart
 from app.requests import TextPart as OurText
 from app.runs.requests.attachments import AttachmentRules, unreadable
@@ -60,7 +60,7 @@ def chars_of(message: Message) -> int:
         case AssistantMessage(content=str(text)) | UserMessage(content=str(text)):
             return len(text)
         case UserMessage(content=list(parts)):
-            return sum(_chars_of(part) for part in parts)
+            return sum(PART_CHARS + _chars_of(part) for part in parts)
         case _:
             return 0
 

@@ -106,6 +106,7 @@ async def start_segment(
     record, request = await services.chats.start_as(
         caller, message, posted.run_id, request_id=request_id, caller_trace=trace
     )
+    await services.readers.cancel_left_before(record)
     answered = _answered(message, messages, request.messages[-1].text)
     return replace(segment, message=answered, stops_unread=record.stops_unread)
 

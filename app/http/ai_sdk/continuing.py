@@ -1,6 +1,7 @@
 """Resuming a run of a chat: applies the decisions and tool results of the client's last message."""
 
 from collections.abc import Callable
+from functools import partial
 
 from app.bootstrap.services import Services
 from app.http.ai_sdk.encoder import AiSdkEncoder
@@ -22,20 +23,19 @@ async def continue_run(
 
     None if it posts a new message. Raises `ScopeMissing`, `RunNotFound`, `PermissionNotFound`.
     """
-    decided: frozenset[str] = frozenset()
-    record = None
+    decided = None
     if (message := body.decided_message) is not None:
         caller.require("runs:approve")
         run = run_key(caller, message.id)
-        record = await services.chats.decide(caller, chat, run, decisions=message.decisions)
-        decided = frozenset(decision.request_id for decision in message.decisions)
+        decided = await services.chats.decide(caller, chat, run, decisions=message.decisions)
     elif (message := body.answered_message) is None:
         return None
     run, results = run_key(caller, message.id), message.tool_results
     answered = await services.client_tools.find_in(caller, chat, run, call_ids=results)
+    if decided is not None:
+        new_encoder = partial(new_encoder, decided=decided.request_ids, after=decided.after)
     if answered is None:
-        return None if record is None else (record, new_encoder(run.run_id, decided=decided))
+        return None if decided is None else (decided.record, new_encoder(run.run_id))
     await services.client_tools.answer(answered, results)
-    return answered.record, new_encoder(
-        run.run_id, decided=decided, answered=answered.calls, after=answered.after
-    )
+    after = max(answered.after, 0 if decided is None else decided.after)
+    return answered.record, new_encoder(run.run_id, answered=answered.calls, after=after)

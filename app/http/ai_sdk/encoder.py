@@ -5,10 +5,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar, Final
 
 from app.errors import Unauthenticated
-from app.events import Done, PermissionRequest
+from app.events import Done
 from app.http.ai_sdk.blocks import Part
 from app.http.ai_sdk.mapper import OLDEST_VERSION, AiSdkMessageMapper
 from app.http.streaming.encoder import EVENT_STREAM
+from app.http.streaming.stopping import ServerStopping
 from app.streams.port import LogEntry
 
 PAUSE_AFTER_S: Final = 0.05
@@ -47,15 +48,16 @@ class AiSdkEncoder:
         answered: frozenset[str] = frozenset(),
         after: int = 0,
     ) -> None:
-        """`decided` are request ids; nothing is sent up to the last of these requests, nor up to `after`.
+        """Nothing is sent up to the position `after`: the client has it.
 
-        `answered` are the calls of client tools whose results the client has posted.
+        `decided` are the ids of requests that the client has decided, `answered` the calls of client tools
+        whose results it has posted.
         """
         self._mapper = AiSdkMessageMapper(run_id, approvals, version, answered=answered)
         self._decided = decided
         self._answered = answered
         self._after = after
-        self._requests_to_skip = set(decided)
+        self._position = 0
         self._ended = False
         self._started = False
 
@@ -71,7 +73,7 @@ class AiSdkEncoder:
     @property
     def pause_after_s(self) -> float | None:
         """Seconds of idle time before the pause; None if nothing waits for this client."""
-        if self._requests_to_skip:
+        if self._position < self._after:
             return None
         if self._mapper.approvals and self._mapper.pending.keys() - self._decided:
             return PAUSE_AFTER_S
@@ -90,13 +92,15 @@ class AiSdkEncoder:
         error = {"type": "error", "errorText": Unauthenticated.code}
         return (_frame(error) + _DONE).encode("ascii")
 
+    def encode_stopping(self) -> bytes:
+        """An error: a stream that only ends looks like a complete answer to every release."""
+        return _frame({"type": "error", "errorText": ServerStopping.code}).encode("ascii")
+
     def _frames(self, entry: LogEntry) -> Iterator[str]:
-        is_skipped = bool(self._requests_to_skip) or entry.position <= self._after
         parts = list(self._mapper.map(entry))
-        if isinstance(entry.event, PermissionRequest):
-            self._requests_to_skip.discard(entry.event.request_id)
+        self._position = entry.position
         self._ended = isinstance(entry.event, Done)
-        if is_skipped and not self._ended:
+        if entry.position <= self._after and not self._ended:
             return
         yield from self._start()
         yield from map(_frame, parts)

@@ -2,25 +2,24 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
+from itertools import islice
 from typing import Annotated, Any, Literal
 
 from pydantic import (
-    BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
-    JsonValue,
     ValidationInfo,
+    ValidatorFunctionWrapHandler,
     field_validator,
+    model_validator,
 )
-from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
-from app.client_tools.declared import ClientTool
+from app.client_tools.declared import MOST_DESCRIBED, ClientTool
 from app.errors import Invalid
-from app.executors.client_calls import ClientToolResult
 from app.graphs.spec import GraphSpec
-from app.http.ai_sdk.blocks import DISCARDED
+from app.http.ai_sdk.ui_message import MOST_ANSWERED, UiMessage, UiPart, read_leniently
 from app.http.attachments import ui_file
 from app.ids import STATE_KEY_PATTERN
 from app.requests import (
@@ -35,94 +34,16 @@ from app.requests import (
     TextPart,
     UploadedFile,
 )
-from app.runs.chats import MESSAGE_ID_CHARS, Chat, ChatMessage, ShownMessage
-from app.runs.commands.records import Decide
+from app.runs.chats import Chat, ChatMessage, ShownMessage, first_unanswered
 from app.runs.planner import SystemMessageRefused
 from app.runs.requests.attachments import DEFAULT_RULES, AttachmentRules, unreadable
 
 _APPROVAL_STATES = frozenset({"approval-requested", "approval-responded", "output-denied"})
 
 
-class _Posted(BaseModel):
-    """Unknown fields are ignored: every release of the SDK adds some."""
-
-    model_config = ConfigDict(alias_generator=to_camel, extra="ignore", frozen=True)
-
-
-class UiApproval(_Posted):
-    """A person's decision on a `tool-approval-request`."""
-
-    id: str
-    approved: Annotated[bool, Field(strict=True)] | None = None
-    reason: Annotated[str, Field(max_length=4_000)] | None = None
-
-
-class UiPart(_Posted):
-    """A part of a message: `text`, `file`, `tool-…` and others."""
-
-    type: str
-    text: str | None = None
-    url: str | None = None
-    media_type: str | None = None
-    filename: str | None = None
-    state: str | None = None
-    approval: UiApproval | None = None
-    tool_call_id: str | None = None
-    provider_executed: Annotated[bool, Field(strict=True)] | None = None
-    output: JsonValue = None
-    error_text: str | None = None
-    provider_metadata: JsonValue = None
-
-    @property
-    def is_discarded(self) -> bool:
-        """Whether it is the beginning of a message that the model has written again."""
-        return self.provider_metadata == DISCARDED
-
-    @property
-    def chars(self) -> int:
-        """How many characters it has, as far as a request contains them."""
-        return len(self.text or "") + len(self.url or "")
-
-    @property
-    def tool_result(self) -> ClientToolResult | None:
-        """The result of a call that the client has executed, if this is one."""
-        if self.tool_call_id is None or self.provider_executed:
-            return None
-        match self.state:
-            case "output-available":
-                return ClientToolResult(self.output)
-            case "output-error":
-                return ClientToolResult(self.error_text or "The tool failed.", is_error=True)
-            case _:
-                return None
-
-
-class UiMessage(_Posted):
-    """A `UIMessage`."""
-
-    id: Annotated[str, Field(min_length=1, max_length=MESSAGE_ID_CHARS)]
-    role: Literal["system", "user", "assistant"]
-    parts: list[UiPart]
-
-    @property
-    def decisions(self) -> list[Decide]:
-        """The person's decisions in this message that the run may not have received yet, one per request."""
-        found: dict[str, Decide] = {}
-        for part in self.parts:
-            if part.approval and part.state == "approval-responded":
-                decided = Decide(
-                    request_id=part.approval.id,
-                    decision="allow" if part.approval.approved else "deny",
-                    message=part.approval.reason or None,
-                )
-                found.setdefault(part.approval.id, decided)
-        return list(found.values())
-
-    @property
-    def tool_results(self) -> dict[str, ClientToolResult]:
-        """The results in this message that may be the client's own, by tool-call id."""
-        found = ((part.tool_call_id, part.tool_result) for part in self.parts)
-        return {call_id: result for call_id, result in found if call_id is not None and result is not None}
+def _dict_or_list(tools: object) -> object:
+    """What has no tools in any form that is known is none: other servers have options of this name."""
+    return tools if isinstance(tools, dict | list) else None
 
 
 def _or_none(value: object) -> object:
@@ -154,18 +75,28 @@ class ChatRequest(InputModel):
     files: tuple[UploadedFile, ...] = ()
     on_disconnect: OnDisconnect | None = None
 
-    tools: dict[str, Any] | list[Any] | None = None
+    tools: Annotated[dict[str, Any] | list[Any] | None, BeforeValidator(_dict_or_list)] = None
     """Tools that the client executes: by name `{description, parameters}` or `{description, inputSchema}`, or
     a list as `clientTools` of a run. Those that cannot be used are left out."""
 
-    @field_validator("messages", mode="before")
+    @model_validator(mode="before")
     @classmethod
-    def _one_or_all(cls, messages: object, info: ValidationInfo) -> object:
+    def _without_null(cls, body: object) -> object:
+        """Templates post null for what is not chosen."""
+        if not isinstance(body, dict):
+            return body
+        return {name: value for name, value in body.items() if value is not None}
+
+    @field_validator("messages", mode="wrap")
+    @classmethod
+    def _one_or_all(
+        cls, messages: Any, validate: ValidatorFunctionWrapHandler, info: ValidationInfo
+    ) -> list[UiMessage]:
         if (message := info.data.get("message")) is None:
             if messages is None and "message" in info.data:
                 kind = "missing"
                 raise PydanticCustomError(kind, "is required")
-            return messages
+            return read_leniently(messages, validate)
         if messages is not None:
             both = "cannot be combined with message: send the one or the other"
             raise ValueError(both)
@@ -173,25 +104,43 @@ class ChatRequest(InputModel):
 
     @property
     def described_tools(self) -> list[Any]:
-        """The client's tools in the form of `clientTools`, if they are valid."""
+        """The client's tools in the form of `clientTools`, if they are valid; as many as are looked at."""
         if isinstance(self.tools, dict):
-            return [_described(name, tool) for name, tool in self.tools.items()]
-        return self.tools or []
+            return [_described(name, tool) for name, tool in islice(self.tools.items(), MOST_DESCRIBED)]
+        return (self.tools or [])[:MOST_DESCRIBED]
 
     @property
     def answered_message(self) -> UiMessage | None:
-        """The assistant's message with results of client tools, if it is the last one."""
+        """The assistant's message with results of client tools, if it is the last one.
+
+        Raises `Invalid` for one with too many.
+        """
         last = self.messages[-1]
-        return last if last.role == "assistant" and last.tool_results else None
+        if last.role != "assistant" or self.trigger == "regenerate-message":
+            return None
+        self._require_few(last, [part.tool_result is not None for part in last.parts])
+        return last if last.tool_results else None
 
     @property
     def decided_message(self) -> UiMessage | None:
-        """The assistant's message with a person's decisions; None if this posts a user message."""
+        """The assistant's message with a person's decisions; None if this posts a user message.
+
+        Raises `Invalid` for one with too many.
+        """
+        if self.trigger == "regenerate-message":
+            return None
         named = [each for each in self.messages if each.id == self.message_id]
         for message in (*named, self.messages[-1]):
-            if message.role == "assistant" and message.decisions:
+            is_decided = [part.is_decided for part in message.parts]
+            if message.role == "assistant" and any(is_decided):
+                self._require_few(message, is_decided)
                 return message
         return None
+
+    def _require_few(self, message: UiMessage, answered: Sequence[bool]) -> None:
+        if sum(answered) > MOST_ANSWERED:
+            field = f"messages.{self.messages.index(message)}.parts"
+            raise Invalid.field(field, f"must not answer more than {MOST_ANSWERED} tool calls")
 
     @property
     def shows_approvals(self) -> bool:
@@ -249,6 +198,7 @@ class ChatRequest(InputModel):
             message_id=new.id,
             regenerate=self.trigger == "regenerate-message",
             posted=[each.id for _, each in view],
+            first_unanswered=first_unanswered([each.role == "user" for _, each in view]),
             is_whole_view=self.is_whole_view,
             chars=sum(part.chars for each in self.messages for part in each.parts),
             build_request=partial(self._build_request, graph_id, view, new_content, tools, rules),

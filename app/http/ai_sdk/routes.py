@@ -95,7 +95,7 @@ async def chat(
         version = max(version, APPROVALS_SINCE)
     approvals = bool(graph.approve) and version >= APPROVALS_SINCE
     new_encoder = partial(AiSdkEncoder, approvals=approvals, version=version)
-    chat_of_run = Chat(graph_id, body.id)
+    chat_of_run, discarded = Chat(graph_id, body.id), None
     if (continued := await continue_run(services, caller, chat_of_run, body, new_encoder)) is not None:
         record, encoder = continued
     else:
@@ -107,9 +107,15 @@ async def chat(
         record = await services.chats.start(
             caller, message, request_id=request_id, idempotency_key=key, caller_trace=trace
         )
+        await services.readers.cancel_left_before(record)
+        if record.request_id != request_id:
+            # Another post started it.
+            discarded = discarded_in(await services.runs.events(record.key))
         encoder = new_encoder(record.key.run_id)
     scope = open_reader(caller, record.key)
-    return _stream(services, record, encoder, reader_scope=scope, heartbeat_s=heartbeat_s)
+    return _stream(
+        services, record, encoder, reader_scope=scope, heartbeat_s=heartbeat_s, discarded=discarded
+    )
 
 
 @router.get(

@@ -5,6 +5,7 @@ from typing import ClassVar
 
 from app.clock.event_times import rfc3339
 from app.http.streaming.encoder import EVENT_STREAM, RETRY_LINE, REVOKED_MESSAGE
+from app.http.streaming.stopping import retry_line
 from app.streams.event_json import to_json
 from app.streams.port import LogEntry
 
@@ -26,6 +27,10 @@ class NativeEncoder:
     def encode_revoked(self) -> bytes:
         """A comment: the run continues, and a client that reconnects gets 401."""
         return f": {REVOKED_MESSAGE}\n".encode("ascii")
+
+    def encode_stopping(self) -> bytes:
+        """When to reconnect: another server continues the stream."""
+        return retry_line()
 
 
 def _frame(entry: LogEntry) -> str:

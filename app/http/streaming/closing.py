@@ -1,7 +1,6 @@
 """OpenStreams: the streams and waiting requests of this server, which end when it stops."""
 
 import asyncio
-import random
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,7 +8,7 @@ from dataclasses import dataclass, field
 
 import anyio
 
-from app.errors import Unavailable
+from app.http.streaming.stopping import ServerStopping
 
 _RETRY_AFTER_S = 1
 _QUIET_S = 0.1
@@ -17,14 +16,6 @@ _QUIET_S = 0.1
 
 _AT_MOST_S = 2.0
 _CHECK_S = 0.02
-_RETRY_MS = (500, 3000)
-"""When clients reconnect: not all in the same moment."""
-
-
-class ServerStopping(Unavailable):
-    """This server is stopping: the run continues; get its result with a new request."""
-
-    code = "shutting_down"
 
 
 @dataclass(slots=True, eq=False)
@@ -75,8 +66,3 @@ class OpenStreams:
                 if now - max(stream.sent_at, began) > _QUIET_S or now - began > _AT_MOST_S:
                     stream.scope.cancel()
             await asyncio.sleep(_CHECK_S)
-
-
-def closing_frame() -> bytes:
-    """The last line of a stream that was cut short."""
-    return f"retry: {random.randint(*_RETRY_MS)}\n".encode()  # noqa: S311 - no secret

@@ -11,6 +11,7 @@ RETRY_LINE = b"retry: 2000\n"
 
 Without an empty line, so it belongs to the block of the first event: httpx-sse makes an event of every block.
 """
+STOPPING_MESSAGE = "This server is stopping; the run continues."
 REVOKED_MESSAGE = "The API key was revoked, or the session has ended."
 
 
@@ -34,4 +35,8 @@ class Encoder(Protocol):
 
     def encode_revoked(self) -> bytes:
         """The last frames of a response whose API key was revoked or whose session has ended."""
+        ...
+
+    def encode_stopping(self) -> bytes:
+        """The last frames of a response that is cut short because the server stops; the run continues."""
         ...

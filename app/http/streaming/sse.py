@@ -9,8 +9,9 @@ from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.types import Message, Receive, Scope, Send
 
 from app.auth.credential_monitor import CredentialRevoked
-from app.http.streaming.closing import OpenStream, ServerStopping, closing_frame
+from app.http.streaming.closing import OpenStream
 from app.http.streaming.encoder import Encoder
+from app.http.streaming.stopping import ServerStopping
 from app.streams.port import LogEntry
 
 HEARTBEAT_S = 15.0
@@ -53,7 +54,7 @@ class InterruptibleStream(EventSourceResponse):
             sep="\n",
         )
         self._reader_scope = reader_scope
-        self._revoked_chunk = encoder.encode_revoked
+        self._encoder = encoder
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Respond; raises `CredentialRevoked` or `ServerStopping` if nothing has been sent yet."""
@@ -73,11 +74,11 @@ class InterruptibleStream(EventSourceResponse):
         except CredentialRevoked:
             if sent is None:
                 raise
-            await _end(sent, self._revoked_chunk(), send)
+            await _end(sent, self._encoder.encode_revoked(), send)
         except ServerStopping:
             if sent is None:
                 raise
-            await _end(sent, closing_frame(), send)
+            await _end(sent, self._encoder.encode_stopping(), send)
 
 
 async def _end(last: Message, chunk: bytes, send: Send) -> None:

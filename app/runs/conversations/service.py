@@ -1,11 +1,13 @@
 """ConversationService: lists, reads, forks and deletes conversations, and assigns turns to runs."""
 
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Collection, Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID
 
+from app.conversations.branching.placement import KnownMessages, first_unshown
 from app.conversations.branching.records import InPlaceOf, Place
-from app.conversations.branching.repository import runs_with_messages, set_current_branch
+from app.conversations.branching.repository import answered_runs, runs_with_messages, set_current_branch
+from app.conversations.branching.tree import BranchTree
 from app.conversations.history import ConversationHistory
 from app.conversations.history_merge import new_messages
 from app.conversations.records import Conversation, EntryGone
@@ -269,30 +271,45 @@ class ConversationService:
             return await find_runs(reader, account_id, [key.run_id for key in keys])
 
     async def find_messages(
-        self, caller: Principal, state_key: str, message_ids: Sequence[str]
-    ) -> Mapping[str, RunId]:
+        self, caller: Principal, state_key: str, message_ids: Sequence[str], *, first_unanswered: int
+    ) -> KnownMessages:
         """Those of these ids that name messages of the conversation, on any branch, and their runs.
 
-        The last of them is the message that is to be placed. A message that was answered several times does
-        not name one run: the ids after it show which answer the client has. Raises `ScopeMissing` if the
-        caller may not read the conversation.
+        The last of them is the message that is to be placed; those since `first_unanswered` are the user's.
+        A message that was answered several times does not name one run: the ids after it show which answer
+        the client has. Raises `ScopeMissing` if the caller may not read the conversation.
         """
         async with self._database.snapshot() as reader:
             conversation = await find_conversation(reader, caller.account_id, state_key)
             if conversation is None:
-                return {}
+                return KnownMessages({})
             await _require_reading(reader, conversation, caller)
             tree = await load_tree(reader, conversation)
             known = tree.known(message_ids, current=conversation.session_id)
-            shown = [index for index, each in enumerate(message_ids[:-1]) if each in known]
-            if not shown or len(answers := tree.answers_to(message_ids[shown[-1]])) <= 1:
-                return known
-            after = message_ids[shown[-1] + 1 : -1]
+            last = {each: known[each] for each in message_ids[first_unanswered:-1] if each in known}
+            answered = await self._answered(reader, conversation, tree, last.values())
+            unshown = frozenset(each for each, run_id in last.items() if run_id in answered)
+            earlier = message_ids[: first_unshown(message_ids[:-1], unshown)]
+            shown = [index for index, each in enumerate(earlier) if each in known]
+            if not shown or len(answers := tree.answers_to(earlier[shown[-1]])) <= 1:
+                return KnownMessages(known, unshown)
+            after = earlier[shown[-1] + 1 :]
             # Results and reasoning have ids that begin with that of their call or message.
             named = {each: each.partition(":")[0] for each in after}
             places = {run_id: tree.branch_of(run_id) for run_id in answers}
             own = await runs_with_messages(reader, str(caller.account_id), places, set(named.values()))
-        return {**{each: own[base] for each, base in named.items() if base in own}, **known}
+        by_answer = {each: own[base] for each, base in named.items() if base in own}
+        return KnownMessages({**by_answer, **known}, unshown)
+
+    async def _answered(
+        self, reader: Reader, conversation: Conversation, tree: BranchTree, runs: Collection[RunId]
+    ) -> Collection[RunId]:
+        """Those of these runs that the model has answered; none while one is active: its client may wait."""
+        unfinished = {run.run_id for run in await unfinished_turns(reader, conversation)} if runs else set()
+        if not runs or not unfinished.isdisjoint(runs):
+            return ()
+        places = {run_id: tree.branch_of(run_id) for run_id in runs}
+        return await answered_runs(reader, str(conversation.account_id), places)
 
     async def take_turn(
         self,

@@ -8,7 +8,7 @@ from app.events import Done, Queued, RunError
 from app.ids import RunKey
 from app.runs.events.codec import decode_events
 from app.runs.events.endings import RunEndings
-from app.runs.events.terminal import terminal_events, with_positions
+from app.runs.events.terminal import LAST_POSITION, terminal_events, with_positions
 from app.runs.events.times import KnownTimes, time_of_end, time_of_first
 from app.runs.records import RunRecord, StoredEvents
 from app.runs.repository import find_run, last_stored_position, stored_events
@@ -56,13 +56,13 @@ class RunEventReader:
 
     async def has_end_before(self, run: RunRecord, position: int) -> bool:
         """Whether a reader that has received the event at this position has received the run's `Done`."""
-        if not run.finished:
-            return False
+        if not run.finished or position >= LAST_POSITION:
+            return run.finished
         async with self._database.snapshot() as reader:
             last = await last_stored_position(reader, run.key)
             if last is None or position < last:
                 return False
-            # Where only the end is stored, its positions depend on the reader.
+            # Then the end is at the last positions, wherever it is stored.
             return not _is_only_end(await stored_events(reader, run.key, max_bytes=1))
 
     async def _stored(
@@ -71,39 +71,48 @@ class RunEventReader:
         """The stored events after a position, in batches; if they are deleted, the end of the run."""
         async with self._database.snapshot() as reader:
             only_end = _is_only_end(await stored_events(reader, run, max_bytes=1))
-        # The end then gets the next positions after the reader's last one.
         position = 0 if only_end else after
         while True:
             async with self._database.snapshot() as reader:
                 rows = await stored_events(reader, run, after=position)
             if not rows:
                 # Deleted before this reader came, or while it reads.
-                if end := await self._end_of_deleted(run, max(position, after)):
+                if end := _after(await self._end_of_deleted(run), after):
                     yield end
                 return
             entries = await times.of(decode_events(rows))
             if only_end:
-                yield [entry._replace(position=after + n) for n, entry in enumerate(entries, start=1)]
+                if end := _after(_at_last_positions(entries), after):
+                    yield end
                 return
             yield [entry for entry in entries if entry.position > position]
             if isinstance(entries[-1].event, Done):
                 return
             position = rows[-1].last_position
 
-    async def _end_of_deleted(self, run: RunKey, after: int) -> Sequence[LogEntry]:
-        """The end of a run whose events are deleted, at the next positions; empty if they are not."""
+    async def _end_of_deleted(self, run: RunKey) -> Sequence[LogEntry]:
+        """The end of a run whose events are deleted, at the last positions; empty if they are not."""
         async with self._database.read() as reader:
             record = await find_run(reader, run)
         if record is None or record.final is None or record.events_deleted_at is None:
             return ()
         events = terminal_events(record.final, has_content=record.contents_deleted_at is None)
-        return with_positions(events, after=after, at=time_of_end(record))
+        return _at_last_positions(with_positions(events, after=0, at=time_of_end(record)))
 
 
 def _is_only_end(first: Sequence[StoredEvents]) -> bool:
     """Whether the first row of a run is its end: its process died, and its other events are lost."""
     events = decode_events(first)
     return bool(events) and events[0].event == RunError(error="internal")
+
+
+def _at_last_positions(end: Sequence[LogEntry]) -> Sequence[LogEntry]:
+    """The end of a run without other events: after whatever its readers have received of these."""
+    return [entry._replace(position=LAST_POSITION - n) for n, entry in enumerate(reversed(end))][::-1]
+
+
+def _after(entries: Sequence[LogEntry], position: int) -> Sequence[LogEntry]:
+    return [entry for entry in entries if entry.position > position]
 
 
 def _first_events(run: RunRecord) -> Sequence[LogEntry]:

@@ -17,6 +17,9 @@ POSITIONS_PER_ATTEMPT = 1_000_000
 """A later attempt starts at a multiple of this position: a reader of the earlier attempt continues with it
 from wherever it was, also if it has received events that the event log has lost."""
 
+LAST_POSITION = 999_999_999
+"""Of the `done` of a run whose other events are gone: above each real one; the last that clients can name."""
+
 log = structlog.get_logger(__name__)
 
 

@@ -11,6 +11,7 @@ from sqlalchemy import text
 from app.db import Reader, Transaction
 from app.ids import AccountId, RunId, RunKey
 from app.runs.readers.records import ReadersOfRun
+from app.runs.records import RunRecord
 
 _GIVEN = "unnest(CAST(:accounts AS uuid[]), CAST(:ids AS text[])) AS given (account_id, run_id)"
 
@@ -18,6 +19,21 @@ _GIVEN = "unnest(CAST(:accounts AS uuid[]), CAST(:ids AS text[])) AS given (acco
 async def record_readers(tx: Transaction, process_id: UUID, runs: Collection[RunKey]) -> None:
     """A process has readers of these runs now."""
     await tx.execute(_RECORD, {**_keys(runs), "process_id": process_id})
+
+
+async def record_left(tx: Transaction, process_id: UUID, runs: Collection[RunKey]) -> None:
+    """A process has no readers of these runs any more; its rows stay, and are not renewed."""
+    await tx.execute(_LEAVE, {**_keys(runs), "process_id": process_id})
+
+
+async def runs_left_before(reader: Reader, run: RunRecord, process_id: UUID) -> list[RunKey]:
+    """The active earlier runs of its conversation that other processes had readers of and have none now.
+
+    What this process has the caller knows.
+    """
+    place = {"account_id": run.key.account_id, "state_key": run.state_key, "turn": run.turn}
+    rows = await reader.execute(_LEFT_BEFORE, {**place, "process_id": process_id})
+    return [RunKey(AccountId(row.account_id), RunId(row.run_id)) for row in rows]
 
 
 async def forget_readers(tx: Transaction, runs: Collection[RunKey]) -> None:
@@ -61,6 +77,22 @@ _RECORD = text(
      ORDER BY account_id, run_id
     ON CONFLICT (account_id, run_id, process_id) DO UPDATE SET seen_at = EXCLUDED.seen_at
     """  # noqa: S608 - no value is part of the statement
+)
+_LEAVE = text(
+    f"""
+    UPDATE run_readers SET seen_at = 'epoch' FROM {_GIVEN}
+     WHERE run_readers.account_id = given.account_id AND run_readers.run_id = given.run_id
+       AND process_id = :process_id
+    """  # noqa: S608 - as above
+)
+_LEFT_BEFORE = text(
+    """
+    SELECT account_id, run_id FROM runs JOIN run_readers USING (account_id, run_id)
+     WHERE account_id = :account_id AND state_key = :state_key AND turn < :turn
+       AND status IN ('queued', 'running') AND stops_unread
+     GROUP BY account_id, run_id
+    HAVING bool_and(seen_at = 'epoch' OR run_readers.process_id = :process_id)
+    """
 )
 _FORGET = text(
     f"""

@@ -21,8 +21,11 @@ from app.runs.readers.repository import (
     forget_readers_of_ended_runs,
     queued_runs_with_readers,
     readers_of,
+    record_left,
     record_readers,
+    runs_left_before,
 )
+from app.runs.records import RunRecord
 
 log = structlog.get_logger(__name__)
 
@@ -47,7 +50,8 @@ class RunReaders:
     Each process renews the rows of its readers. A run whose rows stay unchanged for the grace is cancelled,
     by the process that executes it or by one whose reader left it: so also if the process of its last reader
     was killed. While it is queued, each process watches it from its next sweep on. No clock is compared with
-    that of another machine. Other runs cost nothing.
+    that of another machine. A run that a later message of its conversation waits for is cancelled as soon as
+    all processes have recorded that its readers have left. Other runs cost nothing.
     """
 
     def __init__(
@@ -69,6 +73,8 @@ class RunReaders:
         self._unchanged_s = grace_s + self._pause_s
         self._reading: Counter[RunKey] = Counter()
         self._watched: dict[RunKey, _Observed | None] = {}
+        self._left: set[RunKey] = set()
+        self._has_left = asyncio.Event()
         self._unread: set[RunKey] = set()
         self._has_unread = asyncio.Event()
 
@@ -79,6 +85,7 @@ class RunReaders:
         """
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(partial(forever, self.check, self._pause_s, name="readers of runs"))
+            tasks.start_soon(partial(forever, self.store_left, 0, name="readers that have left"))
             tasks.start_soon(partial(forever, self.stop_unread, 0, name="runs without readers"))
             tasks.start_soon(partial(forever, self.sweep, _SWEEP_S, name="readers of queued runs"))
 
@@ -100,18 +107,31 @@ class RunReaders:
             yield
             return
         self._reading[run] += 1
+        has_received_all = False
         try:
-            await self._arrive(run)
+            # Also for one that leaves at once: a run without a row never had a reader.
+            with anyio.CancelScope(shield=True):
+                await self._arrive(run)
             yield
-        except BaseException:
-            # Observed anew from now on.
-            self._watched[run] = None
-            raise
+            has_received_all = True
         finally:
             self._reading[run] -= 1
             if not self._reading[run]:
                 del self._reading[run]
+            if not has_received_all:
+                self._leave(run)
         await self._depart(run)
+
+    async def cancel_left_before(self, run: RunRecord) -> None:
+        """Cancel earlier runs of its conversation without readers: their person goes on with another message.
+
+        Only a run that waits for others has any.
+        """
+        if run.status != "queued" or run.state_key is None:
+            return
+        async with self._database.read() as reader:
+            left = await runs_left_before(reader, run, self._process_id)
+        self._end(each for each in left if each not in self._reading)
 
     async def check(self) -> None:
         """Renew the rows of readers, and note the runs without any; raises `Unavailable`."""
@@ -131,11 +151,20 @@ class RunReaders:
             # Readers could not renew either: what has been observed until now shows nothing.
             self._watched = dict.fromkeys(self._watched)
             raise
-        for run, readers in found.items():
-            if self._is_unread(run, readers):
-                del self._watched[run]
-                self._unread.add(run)
-                self._has_unread.set()
+        self._end([run for run, readers in found.items() if self._is_unread(run, readers)])
+
+    async def store_left(self) -> None:
+        """Wait until there are runs whose last reader here has left, and store that."""
+        await self._has_left.wait()
+        self._has_left.clear()
+        left, self._left = [run for run in self._left if run not in self._reading], set()
+        if not left:
+            return
+        async with self._database.transaction() as tx:
+            await record_left(tx, self._process_id, left)
+        if returned := [run for run in left if run in self._reading]:
+            async with self._database.transaction() as tx:
+                await record_readers(tx, self._process_id, returned)
 
     async def stop_unread(self) -> None:
         """Wait until there are runs without readers, and cancel them."""
@@ -167,6 +196,18 @@ class RunReaders:
             self._watched[run] = _Observed(readers.seen, now)
             return False
         return now - observed.since >= self._unchanged_s
+
+    def _leave(self, run: RunKey) -> None:
+        # Observed anew from now on.
+        self._watched[run] = None
+        self._left.add(run)
+        self._has_left.set()
+
+    def _end(self, unread: Iterable[RunKey]) -> None:
+        for run in unread:
+            self._watched.pop(run, None)
+            self._unread.add(run)
+            self._has_unread.set()
 
     async def _stop(self, run: RunKey, limiter: anyio.CapacityLimiter) -> None:
         async with limiter:

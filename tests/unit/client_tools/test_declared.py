@@ -1,13 +1,16 @@
+import json
 from typing import Any
 
 import pytest
 
 from app.client_tools.declared import (
     MOST_CLIENT_TOOLS,
+    MOST_DESCRIBED,
     MOST_SCHEMA_BYTES,
     client_tool_id,
     client_tools_within_limits,
     is_client_tool,
+    is_longer,
     shown_name,
 )
 from app.graphs.spec import GraphSpec
@@ -39,6 +42,36 @@ def test_what_other_clients_describe_is_taken_as_far_as_it_is_valid(
     posted: list[Any], names: list[str]
 ) -> None:
     assert [tool.name for tool in client_tools_within_limits(posted)] == names
+
+
+def test_no_more_tools_are_read_than_anybody_uses() -> None:
+    unusable = iter([None] * 100_000)
+    usable = iter([described(f"t{n}") for n in range(100_000)])
+    too_large = iter([described(f"t{n}", inputSchema={"x": "y" * MOST_SCHEMA_BYTES}) for n in range(1_000)])
+
+    found = [client_tools_within_limits(each) for each in (unusable, usable, too_large)]
+
+    assert [len(each) for each in found] == [0, MOST_CLIENT_TOOLS, 0]
+    left = [sum(1 for _ in each) for each in (unusable, usable, too_large)]
+    assert left[0] == 100_000 - MOST_DESCRIBED
+    assert left[1] >= 100_000 - MOST_CLIENT_TOOLS - 1
+    assert left[2] > 990
+
+
+@pytest.mark.parametrize(
+    ("value", "longer"),
+    [
+        ({}, False),
+        ({"a": ["x" * 9, 1, None]}, False),
+        ("x" * 30, True),
+        ([0] * 30, True),
+        ({"a": {str(n): n for n in range(30)}}, True),
+        ([[["x" * 10], "y" * 10], [1, 2, 3, 4]], True),
+    ],
+)
+def test_a_long_value_is_recognized_before_it_is_written(value: Any, *, longer: bool) -> None:
+    assert is_longer(value, than=25) is longer
+    assert len(json.dumps(value)) > 25 or not longer
 
 
 @pytest.mark.parametrize("name", ["core__get_current_time", "client-x", "a" * 64, "-", "__"])

@@ -49,6 +49,10 @@ def test_parameters_of_other_models_are_named_as_such(name: str) -> None:
     assert found(temperature=1) == {"temperature": "is not a field of this request"}
 
 
+def test_a_list_is_called_so() -> None:
+    assert found(files=None, clientTools={}) == dict.fromkeys(["files", "clientTools"], "must be a list")
+
+
 def test_the_whole_body_is_called_body() -> None:
     assert found_in([]) == {"body": "must be an object"}
 

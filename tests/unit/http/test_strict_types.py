@@ -1,18 +1,19 @@
 """Request models reject values of other JSON types than documented."""
 
 from collections.abc import Iterator
+from datetime import datetime
 from decimal import Decimal
 from typing import Annotated, Any, get_args, get_origin
 
 import pytest
 from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import AwareDatetime, BaseModel, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
 from app.http.ag_ui.input import InterruptAnswer
 from app.http.routers import ROUTERS
-from app.requests import RunLimits
+from app.requests import GraphRunRequest, RunLimits
 
 LOOK_ALIKES: dict[type, tuple[object, ...]] = {
     int: (True, "60", 60.0),
@@ -57,8 +58,8 @@ def _request_models() -> list[type[BaseModel]]:
         if isinstance(route, APIRoute)
         for annotation in _of_dependant(route.dependant)
     ]
-    # What AG-UI calls a payload is read by a model of its own.
-    found = {model for body in [*bodies, InterruptAnswer] for model in _models_in(body)}
+    # These are read in another way than as a parameter of a route.
+    found = {model for body in [*bodies, InterruptAnswer, GraphRunRequest] for model in _models_in(body)}
     return sorted(found, key=lambda model: model.__name__)
 
 
@@ -90,6 +91,41 @@ def test_a_value_of_another_type_is_rejected(name: str) -> None:
                 continue
             with pytest.raises(ValidationError):
                 reader.validate_python(value)
+
+
+def _parameters(dependant: Dependant) -> Iterator[FieldInfo]:
+    for parameter in dependant.query_params:
+        yield parameter.field_info
+    for inner in dependant.dependencies:
+        yield from _parameters(inner)
+
+
+def _times() -> Iterator[tuple[str, FieldInfo]]:
+    for model in _request_models():
+        yield from ((f"{model.__name__}.{name}", field) for name, field in model.model_fields.items())
+    for router in ROUTERS:
+        for route in router.routes:
+            if isinstance(route, APIRoute):
+                yield from ((f"{route.path} {field.alias}", field) for field in _parameters(route.dependant))
+
+
+def _has_time(annotation: Any) -> bool:
+    return annotation in {datetime, AwareDatetime} or any(map(_has_time, get_args(annotation)))
+
+
+TIMES = {name: field for name, field in _times() if _has_time(field.annotation)}
+
+
+def test_every_time_of_a_request_is_covered() -> None:
+    assert {"GraphRunRequest.start_after", "ScheduleChange.end_at", "/v1/receipts from"} <= set(TIMES)
+
+
+@pytest.mark.parametrize("name", TIMES)
+@pytest.mark.parametrize("text", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-12:00"])
+def test_a_time_beyond_the_calendar_is_rejected(name: str, text: str) -> None:
+    annotated: Any = Annotated[TIMES[name].annotation, None, *TIMES[name].metadata]
+    with pytest.raises(ValidationError):
+        TypeAdapter[Any](annotated).validate_python(text)
 
 
 @pytest.mark.parametrize(

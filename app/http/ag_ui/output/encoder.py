@@ -22,7 +22,8 @@ from app.http.ag_ui.interrupt import METADATA_KEY
 from app.http.ag_ui.output.mapper import AgUiEventMapper
 from app.http.ag_ui.output.shown_messages import ShownMessages
 from app.http.ag_ui.releases.dialect import CURRENT, Dialect
-from app.http.streaming.encoder import EVENT_STREAM, RETRY_LINE, REVOKED_MESSAGE
+from app.http.streaming.encoder import EVENT_STREAM, RETRY_LINE, REVOKED_MESSAGE, STOPPING_MESSAGE
+from app.http.streaming.stopping import ServerStopping
 from app.serialization.storable import is_storable
 from app.streams.event_json import from_json, to_json
 from app.streams.port import LogEntry
@@ -120,6 +121,10 @@ class AgUiEncoder:
     def encode_revoked(self) -> bytes:
         """End the response of a reader whose credential was revoked; the run continues."""
         return self._frames([RunErrorEvent(message=REVOKED_MESSAGE, code=Unauthenticated.code)])
+
+    def encode_stopping(self) -> bytes:
+        """An error: a stream that only ends looks complete; one that is aborted ends runtimes in Node."""
+        return self._frames([RunErrorEvent(message=STOPPING_MESSAGE, code=ServerStopping.code)])
 
     def message_ids(self, entries: Sequence[LogEntry]) -> set[str]:
         """The ids of all messages that these entries result in."""

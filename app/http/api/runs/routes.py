@@ -208,13 +208,15 @@ async def _start(
     *,
     trace: CallerTrace | None,
 ) -> RunRecord:
-    return await services.runs.start(
+    run = await services.runs.start(
         caller,
         body,
         request_id=request_id,
         idempotency_key=idempotency_key,
         caller_trace=trace,
     )
+    await services.readers.cancel_left_before(run)
+    return run
 
 
 async def _run_responses(

@@ -125,6 +125,11 @@ def test_tools_are_read_in_each_form(tools: Any) -> None:
     ]
 
 
+@pytest.mark.parametrize("tools", ["web", True, 5, None, {}, []])
+def test_what_is_no_form_of_tools_is_none(tools: Any) -> None:
+    assert chat(tools=tools).described_tools == []
+
+
 def test_only_results_of_the_client_are_results() -> None:
     parts = [
         {"type": "tool-pick", "toolCallId": "a", "state": "output-available", "output": {"n": 1}},

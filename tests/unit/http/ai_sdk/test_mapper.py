@@ -70,7 +70,7 @@ def test_a_denied_call_has_no_other_output() -> None:
 
 
 def test_a_client_that_decided_receives_only_later_parts() -> None:
-    encoder = AiSdkEncoder("r-1", approvals=True, decided=frozenset({"p-t"}))
+    encoder = AiSdkEncoder("r-1", approvals=True, decided=frozenset({"p-t"}), after=3)
 
     before = encoder.encode(entries_of(STARTED, a_call("t"), a_request("t")))
     after = encoder.encode([LogEntry(4, a_resolution("t")), LogEntry(5, a_result("t")), LogEntry(6, STOPPED)])
@@ -80,7 +80,7 @@ def test_a_client_that_decided_receives_only_later_parts() -> None:
 
 
 def test_a_decided_request_does_not_pause_the_response() -> None:
-    encoder = AiSdkEncoder("r-1", approvals=True, decided=frozenset({"p-t"}))
+    encoder = AiSdkEncoder("r-1", approvals=True, decided=frozenset({"p-t"}), after=3)
     encoder.encode(entries_of(STARTED, a_call("t"), a_request("t")))
 
     assert encoder.pause_after_s is None

@@ -8,7 +8,8 @@ from itertools import repeat
 
 import pytest
 
-from app.http.streaming.closing import OpenStreams, ServerStopping, closing_frame
+from app.http.streaming.closing import OpenStreams
+from app.http.streaming.stopping import ServerStopping, retry_line
 
 
 async def _send(streams: OpenStreams, pauses_s: Iterable[float]) -> None:
@@ -54,7 +55,7 @@ async def test_a_stream_that_has_ended_is_not_waited_for() -> None:
 
 
 def test_clients_reconnect_one_after_the_other() -> None:
-    pauses = {int(re.fullmatch(rb"retry: (\d+)\n", closing_frame())[1]) for _ in range(20)}  # type: ignore[index]
+    pauses = {int(re.fullmatch(rb"retry: (\d+)\n", retry_line())[1]) for _ in range(20)}  # type: ignore[index]
 
     assert len(pauses) > 1
     assert all(500 <= pause <= 3000 for pause in pauses)

@@ -1,0 +1,18 @@
+"""Times in requests; pure."""
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+from pydantic import AfterValidator, AwareDatetime
+
+
+def _in_utc(moment: datetime) -> datetime:
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError as error:
+        message = "is out of range"
+        raise ValueError(message) from error
+
+
+UtcMoment = Annotated[AwareDatetime, AfterValidator(_in_utc)]
+"""In UTC: near the ends of the calendar a time may not exist there."""
