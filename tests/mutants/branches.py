@@ -67,8 +67,8 @@ BRANCHES = (
     Mutant(
         "the newest run is that with the latest time",
         _RUN_ROWS,
-        "runs.c.turn.desc())",
-        "runs.c.created_at.desc())",
+        "false()).desc(), runs.c.turn.desc())",
+        "false()).desc(), runs.c.created_at.desc())",
         _ROWS,
     ),
     Mutant(
