@@ -21,7 +21,7 @@ async def continue_segment(
     answered = None
     if results:
         chat = Chat(graph_id, posted.thread_id)
-        answered = await services.client_tools.find(caller, chat, results)
+        answered = await services.client_tools.find(caller, chat, results, shown=posted.call_ids)
     if answered is not None:
         await services.client_tools.answer(answered, results)
     if posted.resume:
