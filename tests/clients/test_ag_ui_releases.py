@@ -82,12 +82,11 @@ def stream(end: str, *, release: str | None = None, current: bool = False) -> st
     posted = AgUiInput.parse(
         {"threadId": "t-1", "runId": "r-1", "messages": [USER], **version}, release=release
     )
-    snapshot = SNAPSHOT if end == "success" else None
-    encoder = AgUiEncoder(
-        thread_id="t-1", run_id="r-1", our_run_id="r-1", snapshot=snapshot, dialect=posted.dialect
-    )
+    encoder = AgUiEncoder(thread_id="t-1", run_id="r-1", our_run_id="r-1", dialect=posted.dialect)
     events = [*BEGINNING, *ENDS[end]]
     entries = [LogEntry(position, event, 1_764_000_000_000) for position, event in enumerate(events, 1)]
+    if end == "success":
+        encoder.show([SNAPSHOT], entries[0])
     encoded = encoder.encode(entries)
     return (encoded if encoder.ended else encoded + encoder.encode_pause()).decode()
 

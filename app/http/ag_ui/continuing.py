@@ -26,7 +26,9 @@ async def continue_segment(
         await services.client_tools.answer(answered, results)
     if posted.resume:
         segment = await resume_segment(services, caller, graph_id, posted=posted)
-        return segment if answered is None else replace(segment, answered=answered.calls)
+        if segment is None or answered is None:
+            return segment
+        return replace(segment, answered=answered.calls)
     if answered is None:
         return None
     return RunSegment(

@@ -18,6 +18,7 @@ from ag_ui.core import (
 )
 from pydantic import TypeAdapter
 
+from app.concurrency.offload import SMALL_BYTES
 from app.conversations.messages import MessageFile
 from app.http.ag_ui.content import chars_of
 from app.http.ag_ui.output.mapper import json_text, tool_result_id
@@ -45,8 +46,11 @@ def messages_json(entries: Iterable[PageEntry]) -> bytes:
 
 def work_size(entries: Sequence[PageEntry], posted: Sequence[Message] = ()) -> int:
     """About how many bytes are processed to convert these messages, and to compare them with those posted."""
-    chars = sum(len(each.message.content) for each in entries) + sum(map(chars_of, posted))
-    return chars + _MESSAGE_BYTES * (len(entries) + len(posted))
+    size = _MESSAGE_BYTES * (len(entries) + len(posted))
+    if size > SMALL_BYTES:
+        # It is large in any case.
+        return size
+    return size + sum(len(each.message.content) for each in entries) + sum(map(chars_of, posted))
 
 
 class _Thread:

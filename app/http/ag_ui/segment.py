@@ -118,8 +118,7 @@ async def start_segment(
         messages = segment.new_messages(posted)
     tools = await services.client_tools.usable(caller, graph_id, posted.described_tools)
     message = chat_message(graph_id, posted, messages, tools=tools, rules=services.attachments)
-    if spec is not None:
-        message = _with_policy(message, spec, services.settings.on_disconnect)
+    message = _with_policies(message, spec, services.settings.on_disconnect, has_moved_on=bool(posted.resume))
     waiting = await services.client_tools.waiting(caller, message.chat)
     record, placement = await services.chats.start_as(
         caller, message, posted.run_id, request_id=request_id, caller_trace=trace
@@ -132,13 +131,22 @@ async def start_segment(
     return replace(segment, new=new, stops_unread=record.stops_unread)
 
 
-def _with_policy(message: ChatMessage, spec: GraphSpec, default: OnDisconnect) -> ChatMessage:
-    """The message whose run does what its request, its graph or the server says when clients leave."""
+def _with_policies(
+    message: ChatMessage, spec: GraphSpec | None, default: OnDisconnect, *, has_moved_on: bool
+) -> ChatMessage:
+    """The message whose run does what its request, its graph or the server says when clients leave.
+
+    `has_moved_on`: its person has left a run that waits for decisions; it is cancelled with the acceptance.
+    """
 
     def build_request(first_new: int, *, with_history: bool) -> GraphRunRequest:
         request = message.build_request(first_new, with_history=with_history)
-        policy = on_disconnect(request.on_disconnect, spec, default)
-        return request.model_copy(update={"on_disconnect": policy})
+        policies: dict[str, object] = {}
+        if spec is not None:
+            policies["on_disconnect"] = on_disconnect(request.on_disconnect, spec, default)
+        if has_moved_on:
+            policies["on_conflict"] = "interrupt"
+        return request.model_copy(update=policies)
 
     return replace(message, build_request=build_request)
 

@@ -356,11 +356,17 @@ class TestComingBack:
     def test_a_snapshot_comes_first(self) -> None:
         user = UserMessage(id="u", role="user", content="hi")
 
-        sent = encoded_events(A_RUN, snapshot=[user])
+        encoder, entries = an_encoder(), with_positions(A_RUN)
+        encoder.show([[], [user]], entries[1])
+        sent = parsed(encoder.encode(entries))
 
-        assert kinds(sent)[:2] == ["RUN_STARTED", "MESSAGES_SNAPSHOT"]
-        assert sent[1]["messages"] == [{"id": "u", "role": "user", "content": "hi"}]
-        assert [sent[0], *sent[2:]] == parsed(GOLDEN)
+        queued = kinds(sent).index("MESSAGES_SNAPSHOT")
+        assert kinds(sent)[queued - 1 : queued + 2] == ["CUSTOM", "MESSAGES_SNAPSHOT", "MESSAGES_SNAPSHOT"]
+        assert [event["messages"] for event in sent[queued : queued + 2]] == [
+            [],
+            [{"id": "u", "role": "user", "content": "hi"}],
+        ]
+        assert [*sent[:queued], *sent[queued + 2 :]] == parsed(GOLDEN)
 
     def test_a_discarded_message_is_not_in_the_snapshot_that_follows(self) -> None:
         user = UserMessage(id="u", role="user", content="hi")
@@ -388,6 +394,31 @@ class TestComingBack:
         assert [call["function"]["arguments"] for call in second[1]["toolCalls"]] == ['{"to":"bob"}']
         ends = [event["messageId"] for event in sent if event["type"] == "TEXT_MESSAGE_END"]
         assert ends == ["m", "m2", "m3"]
+
+    def test_a_text_that_another_attempt_writes_again_is_not_shown_twice(self) -> None:
+        again = STARTED.model_copy(update={"attempt": 2})
+        events: list[ClientEvent] = [
+            *(
+                STARTED,
+                TextDelta(message_id="m1", delta="Let me see."),
+                CALL,
+                Step(step_index=1, step_budget=None),
+            ),
+            *(
+                TextDelta(message_id="m2", delta="It is 4"),
+                again,
+                TextDelta(message_id="m3", delta="It is 42"),
+            ),
+            again,
+        ]
+
+        sent = encoded_events(events)
+
+        first, second = (event["messages"] for event in sent if event["type"] == "MESSAGES_SNAPSHOT")
+        assert [each["id"] for each in first] == [each["id"] for each in second] == ["m1"]
+        call_first = encoded_events([STARTED, TextDelta(message_id="m1", delta="Look."), CALL, again])
+        # Its text was complete.
+        assert "MESSAGES_SNAPSHOT" not in kinds(call_first)
 
     def test_the_message_ids_of_a_client_are_known(self) -> None:
         minted = an_encoder().message_ids(with_positions(A_RUN))
