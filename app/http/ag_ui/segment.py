@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 import structlog
@@ -160,7 +161,9 @@ async def show_conversation(
     """
     before: Sequence[PageEntry] = ()
     if segment.new is not None:
-        view = await _view_before(services, segment.run, posted.thread_id)
+        view = await read_unless_away(
+            partial(services.conversations.view_before, segment.run, posted.thread_id)
+        )
         if view is None:
             return
         before = view.entries
@@ -172,14 +175,16 @@ async def show_conversation(
     await services.offload.run(compare, size=work_size(before, posted.messages))
 
 
-async def _view_before(services: Services, run: RunKey, thread_id: str) -> ConversationView | None:
-    """The messages before a run; None if the conversation lacks it, or cannot be read now.
+async def read_unless_away(
+    read: Callable[[], Awaitable[ConversationView | None]],
+) -> ConversationView | None:
+    """What is read; None if the database is away for longer than a moment.
 
-    Then the next run's snapshot corrects the client: the stream of this one is not to end for it.
+    Then the snapshot of the next run corrects the client: the stream of this one is not to end for it.
     """
     for attempts_left in reversed(range(_READ_ATTEMPTS)):
         try:
-            return await services.conversations.view_before(run, thread_id)
+            return await read()
         except Unavailable as error:
             log.warning("thread.not_compared", reason=error.detail, attempts_left=attempts_left)
         if attempts_left:
