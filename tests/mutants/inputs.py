@@ -61,6 +61,20 @@ INPUTS = (
         VOID,
     ),
     Mutant(
+        "an AG-UI client shows the text of an attempt that was taken over",
+        "app/http/ag_ui/output/encoder.py",
+        "                return self._mapper.unfinished_text\n",
+        "                return None\n",
+        AG_UI,
+    ),
+    Mutant(
+        "an earlier message that cannot be read ends an AG-UI thread",
+        "app/http/ag_ui/input.py",
+        "            return validate(with_readable_earlier(messages))\n",
+        "            raise\n",
+        ("tests/unit/http/ag_ui/test_dialect.py",),
+    ),
+    Mutant(
         "the snapshot has the discarded message",
         "app/http/ag_ui/output/shown_messages.py",
         "        self._events, self._posted = kept, posted\n",
