@@ -7,7 +7,7 @@ REFUSED = ("tests/integration/messages_runs/test_attachments_are_refused.py",)
 FORMS = ("tests/unit/json_schema/test_model_form.py",)
 RETRIED = ("tests/unit/executors/claude_agent/test_retried.py",)
 VOID = ("tests/unit/http/ai_sdk/test_void_text.py",)
-AG_UI = ("tests/unit/http/ag_ui/test_encoder.py",)
+AG_UI = ("tests/unit/http/ag_ui/test_snapshots.py",)
 OUTPUT = ("tests/unit/runs/events/test_output.py",)
 
 INPUTS = (

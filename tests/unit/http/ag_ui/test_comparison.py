@@ -75,7 +75,7 @@ def test_what_is_not_part_of_the_conversation_stays_the_clients_own() -> None:
     rules = SystemMessage(id="s", role="system", content="Be brief.")
     unread = SystemMessage(id="x", role="system", content="")
     old, mine = (ReasoningMessage(id=name, role="reasoning", content="hm") for name in ("q0", "q1"))
-    posted = [rules, unread, old, user("u1"), mine, NEW]
+    posted: list[Message] = [rules, unread, old, user("u1"), mine, NEW]
 
     assert snapshots_to(posted, [user("u1"), NEW]) == [[rules, user("u1"), NEW]]
     # The client drops what a snapshot with reasoning does not have.
@@ -152,7 +152,7 @@ def test_what_the_model_did_not_get_is_corrected() -> None:
 
 
 def test_the_beginning_of_a_branch_is_as_it_was_posted() -> None:
-    posted = [GREETING, CALLED, result("own", "c"), NEW]
+    posted: list[Message] = [GREETING, CALLED, result("own", "c"), NEW]
 
     assert snapshots_for(posted, [], posted) == []
     assert snapshots_for([*posted, said("m2", "so far")], [], posted) == [posted]
