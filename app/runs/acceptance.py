@@ -15,8 +15,7 @@ from app.requests import GraphRunRequest
 from app.runs.commands.repository import request_cancels
 from app.runs.conversations.service import ConversationService, TakenTurn
 from app.runs.dispatch.queue import RunQueue
-from app.runs.records import DEFAULT_PRIORITY, MessageOrigin, NewRun, RunRecord
-from app.runs.repository import QUESTION_CHARS
+from app.runs.records import DEFAULT_PRIORITY, QUESTION_CHARS, MessageOrigin, NewRun, RunRecord
 from app.runs.requests.codec import RequestCodec
 from app.storage.service import StorageQuota
 from app.workspaces.records import Upload

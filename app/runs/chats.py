@@ -164,8 +164,8 @@ class ChatRuns:
         *,
         request_id: str,
         caller_trace: CallerTrace | None = None,
-    ) -> tuple[RunRecord, GraphRunRequest]:
-        """Start the run with this id, which the client has chosen, or join it; also returns its request.
+    ) -> tuple[RunRecord, Placement]:
+        """Start the run with this id, which the client has chosen, or join it; also returns its place.
 
         Raises the errors of `RunService.start`.
         """
@@ -180,7 +180,7 @@ class ChatRuns:
             origin=MessageOrigin(placement.place, message.message_id, fingerprint),
         )
         self._abandoned.look()
-        return record, request
+        return record, placement
 
     async def _fingerprint_alone(self, message: ChatMessage) -> bytes:
         """Of the message without those before it, which another post of it may have or not."""

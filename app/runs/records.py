@@ -16,6 +16,8 @@ from app.telemetry.trace_context import CallerTrace
 from app.usage import Meters
 
 DEFAULT_PRIORITY = 3
+QUESTION_CHARS = 16 * 1024
+"""How much of the last message is stored as the run's question, beside the request, which may be large."""
 AT_END = -1
 """Instead of a time: when the run ended, which the database decides."""
 UNFINISHED: tuple[RunStatus, ...] = ("queued", "running")

@@ -36,9 +36,6 @@ from app.serialization.stored_json import dump_json
 from app.telemetry.trace_context import CallerTrace
 from app.usage import CostComparison, Meters
 
-QUESTION_CHARS = 16 * 1024
-"""How much of the last message is stored as the run's question, beside the request, which may be large."""
-
 STORED_BYTES = 256 * 1024
 """How much of a run's stored events is read at once."""
 _COSTS = TypeAdapter(CostComparison | None)

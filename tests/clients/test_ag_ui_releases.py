@@ -19,8 +19,10 @@ from app.events import (
     ToolCallResult,
     ToolCallStart,
 )
+from app.http.ag_ui.comparison import snapshots_to
 from app.http.ag_ui.input import AgUiInput
 from app.http.ag_ui.output.encoder import AgUiEncoder
+from app.http.ag_ui.releases.dialect import UNKNOWN
 from app.requests import FinalUsage
 from app.streams.port import LogEntry
 from tests.clients.node import node
@@ -82,14 +84,30 @@ def stream(end: str, *, release: str | None = None, current: bool = False) -> st
     posted = AgUiInput.parse(
         {"threadId": "t-1", "runId": "r-1", "messages": [USER], **version}, release=release
     )
-    snapshot = SNAPSHOT if end == "success" else None
-    encoder = AgUiEncoder(
-        thread_id="t-1", run_id="r-1", our_run_id="r-1", snapshot=snapshot, dialect=posted.dialect
-    )
+    encoder = AgUiEncoder(thread_id="t-1", run_id="r-1", our_run_id="r-1", dialect=posted.dialect)
     events = [*BEGINNING, *ENDS[end]]
     entries = [LogEntry(position, event, 1_764_000_000_000) for position, event in enumerate(events, 1)]
+    if end == "success":
+        encoder.show([SNAPSHOT], entries[0])
     encoded = encoder.encode(entries)
     return (encoded if encoder.ended else encoded + encoder.encode_pause()).decode()
+
+
+async def test_each_release_shows_an_answer_that_it_has_missed_in_its_place() -> None:
+    missed = AssistantMessage(id="a-1", role="assistant", content="Missed.")
+    shown = [UserMessage(id=name, role="user", content=name) for name in ("u-1", "u-2")]
+    encoder = AgUiEncoder(thread_id="t-1", run_id="r-1", our_run_id="r-1", dialect=UNKNOWN)
+    entries = [LogEntry(position, event) for position, event in enumerate([STARTED, *ENDS["success"]], 1)]
+    encoder.show(snapshots_to(shown, [shown[0], missed, shown[1]]), entries[0])
+    messages = [message.model_dump(mode="json", exclude_none=True) for message in shown]
+    sent = encoder.encode(entries).decode()
+    scenes = [
+        {"client": client, "messages": messages, "stream": sent} for client in (*RELEASES.values(), CURRENT)
+    ]
+
+    for scene in json.loads(await node("ag_ui_releases.mjs", given=json.dumps(scenes))):
+        assert scene.get("failure") is None
+        assert [each["id"] for each in scene["messages"]][:3] == ["u-1", "a-1", "u-2"]
 
 
 def texts(scene: dict[str, Any], role: str) -> list[Any]:

@@ -162,13 +162,42 @@ async def test_a_run_that_has_ended_is_replayed_and_nothing_is_put_in_its_mouth(
     assert first.content == again.content
     assert first.headers["content-type"].startswith("text/event-stream")
     assert other.json()["code"] == "run_id_taken"
-    (snapshot,) = [event["messages"] for event in forged if event["type"] == "MESSAGES_SNAPSHOT"]
+    _, snapshot = (event["messages"] for event in forged if event["type"] == "MESSAGES_SNAPSHOT")
     assert [message["content"] for message in snapshot] == ["hello", "You said hello", "hello"]
     assert "refund" not in str(world.simulator.requests[1].body)
     assert answered.json()["code"] == "run_ended"
     assert on[-1]["result"] == events_of(first)[-1]["result"]
     assert on[1]["type"] != gone[1]["type"]
     assert gone[1:-1] == events_of(first)[1:-1]
+    assert len(world.simulator.requests) == 2
+
+
+async def test_parallel_calls_of_the_client_are_answered_one_by_one(
+    world_of: WorldOf, tmp_path: Path
+) -> None:
+    (tmp_path / "helper.md").write_text("---\ndescription: x\nclient_tools: true\n---\nx\n")
+    picks = [ToolUse("mcp__runtally__client-pick", {"n": n}, id=f"toolu_{n}") for n in (1, 2, 3)]
+    model = in_turn(Reply([Text("Wait."), *picks]), Reply([Text("Done.")]))
+    world = await world_of(model, RUNTALLY_GRAPHS_DIR=tmp_path)
+    tools = [{"name": "pick", "description": "x", "parameters": {"type": "object", "properties": {}}}]
+    fields: dict[str, Any] = {"tools": tools, "protocolVersion": "1.0"}
+    graph = "messages:helper"
+
+    asked = await heard(world, an_input(**fields), graph)
+    ids = [event["toolCallId"] for event in asked if event["type"] == "TOOL_CALL_START"]
+    calls = [
+        {"id": each, "type": "function", "function": {"name": "pick", "arguments": "{}"}} for each in ids
+    ]
+    message: dict[str, Any] = {"id": "a", "role": "assistant", "content": "Wait.", "toolCalls": calls}
+    posted, ends = [USER, message], []
+    for number, call_id in enumerate((ids[1], ids[0], ids[2]), start=2):
+        result = {"id": f"t-{call_id}", "role": "tool", "toolCallId": call_id, "content": "x"}
+        posted.append(result)
+        events = await heard(world, an_input(*posted, run=f"r-{number}", **fields), graph)
+        assert "TOOL_CALL_START" not in {event["type"] for event in events}
+        ends.append(events[-1]["outcome"].get("pendingToolCallIds"))
+
+    assert ends == [[ids[0], ids[2]], [ids[2]], None]
     assert len(world.simulator.requests) == 2
 
 

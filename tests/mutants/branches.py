@@ -6,6 +6,8 @@ _ROWS = ("tests/integration/test_conversation_branches.py",)
 _STORY = ("tests/e2e/test_a_conversation_branches.py",)
 _CHAT = ("tests/e2e/test_a_chat_of_the_ai_sdk.py",)
 _THREAD = ("tests/e2e/test_an_ag_ui_thread_goes_on.py",)
+_COMPARED = ("tests/unit/http/ag_ui/test_comparison.py",)
+_COMPARISON = "app/http/ag_ui/comparison.py"
 _PLACEMENT = ("tests/unit/conversations/branching/test_placement.py",)
 
 _PASSED_ON = ("tests/integration/test_undelivered_messages.py",)
@@ -186,7 +188,7 @@ BRANCHES = (
     Mutant(
         "a client that shows a part of an answer is not corrected",
         "app/http/ag_ui/segment.py",
-        "                encoder.show(await load())\n",
+        "                await show(first)\n",
         "",
         _THREAD,
     ),
@@ -210,5 +212,47 @@ BRANCHES = (
         " and _digest(text[: self.chars]) == self.digest",
         "",
         ("tests/unit/conversations/cuts/test_answer_cuts.py",),
+    ),
+    Mutant(
+        "a client that keeps the places of its messages gets one snapshot",
+        _COMPARISON,
+        "    if kept == ids[: len(kept)]:\n",
+        "    if kept is not ids:\n",
+        _COMPARED,
+    ),
+    Mutant(
+        "an imported history returns with other ids",
+        _COMPARISON,
+        "if _turns(own[:begin]) == _turns(imported)",
+        "if own[:begin] == imported",
+        _COMPARED,
+    ),
+    Mutant(
+        "a person's message has the server's note for the model",
+        _COMPARISON,
+        'escape_tags(_NOTE.sub("", text))',
+        "escape_tags(text)",
+        _COMPARED,
+    ),
+    Mutant(
+        "messages that were answered as one stay merged",
+        _COMPARISON,
+        "    for index in range(place, -1, -1):\n",
+        "    for index in (place,):\n",
+        _COMPARED,
+    ),
+    Mutant(
+        "what a thread begins with vanishes from the screen",
+        "app/http/ag_ui/segment.py",
+        "    if placement.place != After(None):\n",
+        "    if placement.place is not None:\n",
+        _THREAD,
+    ),
+    Mutant(
+        "an outage of the database ends the streams of AG-UI",
+        "app/http/ag_ui/segment.py",
+        "        except Unavailable as error:\n",
+        "        except LookupError as error:\n",
+        ("tests/unit/http/ag_ui/test_segment.py",),
     ),
 )

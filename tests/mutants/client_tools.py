@@ -119,6 +119,13 @@ CLIENT_TOOLS = (
         _AG_UI,
     ),
     Mutant(
+        "calls that an AG-UI client has posted are sent again",
+        "app/http/ag_ui/continuing.py",
+        "shown=posted.call_ids",
+        "shown=()",
+        ("tests/e2e/test_an_ag_ui_client_asks.py",),
+    ),
+    Mutant(
         "calls of an earlier attempt still wait for an AG-UI client",
         "app/http/ag_ui/output/mapper.py",
         "            self._client_calls.forget()\n",

@@ -7,7 +7,7 @@ REFUSED = ("tests/integration/messages_runs/test_attachments_are_refused.py",)
 FORMS = ("tests/unit/json_schema/test_model_form.py",)
 RETRIED = ("tests/unit/executors/claude_agent/test_retried.py",)
 VOID = ("tests/unit/http/ai_sdk/test_void_text.py",)
-AG_UI = ("tests/unit/http/ag_ui/test_encoder.py",)
+AG_UI = ("tests/unit/http/ag_ui/test_snapshots.py",)
 OUTPUT = ("tests/unit/runs/events/test_output.py",)
 
 INPUTS = (
@@ -59,6 +59,20 @@ INPUTS = (
         "            if void.add(delta):\n",
         "            if void.add(delta) and False:\n",
         VOID,
+    ),
+    Mutant(
+        "an AG-UI client shows the text of an attempt that was taken over",
+        "app/http/ag_ui/output/encoder.py",
+        "                return self._mapper.unfinished_text\n",
+        "                return None\n",
+        AG_UI,
+    ),
+    Mutant(
+        "an earlier message that cannot be read ends an AG-UI thread",
+        "app/http/ag_ui/input.py",
+        "            return validate(with_readable_earlier(messages))\n",
+        "            raise\n",
+        ("tests/unit/http/ag_ui/test_dialect.py",),
     ),
     Mutant(
         "the snapshot has the discarded message",

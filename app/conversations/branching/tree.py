@@ -120,3 +120,8 @@ def later_message_id(run_id: str, line_id: str) -> str:
 def imported_message_id(run_id: str, line_id: str) -> str:
     """The id of a message from before the conversation; it belongs to no run."""
     return f"earlier/{run_id}/{line_id}"
+
+
+def is_imported(message_id: str) -> bool:
+    """Whether the message is from before the conversation."""
+    return message_id.startswith("earlier/")

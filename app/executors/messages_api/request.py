@@ -8,7 +8,7 @@ from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any
+from typing import Any, Final
 
 from pydantic import BaseModel
 
@@ -26,7 +26,13 @@ _STRUCTURED_OUTPUT_RULE = (
     "Return your final answer by calling this tool, exactly once, at the end: its arguments are the answer."
 )
 
-BEGINNING = "[The conversation begins with a message of the assistant.]"
+BEGINNING: Final[Mapping[str, Any]] = {
+    "role": "user",
+    "content": [
+        {"type": "text", "text": "[The conversation begins with a message of the assistant.]"},
+    ],
+}
+"""A note for the model, which clients do not see."""
 
 COMPACTION_BETA = "compact-2026-01-12"
 _COMPACTION = "compact_20260112"
@@ -145,7 +151,7 @@ def posted_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
     posted = [{"role": message.role, "content": user_blocks(message)} for message in turns]
     if posted and posted[0]["role"] == "assistant":
         # The API's first message is a user's.
-        posted.insert(0, {"role": "user", "content": [text_block(BEGINNING)]})
+        posted.insert(0, dict(BEGINNING))
     return posted
 
 

@@ -28,7 +28,7 @@ from app.db import AttemptOver, StatementFailed
 from app.errors import Unavailable
 from app.executors.api_format.prompt import RESUME_PROMPT
 from app.executors.messages_api.message import MessageFold
-from app.executors.messages_api.request import posted_messages, text_block
+from app.executors.messages_api.request import BEGINNING, posted_messages, text_block
 from app.executors.port import ExecutionFailed, RunPlan
 from app.requests import Message
 
@@ -78,8 +78,7 @@ class RunTranscript:
         time_slice = TimeSlice()
         lines = []
         for message in earlier:
-            write = user_line if message["role"] == "user" else assistant_line
-            lines.append(write(message["content"], is_earlier=True))
+            lines.append(_earlier_line(message))
             await time_slice.checkpoint()
         # Stored together: another attempt continues a run that has lines.
         for line in (*lines, user_line(current["content"])):
@@ -205,6 +204,13 @@ class RunTranscript:
                 del self._unsaved[: len(batch)]
         finally:
             self._saving = None
+
+
+def _earlier_line(message: Mapping[str, Any]) -> dict[str, Any]:
+    """The line of a message from before the conversation."""
+    if message["role"] == "user":
+        return user_line(message["content"], is_note=message == BEGINNING, is_earlier=True)
+    return assistant_line(message["content"], is_earlier=True)
 
 
 def _unanswered(messages: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:

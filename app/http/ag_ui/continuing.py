@@ -21,12 +21,14 @@ async def continue_segment(
     answered = None
     if results:
         chat = Chat(graph_id, posted.thread_id)
-        answered = await services.client_tools.find(caller, chat, results)
+        answered = await services.client_tools.find(caller, chat, results, shown=posted.call_ids)
     if answered is not None:
         await services.client_tools.answer(answered, results)
     if posted.resume:
         segment = await resume_segment(services, caller, graph_id, posted=posted)
-        return segment if answered is None else replace(segment, answered=answered.calls)
+        if segment is None or answered is None:
+            return segment
+        return replace(segment, answered=answered.calls)
     if answered is None:
         return None
     return RunSegment(

@@ -1,101 +1,115 @@
-"""The messages of a conversation as AG-UI messages, and their comparison with those a client shows; pure."""
+"""The messages of a conversation as AG-UI messages; pure."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
 
 from ag_ui.core import (
     AssistantMessage,
     DataSource,
-    DeveloperMessage,
     DocumentPart,
     FunctionCall,
     ImagePart,
     Message,
-    SystemMessage,
     TextPart,
     ToolCall,
     ToolMessage,
     UrlSource,
     UserMessage,
 )
+from pydantic import TypeAdapter
 
+from app.concurrency.offload import SMALL_BYTES
 from app.conversations.messages import MessageFile
+from app.http.ag_ui.content import chars_of
 from app.http.ag_ui.output.mapper import json_text, tool_result_id
 from app.runs.conversations.page import PageEntry
+
+_MESSAGES: Final[TypeAdapter[list[Message]]] = TypeAdapter(list[Message])
+_MESSAGE_BYTES: Final = 512
+"""Converting a message is about as much work as reading so many bytes."""
 
 
 def ag_ui_messages(entries: Iterable[PageEntry]) -> list[Message]:
     """The messages with the ids that they had in the streams of their runs."""
-    shown: list[Message] = []
-    results: list[Message] = []
+    thread = _Thread()
     for entry in entries:
+        # The ids of reasoning are those of its events.
+        if not entry.message.thinking and entry.message.type != "system_message":
+            thread.add(entry)
+    return thread.messages()
+
+
+def messages_json(entries: Iterable[PageEntry]) -> bytes:
+    """The same as JSON."""
+    return _MESSAGES.dump_json(ag_ui_messages(entries), by_alias=True, exclude_none=True)
+
+
+def work_size(entries: Sequence[PageEntry], posted: Sequence[Message] = ()) -> int:
+    """About how many bytes are processed to convert these messages, and to compare them with those posted."""
+    size = _MESSAGE_BYTES * (len(entries) + len(posted))
+    if size > SMALL_BYTES:
+        # It is large in any case.
+        return size
+    return size + sum(len(each.message.content) for each in entries) + sum(map(chars_of, posted))
+
+
+class _Thread:
+    """Puts messages together as clients do with the events of a stream."""
+
+    def __init__(self) -> None:
+        self._shown: list[Message] = []
+        self._results: list[Message] = []
+        """Of the last message of the model; they follow all of it."""
+        self._source: str | None = None
+        """Its id."""
+        self._text: int | None = None
+        """The place of the message with its text."""
+
+    def add(self, entry: PageEntry) -> None:
+        """Add a message, a part of one, or a call with its result."""
         message = entry.message
-        if message.thinking:
-            # The ids of reasoning are those of its events.
-            continue
-        if message.type != "tool_call":
-            # The results of parallel calls follow the message that has the calls.
-            shown += results
-            results = []
+        message_id = message.message_id or ""
+        if message.type == "user_message" or message_id != self._source:
+            self._shown = self.messages()
+            self._results, self._source, self._text = [], message_id, None
         match message.type:
             case "user_message":
-                shown.append(UserMessage(id=message.message_id or "", role="user", content=_content(entry)))
-            case "assistant_message":
-                _add_text(shown, message.message_id or "", message.content)
+                self._shown.append(UserMessage(id=message_id, role="user", content=_content(entry)))
             case "tool_call":
-                _add_call(shown, entry)
-                results.append(_result(entry))
-            case "system_message":
-                continue
-    return [*shown, *results]
+                self._add_call(entry)
+            case _:
+                self._add_text(message_id, message.content)
 
+    def messages(self) -> list[Message]:
+        """All messages so far."""
+        return [*self._shown, *self._results] if self._results else self._shown
 
-def snapshot_for(
-    posted: Sequence[Message], stored: Sequence[Message], *, received: Sequence[Message] = ()
-) -> list[Message] | None:
-    """What a client is to show instead of what it has posted; None if it shows that already.
+    def _add_text(self, message_id: str, text: str) -> None:
+        begun = self._begun()
+        if begun is None:
+            self._text = len(self._shown)
+            self._shown.append(AssistantMessage(id=message_id, role="assistant", content=text))
+        else:
+            begun.content = f"{begun.content or ''}{text}"
 
-    `received`: reasoning that is streamed again. It is sent empty: clients keep their own unless a snapshot
-    has it.
+    def _add_call(self, entry: PageEntry) -> None:
+        message = entry.message
+        call = ToolCall(
+            id=message.tool_call_id or "",
+            type="function",
+            function=FunctionCall(name=message.tool_name or "", arguments=json_text(message.args)),
+        )
+        begun = self._begun()
+        if begun is None:
+            # Clients put a call without a text before it into a message of its own.
+            self._shown.append(AssistantMessage(id=call.id, role="assistant", tool_calls=[call]))
+        else:
+            begun.tool_calls = [*(begun.tool_calls or []), call]
+        self._results.append(_result(entry))
 
-    Messages with the same text are those of the client, with what only it knows of them. System messages
-    are the client's own, and not part of a conversation.
-    """
-    if not received and _shown(posted) == _shown(stored) and _calls(posted) == _calls(stored):
-        return None
-    emptied = [message.model_copy(update={"content": ""}) for message in received]
-    own = {message.id: message for message in posted if isinstance(message, UserMessage)}
-    system = [message for message in posted if isinstance(message, SystemMessage | DeveloperMessage)]
-    return [*system, *(_preferred(message, own.get(message.id)) for message in stored), *emptied]
-
-
-def _preferred(stored: Message, posted: Message | None) -> Message:
-    is_same = posted is not None and list(_texts([posted])) == list(_texts([stored]))
-    return posted if posted is not None and is_same else stored
-
-
-def _add_text(shown: list[Message], message_id: str, text: str) -> None:
-    last = shown[-1] if shown else None
-    if isinstance(last, AssistantMessage) and last.id == message_id:
-        content = f"{last.content or ''}{text}"
-        shown[-1] = last.model_copy(update={"content": content})
-    else:
-        shown.append(AssistantMessage(id=message_id, role="assistant", content=text))
-
-
-def _add_call(shown: list[Message], entry: PageEntry) -> None:
-    message = entry.message
-    call = ToolCall(
-        id=message.tool_call_id or "",
-        type="function",
-        function=FunctionCall(name=message.tool_name or "", arguments=json_text(message.args)),
-    )
-    last = shown[-1] if shown else None
-    if isinstance(last, AssistantMessage) and last.id == message.message_id:
-        shown[-1] = last.model_copy(update={"tool_calls": [*(last.tool_calls or []), call]})
-    else:
-        # Clients put a call without a text before it into a message of its own.
-        shown.append(AssistantMessage(id=call.id, role="assistant", tool_calls=[call]))
+    def _begun(self) -> AssistantMessage | None:
+        begun = None if self._text is None else self._shown[self._text]
+        return begun if isinstance(begun, AssistantMessage) else None
 
 
 def _result(entry: PageEntry) -> Message:
@@ -124,35 +138,3 @@ def _file_part(file: MessageFile) -> ImagePart | DocumentPart:
         return ImagePart(type="image", source=source)
     metadata = None if file.title is None else {"filename": file.title}
     return DocumentPart(type="document", source=source, metadata=metadata)
-
-
-def text_of(message: UserMessage) -> str:
-    """The texts of a user's message."""
-    if isinstance(message.content, str):
-        return message.content
-    return "\n\n".join(part.text for part in message.content if isinstance(part, TextPart))
-
-
-def _shown(messages: Iterable[Message]) -> list[tuple[str, str, str]]:
-    """Roles, ids and texts of what user and agent wrote, without white space around it."""
-    return [shown for shown in _texts(messages) if shown[2] or shown[0] == "user"]
-
-
-def _texts(messages: Iterable[Message]) -> Iterator[tuple[str, str, str]]:
-    for message in messages:
-        match message:
-            case AssistantMessage(content=str(text)) if message.subagent_run_id is None:
-                yield "assistant", message.id, text.strip()
-            case UserMessage():
-                yield "user", message.id, text_of(message).strip()
-            case _:
-                continue
-
-
-def _calls(messages: Iterable[Message]) -> set[str]:
-    return {
-        call.id
-        for message in messages
-        if isinstance(message, AssistantMessage) and message.subagent_run_id is None
-        for call in message.tool_calls or []
-    }

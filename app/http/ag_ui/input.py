@@ -6,6 +6,7 @@ from functools import partial
 from typing import Annotated, Any, Literal, Self
 
 from ag_ui.core import (
+    AssistantMessage,
     DeveloperMessage,
     Message,
     ReasoningMessage,
@@ -24,6 +25,7 @@ from pydantic import (
     PrivateAttr,
     TypeAdapter,
     ValidationError,
+    ValidatorFunctionWrapHandler,
     field_validator,
 )
 from pydantic.alias_generators import to_camel
@@ -34,8 +36,9 @@ from app.executors.client_calls import ClientToolResult
 from app.graphs.spec import GraphSpec
 from app.http.ag_ui.content import Indexed, chars_of, chat_messages, one_message
 from app.http.ag_ui.interrupt import METADATA_KEY
+from app.http.ag_ui.readable import with_readable_earlier
 from app.http.ag_ui.releases.dialect import Dialect, dialect_of
-from app.http.ag_ui.releases.legacy_parts import with_current_parts
+from app.http.ag_ui.releases.legacy_parts import require_media_types, with_current_parts
 from app.http.field_errors import field_errors
 from app.ids import RUN_ID_PATTERN, STATE_KEY_PATTERN
 from app.requests import GraphRunRequest
@@ -85,6 +88,7 @@ class AgUiInput(RunAgentInput):
 
         `release` is that of the client's library, where the request names it.
         """
+        require_media_types(body.get("messages"))
         try:
             return cls.model_validate(body).of_release(release)
         except ValidationError as error:
@@ -100,10 +104,14 @@ class AgUiInput(RunAgentInput):
         self._release = release
         return self
 
-    @field_validator("messages", mode="before")
+    @field_validator("messages", mode="wrap")
     @classmethod
-    def _has_current_parts(cls, messages: object) -> object:
-        return with_current_parts(messages)
+    def _reads_earlier_ones(cls, posted: object, validate: ValidatorFunctionWrapHandler) -> Any:
+        messages = with_current_parts(posted)
+        try:
+            return validate(messages)
+        except ValidationError:
+            return validate(with_readable_earlier(messages))
 
     @field_validator("tools", mode="before")
     @classmethod
@@ -121,6 +129,16 @@ class AgUiInput(RunAgentInput):
             }
             for tool in self.tools or ()
         ]
+
+    @property
+    def call_ids(self) -> set[str]:
+        """The calls of tools that the client has."""
+        return {
+            call.id
+            for message in self.messages
+            if isinstance(message, AssistantMessage)
+            for call in message.tool_calls or ()
+        }
 
     @property
     def tool_results(self) -> dict[str, ClientToolResult]:
@@ -144,7 +162,7 @@ def chat_message(
     rules: AttachmentRules = DEFAULT_RULES,
 ) -> ChatMessage:
     """The last of these of the posted messages, to answer; raises `Invalid` if it is not the user's."""
-    shown = [message for message in messages if not isinstance(message, SystemMessage | DeveloperMessage)]
+    shown = without_system(messages)
     if not shown or not isinstance(shown[-1], UserMessage):
         raise Invalid.field("messages", "the last message must be the user's")
     if not 0 < len(shown[-1].id) <= MESSAGE_ID_CHARS:
@@ -238,6 +256,11 @@ def without_messages(posted: Sequence[Message], message_ids: set[str]) -> list[M
         for message in posted
         if message.id not in message_ids or isinstance(message, ReasoningMessage)
     ]
+
+
+def without_system(messages: Sequence[Message]) -> list[Message]:
+    """The messages that a client may show."""
+    return [message for message in messages if not isinstance(message, SystemMessage | DeveloperMessage)]
 
 
 def up_to_last_user_message(messages: Sequence[Message]) -> list[Message]:

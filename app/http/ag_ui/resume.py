@@ -30,8 +30,11 @@ class AnswerToInterrupt:
 
 async def resume_segment(
     services: Services, caller: Principal, graph_id: str, *, posted: AgUiInput
-) -> RunSegment:
+) -> RunSegment | None:
     """Apply the posted decisions; repeating the same decisions has no further effect.
+
+    None if all interrupts are cancelled and the user has written a new message, which a run of its own
+    answers: their person has moved on.
 
     Raises `ScopeMissing`, `RunNotFound`, `Invalid`, `RunEnded`, `PermissionNotFound`, `PermissionDecided`
     and the errors of `RunCommands`.
@@ -54,7 +57,8 @@ async def resume_segment(
     _require_all_answered(
         InterruptId(run_id, after, ""), log, answered={answer.request_id for answer in answers}
     )
-    _require_no_new_message(posted.messages, log, after)
+    if _has_moved_on(posted.messages, log, after, answers=answers):
+        return None
     resolved = _resolved(log)
     for answer in distinct_answers(answers):
         if (resolution := resolved.get(answer.request_id)) is not None:
@@ -123,8 +127,20 @@ def _require_all_answered(last: InterruptId, log: Sequence[LogEntry], *, answere
             raise Invalid.field("resume", f"must answer {missing} too")
 
 
-def _require_no_new_message(messages: Sequence[Message], log: Sequence[LogEntry], after: int) -> None:
-    """Raise `Invalid` if the user has written a new message: a resumed run would not receive it."""
+def _has_moved_on(
+    messages: Sequence[Message], log: Sequence[LogEntry], after: int, *, answers: Sequence[AnswerToInterrupt]
+) -> bool:
+    """Whether there is a new message instead of decisions; raises `Invalid` if there are both."""
+    if (index := _new_message(messages, log, after)) is None:
+        return False
+    if any(answer.decide is not None for answer in answers):
+        field = f"messages.{index}"
+        raise Invalid.field(field, "must wait: this run resumes with decisions only")
+    return True
+
+
+def _new_message(messages: Sequence[Message], log: Sequence[LogEntry], after: int) -> int | None:
+    """The index of the first message that the user has written since: a resumed run does not receive it."""
     pending_calls = {event.tool_call_id for event in _requests(log, after)}
     taken = {event.message_id for _, event, _ in log if isinstance(event, UserMessageDelivered)}
     after_call = False
@@ -133,10 +149,10 @@ def _require_no_new_message(messages: Sequence[Message], log: Sequence[LogEntry]
             case AssistantMessage(tool_calls=list(calls)):
                 after_call = after_call or any(call.id in pending_calls for call in calls)
             case UserMessage(id=message_id) if after_call and message_id not in taken:
-                field = f"messages.{index}"
-                raise Invalid.field(field, "must wait: this run resumes with decisions only")
+                return index
             case _:
                 continue
+    return None
 
 
 async def _decide(services: Services, run: RunKey, answer: AnswerToInterrupt) -> None:

@@ -3,16 +3,16 @@
 from functools import partial
 from typing import Annotated, Any, TypeAlias
 
-from fastapi import APIRouter, Body, Depends, Path, Query
+from fastapi import APIRouter, Body, Depends, Path, Query, Response
 from sse_starlette import EventSourceResponse
 
 from app.http.admission.checks import CheckedRoute, large_body
 from app.http.ag_ui.continuing import continue_segment
-from app.http.ag_ui.history import ag_ui_messages
+from app.http.ag_ui.history import messages_json, work_size
 from app.http.ag_ui.input import AgUiInput
 from app.http.ag_ui.openapi import INPUT, STREAM
 from app.http.ag_ui.releases.dialect import RELEASE_PATTERN
-from app.http.ag_ui.segment import conversation_before, start_segment, with_conversation
+from app.http.ag_ui.segment import show_conversation, start_segment, with_conversation
 from app.http.api.conversations.chats import page_of_chats
 from app.http.api.conversations.schemas import ChatResponse
 from app.http.dependencies import (
@@ -84,8 +84,8 @@ async def run_ag_ui(
             services, caller, graph_id, posted=posted, request_id=request_id, trace=trace
         )
     encoder = segment.encoder(posted)
-    load = partial(conversation_before, services, segment, posted)
-    batches = with_conversation(services.runs.follow(segment.run), encoder, load)
+    show = partial(show_conversation, services, segment, posted, encoder)
+    batches = with_conversation(services.runs.follow(segment.run), segment, show)
     chunks = chunks_until_pause(batches, encoder)
     chunks = services.readers.counted(chunks, run=segment.run, stops_unread=segment.stops_unread)
     return stream_chunks(
@@ -93,15 +93,19 @@ async def run_ag_ui(
     )
 
 
-@router.get("/{graphId}/threads/{threadId}/messages", summary="Read a thread's messages")
+@router.get(
+    "/{graphId}/threads/{threadId}/messages",
+    response_model=list[dict[str, Any]],
+    summary="Read a thread's messages",
+)
 async def thread_messages(
     graph_id: GraphIdParam, thread_id: ThreadId, services: ServicesDep, caller: RunReader
-) -> list[dict[str, Any]]:
+) -> Response:
     """The thread as AG-UI messages, for another device; what an active run has written is left out."""
     services.graphs.get(graph_id)
     view = await services.chats.view(caller, Chat(graph_id, thread_id))
-    messages = ag_ui_messages(view.ended)
-    return [message.model_dump(mode="json", by_alias=True, exclude_none=True) for message in messages]
+    content = await services.offload.run(partial(messages_json, view.ended), size=work_size(view.entries))
+    return Response(content, media_type="application/json")
 
 
 @router.get("/{graphId}/threads", summary="List threads")

@@ -1,21 +1,29 @@
 """RunSegment: the part of a run that one AG-UI run covers, and how it starts."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final
 
+import structlog
 from ag_ui.core import Message, ReasoningMessage, UserMessage
 
 from app.bootstrap.services import Services
+from app.conversations.branching.records import After
+from app.errors import Unavailable
 from app.events import RunStarted
 from app.graphs.spec import GraphSpec
-from app.http.ag_ui.history import ag_ui_messages, snapshot_for, text_of
+from app.http.ag_ui.comparison import Snapshot, in_conversation, snapshots_for
+from app.http.ag_ui.history import ag_ui_messages, work_size
 from app.http.ag_ui.input import (
     AgUiInput,
     chat_message,
     require_no_system,
     up_to_last_user_message,
     without_messages,
+    without_system,
 )
 from app.http.ag_ui.output.encoder import AgUiEncoder
 from app.http.streaming.disconnect import on_disconnect
@@ -24,8 +32,16 @@ from app.principal import Principal
 from app.requests import GraphRunRequest, OnDisconnect
 from app.runs.chats import ChatMessage
 from app.runs.commands.service import RunNotFound
+from app.runs.conversations.page import PageEntry
+from app.runs.conversations.view import ConversationView
 from app.streams.port import LogEntry
 from app.telemetry.trace_context import CallerTrace
+
+log = structlog.get_logger(__name__)
+
+
+_READ_ATTEMPTS: Final = 3
+_RETRY_S: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,39 +53,16 @@ class RunSegment:
     """The last position of the previous AG-UI run."""
     entries: Sequence[LogEntry] = ()
     """The run's entries so far, from the first."""
-    message: UserMessage | None = None
-    """The message that the run answers; None for what follows a decision."""
+    new: Sequence[Message] | None = None
+    """What the client shows since the last message that the conversation knows, up to the one that the run
+    answers; None for what follows a decision."""
     stops_unread: bool = False
     """Whether the run is cancelled when its readers have left."""
     answered: frozenset[str] = frozenset()
     """The calls of client tools whose results the client has posted."""
 
     def encoder(self, posted: AgUiInput) -> AgUiEncoder:
-        """The encoder for this client.
-
-        What follows a decision has a snapshot if the client has received some of its messages already; for
-        a whole run, `conversation_before` gives one.
-        """
-        if self.message is not None:
-            return self._encoder(posted)
-        known = self._message_ids(posted)
-        if any(message.id in known for message in posted.messages):
-            return self._encoder(posted, snapshot=without_messages(posted.messages, known))
-        return self._encoder(posted)
-
-    def new_messages(self, posted: AgUiInput) -> list[Message]:
-        """The posted messages without those that are responses of this segment."""
-        return up_to_last_user_message(without_messages(posted.messages, self._message_ids(posted)))
-
-    def received_reasoning(self, posted: AgUiInput) -> list[Message]:
-        """The reasoning of this run that the client has received before."""
-        known = self._message_ids(posted)
-        return [each for each in posted.messages if isinstance(each, ReasoningMessage) and each.id in known]
-
-    def _message_ids(self, posted: AgUiInput) -> set[str]:
-        return self._encoder(posted).message_ids(self.entries)
-
-    def _encoder(self, posted: AgUiInput, *, snapshot: Sequence[Message] | None = None) -> AgUiEncoder:
+        """The encoder for this client."""
         return AgUiEncoder(
             thread_id=posted.thread_id,
             run_id=posted.run_id,
@@ -77,10 +70,35 @@ class RunSegment:
             after=self.after,
             answered=self.answered,
             names_pending=posted.protocol_version is not None,
-            snapshot=snapshot,
             dialect=posted.dialect,
             posted=posted.messages,
         )
+
+    def begins_with(self, entry: LogEntry) -> bool:
+        """Whether snapshots are sent before this entry: once a run begins, all earlier ones have ended."""
+        return entry.position > self.after and (self.new is None or isinstance(entry.event, RunStarted))
+
+    def new_messages(self, posted: AgUiInput) -> list[Message]:
+        """The posted messages without those that are responses of this segment."""
+        return up_to_last_user_message(without_messages(posted.messages, self._message_ids(posted)))
+
+    def snapshots(self, posted: AgUiInput, before: Sequence[PageEntry]) -> list[Snapshot]:
+        """What a client lacks that shows something else than the messages `before` and the new ones.
+
+        For what follows a decision: those up to there, if the client has some of what follows. Without them
+        it would append these messages a second time.
+        """
+        known = self._message_ids(posted)
+        if self.new is None:
+            is_again = any(message.id in known for message in posted.messages)
+            return [without_messages(posted.messages, known)] if is_again else []
+        received = [
+            each for each in posted.messages if isinstance(each, ReasoningMessage) and each.id in known
+        ]
+        return snapshots_for(posted.messages, ag_ui_messages(before), self.new, received=received)
+
+    def _message_ids(self, posted: AgUiInput) -> set[str]:
+        return self.encoder(posted).message_ids(self.entries)
 
 
 async def start_segment(
@@ -101,62 +119,89 @@ async def start_segment(
         messages = segment.new_messages(posted)
     tools = await services.client_tools.usable(caller, graph_id, posted.described_tools)
     message = chat_message(graph_id, posted, messages, tools=tools, rules=services.attachments)
-    if spec is not None:
-        message = _with_policy(message, spec, services.settings.on_disconnect)
-    record, request = await services.chats.start_as(
+    message = _with_policies(message, spec, services.settings.on_disconnect, has_moved_on=bool(posted.resume))
+    record, placement = await services.chats.start_as(
         caller, message, posted.run_id, request_id=request_id, caller_trace=trace
     )
     await services.readers.cancel_left_before(record)
-    answered = _answered(message, messages, request.messages[-1].text)
-    return replace(segment, message=answered, stops_unread=record.stops_unread)
+    new = in_conversation(without_system(messages)[placement.first_new :])
+    if placement.place != After(None):
+        # At the beginning of a branch the model gets all that was posted, later what the user has written.
+        new = [each for each in new if isinstance(each, UserMessage)]
+    return replace(segment, new=new, stops_unread=record.stops_unread)
 
 
-def _with_policy(message: ChatMessage, spec: GraphSpec, default: OnDisconnect) -> ChatMessage:
-    """The message whose run does what its request, its graph or the server says when clients leave."""
+def _with_policies(
+    message: ChatMessage, spec: GraphSpec | None, default: OnDisconnect, *, has_moved_on: bool
+) -> ChatMessage:
+    """The message whose run does what its request, its graph or the server says when clients leave.
+
+    `has_moved_on`: its person has left a run that waits for decisions; it is cancelled with the acceptance.
+    """
 
     def build_request(first_new: int, *, with_history: bool) -> GraphRunRequest:
         request = message.build_request(first_new, with_history=with_history)
-        policy = on_disconnect(request.on_disconnect, spec, default)
-        return request.model_copy(update={"on_disconnect": policy})
+        policies: dict[str, object] = {}
+        if spec is not None:
+            policies["on_disconnect"] = on_disconnect(request.on_disconnect, spec, default)
+        if has_moved_on:
+            policies["on_conflict"] = "interrupt"
+        return request.model_copy(update=policies)
 
     return replace(message, build_request=build_request)
 
 
-def _answered(message: ChatMessage, messages: Sequence[Message], text: str) -> UserMessage:
-    """The message as the client shows it, or with this text if the run has got several of them as one."""
-    posted = next(
-        each for each in reversed(messages) if isinstance(each, UserMessage) and each.id == message.message_id
-    )
-    return posted if text_of(posted) == text else UserMessage(id=posted.id, role="user", content=text)
+async def show_conversation(
+    services: Services, segment: RunSegment, posted: AgUiInput, encoder: AgUiEncoder, entry: LogEntry
+) -> None:
+    """Send the client snapshots before this entry if it shows something else than the model gets.
 
-
-async def conversation_before(
-    services: Services, segment: RunSegment, posted: AgUiInput
-) -> Sequence[Message] | None:
-    """The messages up to the one that the run answers, if the client shows others; otherwise None.
-
-    What the model gets is what the server has: an answer of which the client has read only a part, or the
-    messages of another device.
+    That may be an answer of which the client has read only a part, or the messages of another device.
     """
-    if segment.message is None:
-        return None
-    view = await services.conversations.view_before(segment.run, posted.thread_id)
-    if view is None:
-        return None
-    stored = [*ag_ui_messages(view.entries), segment.message]
-    return snapshot_for(posted.messages, stored, received=segment.received_reasoning(posted))
+    before: Sequence[PageEntry] = ()
+    if segment.new is not None:
+        view = await read_unless_away(
+            partial(services.conversations.view_before, segment.run, posted.thread_id)
+        )
+        if view is None:
+            return
+        before = view.entries
+
+    def compare() -> None:
+        if snapshots := segment.snapshots(posted, before):
+            encoder.show(snapshots, entry)
+
+    await services.offload.run(compare, size=work_size(before, posted.messages))
+
+
+async def read_unless_away(
+    read: Callable[[], Awaitable[ConversationView | None]],
+) -> ConversationView | None:
+    """What is read; None if the database is away for longer than a moment.
+
+    Then the snapshot of the next run corrects the client: the stream of this one is not to end for it.
+    """
+    for attempts_left in reversed(range(_READ_ATTEMPTS)):
+        try:
+            return await read()
+        except Unavailable as error:
+            log.warning("thread.not_compared", reason=error.detail, attempts_left=attempts_left)
+        if attempts_left:
+            await asyncio.sleep(_RETRY_S)
+    return None
 
 
 async def with_conversation(
     batches: AsyncGenerator[Sequence[LogEntry], None],
-    encoder: AgUiEncoder,
-    load: Callable[[], Awaitable[Sequence[Message] | None]],
+    segment: RunSegment,
+    show: Callable[[LogEntry], Awaitable[None]],
 ) -> AsyncGenerator[Sequence[LogEntry], None]:
-    """The entries of a run. Where it begins, earlier runs have ended, and the encoder gets their messages."""
-    is_loaded = False
+    """The entries of a run; `show` is called before the client gets the one that its segment begins with."""
+    is_shown = False
     async with aclosing(batches):
         async for batch in batches:
-            if not is_loaded and any(isinstance(entry.event, RunStarted) for entry in batch):
-                encoder.show(await load())
-                is_loaded = True
+            first = next(filter(segment.begins_with, () if is_shown else batch), None)
+            if first is not None:
+                is_shown = True
+                await show(first)
             yield batch

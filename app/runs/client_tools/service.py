@@ -31,7 +31,7 @@ class AnsweredRun:
 
     record: RunRecord
     after: int
-    """The position of the last call that is answered; its client has seen everything before."""
+    """The position of the last call that its client has: it has seen everything before."""
     calls: frozenset[str]
     """The ids of the answered calls."""
     log: Sequence[LogEntry]
@@ -62,13 +62,15 @@ class ClientToolRuns:
             return tools
         return await usable_client_tools(self.schemas, tools, account_id=caller.account_id)
 
-    async def find(self, caller: Principal, chat: Chat, call_ids: Collection[str]) -> AnsweredRun | None:
+    async def find(
+        self, caller: Principal, chat: Chat, call_ids: Collection[str], *, shown: Collection[str] = ()
+    ) -> AnsweredRun | None:
         """The run of a chat that made one of these calls of client tools; None if none of its latest has.
 
-        Raises `ScopeMissing` if the caller may not read it.
+        `shown`: the calls that its client has besides. Raises `ScopeMissing` if the caller may not read it.
         """
         for record in await self._latest(caller, chat):
-            found = await self._answered(record, call_ids)
+            found = await self._answered(record, call_ids, shown)
             if found is not None:
                 caller.require_reading(record.api_key_id)
                 return found
@@ -103,13 +105,16 @@ class ClientToolRuns:
         known = [*active, *([newest] if newest is not None else [])]
         return [record for record in known if record.graph_id == chat.graph_id]
 
-    async def _answered(self, record: RunRecord, call_ids: Collection[str]) -> AnsweredRun | None:
+    async def _answered(
+        self, record: RunRecord, call_ids: Collection[str], shown: Collection[str] = ()
+    ) -> AnsweredRun | None:
         log = await self.runs.events(record.key)
         calls = {
-            event.tool_call_id: position
-            for position, event, _ in log
-            if isinstance(event, ClientToolCall) and event.tool_call_id in call_ids
+            event.tool_call_id: position for position, event, _ in log if isinstance(event, ClientToolCall)
         }
-        if not calls:
+        answered = frozenset(calls.keys() & set(call_ids))
+        if not answered:
             return None
-        return AnsweredRun(record, max(calls.values()), frozenset(calls), log)
+        return AnsweredRun(
+            record, max(calls[each] for each in answered | (calls.keys() & set(shown))), answered, log
+        )

@@ -84,6 +84,10 @@ class AttachmentRules:
 DEFAULT_RULES = AttachmentRules()
 
 
+UNREADABLE_PATTERN = r"\[An attachment of type [a-z]+ that cannot be read here\.\]"
+"""The notes of `unreadable`."""
+
+
 def unreadable(kind: str) -> TextPart:
     """What the model gets instead of an attachment of an earlier message."""
     return TextPart(type="text", text=f"[An attachment of type {kind} that cannot be read here.]")

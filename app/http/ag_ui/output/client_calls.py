@@ -34,13 +34,12 @@ class ClientCalls:
         self._names_pending = names_pending
         self._answered = answered
         self._begun: dict[str, BegunCall] = {}
-        self._sent: set[str] = set()
-        self._of_segment: list[str] = []
+        self._sent: dict[str, None] = {}
 
     @property
-    def waiting(self) -> set[str]:
-        """The calls without a result."""
-        return self._sent - self._answered
+    def waiting(self) -> list[str]:
+        """The calls without a result, also those of earlier AG-UI runs, in order."""
+        return [call_id for call_id in self._sent if call_id not in self._answered]
 
     def outcome(self) -> RunFinishedSuccessOutcome | None:
         """How an AG-UI run with waiting calls ends: they do not interrupt it, they complete it.
@@ -49,12 +48,7 @@ class ClientCalls:
         """
         if not self._names_pending:
             return None
-        calls = [call_id for call_id in self._of_segment if call_id in self.waiting]
-        return RunFinishedSuccessOutcome(type="success", pending_tool_call_ids=calls)
-
-    def start_segment(self) -> None:
-        """A new AG-UI run begins; the calls of earlier ones still wait."""
-        self._of_segment.clear()
+        return RunFinishedSuccessOutcome(type="success", pending_tool_call_ids=self.waiting)
 
     def forget(self) -> None:
         """Another attempt of the run begins: no call of the earlier one waits."""
@@ -67,11 +61,10 @@ class ClientCalls:
 
     def wait(self, call_id: str) -> BegunCall | None:
         """The call waits for the client; returns what to send of it."""
-        self._sent.add(call_id)
-        self._of_segment.append(call_id)
+        self._sent[call_id] = None
         return self._begun.pop(call_id, None)
 
     def end(self, call_id: str) -> EndedCall:
         """The call has a result; also for calls of other tools, of which the client has everything."""
-        self._sent.discard(call_id)
+        self._sent.pop(call_id, None)
         return EndedCall(self._begun.pop(call_id, None), call_id in self._answered)

@@ -57,17 +57,12 @@ class AgUiEncoder:
         after: int = 0,
         answered: frozenset[str] = frozenset(),
         names_pending: bool = False,
-        snapshot: Sequence[Message] | None = None,
         posted: Sequence[Message] = (),
         dialect: Dialect = CURRENT,
     ) -> None:
-        """`after` is the last position of the previous AG-UI run.
+        """`after` is the last position of the previous AG-UI run; `posted` is what the client shows.
 
         `answered` and `names_pending`: see `ClientCalls`.
-
-        `snapshot` holds the messages up to there, for a client that has already received some of what
-        follows: without it, the client would append those messages a second time. `posted` are those that
-        the client has if there is no snapshot.
         """
         self._mapper = AgUiEventMapper(
             thread_id=thread_id,
@@ -80,20 +75,24 @@ class AgUiEncoder:
         self._at = 0
         """The time of the latest entry."""
         self._dialect = dialect
-        self._shown = ShownMessages(posted if snapshot is None else snapshot)
+        self._shown = ShownMessages(posted)
         metadata = {METADATA_KEY: {"runId": our_run_id}}
         self._start: list[BaseEvent] = [
             RunStartedEvent(
                 thread_id=thread_id, run_id=run_id, protocol_version=PROTOCOL_VERSION, metadata=metadata
             )
         ]
-        self._snapshot: MessagesSnapshotEvent | None = None
-        if snapshot is not None:
-            self._start.append(MessagesSnapshotEvent(messages=list(snapshot)))
+        self._snapshots: dict[int, str] = {}
+        """The frames of snapshots, by the position of the entry that they precede."""
 
-    def show(self, messages: Sequence[Message] | None) -> None:
-        """Send these messages where the run begins, as the client shows others; None: it shows these."""
-        self._snapshot = None if messages is None else MessagesSnapshotEvent(messages=list(messages))
+    def show(self, snapshots: Sequence[Sequence[Message]], entry: LogEntry) -> None:
+        """Send these snapshots before an entry, so that the client shows the messages of the last one.
+
+        They are encoded here, which takes long for a large thread.
+        """
+        events = _stamped([MessagesSnapshotEvent(messages=list(each)) for each in snapshots], entry.at)
+        self._snapshots[entry.position] = self._frames(events)
+        self._shown = ShownMessages(snapshots[-1])
 
     @property
     def ended(self) -> bool:
@@ -111,28 +110,36 @@ class AgUiEncoder:
 
     def encode(self, entries: Sequence[LogEntry]) -> bytes:
         """The frames of these entries as one chunk."""
-        return self._frames(event for entry in entries for event in _stamped(self._events(entry), entry.at))
+        return "".join(text for entry in entries for text in self._texts(entry)).encode("ascii")
 
     def encode_pause(self) -> bytes:
         """End the AG-UI run: with the outcome `interrupt`, or with calls for the client to execute."""
         start, self._start = self._start, []
-        return self._frames(_stamped([*start, *self._mapper.pause()], self._at))
+        return self._frames(_stamped([*start, *self._mapper.pause()], self._at)).encode("ascii")
 
     def encode_revoked(self) -> bytes:
         """End the response of a reader whose credential was revoked; the run continues."""
-        return self._frames([RunErrorEvent(message=REVOKED_MESSAGE, code=Unauthenticated.code)])
+        return self._error(REVOKED_MESSAGE, Unauthenticated.code)
 
     def encode_stopping(self) -> bytes:
         """An error: a stream that only ends looks complete; one that is aborted ends runtimes in Node."""
-        return self._frames([RunErrorEvent(message=STOPPING_MESSAGE, code=ServerStopping.code)])
+        return self._error(STOPPING_MESSAGE, ServerStopping.code)
 
     def message_ids(self, entries: Sequence[LogEntry]) -> set[str]:
         """The ids of all messages that these entries result in."""
         events = (event for entry in entries for event in self._events(entry))
         return {message_id for event in events for message_id in _messages_of(event)}
 
-    def _events(self, entry: LogEntry) -> Iterator[BaseEvent]:
+    def _texts(self, entry: LogEntry) -> Iterator[str]:
         self._at = entry.at
+        if entry.position > self._after:
+            start, self._start = self._start, []
+            yield self._frames(_stamped(start, entry.at))
+            yield self._snapshots.pop(entry.position, "")
+        yield self._frames(_stamped(self._events(entry), entry.at))
+
+    def _events(self, entry: LogEntry) -> Iterator[BaseEvent]:
+        discarded = self._discarded_by(entry)
         events = self._mapper.map(_sanitized(entry))
         if entry.position <= self._after:
             # Sent in an earlier AG-UI run: mapped only for its effect on the mapper's state.
@@ -140,22 +147,29 @@ class AgUiEncoder:
                 pass
             self._mapper.reset()
             return
-        yield from self._start
-        self._start.clear()
-        if self._snapshot is not None and isinstance(entry.event, RunStarted):
-            yield self._snapshot
-            self._shown = ShownMessages(self._snapshot.messages)
-            self._snapshot = None
         for event in events:
             self._shown.add(event)
             yield event
-        discarded = entry.event
-        if isinstance(discarded, MessageDiscarded) and self._shown.discard(discarded.message_id):
+        if discarded is not None and self._shown.discard(discarded):
             yield MessagesSnapshotEvent(messages=self._shown.messages())
 
-    def _frames(self, events: Iterable[BaseEvent]) -> bytes:
+    def _discarded_by(self, entry: LogEntry) -> str | None:
+        """The message of which the client is to show nothing after this entry."""
+        match entry.event:
+            case MessageDiscarded(message_id=message_id):
+                return message_id
+            case RunStarted():
+                # Another attempt: the model writes it once more.
+                return self._mapper.unfinished_text
+            case _:
+                return None
+
+    def _error(self, message: str, code: str) -> bytes:
+        return self._frames([RunErrorEvent(message=message, code=code)]).encode("ascii")
+
+    def _frames(self, events: Iterable[BaseEvent]) -> str:
         understood = (each for event in events for each in self._dialect.translate(event))
-        return "".join(map(self._dialect.frame, understood)).encode("ascii")
+        return "".join(map(self._dialect.frame, understood))
 
 
 def _stamped(events: Iterable[BaseEvent], at: int) -> Iterator[BaseEvent]:

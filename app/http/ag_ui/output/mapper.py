@@ -109,6 +109,7 @@ class AgUiEventMapper:
         self._steps = 0
         self._step: str | None = None
         self._message: str | None = None
+        self._writing: str | None = None
         self._final: AssistantFinal | None = None
         self._error: ErrorCode | None = None
         self._position = 0
@@ -137,12 +138,16 @@ class AgUiEventMapper:
         """Whether a step is open: the model may still be writing further calls."""
         return self._step is not None
 
+    @property
+    def unfinished_text(self) -> str | None:
+        """The id of the agent's message whose text is being written."""
+        return self._writing
+
     def reset(self) -> None:
         """Start a new AG-UI run: nothing is open."""
         self._builders.clear()
         self._subagents.clear()
         self._pending.clear()
-        self._client_calls.start_segment()
         self._step = self._message = None
 
     def map(self, entry: LogEntry) -> Iterator[BaseEvent]:
@@ -198,7 +203,7 @@ class AgUiEventMapper:
             yield from builder.add_reasoning(delta.message_id, delta.delta, position=position)
         else:
             if subagent is None:
-                self._message = delta.message_id
+                self._message = self._writing = delta.message_id
             yield from builder.add_text(delta.message_id, delta.delta)
 
     def _user_message(self, message: UserMessageDelivered) -> Iterator[BaseEvent]:
@@ -224,6 +229,7 @@ class AgUiEventMapper:
             self._client_calls.forget()
             self._open_calls.clear()
             yield from self._close_all(failed=True)
+            self._message = self._writing = None
         elif isinstance(event, PermissionResolved):
             self._pending.pop(event.request_id, None)
         elif isinstance(event, MessageDiscarded):
@@ -266,6 +272,8 @@ class AgUiEventMapper:
             )
 
     def _tool(self, event: ToolCallStart | ToolCallResult | ClientToolCall) -> Iterator[BaseEvent]:
+        if event.type == "tool_call_start" and event.parent_tool_call_id is None:
+            self._writing = None
         match event:
             case ToolCallStart(is_client_tool=True):
                 # The client gets it once its arguments are valid, or else with its error.
@@ -323,7 +331,7 @@ class AgUiEventMapper:
         yield from self._ensure_started(None)
         budget = step.step_budget
         yield from self._close_step(None if budget is None else {METADATA_KEY: {"stepBudget": budget}})
-        self._steps, self._message = step.step_index, None
+        self._steps, self._message, self._writing = step.step_index, None, None
 
     def _close_step(self, metadata: dict[str, Any] | None = None) -> Iterator[BaseEvent]:
         if self._step is not None:

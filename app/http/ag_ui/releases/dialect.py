@@ -65,7 +65,7 @@ class Dialect:
     has_reasoning: bool = True
     """Whether they know `REASONING_*`, messages with that role, and messages with parts."""
     may_have_reasoning: bool = False
-    """Whether `REASONING_*` is sent in lines that releases before 0.0.43 do not read."""
+    """Whether the same is sent in lines that releases before 0.0.43 do not read."""
     has_interrupts: bool = True
     """Whether they can resume a run; the others learn of a pending approval from a `CUSTOM` event."""
     has_subagents: bool = True
@@ -95,13 +95,13 @@ class Dialect:
 
     def frame(self, event: BaseEvent) -> str:
         """The event in the stream, in ASCII."""
-        field = "data:" if self.may_have_reasoning and _has_reasoning(event) else "data: "
+        field = "data:" if self.may_have_reasoning and _is_later(event) else "data: "
         return f"{field}{event.model_dump_json(by_alias=True, ensure_ascii=True)}\n\n"
 
     def _snapshots(self, event: MessagesSnapshotEvent, messages: Sequence[Message]) -> Iterator[BaseEvent]:
         known = [message for message in messages if self.has_subagents or not _has_subagent(message)]
         complete = event.model_copy(update={"messages": known})
-        is_for_some = self.may_have_reasoning and _has_reasoning(complete)
+        is_for_some = self.may_have_reasoning and _is_later(complete)
         if is_for_some or not self.has_reasoning:
             basic = [_with_text_only(each) for each in known if not isinstance(each, ReasoningMessage)]
             yield event.model_copy(update={"messages": basic})
@@ -151,9 +151,14 @@ def _has_subagent(part: BaseEvent | Message) -> bool:
     return getattr(part, "subagent_run_id", None) is not None
 
 
-def _has_reasoning(event: BaseEvent) -> bool:
+def _is_later(event: BaseEvent) -> bool:
+    """Whether releases before 0.0.45 reject it: reasoning, and messages with parts."""
     if isinstance(event, MessagesSnapshotEvent):
-        return any(isinstance(message, ReasoningMessage) for message in event.messages)
+        return any(
+            isinstance(message, ReasoningMessage)
+            or (isinstance(message, UserMessage) and not isinstance(message.content, str))
+            for message in event.messages
+        )
     return type(event) in _THINKING
 
 

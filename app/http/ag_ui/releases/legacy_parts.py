@@ -3,6 +3,9 @@
 import re
 from typing import Any, Final
 
+from app.errors import Invalid
+from app.http.ag_ui.readable import UNREADABLE_PART, last_user_message
+
 _DATA_URL: Final = re.compile(r"data:(?P<type>[^;,]{1,200});base64,(?P<data>.*)", re.DOTALL)
 _KINDS: Final = ("image", "audio", "video")
 
@@ -12,6 +15,21 @@ def with_current_parts(messages: object) -> object:
     if not isinstance(messages, list):
         return messages
     return [_message(message) for message in messages]
+
+
+def require_media_types(messages: object) -> None:
+    """Raise `Invalid` for data without a media type in the user's last message."""
+    if not isinstance(messages, list) or (index := last_user_message(messages)) < 0:
+        return
+    parts = messages[index].get("content")
+    for number, part in enumerate(parts if isinstance(parts, list) else ()):
+        if (
+            _is_binary(part)
+            and isinstance(part.get("data"), str)
+            and not isinstance(part.get("mimeType"), str)
+        ):
+            field = f"messages.{index}.content.{number}.mimeType"
+            raise Invalid.field(field, "must be the media type of the data")
 
 
 def _message(message: object) -> object:
@@ -25,7 +43,7 @@ def _is_binary(part: object) -> bool:
 
 
 def _part(part: dict[str, Any]) -> dict[str, Any]:
-    """The part of AG-UI 1.0 that the media type selects; a note for the model if it has no content."""
+    """The part of AG-UI 1.0 that the media type selects; one that cannot be read if it has no content."""
     media_type, data, url = (part.get(name) for name in ("mimeType", "data", "url"))
     if isinstance(url, str) and (inline := _DATA_URL.fullmatch(url)):
         media_type, data = inline["type"], inline["data"]
@@ -34,6 +52,6 @@ def _part(part: dict[str, Any]) -> dict[str, Any]:
     elif isinstance(url, str) and url:
         source = {"type": "url", "value": url, "mimeType": media_type}
     else:
-        return {"type": "text", "text": "[An attachment without content.]"}
+        return dict(UNREADABLE_PART)
     kind = str(media_type).partition("/")[0]
     return {"type": kind if kind in _KINDS else "document", "source": source}

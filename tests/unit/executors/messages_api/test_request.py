@@ -124,7 +124,7 @@ def test_a_history_that_begins_with_the_assistant_gets_a_beginning() -> None:
     posted = posted_messages(messages)
 
     assert [message["role"] for message in posted] == ["user", "assistant", "user"]
-    assert posted[0]["content"][0]["text"] == BEGINNING
+    assert posted[0] == BEGINNING
     assert [block["text"] for block in posted[2]["content"]] == ["So."]
 
 

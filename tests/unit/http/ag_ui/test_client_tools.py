@@ -78,12 +78,13 @@ def test_the_client_gets_what_follows_its_results() -> None:
 
 
 def test_a_call_that_is_not_answered_yet_ends_the_next_run_as_well() -> None:
-    encoder = an_encoder(after=len(CALLS), answered=frozenset("a"))
+    encoder = an_encoder(after=len(CALLS), answered=frozenset("a"), names_pending=True)
 
     nothing = encoder.encode(with_positions(CALLS))
 
     assert (nothing, encoder.pause_after_s) == (b"", PAUSE_AFTER_S)
-    assert kinds(encoder.encode_pause()) == ["RUN_STARTED", "RUN_FINISHED"]
+    start, end = parsed(encoder.encode_pause())
+    assert (start["type"], end["outcome"]["pendingToolCallIds"]) == ("RUN_STARTED", ["b"])
 
 
 def test_a_call_that_fails_before_the_client_has_it_comes_with_its_result() -> None:

@@ -94,4 +94,33 @@ def test_a_malformed_binary_part_is_named() -> None:
     with pytest.raises(Invalid) as raised:
         posted_parts({"type": "binary", "data": "AAAA"})
 
-    assert "messages.0.content.1" in str(raised.value.errors)
+    assert [error.field for error in raised.value.errors] == ["messages.0.content.1.mimeType"]
+
+
+BAD_PARTS = [{"type": "zip"}, {"type": "binary", "data": "AAAA"}, "x", {"type": "image", "source": 1}]
+
+
+def test_what_cannot_be_read_of_earlier_messages_ends_no_thread() -> None:
+    text = {"type": "text", "text": "look"}
+    earlier: list[Any] = [
+        *({"id": f"u{n}", "role": "user", "content": [text, part]} for n, part in enumerate(BAD_PARTS)),
+        {"id": "a", "role": "assistant", "content": [text, {"type": "x"}]},
+        {"id": "t", "role": "tool", "toolCallId": "c", "content": None},
+        {"id": "b", "role": "assistant", "content": "so", "toolCalls": [1]},
+        *({"id": "x", "role": "alien", "content": "x"}, {"role": "user", "content": 1}, 1),
+        {"id": "last", "role": "user", "content": "What is it?"},
+    ]
+
+    given = AgUiInput.parse({"threadId": "t", "runId": "r", "messages": earlier})
+    request = chat_message("messages:assistant", given, given.messages).build_request(0, with_history=True)
+
+    # Errors name a message by its place.
+    assert len(given.messages) == len(earlier)
+    note = "[An attachment of type document that cannot be read here.]"
+    assert [(each.role, each.text) for each in request.messages] == [
+        *[("user", f"look\n\n{note}")] * len(BAD_PARTS),
+        *(("assistant", "look"), ("assistant", "so"), ("user", "What is it?")),
+    ]
+    with pytest.raises(Invalid) as raised:
+        AgUiInput.parse({"threadId": "t", "runId": "r", "messages": earlier[:-3]})
+    assert {error.field.split(".")[1] for error in raised.value.errors} >= {str(len(earlier) - 4)}

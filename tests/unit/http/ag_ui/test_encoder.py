@@ -4,7 +4,7 @@ import json
 from typing import Any, get_args
 
 import pytest
-from ag_ui.core import Event, UserMessage
+from ag_ui.core import Event
 from pydantic import TypeAdapter
 
 from app.events import (
@@ -12,7 +12,6 @@ from app.events import (
     ClientEvent,
     Done,
     Interrupted,
-    MessageDiscarded,
     PermissionRequest,
     PermissionResolved,
     Queued,
@@ -350,47 +349,3 @@ class TestSubagents:
 
         assert "SUBAGENT_ERROR" in kinds(sent)
         assert "SUBAGENT_FINISHED" not in kinds(sent)
-
-
-class TestComingBack:
-    def test_a_snapshot_comes_first(self) -> None:
-        user = UserMessage(id="u", role="user", content="hi")
-
-        sent = encoded_events(A_RUN, snapshot=[user])
-
-        assert kinds(sent)[:2] == ["RUN_STARTED", "MESSAGES_SNAPSHOT"]
-        assert sent[1]["messages"] == [{"id": "u", "role": "user", "content": "hi"}]
-        assert [sent[0], *sent[2:]] == parsed(GOLDEN)
-
-    def test_a_discarded_message_is_not_in_the_snapshot_that_follows(self) -> None:
-        user = UserMessage(id="u", role="user", content="hi")
-        events: list[ClientEvent] = [
-            *(
-                STARTED,
-                ThinkingDelta(message_id="m", delta="hm"),
-                TextDelta(message_id="m", delta="It is tw"),
-            ),
-            MessageDiscarded(message_id="m"),
-            *(TextDelta(message_id="m2", delta="It is "), CALL),
-            ToolCallResult(tool_call_id="toolu_1", result={"n": 1}, is_error=False),
-            *(TextDelta(message_id="m3", delta="x"), MessageDiscarded(message_id="m3")),
-            MessageDiscarded(message_id="nobody"),
-        ]
-
-        sent = encoded_events(events, posted=[user])
-
-        first, second = (event["messages"] for event in sent if event["type"] == "MESSAGES_SNAPSHOT")
-        assert first == [{"id": "u", "role": "user", "content": "hi"}]
-        assert [(each["id"], each["role"], each.get("content")) for each in second] == [
-            *(("u", "user", "hi"), ("m2", "assistant", "It is ")),
-            ("toolu_1:result", "tool", '{"n":1}'),
-        ]
-        assert [call["function"]["arguments"] for call in second[1]["toolCalls"]] == ['{"to":"bob"}']
-        ends = [event["messageId"] for event in sent if event["type"] == "TEXT_MESSAGE_END"]
-        assert ends == ["m", "m2", "m3"]
-
-    def test_the_message_ids_of_a_client_are_known(self) -> None:
-        minted = an_encoder().message_ids(with_positions(A_RUN))
-
-        assert minted == {"msg_1:thinking:4", "msg_1", "toolu_1", "toolu_1:result", "u-1", "msg_2"}
-        assert an_encoder(after=9).message_ids(with_positions(A_RUN)) == {"u-1", "msg_2"}

@@ -7,7 +7,7 @@ from ag_ui.core import AssistantMessage
 
 from app.conversations.messages import ConversationMessage, MessageFile, MessageType
 from app.events import ToolCallResult
-from app.http.ag_ui.history import ag_ui_messages, snapshot_for
+from app.http.ag_ui.history import ag_ui_messages
 from app.http.ai_sdk.messages import ui_messages
 from app.ids import AccountId, RunId, RunKey
 from app.runs.conversations.page import PageEntry
@@ -110,14 +110,23 @@ def test_ag_ui_has_calls_beside_their_text_and_results_after_them() -> None:
     assert shown[2].content == '{"sum":2}'
 
 
-def test_a_client_is_corrected_only_where_it_shows_something_else() -> None:
-    stored = ag_ui_messages(VIEW.ended)
-    partial = [each.model_copy(update={"content": "Tw"}) if each.id == "m2" else each for each in stored]
-    own = stored[0].model_copy(update={"content": "Look:"})
+def test_ag_ui_has_one_message_for_texts_between_calls() -> None:
+    entries = [
+        an_entry("assistant_message", "a", "m1", "aa"),
+        a_call("a", "c1", 1),
+        an_entry("assistant_message", "a", "m1", "bb"),
+        a_call("a", "c2", 2),
+        an_entry("assistant_message", "a", "m2", "cc"),
+    ]
 
-    assert snapshot_for(stored, stored) is None
-    assert snapshot_for([own, *stored[1:]], stored) is None
-    assert snapshot_for(partial, stored) == stored
-    assert snapshot_for([own, *partial[1:]], stored) == [own, *stored[1:]]
-    assert snapshot_for(stored[:-1], stored) == stored
-    assert snapshot_for([each for each in stored if each.id != "m1"], stored) == stored
+    shown = ag_ui_messages(entries)
+
+    assert [message.id for message in shown] == ["m1", "c1:result", "c2:result", "m2"]
+    assert isinstance(shown[0], AssistantMessage)
+    assert (shown[0].content, [call.id for call in shown[0].tool_calls or []]) == ("aabb", ["c1", "c2"])
+
+
+def test_ag_ui_has_the_results_of_a_message_before_the_calls_of_the_next() -> None:
+    shown = ag_ui_messages([a_call("a", "c1", 1), a_call("a", "c2", 2, message_id="m2")])
+
+    assert [message.id for message in shown] == ["c1", "c1:result", "c2", "c2:result"]
