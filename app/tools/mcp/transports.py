@@ -6,7 +6,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack
 import httpx2
 from mcp.client.streamable_http import streamable_http_client
 
-from app.tools.mcp.http import BoundedTransport, IdentityTransport
+from app.tools.mcp.http import BoundedTransport, IdentityTransport, McpHttpClient
 from app.tools.mcp.limits import ResponseLimit
 from app.tools.mcp.spec import AnyServer, HttpServer, SseServer, StdioServer
 from app.tools.mcp.sse import legacy_sse
@@ -30,8 +30,8 @@ async def open_transport(
             return bounded_stdio(spec.command, values, limit=limit, server=server)
         case HttpServer():
             bounded = BoundedTransport(_transport(), limit, response_s=spec.longest_call_s)
-            http = await stack.enter_async_context(
-                httpx2.AsyncClient(
+            http: httpx2.AsyncClient = await stack.enter_async_context(
+                McpHttpClient(
                     headers=values, timeout=spec.timeout_s, trust_env=False, transport=bounded, auth=auth
                 )
             )
