@@ -11,8 +11,7 @@ from typing import Any
 import httpx2
 
 from app.concurrency.time_slice import TimeSlice
-from app.serialization.repaired_json import parsable
-from app.tools.mcp.limits import MAX_VALUES, ResponseLimit, count_values
+from app.tools.mcp.limits import MAX_VALUES, ResponseLimit, read_json
 from app.tools.mcp.oauth.endpoints import OAuthFailed
 
 CLOSE_S = 1.0
@@ -212,14 +211,16 @@ class _BoundedStream(httpx2.AsyncByteStream):
             line += chunk
             # Search only the new chunk: a response may arrive byte by byte.
             if end := max(line.rfind(mark, len(line) - len(chunk)) for mark in (b"\n", b"\r")) + 1:
-                values += count_values(line[:end])
+                lines, found = await read_json(bytes(line[:end]))
+                values += found
                 if values > MAX_VALUES:
                     raise self._too_large()
-                yield parsable(bytes(line[:end]))
+                yield lines
                 del line[:end]
-        if values + count_values(line) > MAX_VALUES:
+        lines, found = await read_json(bytes(line))
+        if values + found > MAX_VALUES:
             raise self._too_large()
-        yield parsable(bytes(line))
+        yield lines
 
     async def aclose(self) -> None:
         await self._response.aclose()

@@ -27,7 +27,7 @@ async def open_transport(
     """The transport; `values` are the headers or the environment, with their secrets."""
     match spec:
         case StdioServer():
-            return bounded_stdio(spec.command, values, limit=limit, server=server)
+            return bounded_stdio(spec.command, values, limit=limit, server=server, write_s=spec.timeout_s)
         case HttpServer():
             bounded = BoundedTransport(_transport(), limit, response_s=spec.longest_call_s)
             http: httpx2.AsyncClient = await stack.enter_async_context(
@@ -48,7 +48,7 @@ async def open_transport(
                     auth=auth,
                 )
             )
-            return legacy_sse(spec.url, http, limit=limit)
+            return legacy_sse(spec.url, http, limit=limit, write_s=spec.timeout_s)
 
 
 def _transport() -> httpx2.AsyncHTTPTransport:

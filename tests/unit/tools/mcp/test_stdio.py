@@ -19,7 +19,7 @@ sys.stdin.read()
 async def test_what_a_program_writes_to_standard_error_is_logged_in_part_and_cleaned() -> None:
     with written_log() as written:
         async with (
-            bounded_stdio([sys.executable, "-c", PROGRAM], {}, limit=LIMIT, server="shop"),
+            bounded_stdio([sys.executable, "-c", PROGRAM], {}, limit=LIMIT, server="shop", write_s=5),
             asyncio.timeout(20),
         ):
             while len(written.getvalue().splitlines()) < 20:
