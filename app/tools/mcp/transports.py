@@ -12,6 +12,9 @@ from app.tools.mcp.spec import AnyServer, HttpServer, SseServer, StdioServer
 from app.tools.mcp.sse import legacy_sse
 from app.tools.mcp.stdio import bounded_stdio
 
+_WRITE_S = 10.0
+"""How long a server may take to accept a message, if it gets one after the other."""
+
 Transport = AbstractAsyncContextManager[object]
 
 
@@ -25,9 +28,10 @@ async def open_transport(
     auth: httpx2.Auth | None,
 ) -> Transport:
     """The transport; `values` are the headers or the environment, with their secrets."""
+    write_s = min(spec.timeout_s, _WRITE_S)
     match spec:
         case StdioServer():
-            return bounded_stdio(spec.command, values, limit=limit, server=server, write_s=spec.timeout_s)
+            return bounded_stdio(spec.command, values, limit=limit, server=server, write_s=write_s)
         case HttpServer():
             bounded = BoundedTransport(_transport(), limit, response_s=spec.longest_call_s)
             http: httpx2.AsyncClient = await stack.enter_async_context(
@@ -48,7 +52,7 @@ async def open_transport(
                     auth=auth,
                 )
             )
-            return legacy_sse(spec.url, http, limit=limit, write_s=spec.timeout_s)
+            return legacy_sse(spec.url, http, limit=limit, write_s=write_s)
 
 
 def _transport() -> httpx2.AsyncHTTPTransport:
