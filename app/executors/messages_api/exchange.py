@@ -239,7 +239,7 @@ class ModelCalls:
         return is_too_long
 
     def _leaves_out_attachments(self, error: CallFailed) -> bool:
-        """Whether the next call is made without the attachments of earlier messages.
+        """Whether the next call is made without the attachments of earlier messages, or of tools.
 
         The conversation has everything: what the provider refuses would be part of every later request.
         """
@@ -252,8 +252,13 @@ class ModelCalls:
         if self.transcript.leave_out_attachments(keeps_last=True):
             self._leaves_out = True
             return True
-        # The next run of the conversation may succeed.
-        if not self.transcript.leave_out_attachments(keeps_last=False) and is_too_long:
+        # The client knows nothing of what a tool has attached, and can do nothing about it.
+        is_of_tools = self.transcript.ends_with_results
+        if self.transcript.leave_out_attachments(keeps_last=False):
+            self._leaves_out |= is_of_tools
+            return is_of_tools
+        if is_too_long:
+            # The next run of the conversation may succeed.
             self.transcript.leave_out_last_message()
         return False
 
