@@ -102,12 +102,34 @@ def prompts(simulator: Simulator) -> list[str]:
     return [request.body["messages"][-1]["content"][-1].get("text", "") for request in simulator.requests]
 
 
-@pytest.mark.parametrize("status", [429, 500, 529])
-async def test_a_busy_provider_is_asked_again(status: int) -> None:
-    run, outcome, simulator = await played(HttpError(status), Reply([Text("hello")]))
+@pytest.mark.parametrize("status", [408, 409, 429, 500, 529])
+async def test_a_busy_provider_is_asked_again_and_clients_are_told(status: int) -> None:
+    busy = HttpError(status, headers={"retry-after-ms": "20"})
+    run, outcome, simulator = await played(busy, HttpError(status), Reply([Text("hello")]))
 
-    assert (outcome, len(simulator.requests)) == (None, 2)
+    assert (outcome, len(simulator.requests)) == (None, 3)
     assert len(run.of(UsageReport)) == 1
+    first, second = run.of(Status)
+    assert (first.phase, first.attempt, first.in_s) == ("retrying", 1, 0.02)
+    assert (second.phase, second.attempt) == ("retrying", 2)
+    assert second.in_s is not None
+    assert 0.75 <= second.in_s <= 1
+
+
+async def test_a_run_that_waits_for_its_provider_can_be_cancelled() -> None:
+    async with a_messages_executor(in_turn(HttpError(529, headers={"retry-after": "1000"}))) as (executor, _):
+        run = Asked(executor)
+        await run.first(Status)
+        await run.control.cancel()
+        assert await run.outcome() == ("aborted", "aborted")
+
+
+async def test_a_run_that_waits_for_its_provider_ends_in_time() -> None:
+    busy = HttpError(529, headers={"retry-after": "1000"})
+    run, outcome, _ = await played(busy, timeout=timedelta(seconds=2))
+
+    assert outcome == ("timeout", "timeout")
+    assert run.of(UsageReport) == []
 
 
 @pytest.mark.parametrize(

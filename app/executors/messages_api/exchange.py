@@ -1,5 +1,6 @@
 """ModelCalls: one message of the model at a time: streamed, reported, and called again if it broke off."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -22,6 +23,7 @@ from app.executors.messages_api.request import (
     AgentRequest,
     end_of_request_before,
 )
+from app.executors.messages_api.retries import MAX_RETRIES, is_temporary, pause_s
 from app.executors.messages_api.sent_attachments import sendable
 from app.executors.messages_api.transcript import INTERRUPTED, RunTranscript
 from app.executors.port import ExecutionFailed, RunContext
@@ -86,11 +88,16 @@ class ModelCalls:
 
         Raises `ExecutionFailed` if there is none.
         """
+        retries = 0
         while True:
             try:
                 message = await self._stream()
             except CallFailed as error:
-                model = self.request.model
+                if retries < MAX_RETRIES and self._is_temporary(error):
+                    retries += 1
+                    await self._pause(error, attempt=retries)
+                    continue
+                retries, model = 0, self.request.model
                 self._recover(error)
                 if self.request.model != model:
                     await self._publish(OTHER_MODEL)
@@ -201,6 +208,17 @@ class ModelCalls:
         self._steps += 1
         step_budget = self.context.plan.limits.max_turns
         await self._publish(Step(step_index=self._steps, step_budget=step_budget))
+
+    def _is_temporary(self, error: CallFailed) -> bool:
+        """Whether the same call may succeed later."""
+        return self.channel.refused is None and is_temporary(error.status, error.headers)
+
+    async def _pause(self, error: CallFailed, *, attempt: int) -> None:
+        """Wait before the same call is made again; the end of the run or of the turn interrupts it."""
+        delay_s = pause_s(error.headers, attempt=attempt)
+        log.info("run.call_retried", status=error.status, attempt=attempt, delay_s=round(delay_s, 3))
+        await self._publish(retrying(attempt=attempt, delay_ms=delay_s * 1000))
+        await asyncio.sleep(delay_s)
 
     def _recover(self, error: CallFailed) -> None:
         """Prepare another call, or raise `ExecutionFailed`."""

@@ -95,10 +95,10 @@ async def test_the_images_of_one_turn_are_no_more_than_a_request_may_have() -> N
         image = ToolImage("image/png", "x" * (MAX_CHARS // 5))
         return ToolOutput("", Weather(summary="", station_id=""), content=(ToolText("a"), image))
 
-    turn = Kitchen().turn(picture, calls_shown=7)
-    uses = [ModelToolCall(f"t{index}", "a__picture", {"city": "x"}) for index in range(7)]
-    blocks = await turn.run(uses)
-    again = await turn.run(uses[:1])
+    turn = Kitchen().turn(picture, calls_shown=8)
+    uses = [ModelToolCall(f"t{index}", "a__picture", {"city": "x"}) for index in range(8)]
+    blocks = await turn.run(uses[:7])
+    again = await turn.run(uses[7:])
 
     kinds = [part["type"] for block in [*blocks, *again] for part in block["content"]]
     assert kinds.count("image") == 6
