@@ -12,6 +12,7 @@ from app.client_tools.declared import shown_name
 from app.events import MessageDiscarded, OutputEvent, Status, Step, ToolCallStart, UsageReport
 from app.executors.api_format.failures import REFUSAL_OUTCOMES, concerns_attachments, failure_of_status
 from app.executors.api_format.retried import ATTACHMENTS_LEFT_OUT, OTHER_MODEL, retrying
+from app.executors.api_format.retry_policy import MAX_RETRIES, is_temporary, pause_s
 from app.executors.api_format.stream import DeltaMapper
 from app.executors.messages_api.client import CallFailed, MessagesClient, StreamBroken
 from app.executors.messages_api.message import MessageFold, MessageMalformed
@@ -23,7 +24,6 @@ from app.executors.messages_api.request import (
     AgentRequest,
     end_of_request_before,
 )
-from app.executors.messages_api.retries import MAX_RETRIES, is_temporary, pause_s
 from app.executors.messages_api.sent_attachments import sendable
 from app.executors.messages_api.transcript import INTERRUPTED, RunTranscript
 from app.executors.port import ExecutionFailed, RunContext

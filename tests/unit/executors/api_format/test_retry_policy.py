@@ -3,7 +3,7 @@ from email.utils import formatdate
 
 import pytest
 
-from app.executors.messages_api.retries import is_temporary, pause_s
+from app.executors.api_format.retry_policy import is_temporary, pause_s
 
 
 @pytest.mark.parametrize(
