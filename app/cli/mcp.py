@@ -44,13 +44,8 @@ async def login(
     if client.client_secret is not None and (found := SECRET.fullmatch(client.client_secret)):
         secret = settings.mcp_secrets[found[1]].get_secret_value()
     async with _redirects(port, console, pasted=pasted) as redirects:
-
-        async def show(address: str) -> None:
-            console.print("Open this address in your browser, and consent:")
-            console.print(address, soft_wrap=True, markup=False)
-
         found_login = await log_in(
-            url, client, secret, redirect_uri=redirects.uri, show=show, wait=redirects.wait
+            url, client, secret, redirect_uri=redirects.uri, show=redirects.show, wait=redirects.wait
         )
     async with attach_database(settings) as database:
         key = LoginKey(graph.partition(":")[2] or graph, server)
@@ -76,18 +71,28 @@ class _Redirects:
         self.uri = uri
         self._console = console
         self._pasted = pasted
+        self._state: list[str] | None = None
+        """Of the address that was shown; only its redirect has it."""
         self._received: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
     async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
         """See ASGI."""
-        is_redirect = scope["path"] == _PATH and b"state=" in scope["query_string"]
+        query = scope["query_string"].decode(errors="replace")
+        state = parse_qs(query).get("state")
+        is_redirect = scope["path"] == _PATH and state is not None and state == self._state
         if is_redirect and not self._received.done():
-            self._received.set_result(scope["query_string"].decode())
+            self._received.set_result(query)
         text = b"Runtally has received the answer. You can close this page." if is_redirect else b"Not found."
         headers = [(b"content-type", b"text/plain; charset=utf-8")]
         status = 200 if is_redirect else 404
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": text})
+
+    async def show(self, address: str) -> None:
+        """Ask the operator to open the address."""
+        self._state = parse_qs(urlsplit(address).query).get("state")
+        self._console.print("Open this address in your browser, and consent:")
+        self._console.print(address, soft_wrap=True, markup=False)
 
     async def wait(self) -> Consent:
         """What the redirect brings; raises `LoginFailed` if there is no consent."""

@@ -6,13 +6,13 @@ schemas are nested without end. The parser refuses such a message as a whole, fo
 
 import re
 
-_ESCAPES = re.compile(
-    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
-    re.DOTALL,
+_HALVES = re.compile(
+    rb"\\(?<!\\\\)((?:\\\\)*+)"
+    rb"u[dD](?:[89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|([89a-fA-F][0-9a-fA-F]{2}))"
 )
-"""Escapes in strings: pairs of halves, halves without the other one, and all others."""
-_HALF = re.compile(rb"\\u[dD][89a-fA-F]")
-_MARKS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[{]|[\]}]', re.DOTALL)
+"""Escapes of two halves, and of one without the other; before an escape are pairs of backslashes only."""
+_NEXT_BRACKET = re.compile(rb'(?:[^"\[\]{}]++|"[^"\\]*+(?:\\.[^"\\]*+)*+")*+([\[\]{}])', re.DOTALL)
+"""What is before a bracket, strings included."""
 _OPENING = b"[{"
 _MOST_LEVELS = 150
 """The parser takes 200."""
@@ -21,31 +21,29 @@ _TOO_DEEP = b'"[nested too deeply]"'
 
 def parsable(text: bytes) -> bytes:
     """The JSON with U+FFFD for halves of characters, and a text for what is nested too deeply."""
-    if _HALF.search(text):
-        text = _ESCAPES.sub(_whole, text)
+    text = _HALVES.sub(_whole, text)
     if text.count(b"{") + text.count(b"[") > _MOST_LEVELS:
         text = _flattened(text)
     return text
 
 
 def _whole(escape: re.Match[bytes]) -> bytes:
-    return b"\\ufffd" if escape[1] else escape[0]
+    return b"\\%bufffd" % escape[1] if escape[2] else escape[0]
 
 
 def _flattened(text: bytes) -> bytes:
     pieces: list[bytes] = []
-    depth = kept = 0
-    for mark in _MARKS.finditer(text):
-        first = mark[0][:1]
-        if first == b'"':
-            continue
-        if first in _OPENING:
+    depth = kept = end = 0
+    # Not `finditer`: after the last bracket it would search the rest from each of its characters.
+    while found := _NEXT_BRACKET.match(text, end):
+        end = found.end()
+        if found[1] in _OPENING:
             depth += 1
             if depth == _MOST_LEVELS + 1:
-                pieces += [text[kept : mark.start()], _TOO_DEEP]
+                pieces += [text[kept : found.start(1)], _TOO_DEEP]
         else:
             if depth == _MOST_LEVELS + 1:
-                kept = mark.end()
+                kept = end
             depth -= 1
     if depth > _MOST_LEVELS:
         # It does not end; the parser refuses it.

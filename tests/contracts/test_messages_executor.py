@@ -12,6 +12,7 @@ from app.events import (
     AssistantFinal,
     MessageDiscarded,
     MeterReport,
+    RunWarning,
     Status,
     Step,
     TextDelta,
@@ -26,11 +27,13 @@ from app.models.registry import ModelOptions
 from app.requests import GraphRunRequest, Message, ResponseFormat, SentMessage
 from app.simulator.script import Answer, Hold, HttpError, Reply, Text, Thinking, ToolUse, in_turn
 from app.simulator.server import Simulator
+from app.tools.content import ToolImage, ToolText
+from app.tools.tool import ToolContext, ToolOutput, tool
 from tests.contracts.messages_executor import a_messages_executor
 from tests.contracts.test_executor import SENT, Run
 from tests.factories import a_plan
 from tests.unit.executors.claude_agent.an_executor import a_graph
-from tests.unit.tools.samples.weather import weather
+from tests.unit.tools.samples.weather import Weather, WeatherArgs, weather
 
 EXACT = {
     "type": "object",
@@ -99,12 +102,34 @@ def prompts(simulator: Simulator) -> list[str]:
     return [request.body["messages"][-1]["content"][-1].get("text", "") for request in simulator.requests]
 
 
-@pytest.mark.parametrize("status", [429, 500, 529])
-async def test_a_busy_provider_is_asked_again(status: int) -> None:
-    run, outcome, simulator = await played(HttpError(status), Reply([Text("hello")]))
+@pytest.mark.parametrize("status", [408, 409, 429, 500, 529])
+async def test_a_busy_provider_is_asked_again_and_clients_are_told(status: int) -> None:
+    busy = HttpError(status, headers={"retry-after-ms": "20"})
+    run, outcome, simulator = await played(busy, HttpError(status), Reply([Text("hello")]))
 
-    assert (outcome, len(simulator.requests)) == (None, 2)
+    assert (outcome, len(simulator.requests)) == (None, 3)
     assert len(run.of(UsageReport)) == 1
+    first, second = run.of(Status)
+    assert (first.phase, first.attempt, first.in_s) == ("retrying", 1, 0.02)
+    assert (second.phase, second.attempt) == ("retrying", 2)
+    assert second.in_s is not None
+    assert 0.75 <= second.in_s <= 1
+
+
+async def test_a_run_that_waits_for_its_provider_can_be_cancelled() -> None:
+    async with a_messages_executor(in_turn(HttpError(529, headers={"retry-after": "1000"}))) as (executor, _):
+        run = Asked(executor)
+        await run.first(Status)
+        await run.control.cancel()
+        assert await run.outcome() == ("aborted", "aborted")
+
+
+async def test_a_run_that_waits_for_its_provider_ends_in_time() -> None:
+    busy = HttpError(529, headers={"retry-after": "1000"})
+    run, outcome, _ = await played(busy, timeout=timedelta(seconds=2))
+
+    assert outcome == ("timeout", "timeout")
+    assert run.of(UsageReport) == []
 
 
 @pytest.mark.parametrize(
@@ -270,6 +295,35 @@ async def test_both_meters_agree_about_a_run() -> None:
     (report,) = run.of(MeterReport)
     assert (report.meters.sdk, report.meters.gateway, report.meters.drift) == (1, 1, 0)
     assert "".join(event.delta for event in run.of(TextDelta)) == "hello"
+
+
+@tool(id="demo__picture", description="A picture.", effect="read_only", redact=())
+async def picture(_args: WeatherArgs, _context: ToolContext) -> ToolOutput[Weather]:
+    output = Weather(summary="", station_id="")
+    return ToolOutput("A dot.", output, content=(ToolText("A dot."), ToolImage("image/png", "iVBORw0KGgo=")))
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [
+        HttpError(400, message="messages.2.content.0.tool_result.content.1.image: Could not process image"),
+        HttpError(413, message="Request exceeds the maximum size"),
+    ],
+)
+async def test_an_image_of_a_tool_that_the_provider_refuses_does_not_end_the_run(refused: HttpError) -> None:
+    run, outcome, simulator = await played(
+        Reply([ToolUse(picture.id, {"city": "Rome"})]),
+        refused,
+        Reply([Text("hello")]),
+        tools=(picture,),
+        spec=a_graph(tools=(picture.id,)),
+    )
+
+    assert (outcome, run.published[-1]) == (None, AssistantFinal(content="hello"))
+    contents = [str(request.body["messages"][-1]["content"]) for request in simulator.requests]
+    assert ["'image/png'" in content for content in contents] == [False, True, False]
+    assert "A dot." in contents[-1]
+    assert [warning.code for warning in run.of(RunWarning)] == ["attachments_left_out"]
 
 
 @pytest.mark.parametrize("kind", [ToolCallResult, UserMessageDelivered])

@@ -14,7 +14,7 @@ from typing import Any
 from app.server.loopback import Receive, Scope, Send, read_body, serve_on_loopback
 
 SEARCH = {"name": "search", "description": "Searches.", "inputSchema": {"type": "object"}}
-_HELLO = {
+HELLO = {
     "protocolVersion": "2025-06-18",
     "capabilities": {"tools": {}},
     "serverInfo": {"name": "library", "version": "1"},
@@ -77,7 +77,7 @@ class HostileServer:
     def _result(self, method: str, params: dict[str, Any]) -> Result:
         match method:
             case "initialize":
-                return {"result": _HELLO}
+                return {"result": HELLO}
             case "tools/list":
                 listed = self.on_list(params)
                 return {"result": listed} if isinstance(listed, dict) else listed
@@ -131,7 +131,7 @@ def main(how: str) -> None:
 def _answer(request: dict[str, Any], how: str) -> None:
     match request["method"]:
         case "initialize":
-            _respond(request, result=_HELLO)
+            _respond(request, result=HELLO)
         case "tools/list":
             _answer_list(request, how)
         case "tools/call":

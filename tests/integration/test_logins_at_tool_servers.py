@@ -3,12 +3,13 @@
 import asyncio
 import re
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import text
 from starlette.responses import RedirectResponse, Response
 
 from app.db import Database
@@ -17,6 +18,7 @@ from app.doctor.report import Check
 from app.graphs.spec import GraphSpec
 from app.json_schema.checker import SchemaChecker
 from app.server.loopback import Receive, Scope, Send, serve_on_loopback
+from app.tools.mcp.oauth.endpoints import OAuthFailed
 from app.tools.mcp.oauth.login import LoginFailed
 from app.tools.mcp.oauth.records import LoginKey, McpLogin
 from app.tools.mcp.oauth.service import McpLogins
@@ -31,6 +33,7 @@ from tests.integration.test_tool_servers_with_oauth import (
     schemas,
     settings_with_graph,
 )
+from tests.log_lines import written_log
 
 __all__ = ["schemas"]
 
@@ -206,3 +209,84 @@ async def test_a_login_that_is_renewed_while_its_run_is_cancelled_is_kept(
 
     assert stored.login.refresh_token == "refresh-1"
     assert len(server.forms) == 1
+
+
+@dataclass
+class World:
+    """A server whose login has to be renewed, and two processes that use it."""
+
+    server: Slow
+    spec: Any
+    logins: tuple[McpLogins, McpLogins]
+    connectors: tuple[McpConnector, McpConnector]
+
+    async def renewed_by(self, process: int) -> None:
+        await self.connectors[process].require_token(KEY_OF_LOGIN, self.spec)
+
+    async def requested(self) -> None:
+        """Wait until the authorization server has a request."""
+        async with asyncio.timeout(20):
+            while not self.server.forms:
+                await asyncio.sleep(0.01)
+
+
+@pytest.fixture
+async def world(schemas: SchemaChecker, database: Database) -> AsyncIterator[World]:
+    server, logins = Slow(issued=1), (McpLogins(database, KEY), McpLogins(database, KEY))
+    async with serve_on_loopback(server) as server.url:
+        await logins[0].save(KEY_OF_LOGIN, a_login(server, KEPT["renewed"]))
+        spec = HttpServer.model_validate(a_server(server, {"grant": "authorization_code"}))
+        first, second = (McpConnector({}, schemas, each) for each in logins)
+        yield World(server, spec, logins, (first, second))
+
+
+async def test_a_refresh_token_is_used_by_one_process_only(world: World) -> None:
+    both = [asyncio.create_task(world.renewed_by(process)) for process in (0, 1)]
+    await world.requested()
+    # Time for the other one to do the same.
+    await asyncio.wait(both, timeout=1)
+    world.server.may_answer.set()
+    async with asyncio.timeout(20):
+        await asyncio.gather(*both)
+
+    assert len(world.server.forms) == 1
+    assert (await world.logins[1].load(KEY_OF_LOGIN)).login.access_token == "token-2"
+
+
+async def test_a_process_that_cannot_renew_a_login_keeps_no_other_one_from_it(world: World) -> None:
+    world.server.may_answer.set()
+    world.server.refuses = True
+    with pytest.raises(OAuthFailed, match="status 400"):
+        await world.renewed_by(0)
+    world.server.refuses = False
+    async with asyncio.timeout(10):
+        await world.renewed_by(1)
+
+
+async def test_a_process_that_has_died_does_not_keep_the_login_for_ever(
+    world: World, database: Database
+) -> None:
+    world.server.may_answer.set()
+    dying = "UPDATE mcp_logins SET refreshing_until = clock_timestamp() + interval '1 second'"
+    async with database.write() as tx:
+        await tx.execute(text(dying))
+    async with asyncio.timeout(10):
+        await world.renewed_by(0)
+
+    assert len(world.server.forms) == 1
+
+
+async def test_a_login_that_could_not_be_saved_is_saved_later(world: World, database: Database) -> None:
+    renewing = asyncio.create_task(world.renewed_by(0))
+    await world.requested()
+    async with database.write() as tx:
+        await tx.execute(text("ALTER TABLE mcp_logins RENAME COLUMN sealed TO gone"))
+    world.server.may_answer.set()
+    with written_log() as written:
+        await renewing
+    async with database.write() as tx:
+        await tx.execute(text("ALTER TABLE mcp_logins RENAME COLUMN gone TO sealed"))
+    await world.logins[0].load(KEY_OF_LOGIN)
+
+    assert len(written.of("mcp_server.login_not_saved")) == 1
+    assert (await world.logins[1].load(KEY_OF_LOGIN)).login.refresh_token == "refresh-1"

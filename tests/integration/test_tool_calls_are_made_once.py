@@ -1,12 +1,14 @@
 """Tool calls that their server has taken are not made again, whatever becomes of other requests."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
 from app.json_schema.checker import SchemaChecker
+from app.server.loopback import Receive, Scope, Send, read_body
 from tests.integration.hostile_mcp import SEARCH, HostileServer, serving
 from tests.integration.test_hostile_tool_servers import connected
 from tests.integration.test_tool_servers_that_are_lost import FOUND, Calls, Forgetful
@@ -65,22 +67,114 @@ async def test_a_refused_message_that_is_no_call_does_not_repeat_a_later_call(sc
     assert hostile.methods.count("tools/call") == 2
 
 
-async def test_a_refused_call_is_made_again_while_another_one_is_executed(schemas: SchemaChecker) -> None:
-    def answer(params: dict[str, Any]) -> Any:
-        return None if params["arguments"] else FOUND
+class Busy(Forgetful):
+    """Calls say how they are answered; those that are `held`, when the server is released."""
 
-    hostile = forgetful(answer)
-    async with serving(hostile) as server, connected(schemas, server, effect="state_change") as connections:
+    def __init__(self) -> None:
+        super().__init__(lambda _params: {"tools": [SEARCH]}, lambda _params: FOUND)
+        self.calls: list[str] = []
+        self.released, self.disconnected = asyncio.Event(), asyncio.Event()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        body = await read_body(receive)
+        request = json.loads(body) if body else {}
+        how = request["params"]["arguments"].get("how") if request.get("method") == "tools/call" else None
+        if how is not None:
+            self.calls.append(how)
+        match how:
+            case "held":
+                await self.released.wait()
+            case "no answer":
+                await receive()
+                self.disconnected.set()
+                return
+            case "busy":
+                await self._send(send, 503, iter([b""]), {})
+                return
+            case "cut off":
+                await self._send(send, 200, iter([b"{"]), {"content-length": "9", **self.headers})
+                return
+
+        async def again() -> dict[str, Any]:
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        await super().__call__(scope, again, send)
+
+    async def called(self, how: str) -> None:
+        """Wait for such a call."""
+        async with asyncio.timeout(20):
+            while how not in self.calls:
+                await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize("how", ["busy", "cut off"])
+async def test_a_call_that_fails_does_not_end_another_one_that_is_executed(
+    schemas: SchemaChecker, how: str
+) -> None:
+    async with serving(Busy()) as server, connected(schemas, server, effect="state_change") as connections:
+        assert isinstance(server, Busy)
         calls = Calls(connections.tools)
-        executed = asyncio.create_task(calls.call("library__search", q="slow"))
-        await received(hostile, "tools/call")
-        hostile.sessions += 1
-        refused = await calls.call("library__search")
-        cut_off = await executed
+        executed = asyncio.create_task(calls.call("library__search", how="held"))
+        await server.called("held")
+        failed = [await calls.call("library__search", how=how) for _ in range(2)]
+        server.released.set()
+        found = await executed
 
-    assert refused.markdown == "found"
-    assert cut_off.visible == {"error": "tool_server_unavailable"}
-    assert hostile.methods.count("tools/call") == 2
+    assert [each.visible for each in failed] == [{"error": "tool_server_unavailable"}] * 2
+    assert found.markdown == "found"
+    assert server.calls == ["held", how, how]
+
+
+async def test_a_refused_call_is_made_again_while_another_one_is_executed(schemas: SchemaChecker) -> None:
+    async with serving(Busy()) as server, connected(schemas, server, effect="state_change") as connections:
+        assert isinstance(server, Busy)
+        calls = Calls(connections.tools)
+        executed = asyncio.create_task(calls.call("library__search", how="held"))
+        await server.called("held")
+        server.sessions += 1
+        refused = await calls.call("library__search", how="another")
+        server.sessions -= 1
+        server.released.set()
+        found = await executed
+
+    assert (refused.markdown, found.markdown) == ("found", "found")
+
+
+@pytest.mark.parametrize("ending", ["timeout", "cancel"])
+async def test_a_call_without_an_answer_does_not_end_the_connection(
+    schemas: SchemaChecker, ending: str
+) -> None:
+    async with (
+        serving(Busy()) as server,
+        connected(schemas, server, effect="state_change", timeout_s=1) as connections,
+    ):
+        assert isinstance(server, Busy)
+        calls = Calls(connections.tools)
+        unanswered = asyncio.create_task(calls.call("library__search", how="no answer"))
+        await server.called("no answer")
+        if ending == "cancel":
+            unanswered.cancel()
+        await asyncio.wait({unanswered})
+        # When the request for it ends as well.
+        async with asyncio.timeout(20):
+            await server.disconnected.wait()
+        later = await calls.call("library__search", how="another")
+
+    assert later.markdown == "found"
+    assert server.methods.count("initialize") == 1
+
+
+async def test_a_call_that_outlives_its_run_opens_no_connection(schemas: SchemaChecker) -> None:
+    async with serving(Busy()) as server:
+        assert isinstance(server, Busy)
+        async with connected(schemas, server, effect="read_only") as connections:
+            call = asyncio.create_task(Calls(connections.tools).call("library__search", how="no answer"))
+            await server.called("no answer")
+        result = await call
+
+    assert result.visible == {"error": "tool_server_unavailable"}
+    assert server.methods.count("initialize") == 1
 
 
 async def test_an_error_of_a_server_that_does_not_know_how_to_be_discovered_is_its_own(

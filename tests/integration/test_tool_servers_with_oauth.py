@@ -28,6 +28,9 @@ from app.json_schema.checker import SchemaChecker
 from app.server.loopback import Receive, Scope, Send, read_body, serve_on_loopback
 from app.settings import Settings
 from app.tools.mcp.connection import McpServerUnavailable
+from app.tools.mcp.oauth.endpoints import OAuthFailed
+from app.tools.mcp.oauth.login import LoginFailed
+from app.tools.mcp.oauth.records import LoginKey
 from app.tools.mcp.oauth.service import McpLogins
 from app.tools.mcp.servers import McpConnections, McpConnector
 from app.tools.mcp.spec import HttpServer
@@ -210,6 +213,39 @@ async def test_a_server_cannot_send_the_secret_to_another_host_without_https(
     assert "without https" in line["reason"] or "not valid" in line["reason"]
 
 
+ODD_ENDPOINTS = ["https://[bad/token", "https://h:abc/token", "https://a b\n/token", "https://127.0.0.1:1/\0"]
+ODD_TOKENS = ["", "t\r\nx: y", "t\u2603"]
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "token"), [*((each, "t") for each in ODD_ENDPOINTS), *(("", each) for each in ODD_TOKENS)]
+)
+async def test_an_odd_answer_of_an_authorization_server_is_named(
+    connector: McpConnector, tmp_path: Path, endpoint: str, token: str
+) -> None:
+    async with protected() as server:
+        server.token_endpoint = endpoint
+        server.answer = JSONResponse({"access_token": token, "token_type": "Bearer"})
+        client = {"client_id": "runtally", "client_secret": "${CLIENT}"}
+        spec = HttpServer.model_validate(a_server(server, client))
+        with pytest.raises(OAuthFailed):
+            await connector.require_token(LoginKey("librarian", "library"), spec)
+        settings = settings_with_graph(server, tmp_path, "postgresql://127.0.0.1:1/none")
+        with pytest.raises(LoginFailed):
+            await consent(settings.model_copy(update={"mcp_token_key": KEY}))
+
+
+@pytest.mark.parametrize("lifetime", [10**400, -5])
+async def test_a_token_whose_lifetime_is_none_is_used(connector: McpConnector, lifetime: int) -> None:
+    async with protected() as server:
+        token = {"access_token": "token-0", "token_type": "Bearer", "expires_in": lifetime}
+        server.answer = JSONResponse(token)
+        async with connected(connector, server) as connections:
+            result = await Calls(connections.tools).call("library__search")
+
+    assert result.markdown == "found"
+
+
 KEY = SecretStr("k" * 32)
 CODE = {"grant": "authorization_code", "client_id": None, "client_secret": None}
 
@@ -246,6 +282,8 @@ async def consent(
         async with httpx.AsyncClient(trust_env=False) as browser:
             sent_to = (await browser.get(found[0])).headers["location"]
             if paste is None:
+                forged = re.sub(r"state=[^&]*", "state=forged", sent_to)
+                assert (await browser.get(forged)).status_code == 404
                 assert "close this page" in (await browser.get(sent_to)).text
             else:
                 keyboard.write(f"{paste(sent_to)}\n")

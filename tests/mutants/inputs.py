@@ -3,6 +3,7 @@
 from tests.mutants.mutant import Mutant
 
 ATTACHMENTS = ("tests/unit/test_attachments.py",)
+MESSAGES = ("tests/contracts/test_messages_executor.py",)
 REFUSED = ("tests/integration/messages_runs/test_attachments_are_refused.py",)
 FORMS = ("tests/unit/json_schema/test_model_form.py",)
 RETRIED = ("tests/unit/executors/claude_agent/test_retried.py",)
@@ -115,5 +116,19 @@ INPUTS = (
         "(count > MAX_COUNT // 2 or chars > MAX_CHARS // 2)",
         "(count > MAX_COUNT or chars > MAX_CHARS)",
         REFUSED,
+    ),
+    Mutant(
+        "an image of a tool that the provider refuses ends the run",
+        "app/executors/messages_api/exchange.py",
+        "            return is_of_tools",
+        "            return False",
+        MESSAGES,
+    ),
+    Mutant(
+        "clients are not told that a call is made again",
+        "app/executors/messages_api/exchange.py",
+        "        await self._publish(retrying(attempt=attempt, delay_ms=delay_s * 1000))\n",
+        "",
+        MESSAGES,
     ),
 )

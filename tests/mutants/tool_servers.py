@@ -9,12 +9,77 @@ CONTENT = ("tests/unit/tools/mcp/test_content.py",)
 IMAGES = ("tests/unit/tools/test_images.py",)
 AUTHORIZED = ("tests/integration/test_tool_servers_with_oauth.py",)
 """The last needs PostgreSQL."""
+STDIO = ("tests/unit/tools/mcp/test_stdio.py",)
+HTTP = ("tests/unit/tools/mcp/test_http.py",)
 STRANGE = ("tests/integration/test_strange_tools.py",)
 LOGINS = ("tests/integration/test_logins_at_tool_servers.py",)
 INSTRUCTIONS = ("tests/unit/executors/tools/test_instructions.py",)
 DRAFTS = ("tests/unit/tools/test_modern_schema.py",)
 
 TOOL_SERVERS = (
+    Mutant(
+        "a call that outlives its run opens a connection",
+        "app/tools/mcp/connection.py",
+        "                if self._closed:",
+        "                if False:",
+        ONCE,
+    ),
+    Mutant(
+        "a lost connection ends the calls that use it",
+        "app/tools/mcp/connection.py",
+        "        if not self._calls:",
+        "        if True:",
+        ONCE,
+    ),
+    Mutant(
+        "a call without an answer ends all others",
+        "app/tools/mcp/http.py",
+        "            delivery.record_failure(error)",
+        "            raise",
+        ONCE,
+    ),
+    Mutant(
+        "the end of a session takes as long as the server wants",
+        "app/tools/mcp/http.py",
+        "return await self._deliver(request, options, within_s=CLOSE_S)",
+        "return await super().send(request, **options)",
+        HTTP,
+    ),
+    Mutant(
+        "a program that reads nothing more keeps its connection",
+        "app/tools/mcp/stdio.py",
+        "with anyio.fail_after(write_s):",
+        "with anyio.fail_after(None):",
+        STDIO,
+    ),
+    Mutant(
+        "the children of a program stay",
+        "app/tools/mcp/stdio.py",
+        "    await terminate_posix_process_tree(process, _EXIT_S)",
+        "    process.returncode is None and await terminate_posix_process_tree(process, _EXIT_S)",
+        STDIO,
+    ),
+    Mutant(
+        "two processes use one refresh token",
+        "app/tools/mcp/oauth/repository.py",
+        ".where(_is_version(key, version), is_free)",
+        ".where(_is_version(key, version))",
+        LOGINS,
+    ),
+    Mutant(
+        "a login that could not be saved is lost",
+        "app/tools/mcp/oauth/service.py",
+        "        self._unsaved[key] = StoredLogin(login, version)",
+        "        self._unsaved = {key: StoredLogin(login, -1)}",
+        LOGINS,
+    ),
+    Mutant(
+        "a login takes the redirect of another address",
+        "app/cli/mcp.py",
+        "and state is not None and state == self._state",
+        "and state is not None",
+        AUTHORIZED,
+    ),
     Mutant(
         "every interrupted call is made again",
         "app/tools/mcp/connection.py",
@@ -158,8 +223,8 @@ TOOL_SERVERS = (
     Mutant(
         "a run that is cancelled loses the refresh token",
         "app/tools/mcp/oauth/service.py",
-        "await run_to_completion(self._refresh(stored))",
-        "await self._refresh(stored)",
+        "await run_to_completion(self._renew(stored))",
+        "await self._renew(stored)",
         LOGINS,
     ),
     Mutant(
@@ -193,8 +258,8 @@ TOOL_SERVERS = (
     Mutant(
         "half a character makes a list unreadable",
         "app/serialization/repaired_json.py",
-        "if _HALF.search(text):",
-        "if False:",
+        "    text = _HALVES.sub(_whole, text)\n",
+        "",
         STRANGE,
     ),
     Mutant(

@@ -5,7 +5,7 @@ import importlib
 import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any, Self, cast
 
 import httpx2
@@ -17,9 +17,6 @@ from app.server.loopback import AsgiApp
 if TYPE_CHECKING:
     import anthropic
 
-MAX_RETRIES = 2
-"""Of a call that gets no answer, or one of 408, 409, 429 and 5xx; the client waits in between."""
-
 HEADERS_TIMEOUT_S = 60.0
 IDLE_TIMEOUT_S = 30.0
 """How long nothing may arrive of a message that has begun; the provider sends pings."""
@@ -29,10 +26,13 @@ _BETA_FIELDS = {"context_management"}
 
 
 class CallFailed(Exception):
-    """A call got no message; `status` is that of the last response, None if there was none."""
+    """A call got no message; `status` is that of the response, None if there was none."""
 
-    def __init__(self, status: int | None, reason: str) -> None:
+    def __init__(
+        self, status: int | None, reason: str, *, headers: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
         self.status = status
+        self.headers = headers
         self.reason = reason
         """May contain the provider's text: for the log only."""
         super().__init__(reason)
@@ -97,7 +97,8 @@ class MessagesClient:
                     )
                 )
             except anthropic.APIStatusError as error:
-                raise CallFailed(error.status_code, str(error)) from error
+                headers = error.response.headers
+                raise CallFailed(error.status_code, str(error), headers=headers) from error
             except anthropic.APIError as error:
                 raise CallFailed(None, str(error)) from error
             yield _events(
@@ -116,7 +117,8 @@ def _open(sdk: Any, http: httpx2.AsyncClient) -> "anthropic.AsyncAnthropic":
         api_key="channel",
         base_url="http://gateway",
         http_client=http,
-        max_retries=MAX_RETRIES,
+        # Clients of the run are told before a call is made again.
+        max_retries=0,
         timeout=HEADERS_TIMEOUT_S,
         open_telemetry=False,
     )

@@ -1,5 +1,6 @@
 """ModelCalls: one message of the model at a time: streamed, reported, and called again if it broke off."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -11,6 +12,7 @@ from app.client_tools.declared import shown_name
 from app.events import MessageDiscarded, OutputEvent, Status, Step, ToolCallStart, UsageReport
 from app.executors.api_format.failures import REFUSAL_OUTCOMES, concerns_attachments, failure_of_status
 from app.executors.api_format.retried import ATTACHMENTS_LEFT_OUT, OTHER_MODEL, retrying
+from app.executors.api_format.retry_policy import MAX_RETRIES, is_temporary, pause_s
 from app.executors.api_format.stream import DeltaMapper
 from app.executors.messages_api.client import CallFailed, MessagesClient, StreamBroken
 from app.executors.messages_api.message import MessageFold, MessageMalformed
@@ -86,11 +88,16 @@ class ModelCalls:
 
         Raises `ExecutionFailed` if there is none.
         """
+        retries = 0
         while True:
             try:
                 message = await self._stream()
             except CallFailed as error:
-                model = self.request.model
+                if retries < MAX_RETRIES and self._is_temporary(error):
+                    retries += 1
+                    await self._pause(error, attempt=retries)
+                    continue
+                retries, model = 0, self.request.model
                 self._recover(error)
                 if self.request.model != model:
                     await self._publish(OTHER_MODEL)
@@ -202,6 +209,17 @@ class ModelCalls:
         step_budget = self.context.plan.limits.max_turns
         await self._publish(Step(step_index=self._steps, step_budget=step_budget))
 
+    def _is_temporary(self, error: CallFailed) -> bool:
+        """Whether the same call may succeed later."""
+        return self.channel.refused is None and is_temporary(error.status, error.headers)
+
+    async def _pause(self, error: CallFailed, *, attempt: int) -> None:
+        """Wait before the same call is made again; the end of the run or of the turn interrupts it."""
+        delay_s = pause_s(error.headers, attempt=attempt)
+        log.info("run.call_retried", status=error.status, attempt=attempt, delay_s=round(delay_s, 3))
+        await self._publish(retrying(attempt=attempt, delay_ms=delay_s * 1000))
+        await asyncio.sleep(delay_s)
+
     def _recover(self, error: CallFailed) -> None:
         """Prepare another call, or raise `ExecutionFailed`."""
         if self.channel.refused is not None:
@@ -239,7 +257,7 @@ class ModelCalls:
         return is_too_long
 
     def _leaves_out_attachments(self, error: CallFailed) -> bool:
-        """Whether the next call is made without the attachments of earlier messages.
+        """Whether the next call is made without the attachments of earlier messages, or of tools.
 
         The conversation has everything: what the provider refuses would be part of every later request.
         """
@@ -252,8 +270,13 @@ class ModelCalls:
         if self.transcript.leave_out_attachments(keeps_last=True):
             self._leaves_out = True
             return True
-        # The next run of the conversation may succeed.
-        if not self.transcript.leave_out_attachments(keeps_last=False) and is_too_long:
+        # The client knows nothing of what a tool has attached, and can do nothing about it.
+        is_of_tools = self.transcript.ends_with_results
+        if self.transcript.leave_out_attachments(keeps_last=False):
+            self._leaves_out |= is_of_tools
+            return is_of_tools
+        if is_too_long:
+            # The next run of the conversation may succeed.
             self.transcript.leave_out_last_message()
         return False
 

@@ -12,6 +12,11 @@ MAX_COUNT: Final = 100
 MAX_CHARS: Final = MAX_TOTAL_BYTES // 3 * 4
 """Of all in base64: what a client may attach to one message, and what leaves room for texts and tools."""
 
+_TOO_MANY: Final = (
+    f"[An image is left out here: the calls of one message may return {MAX_COUNT} images "
+    f"of {MAX_TOTAL_BYTES} bytes together. Request fewer at a time.]"
+)
+
 
 def sendable(messages: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
     """The messages with notes for their earliest attachments, if they have more than a request may have.
@@ -37,6 +42,23 @@ def sendable(messages: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
         return messages
     end = sizes[first][0]
     return [*without_attachments(messages[:end]), *messages[end:]]
+
+
+class ResultImages:
+    """Keeps the images of one message's results within what a request may have."""
+
+    def __init__(self) -> None:
+        self._count = self._chars = 0
+
+    def kept(self, block: dict[str, Any]) -> dict[str, Any]:
+        """The content of a result; a note for an image that is one too many."""
+        if not is_attachment(block):
+            return block
+        size = _chars(block)
+        if self._count >= MAX_COUNT or self._chars + size > MAX_CHARS:
+            return {"type": "text", "text": _TOO_MANY}
+        self._count, self._chars = self._count + 1, self._chars + size
+        return block
 
 
 def _attachments(message: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:

@@ -13,6 +13,7 @@ from app.conversations.neutral_transcript import tool_result
 from app.events import ToolCallResult
 from app.executors.api_format.tool_content import content_block
 from app.executors.messages_api.message import ModelToolCall
+from app.executors.messages_api.sent_attachments import ResultImages
 from app.executors.port import EventSink
 from app.executors.tools.calls import ToolCalls
 from app.tools.result import ToolResult
@@ -33,11 +34,13 @@ class ToolTurn:
         self._calls = calls
         self._events = events
         self.failures = 0
+        self._images = ResultImages()
         self.finished: list[dict[str, Any]] = []
         """The results of the message's calls that have ended, until those of all are returned."""
 
     async def run(self, uses: Sequence[ModelToolCall]) -> list[dict[str, Any]]:
         """The `tool_result` blocks, in the order of the calls."""
+        self._images = ResultImages()
         blocks: list[dict[str, Any]] = []
         for batch in self._batches(uses):
             blocks += await _all(partial(self._call, use) for use in batch)
@@ -63,7 +66,7 @@ class ToolTurn:
 
     async def _call(self, use: ModelToolCall) -> dict[str, Any]:
         result = await self._result(use)
-        content = [content_block(each) for each in result.for_model]
+        content = [self._images.kept(content_block(each)) for each in result.for_model]
         block = tool_result(use.call_id, content, is_error=result.is_error)
         self.finished.append(block)
         # An interrupt loses no result of a call that has ended.

@@ -137,6 +137,11 @@ class RunTranscript:
             write = user_line if each["role"] == "user" else assistant_line
             self._add({**write(each["content"]), "isMeta": True})
 
+    @property
+    def ends_with_results(self) -> bool:
+        """Whether the model has not read the results of its last calls."""
+        return _has_results(self.messages[-1])
+
     def leave_out_attachments(self, *, keeps_last: bool) -> bool:
         """From now on the model gets notes for attachments; returns whether there were any.
 
@@ -215,6 +220,9 @@ def _earlier_line(message: Mapping[str, Any]) -> dict[str, Any]:
 
 def _unanswered(messages: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
     """The end of the conversation that the model has not answered: it stays behind a summary."""
-    has_results = any(block["type"] == "tool_result" for block in messages[-1]["content"])
     # Results belong to the message that has the calls.
-    return messages[-2:] if has_results else messages[-1:]
+    return messages[-2:] if _has_results(messages[-1]) else messages[-1:]
+
+
+def _has_results(message: Mapping[str, Any]) -> bool:
+    return any(block["type"] == "tool_result" for block in message["content"])

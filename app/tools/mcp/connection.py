@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import anyio
@@ -51,14 +51,35 @@ class Link:
     limit: ResponseLimit
     tools: Mapping[str, types.Tool]
     """The configured tools of the server, by their own names."""
-    calls: int = 0
+    unused: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when it is lost and no call uses it any more."""
+    _calls: int = 0
     """How many calls wait for their results."""
-    lost: bool = False
+    _lost: bool = False
 
     @property
     def is_lost(self) -> bool:
-        """Whether no other call can succeed."""
-        return self.lost or self.messages.ended
+        """Whether no other call is made over it; those that wait for their results may still get them."""
+        return self._lost or self.messages.ended
+
+    def lose(self) -> None:
+        """Make no other call over it."""
+        self._lost = True
+        if not self._calls:
+            self.unused.set()
+
+    @contextmanager
+    def used(self) -> Iterator[None]:
+        """Make a call while the body runs."""
+        if self._calls == 0:
+            self.messages.begin_call()
+        self._calls += 1
+        try:
+            yield
+        finally:
+            self._calls -= 1
+            if self.is_lost:
+                self.lose()
 
 
 OpenLink: TypeAlias = Callable[[AsyncExitStack], Awaitable[Link]]
@@ -73,9 +94,10 @@ class ServerConnection:
         self._open_link = open_link
         self._ready: asyncio.Future[Link] | None = None
         """The current link, or the one that is being opened."""
-        self._holders: list[asyncio.Task[None]] = []
+        self._holders: set[asyncio.Task[None]] = set()
         self._opening = asyncio.Lock()
         self._failures = 0
+        self._closed = False
 
     async def open(self) -> Link:
         """Connect; raises `McpServerUnavailable`. Continues if the caller is cancelled, until `aclose`."""
@@ -83,11 +105,11 @@ class ServerConnection:
         return await asyncio.shield(self._ready)
 
     async def aclose(self) -> None:
-        """Close all links, including one that is being opened."""
+        """Close all links, including one that is being opened; none is opened any more."""
+        self._closed = True
         for holder in self._holders:
             holder.cancel()
-        if self._holders:
-            await asyncio.wait(self._holders)
+        await asyncio.gather(*self._holders, return_exceptions=True)
 
     async def call(
         self, name: str, arguments: dict[str, Any], *, repeatable: bool, on_progress: ProgressFnT
@@ -112,10 +134,9 @@ class ServerConnection:
 
     def _start(self) -> "asyncio.Future[Link]":
         ready: asyncio.Future[Link] = asyncio.get_running_loop().create_future()
-        self._holders = [holder for holder in self._holders if not holder.done()]
-        for holder in self._holders:
-            holder.cancel()
-        self._holders.append(asyncio.create_task(self._hold(ready)))
+        holder = asyncio.create_task(self._hold(ready))
+        self._holders.add(holder)
+        holder.add_done_callback(self._holders.discard)
         return ready
 
     async def _hold(self, ready: "asyncio.Future[Link]") -> None:
@@ -126,13 +147,14 @@ class ServerConnection:
                     link = await self._open_link(stack)
                 self._failures = 0
                 ready.set_result(link)
-                # Until cancelled: the connection is left by the task that made it.
-                await asyncio.get_running_loop().create_future()
+                # The connection is left by the task that made it.
+                await link.unused.wait()
         except Exception as error:  # noqa: BLE001 - whatever it is, the server cannot be used
-            log.warning("mcp_server.failed", server=self.server, reason=_kind(error))
+            if link is None or not link.unused.is_set():
+                log.warning("mcp_server.failed", server=self.server, reason=_kind(error))
         finally:
             if link is not None:
-                link.lost = True
+                link.lose()
             if not ready.done():
                 self._failures += 1
                 ready.set_exception(McpServerUnavailable(self.server))
@@ -143,8 +165,13 @@ class ServerConnection:
         """A link that is not known to be lost; raises `ToolServerLost`."""
         async with self._opening:
             if (ready := self._ready) is None or _is_over(ready):
+                if ready is not None and ready.exception() is None:
+                    ready.result().lose()
                 if self._failures:
                     await asyncio.sleep(min(_FIRST_PAUSE_S * 2**self._failures, _LONGEST_PAUSE_S))
+                if self._closed:
+                    # The call has outlived its run: nothing would close what it opens.
+                    raise ToolServerLost(_UNAVAILABLE)
                 log.info("mcp_server.reconnecting", server=self.server)
                 ready = self._ready = self._start()
         try:
@@ -155,15 +182,15 @@ class ServerConnection:
     async def _call(
         self, link: Link, name: str, arguments: dict[str, Any], on_progress: ProgressFnT
     ) -> types.CallToolResult:
-        with _counted(link), delivery_of_call() as delivery:
+        with link.used(), delivery_of_call() as delivery:
             try:
                 return await link.client.call_tool(name, arguments, progress_callback=on_progress)
             except MCPError as error:
                 if link.limit.take_exceeded():
                     message = "The tool's result is too large to be read; request less."
                     raise ToolResultTooLarge(message) from error
-                if delivery.refused or delivery.unavailable or link.is_lost or _is_of_connection(error):
-                    link.lost = True
+                if delivery.unavailable or link.messages.ended or _is_of_connection(error):
+                    link.lose()
                     raise _Interrupted(refused=delivery.refused) from error
                 text = one_line(error.error.message, _MAX_ERROR_CHARS)
                 message = f"The tool server answered with an error: {text or error.error.code}"
@@ -172,7 +199,7 @@ class ServerConnection:
                 message = "The tool server's answer is not a result of a tool."
                 raise ToolFailed(message) from error
             except (anyio.ClosedResourceError, anyio.BrokenResourceError) as error:
-                link.lost = True
+                link.lose()
                 raise _Interrupted(refused=delivery.refused) from error
 
 
@@ -182,17 +209,6 @@ class _Interrupted(Exception):
     def __init__(self, *, refused: bool) -> None:
         self.refused = refused
         super().__init__()
-
-
-@contextmanager
-def _counted(link: Link) -> Iterator[None]:
-    if link.calls == 0:
-        link.messages.begin_call()
-    link.calls += 1
-    try:
-        yield
-    finally:
-        link.calls -= 1
 
 
 def _is_of_connection(error: MCPError) -> bool:

@@ -3,15 +3,16 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
+from typing import Any
 
 import httpx2
 
 from app.concurrency.time_slice import TimeSlice
-from app.serialization.repaired_json import parsable
-from app.tools.mcp.limits import MAX_VALUES, ResponseLimit, count_values
+from app.tools.mcp.limits import MAX_VALUES, ResponseLimit, read_json
+from app.tools.mcp.oauth.endpoints import OAuthFailed
 
 CLOSE_S = 1.0
 """How long a server may take to answer that a session has ended."""
@@ -20,12 +21,17 @@ _RECONNECT_S = 1.0
 """The minimum time between two attempts to resume a response, whatever the server requests."""
 
 
+_MESSAGE_S = 5.0
+"""How long a server may take to accept a message that is no request."""
+
+
 class McpResponseRefused(httpx2.StreamError):
-    """A response is too large or takes too long."""
+    """A response is too large or takes too long, or is cut off."""
 
 
-_NOT_FOUND = 404
+_ACCEPTED, _NOT_FOUND, _GATEWAY_TIMEOUT = 202, 404, 504
 _UNAVAILABLE = {404, 502, 503, 504}
+_NOT_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, OAuthFailed)
 
 
 @dataclass(slots=True)
@@ -35,19 +41,25 @@ class CallDelivery:
     refused: bool = False
     """Whether the call was not taken: the server does not listen, or does not know the session."""
     unavailable: bool = False
-    """Whether something else than the server has answered."""
+    """Whether the server has not answered: something else has, or nothing, or its answer was cut off."""
     _taken: bool = False
 
-    def record_refusal(self) -> None:
-        """A request was not taken; the library may have sent the same call before."""
-        self.refused = not self._taken
+    def record_failure(self, error: Exception) -> None:
+        """A request was not answered."""
+        self.unavailable = True
+        if isinstance(error, _NOT_SENT):
+            self._record_refusal()
 
     def record_response(self, request: httpx2.Request, response: httpx2.Response) -> None:
         """A request was answered."""
         if response.status_code == _NOT_FOUND and "mcp-session-id" in request.headers:
-            self.record_refusal()
+            self._record_refusal()
         self.unavailable = response.status_code in _UNAVAILABLE
         self._taken |= response.is_success
+
+    def _record_refusal(self) -> None:
+        """A request was not taken; the library may have sent the same call before."""
+        self.refused = not self._taken
 
 
 _delivery: ContextVar[CallDelivery | None] = ContextVar("mcp_call_delivery", default=None)
@@ -67,17 +79,50 @@ def delivery_of_call() -> Iterator[CallDelivery]:
         _delivery.reset(token)
 
 
-async def _delivery_of(request: httpx2.Request) -> CallDelivery:
-    """Where to record what becomes of a request; without a use unless it carries a call.
+class McpHttpClient(httpx2.AsyncClient):
+    """Answers a tool call in the server's place if it does not, and each message that is no request.
 
-    Requests to resume a response, to cancel the call, or to answer the server, belong to the call, but
-    whether they are taken does not matter for it.
+    For an exception of one call the library would end the connection with all others. It waits for the answer
+    to a message that is no request before it sends the next one, and uses nothing of it.
     """
-    delivery = _delivery.get()
-    if delivery is None or request.method != "POST":
-        return CallDelivery()
-    carries_call = json.loads(await request.aread()).get("method") == "tools/call"
-    return delivery if carries_call else CallDelivery()
+
+    async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+        """See httpx."""
+        message = json.loads(await request.aread()) if request.method == "POST" else {}
+        if request.method == "DELETE":
+            # The end of the session: the run waits for it.
+            return await self._deliver(request, options, within_s=CLOSE_S)
+        if request.method == "POST" and not {"id", "method"} <= message.keys():
+            return await self._deliver(
+                request, options, within_s=min(_MESSAGE_S, self.timeout.read or _MESSAGE_S)
+            )
+        if (delivery := _delivery.get()) is None or message.get("method") != "tools/call":
+            return await super().send(request, **options)
+        try:
+            response = await super().send(request, **options)
+        except (httpx2.TransportError, httpx2.StreamError, OAuthFailed) as error:
+            delivery.record_failure(error)
+            return httpx2.Response(_GATEWAY_TIMEOUT, request=request)
+        delivery.record_response(request, response)
+        return response if response.next_request is None else await _bare(response)
+
+    async def _deliver(
+        self, request: httpx2.Request, options: dict[str, Any], *, within_s: float
+    ) -> httpx2.Response:
+        # The request that a redirection leads to has the same extensions.
+        deadline = request.extensions.setdefault("deadline", asyncio.get_running_loop().time() + within_s)
+        with suppress(httpx2.TransportError, httpx2.StreamError, OAuthFailed, TimeoutError):
+            async with asyncio.timeout_at(deadline):
+                return await _bare(await super().send(request, **options), status=_ACCEPTED)
+        return httpx2.Response(_ACCEPTED, request=request)
+
+
+async def _bare(response: httpx2.Response, *, status: int | None = None) -> httpx2.Response:
+    """The response without its content, which is not read; with where it redirects to."""
+    await response.aclose()
+    bare = httpx2.Response(status or response.status_code, request=response.request)
+    bare.next_request = response.next_request
+    return bare
 
 
 class BoundedTransport(httpx2.AsyncBaseTransport):
@@ -100,13 +145,7 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
                 await asyncio.sleep(_RECONNECT_S)
         # A small response could be unpacked to a huge one.
         request.headers["accept-encoding"] = "identity"
-        delivery = await _delivery_of(request)
-        try:
-            response = await self._respond(request)
-        except (httpx2.ConnectError, httpx2.ConnectTimeout):
-            delivery.record_refusal()
-            raise
-        delivery.record_response(request, response)
+        response = await self._inner.handle_async_request(request)
         await _require_identity(response)
         return httpx2.Response(
             response.status_code,
@@ -118,17 +157,6 @@ class BoundedTransport(httpx2.AsyncBaseTransport):
     async def aclose(self) -> None:
         """See httpx."""
         await self._inner.aclose()
-
-    async def _respond(self, request: httpx2.Request) -> httpx2.Response:
-        if request.method != "DELETE":
-            return await self._inner.handle_async_request(request)
-        # The end of the session: the run waits for it, and needs nothing of its response.
-        try:
-            async with asyncio.timeout(CLOSE_S):
-                return await self._inner.handle_async_request(request)
-        except TimeoutError as error:
-            message = "The MCP server does not answer the end of the session."
-            raise httpx2.ReadTimeout(message) from error
 
 
 class IdentityTransport(httpx2.AsyncBaseTransport):
@@ -183,14 +211,16 @@ class _BoundedStream(httpx2.AsyncByteStream):
             line += chunk
             # Search only the new chunk: a response may arrive byte by byte.
             if end := max(line.rfind(mark, len(line) - len(chunk)) for mark in (b"\n", b"\r")) + 1:
-                values += count_values(line[:end])
+                lines, found = await read_json(bytes(line[:end]))
+                values += found
                 if values > MAX_VALUES:
                     raise self._too_large()
-                yield parsable(bytes(line[:end]))
+                yield lines
                 del line[:end]
-        if values + count_values(line) > MAX_VALUES:
+        lines, found = await read_json(bytes(line))
+        if values + found > MAX_VALUES:
             raise self._too_large()
-        yield parsable(bytes(line))
+        yield lines
 
     async def aclose(self) -> None:
         await self._response.aclose()
@@ -199,6 +229,9 @@ class _BoundedStream(httpx2.AsyncByteStream):
         """The chunks of the response; raises `McpResponseRefused` when it takes too long."""
         assert isinstance(self._response.stream, httpx2.AsyncByteStream)  # noqa: S101 - an async client's
         chunks = aiter(self._response.stream)
+        # What is cut off of a stream of events can be resumed.
+        is_whole = self._response.headers.get("content-type", "").startswith("application/json")
+        delivery = _delivery.get() if is_whole else None
         deadline = asyncio.get_running_loop().time() + self._response_s
         while True:
             try:
@@ -206,8 +239,10 @@ class _BoundedStream(httpx2.AsyncByteStream):
                     chunk = await anext(chunks)
             except StopAsyncIteration:
                 return
-            except TimeoutError as error:
-                message = "The MCP server's response took too long."
+            except (TimeoutError, httpx2.TransportError) as error:
+                if delivery is not None:
+                    delivery.unavailable = True
+                message = "The MCP server's response took too long, or was cut off."
                 raise McpResponseRefused(message) from error
             yield chunk
 

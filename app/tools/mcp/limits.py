@@ -1,15 +1,19 @@
 """Limits on the responses of MCP servers."""
 
+import asyncio
 import re
 from dataclasses import dataclass
 
 from app.serialization.large_json import count_parts
+from app.serialization.repaired_json import parsable
 from app.tools.mcp.content import ContentLimits
 
 _PROTOCOL_BYTES = 1024 * 1024
 """For a page of tools with their schemas, and for the protocol around a result."""
 MAX_VALUES = 30_000
 """In one response: a megabyte of empty lists takes seconds to parse, and a hundred megabytes of memory."""
+_SMALL_BYTES = 256 * 1024
+"""Up to this size a message is read on the event loop: that takes some milliseconds."""
 _STRINGS = re.compile(rb'"[^"\\\r\n]*+(?:\\.[^"\\\r\n]*+)*+(?:"|\\?[\r\n]|\\?\Z)')
 """Strings, including unterminated ones: it matches at every quotation mark."""
 _ESCAPED = 2
@@ -37,3 +41,16 @@ class ResponseLimit:
 def count_values(text: bytes | bytearray) -> int:
     """How many JSON values these lines contain at most, in one pass."""
     return count_parts(_STRINGS.sub(b"", text))
+
+
+async def read_json(text: bytes) -> tuple[bytes, int]:
+    """These lines as JSON that can be parsed, and how many values they contain at most.
+
+    Without the JSON if these are too many.
+    """
+    return await asyncio.to_thread(_read, text) if len(text) > _SMALL_BYTES else _read(text)
+
+
+def _read(text: bytes) -> tuple[bytes, int]:
+    values = count_values(text)
+    return b"" if values > MAX_VALUES else parsable(text), values

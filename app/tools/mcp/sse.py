@@ -14,8 +14,8 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from mcp.shared.message import SessionMessage
 from mcp.types import jsonrpc_message_adapter
 
-from app.serialization.repaired_json import parsable
-from app.tools.mcp.limits import MAX_VALUES, ResponseLimit, count_values
+from app.tools.mcp.limits import MAX_VALUES, ResponseLimit, read_json
+from app.tools.mcp.oauth.endpoints import OAuthFailed
 
 _Incoming = SessionMessage | Exception
 _Streams = tuple[MemoryObjectReceiveStream[_Incoming], MemoryObjectSendStream[SessionMessage]]
@@ -26,10 +26,13 @@ class SseFailed(Exception):
 
 
 @asynccontextmanager
-async def legacy_sse(url: str, http: httpx2.AsyncClient, *, limit: ResponseLimit) -> AsyncGenerator[_Streams]:
+async def legacy_sse(
+    url: str, http: httpx2.AsyncClient, *, limit: ResponseLimit, write_s: float
+) -> AsyncGenerator[_Streams]:
     """Open the stream while the body runs; raises `SseFailed` and httpx's errors.
 
-    An event over the limit ends the connection.
+    An event over the limit ends the connection. So does a message that the server does not accept within
+    `write_s`: no other one could be sent.
     """
     reader_end, reading = anyio.create_memory_object_stream[_Incoming](0)
     writing, writer_end = anyio.create_memory_object_stream[SessionMessage](0)
@@ -39,7 +42,7 @@ async def legacy_sse(url: str, http: httpx2.AsyncClient, *, limit: ResponseLimit
             response.raise_for_status()
             events = httpx2.EventSource(response, max_event_size=limit.max_bytes)
             endpoint = await tasks.start(_read, events, url, reader_end, limit)
-            tasks.start_soon(_write, http, endpoint, writer_end, reader_end)
+            tasks.start_soon(_write, http, endpoint, writer_end, reader_end, write_s)
             try:
                 yield reading, writing
             finally:
@@ -63,10 +66,14 @@ async def _read(
                         task_status.started(_endpoint(url, event.data))
                         has_endpoint = True
                     elif event.event == "message" and event.data:
-                        if count_values(event.data.encode()) > MAX_VALUES:
+                        text, values = await read_json(event.data.encode())
+                        if values > MAX_VALUES:
                             limit.exceeded = True
                             return
-                        await messages.send(_parsed(event.data))
+                        await messages.send(_parsed(text))
+                    else:
+                        # It counts as a message, of which the server may send so many only.
+                        await messages.send(ValueError())
             except httpx2.SSEError:
                 # It is too long, or not a stream of events.
                 limit.exceeded = has_endpoint
@@ -89,21 +96,29 @@ async def _write(
     endpoint: str,
     messages: MemoryObjectReceiveStream[SessionMessage],
     incoming: MemoryObjectSendStream[_Incoming],
+    write_s: float,
 ) -> None:
     try:
         async with messages:
             async for message in messages:
                 text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
                 headers = {"content-type": "application/json"}
-                async with http.stream("POST", endpoint, content=text, headers=headers) as response:
-                    response.raise_for_status()
-    except (httpx2.HTTPError, anyio.BrokenResourceError, anyio.ClosedResourceError):
+                with anyio.fail_after(write_s):
+                    async with http.stream("POST", endpoint, content=text, headers=headers) as response:
+                        response.raise_for_status()
+    except (
+        httpx2.HTTPError,
+        TimeoutError,
+        OAuthFailed,
+        anyio.BrokenResourceError,
+        anyio.ClosedResourceError,
+    ):
         # The message was not taken, so no response will arrive: let waiting requests fail.
         await incoming.aclose()
 
 
-def _parsed(data: str) -> _Incoming:
+def _parsed(text: bytes) -> _Incoming:
     try:
-        return SessionMessage(jsonrpc_message_adapter.validate_json(parsable(data.encode()), by_name=False))
+        return SessionMessage(jsonrpc_message_adapter.validate_json(text, by_name=False))
     except ValueError as error:
         return error

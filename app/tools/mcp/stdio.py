@@ -13,8 +13,7 @@ from mcp.shared.message import SessionMessage
 from mcp.types import jsonrpc_message_adapter
 
 from app.background import run_to_completion
-from app.serialization.repaired_json import parsable
-from app.tools.mcp.limits import MAX_VALUES, ResponseLimit, count_values
+from app.tools.mcp.limits import MAX_VALUES, ResponseLimit, read_json
 from app.tools.mcp.text import one_line
 
 log = structlog.get_logger(__name__)
@@ -35,11 +34,12 @@ _Streams = tuple[MemoryObjectReceiveStream[_Incoming], MemoryObjectSendStream[Se
 
 @asynccontextmanager
 async def bounded_stdio(
-    command: Sequence[str], env: Mapping[str, str], *, limit: ResponseLimit, server: str
+    command: Sequence[str], env: Mapping[str, str], *, limit: ResponseLimit, server: str, write_s: float
 ) -> AsyncGenerator[_Streams]:
     """Run the program with a minimal environment; raises `OSError`.
 
-    A line over the limit ends the connection: later lines cannot be matched to requests.
+    A line over the limit ends the connection: later lines cannot be matched to requests. So does a message
+    that the program does not read within `write_s`: no other one could be sent.
     """
     process = await anyio.open_process(
         list(command), env=get_default_environment() | dict(env), start_new_session=True
@@ -50,7 +50,7 @@ async def bounded_stdio(
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_read, process, reader_end, limit)
         tasks.start_soon(_log_stderr, process, server)
-        tasks.start_soon(_write, process, writer_end, reader_end, written)
+        tasks.start_soon(_write, process, writer_end, reader_end, written, write_s)
         try:
             yield reading, writing
         finally:
@@ -74,32 +74,33 @@ async def _read(process: Process, messages: MemoryObjectSendStream[_Incoming], l
 async def _log_stderr(process: Process, server: str) -> None:
     """Log some of the lines that the program writes to standard error, cleaned, and keep reading."""
     assert process.stderr is not None  # noqa: S101 - a pipe by default
-    rest, stderr = b"", _StderrLog(server)
+    stderr = _StderrLog(server)
     with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
         async for chunk in process.stderr:
-            *lines, rest = (rest + chunk).split(b"\n")
-            rest = rest[:_STDERR_BYTES]
-            for line in lines:
-                stderr.add(line[:_STDERR_BYTES])
+            stderr.add(chunk)
     stderr.report_dropped()
 
 
 class _StderrLog:
     def __init__(self, server: str) -> None:
         self._server = server
+        self._rest = b""
+        """The beginning of a line that has not ended."""
         self._logged = self._dropped = 0
         self._since = anyio.current_time()
 
-    def add(self, line: bytes) -> None:
+    def add(self, chunk: bytes) -> None:
         if anyio.current_time() - self._since >= _STDERR_S:
             self.report_dropped()
             self._logged, self._since = 0, anyio.current_time()
-        if self._logged >= _STDERR_LINES:
-            self._dropped += 1
-            return
-        if text := one_line(line.decode(errors="replace"), _STDERR_CHARS):
-            self._logged += 1
-            log.info("mcp_server.stderr", server=self._server, text=text)
+        *lines, rest = (self._rest + chunk).split(b"\n", _STDERR_LINES - self._logged)
+        for line in lines:
+            if text := one_line(line[:_STDERR_BYTES].decode(errors="replace"), _STDERR_CHARS):
+                self._logged += 1
+                log.info("mcp_server.stderr", server=self._server, text=text)
+        # A program may write more lines than can be looked at.
+        self._dropped += rest.count(b"\n")
+        self._rest = rest[rest.rfind(b"\n") + 1 :][:_STDERR_BYTES]
 
     def report_dropped(self) -> None:
         if self._dropped:
@@ -108,17 +109,17 @@ class _StderrLog:
 
 
 async def _lines(process: Process, limit: ResponseLimit) -> AsyncGenerator[bytes]:
-    """Complete lines, until one is too long."""
+    """Complete lines as JSON, until one is too long."""
     assert process.stdout is not None  # noqa: S101 - a pipe, as asked for
     line = bytearray()
     async for chunk in process.stdout:
         *ends, rest = chunk.split(b"\n")
         for end in ends:
-            line += end
-            if count_values(line) > MAX_VALUES:
+            text, values = await read_json(bytes(line + end))
+            if values > MAX_VALUES:
                 limit.exceeded = True
                 return
-            yield bytes(line)
+            yield text
             line.clear()
         line += rest
         # At most one chunk beyond the limit, for a line that ends within the chunk.
@@ -140,13 +141,15 @@ async def _write(
     messages: MemoryObjectReceiveStream[SessionMessage],
     incoming: MemoryObjectSendStream[_Incoming],
     written: anyio.Event,
+    write_s: float,
 ) -> None:
     assert process.stdin is not None  # noqa: S101
     try:
         async with messages:
             async for message in messages:
                 text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
-                await process.stdin.send(f"{text}\n".encode())
+                with anyio.fail_after(write_s):
+                    await process.stdin.send(f"{text}\n".encode())
     except (anyio.ClosedResourceError, anyio.BrokenResourceError, OSError):
         # No more responses will arrive: let waiting requests fail.
         await incoming.aclose()
@@ -156,7 +159,7 @@ async def _write(
 
 def _parsed(line: bytes) -> _Incoming:
     try:
-        return SessionMessage(jsonrpc_message_adapter.validate_json(parsable(line), by_name=False))
+        return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
     except ValueError as error:
         return error
 
@@ -167,16 +170,16 @@ async def _stop(process: Process, written: anyio.Event) -> None:
         await written.wait()
     with suppress(OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
         await process.stdin.aclose()
-    if not await _exited(process):
-        await terminate_posix_process_tree(process, _EXIT_S)
-        await _exited(process)
+    await _exited(process)
+    # Also if it has ended: its children may not have.
+    await terminate_posix_process_tree(process, _EXIT_S)
+    await _exited(process)
     with suppress(OSError, ProcessLookupError):
         await process.aclose()
 
 
-async def _exited(process: Process) -> bool:
+async def _exited(process: Process) -> None:
     # Not `wait`: that also waits for the pipes, which a child of the program may hold open.
     with anyio.move_on_after(_EXIT_S):
         while process.returncode is None:
             await anyio.sleep(0.01)
-    return process.returncode is not None

@@ -6,11 +6,14 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack
 import httpx2
 from mcp.client.streamable_http import streamable_http_client
 
-from app.tools.mcp.http import BoundedTransport, IdentityTransport
+from app.tools.mcp.http import BoundedTransport, IdentityTransport, McpHttpClient
 from app.tools.mcp.limits import ResponseLimit
 from app.tools.mcp.spec import AnyServer, HttpServer, SseServer, StdioServer
 from app.tools.mcp.sse import legacy_sse
 from app.tools.mcp.stdio import bounded_stdio
+
+_WRITE_S = 10.0
+"""How long a server may take to accept a message, if it gets one after the other."""
 
 Transport = AbstractAsyncContextManager[object]
 
@@ -25,13 +28,14 @@ async def open_transport(
     auth: httpx2.Auth | None,
 ) -> Transport:
     """The transport; `values` are the headers or the environment, with their secrets."""
+    write_s = min(spec.timeout_s, _WRITE_S)
     match spec:
         case StdioServer():
-            return bounded_stdio(spec.command, values, limit=limit, server=server)
+            return bounded_stdio(spec.command, values, limit=limit, server=server, write_s=write_s)
         case HttpServer():
             bounded = BoundedTransport(_transport(), limit, response_s=spec.longest_call_s)
-            http = await stack.enter_async_context(
-                httpx2.AsyncClient(
+            http: httpx2.AsyncClient = await stack.enter_async_context(
+                McpHttpClient(
                     headers=values, timeout=spec.timeout_s, trust_env=False, transport=bounded, auth=auth
                 )
             )
@@ -48,7 +52,7 @@ async def open_transport(
                     auth=auth,
                 )
             )
-            return legacy_sse(spec.url, http, limit=limit)
+            return legacy_sse(spec.url, http, limit=limit, write_s=write_s)
 
 
 def _transport() -> httpx2.AsyncHTTPTransport:

@@ -1,6 +1,7 @@
 """OAuthHttp: requests to authorization servers, with limits, and the metadata that names their endpoints."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Annotated
@@ -20,6 +21,9 @@ _TIMEOUT_S = 10.0
 """For a whole response: runs wait for a refresh of their login even if they are cancelled."""
 _MAX_BYTES = 64 * 1024
 _OK = 200
+_ODD_ANSWER = "the token endpoint's answer is no token"
+_IN_HEADER = re.compile(r"[\x21-\x7e]+")
+_LONGEST_LIFE_S = 10 * 365 * 86_400
 
 
 class OAuthFailed(Exception):
@@ -68,10 +72,9 @@ class OAuthHttp:
             message = f"the token endpoint answers with status {status}"
             raise OAuthFailed(message)
         try:
-            return OAuthToken.model_validate_json(body)
+            return usable_token(OAuthToken.model_validate_json(body))
         except ValidationError as error:
-            message = "the token endpoint's answer is no token"
-            raise OAuthFailed(message) from error
+            raise OAuthFailed(_ODD_ANSWER) from error
 
     async def _named_issuer(self) -> str | None:
         """The authorization server that the MCP server's metadata names; None if it has none."""
@@ -122,17 +125,31 @@ class OAuthHttp:
                         message = "the authorization server's answer is too large"
                         raise OAuthFailed(message)
                 return response.status_code, bytes(body)
-        except (httpx2.HTTPError, TimeoutError) as error:
+        except (httpx2.HTTPError, httpx2.InvalidURL, ValueError, TimeoutError) as error:
+            # Also of an address that is none.
             message = f"the authorization server cannot be reached: {type(error).__name__}"
             raise OAuthFailed(message) from error
 
 
 def require_allowed(url: str, server_url: str) -> None:
     """Raise `OAuthFailed` for an address that this server may not name."""
-    found, own = urlsplit(url), urlsplit(server_url)
+    try:
+        found, own = urlsplit(url), urlsplit(server_url)
+    except ValueError as error:
+        message = "the server names an authorization server with an invalid address"
+        raise OAuthFailed(message) from error
     if found.scheme != "https" and (found.scheme, found.hostname) != (own.scheme, own.hostname):
         message = "the server names an authorization server without https"
         raise OAuthFailed(message)
+
+
+def usable_token(token: OAuthToken) -> OAuthToken:
+    """The token with a lifetime that can be counted with; raises `OAuthFailed` if no header can have it."""
+    if not _IN_HEADER.fullmatch(token.access_token):
+        raise OAuthFailed(_ODD_ANSWER)
+    if token.expires_in is None:
+        return token
+    return token.model_copy(update={"expires_in": min(max(token.expires_in, 0), _LONGEST_LIFE_S)})
 
 
 class LimitedTransport(httpx2.AsyncBaseTransport):

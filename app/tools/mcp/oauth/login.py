@@ -19,7 +19,7 @@ from mcp.shared.auth import (
 from pydantic import AnyUrl
 
 from app.errors import OperatorError
-from app.tools.mcp.oauth.endpoints import LimitedTransport, OAuthFailed, require_allowed
+from app.tools.mcp.oauth.endpoints import LimitedTransport, OAuthFailed, require_allowed, usable_token
 from app.tools.mcp.oauth.records import McpLogin
 from app.tools.mcp.oauth.service import expiry_of
 from app.tools.mcp.spec import OAuthClient
@@ -143,19 +143,24 @@ async def _require_token(url: str, provider: OAuthClientProvider) -> None:
     except (OAuthFlowError, OAuthFailed) as error:
         # It may contain what the server has sent, and is shown in a terminal.
         raise LoginFailed(one_line(str(error), _MAX_REASON_CHARS)) from error
-    except httpx2.HTTPError as error:
-        message = f"The server or its authorization server cannot be reached: {type(error).__name__}."
+    except (httpx2.HTTPError, httpx2.InvalidURL, ValueError, OverflowError) as error:
+        # Also of an address, a token or a lifetime that is none.
+        message = f"The server or its authorization server cannot be used: {type(error).__name__}."
         raise LoginFailed(message) from error
 
 
 def _login_of(url: str, storage: _Storage, provider: OAuthClientProvider) -> McpLogin:
-    tokens, client, metadata = storage.tokens, storage.client, provider.context.oauth_metadata
-    if tokens is None or client is None:
+    client, metadata = storage.client, provider.context.oauth_metadata
+    if storage.tokens is None or client is None:
         message = "The server requires no login: it answered without a token."
         raise LoginFailed(message)
     if metadata is None:
         message = "The authorization server has no metadata that names its endpoints."
         raise LoginFailed(message)
+    try:
+        tokens = usable_token(storage.tokens)
+    except OAuthFailed as error:
+        raise LoginFailed(str(error)) from error
     method = client.token_endpoint_auth_method if client.client_secret else None
     return McpLogin(
         url=url,

@@ -1,7 +1,9 @@
 """McpLogins: logins at external MCP servers, shared by all processes; and the tokens they give."""
 
+import asyncio
 import time
 from dataclasses import replace
+from datetime import timedelta
 
 import anyio
 import structlog
@@ -13,11 +15,22 @@ from app.db import Database, StatementFailed
 from app.errors import Unavailable
 from app.tools.mcp.oauth.endpoints import OAuthFailed, oauth_http
 from app.tools.mcp.oauth.records import LoginKey, McpLogin, StoredLogin
-from app.tools.mcp.oauth.repository import renew_login, sealed_login, set_login
+from app.tools.mcp.oauth.repository import (
+    claim_refresh,
+    release_refresh,
+    renew_login,
+    sealed_login,
+    set_login,
+)
 from app.tools.mcp.oauth.sealing import LoginUnreadable, Sealer
 from app.tools.mcp.oauth.token_source import MARGIN_S, client_authentication
 
 log = structlog.get_logger(__name__)
+
+_CLAIM = timedelta(seconds=15)
+"""How long a process alone may renew a login: longer than a request for a token may take."""
+_POLL_S = 0.2
+"""How often the others look for what it has renewed."""
 
 
 class McpLogins:
@@ -26,9 +39,13 @@ class McpLogins:
     def __init__(self, database: Database, key: SecretStr) -> None:
         self._database = database
         self._sealer = Sealer(key)
+        self._unsaved: dict[LoginKey, StoredLogin] = {}
+        """Logins that were renewed and could not be written, with the version that they replace."""
 
     async def load(self, key: LoginKey) -> StoredLogin:
         """The login; raises `OAuthFailed` if there is none that can be used."""
+        if (unsaved := self._unsaved.get(key)) is not None:
+            await self.renew(key, unsaved.login, version=unsaved.version)
         try:
             async with self._database.read() as reader:
                 stored = await sealed_login(reader, key)
@@ -50,13 +67,34 @@ class McpLogins:
         async with self._database.write() as tx:
             await set_login(tx, key, self._sealer.seal(key, login))
 
+    async def claim(self, key: LoginKey, *, version: int) -> bool:
+        """Whether this process alone may renew the login now; raises `OAuthFailed`."""
+        try:
+            async with self._database.write() as tx:
+                return await claim_refresh(tx, key, version=version, claim=_CLAIM)
+        except (Unavailable, StatementFailed) as error:
+            message = "the renewed login could not be written to the database"
+            raise OAuthFailed(message) from error
+
+    async def release(self, key: LoginKey, *, version: int) -> None:
+        """Let another process renew the login."""
+        try:
+            async with self._database.write() as tx:
+                await release_refresh(tx, key, version=version)
+        except (Unavailable, StatementFailed) as error:
+            # The claim ends by itself.
+            log.warning("mcp_server.login_not_released", server=key.server, reason=str(error))
+
     async def renew(self, key: LoginKey, login: McpLogin, *, version: int) -> None:
-        """Keep a login that was renewed; what cannot be written is logged, its token is good all the same."""
+        """Keep a login that was renewed; what cannot be written is kept here until the next `load`."""
+        self._unsaved[key] = StoredLogin(login, version)
         try:
             async with self._database.write() as tx:
                 await renew_login(tx, key, self._sealer.seal(key, login), version=version)
         except (Unavailable, StatementFailed) as error:
             log.error("mcp_server.login_not_saved", server=key.server, reason=str(error))  # noqa: TRY400
+        else:
+            del self._unsaved[key]
 
 
 class LoginGrant:
@@ -69,34 +107,43 @@ class LoginGrant:
 
     async def request(self, *, refused: str | None) -> OAuthToken:
         """See `TokenGrant`: the stored access token while it is valid, otherwise a new one."""
-        stored = await self._logins.load(self._key)
-        if stored.login.url != self._server_url:
-            message = f"the login is for another URL: use {login_command(self._key)}"
-            raise OAuthFailed(message)
-        if (token := _usable(stored.login, refused)) is not None:
-            return token
-        try:
+        waits_until = asyncio.get_running_loop().time() + _CLAIM.total_seconds()
+        while True:
+            stored = await self._logins.load(self._key)
+            if stored.login.url != self._server_url:
+                message = f"the login is for another URL: use {login_command(self._key)}"
+                raise OAuthFailed(message)
+            if (token := _usable(stored.login, refused)) is not None:
+                return token
             # The refresh ends the stored refresh token: if the new one were not kept, neither could be used.
             # The scope holds off the cancellations that anyio repeats as long as they have no effect.
             with anyio.CancelScope(shield=True):
-                renewed = await run_to_completion(self._refresh(stored))
-        except OAuthFailed:
-            # Another process may have used the refresh token at the same time, which it ends.
-            newer = await self._logins.load(self._key)
-            token = _usable(newer.login, refused) if newer.version != stored.version else None
-            if token is None:
-                raise
-            return token
-        return renewed
+                renewed = await run_to_completion(self._renew(stored))
+            if renewed is not None:
+                return renewed
+            if asyncio.get_running_loop().time() > waits_until:
+                message = "another process renews the login and does not finish"
+                raise OAuthFailed(message)
+            await asyncio.sleep(_POLL_S)
 
-    async def _refresh(self, stored: StoredLogin) -> OAuthToken:
-        login = stored.login
-        if login.refresh_token is None:
+    async def _renew(self, stored: StoredLogin) -> OAuthToken | None:
+        """A new token; None if another process renews the login."""
+        if stored.login.refresh_token is None:
             message = f"the login has ended: use {login_command(self._key)}"
             raise OAuthFailed(message)
+        if not await self._logins.claim(self._key, version=stored.version):
+            return None
+        try:
+            return await self._refresh(stored, stored.login.refresh_token)
+        except OAuthFailed:
+            await self._logins.release(self._key, version=stored.version)
+            raise
+
+    async def _refresh(self, stored: StoredLogin, refresh_token: str) -> OAuthToken:
+        login = stored.login
         form = {
             "grant_type": "refresh_token",
-            "refresh_token": login.refresh_token,
+            "refresh_token": refresh_token,
             "resource": login.resource,
         }
         more, headers = client_authentication(
@@ -109,7 +156,7 @@ class LoginGrant:
         renewed = replace(
             login,
             access_token=token.access_token,
-            refresh_token=token.refresh_token or login.refresh_token,
+            refresh_token=token.refresh_token or refresh_token,
             expires_at=expiry_of(token),
         )
         await self._logins.renew(self._key, renewed, version=stored.version)

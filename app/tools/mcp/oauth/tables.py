@@ -12,4 +12,5 @@ mcp_logins = Table(
     Column("version", Integer, nullable=False, comment="Raised with each refresh"),
     Column("sealed", LargeBinary, nullable=False, comment="Encrypted with RUNTALLY_MCP_TOKEN_KEY"),
     Column("updated_at", UtcDateTime, nullable=False),
+    Column("refreshing_until", UtcDateTime, comment="How long one process alone may use the refresh token"),
 )

@@ -2,8 +2,10 @@ import asyncio
 
 from app.events import AiEvent, ToolCallResult, ToolCallStart
 from app.executors.messages_api.message import ModelToolCall
+from app.executors.messages_api.sent_attachments import MAX_CHARS
 from app.executors.messages_api.tool_turn import MOST_AT_ONCE, ToolTurn
 from app.executors.tools.calls import ToolCalls
+from app.tools.content import ToolImage, ToolText
 from app.tools.tool import Effect, Tool, ToolContext, ToolOutput, tool
 from tests.factories import Events, a_context, a_plan
 from tests.unit.gateway.calls import Billing, a_channel
@@ -85,6 +87,23 @@ async def test_of_an_interrupted_turn_finished_results_stay_and_the_others_are_p
     results = [event for event in kitchen.events.published if isinstance(event, ToolCallResult)]
     assert [(event.tool_call_id, event.is_error) for event in results] == [("t0", False), ("t1", True)]
     assert turn.failures == 1
+
+
+async def test_the_images_of_one_turn_are_no_more_than_a_request_may_have() -> None:
+    @tool(id="a__picture", description="d", effect="read_only", redact=())
+    async def picture(_args: WeatherArgs, _context: ToolContext) -> ToolOutput[Weather]:
+        image = ToolImage("image/png", "x" * (MAX_CHARS // 5))
+        return ToolOutput("", Weather(summary="", station_id=""), content=(ToolText("a"), image))
+
+    turn = Kitchen().turn(picture, calls_shown=8)
+    uses = [ModelToolCall(f"t{index}", "a__picture", {"city": "x"}) for index in range(8)]
+    blocks = await turn.run(uses[:7])
+    again = await turn.run(uses[7:])
+
+    kinds = [part["type"] for block in [*blocks, *again] for part in block["content"]]
+    assert kinds.count("image") == 6
+    assert "Request fewer at a time" in str(blocks)
+    assert "Request fewer at a time" not in str(again)
 
 
 async def test_arguments_that_are_no_json_object_are_an_error_for_the_model() -> None:

@@ -1,5 +1,12 @@
 import asyncio
 import sys
+import time
+
+import anyio
+import psutil
+import pytest
+from mcp.shared.message import SessionMessage
+from mcp.types import JSONRPCNotification
 
 from app.tools.mcp.content import ContentLimits
 from app.tools.mcp.limits import ResponseLimit
@@ -19,7 +26,7 @@ sys.stdin.read()
 async def test_what_a_program_writes_to_standard_error_is_logged_in_part_and_cleaned() -> None:
     with written_log() as written:
         async with (
-            bounded_stdio([sys.executable, "-c", PROGRAM], {}, limit=LIMIT, server="shop"),
+            bounded_stdio([sys.executable, "-c", PROGRAM], {}, limit=LIMIT, server="shop", write_s=5),
             asyncio.timeout(20),
         ):
             while len(written.getvalue().splitlines()) < 20:
@@ -31,3 +38,66 @@ async def test_what_a_program_writes_to_standard_error_is_logged_in_part_and_cle
     assert {line["server"] for line in lines} == {"shop"}
     assert len(lines) == 20
     assert dropped["lines"] > 0
+
+
+FLOOD = """
+import sys
+for _ in range(160):
+    sys.stderr.buffer.write(b"\\n" * 65_536)
+sys.stderr.flush()
+print("[]", flush=True)
+sys.stdin.read()
+"""
+
+
+async def test_a_flood_of_lines_on_standard_error_takes_no_time() -> None:
+    began = time.thread_time()
+    with written_log() as written:
+        async with (
+            bounded_stdio(
+                [sys.executable, "-c", FLOOD], {}, limit=LIMIT, server="shop", write_s=5
+            ) as streams,
+            asyncio.timeout(60),
+        ):
+            await streams[0].receive()
+
+    # Ten million lines, looked at one by one, take ten seconds.
+    assert time.thread_time() - began < 2
+    assert sum(line["lines"] for line in written.of("mcp_server.stderr_dropped")) > 9_000_000
+
+
+DEAF = "import time; time.sleep(1000)"
+
+
+async def test_a_program_that_reads_nothing_more_has_no_connection_any_more() -> None:
+    message = JSONRPCNotification(jsonrpc="2.0", method="x" * 1_000_000)
+    async with (
+        bounded_stdio([sys.executable, "-c", DEAF], {}, limit=LIMIT, server="shop", write_s=0.1) as streams,
+        asyncio.timeout(20),
+    ):
+        reading, writing = streams
+        await writing.send(SessionMessage(message))
+        with pytest.raises(anyio.EndOfStream):
+            await reading.receive()
+
+
+PARENT = """
+import subprocess, sys
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1000)"], stdout=subprocess.DEVNULL)
+print(child.pid, flush=True)
+sys.stdin.read()
+"""
+
+
+async def test_the_children_of_a_program_end_with_it() -> None:
+    command = [sys.executable, "-c", PARENT]
+    async with (
+        bounded_stdio(command, {}, limit=LIMIT, server="shop", write_s=5) as (reading, _),
+        asyncio.timeout(20),
+    ):
+        error = await reading.receive()
+        assert isinstance(error, ValueError)
+        (child,) = psutil.Process().children(recursive=True)[1:]
+
+    # Another process may have its number, or it is waited for by nobody.
+    assert not child.is_running() or child.status() == psutil.STATUS_ZOMBIE

@@ -1,0 +1,25 @@
+"""claim refreshes of MCP logins: one process at a time uses a refresh token."""
+
+from collections.abc import Sequence
+
+import sqlalchemy as sa
+from alembic import op
+
+revision: str = "7c19e4a6b0d3"
+down_revision: str | None = "d58e1c2f7a94"
+branch_labels: str | Sequence[str] | None = None
+depends_on: str | Sequence[str] | None = None
+compatibility: str = "expand"
+
+
+def upgrade() -> None:
+    """Apply while older servers may still run: they renew logins without a claim."""
+    op.execute("SET LOCAL lock_timeout = '5s'")
+    op.add_column(
+        "mcp_logins",
+        sa.Column(
+            "refreshing_until",
+            sa.DateTime(timezone=True),
+            comment="How long one process alone may use the refresh token",
+        ),
+    )
