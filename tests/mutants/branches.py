@@ -10,6 +10,13 @@ _PLACEMENT = ("tests/unit/conversations/branching/test_placement.py",)
 
 BRANCHES = (
     Mutant(
+        "a branch costs what its last run cost",
+        "app/http/api/conversations/schemas.py",
+        "sum((totals[run].cost_usd for run in branch.runs), Decimal())",
+        "totals[branch.runs[-1]].cost_usd",
+        _STORY,
+    ),
+    Mutant(
         "a conversation has any number of branches",
         "app/runs/conversations/branching.py",
         "if len(tree.branches) >= MOST_BRANCHES:",
