@@ -14,7 +14,7 @@ const TOOLS = [{ name: "pick", description: "Pick.", parameters: { type: "object
 const entries = Object.entries(clients).map(async ([name, client]) => {
   const { HttpAgent } = await import(client);
   const told = await Promise.all(
-    Object.entries(STORIES()).map(async ([story, tell]) => [story, await tell(thread(HttpAgent, name, story), client)])
+    Object.entries(STORIES()).map(async ([story, tell]) => [story, await tell(thread(HttpAgent, name, story), client)]),
   );
   return [name, Object.fromEntries(told)];
 });

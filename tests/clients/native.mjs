@@ -62,7 +62,7 @@ const read = await Promise.all(
     };
     await READERS[client](origin, fetching, (id, type, data) => received.push({ id, type, data: JSON.parse(data) }));
     return { statuses, received };
-  })
+  }),
 );
 process.stdout.write(JSON.stringify(read), () => process.exit(0));
 
