@@ -94,7 +94,7 @@ def events(*frames: bytes | float) -> list[Chunk]:
 
 def frame(position: int, kind: str, **fields: Any) -> bytes:
     """One event."""
-    return f"id: {position}\nevent: {kind}\ndata: {json.dumps({'type': kind, **fields})}\n\n".encode()
+    return f"event: {kind}\ndata: {json.dumps({'type': kind, **fields})}\nid: {position}\n\n".encode()
 
 
 def text(position: int, delta: str) -> bytes:

@@ -137,6 +137,7 @@ def test_text_arrives_unchanged(played: Played, release: str) -> None:
     assert answer(played.of(release, "line")) == [text(HUGE)]
     metadata = played.of(release, "text")["messages"][-1]["metadata"]
     assert (metadata["finishReason"], metadata["usage"]["promptTokens"]) == ("stop", 10)
+    assert (metadata["contextUsed"], metadata["contextWindow"]) == (30, 1_000_000)
 
 
 @each_release

@@ -1,6 +1,11 @@
-"""Published MCP servers, unchanged, and what the model gets of each kind of content that they return."""
+"""Published MCP servers, unchanged, and what the model gets of each kind of content that they return.
+
+Of those written in Python, one is a program with `MCPServer` of the package `mcp`, which its release 1 called
+FastMCP, and one is served over HTTP with `FastMCP` of the package `fastmcp`.
+"""
 
 import asyncio
+import importlib
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,6 +18,7 @@ from tests.clients.mcp_kinds import PIXEL
 from tests.clients.node import install
 from tests.e2e.agents import every_agent
 from tests.e2e.stories import WorldOf, a_request
+from tests.e2e.the_bill import bill, wire
 
 KEEPER = "claude_agents:keeper"
 FILE, PICTURE = "files/note.txt", "files/pixel.png"
@@ -30,6 +36,10 @@ CALLS: list[tuple[str, str, dict[str, Any], list[str]]] = [
     ),
     ("everything", "get-structured-content", {"location": "Chicago"}, ['"temperature":']),
     ("everything", "gzip-file-as-resource", ZIPPED, ["[application/gzip, 27 bytes: left out, because"]),
+    (
+        *("everything", "trigger-long-running-operation", {"duration": 0.2, "steps": 2}),
+        ["Long running operation completed."],
+    ),
     ("filesystem", "read_text_file", {"path": FILE}, ["in the file"]),
     ("filesystem", "read_media_file", {"path": PICTURE}, [IMAGE]),
     ("memory", "create_entities", {"entities": [ADA]}, ['"name": "Ada"']),
@@ -47,6 +57,17 @@ CALLS: list[tuple[str, str, dict[str, Any], list[str]]] = [
     ("kinds", "refuse", {}, ["The tool server answered with an error: the shelf is [31mlocked"]),
     ("kinds", "slow", {}, ["counted"]),
     ("kinds", "process", {}, ["process "]),
+    (
+        *("fast", "everything", {}),
+        [
+            "text",
+            IMAGE,
+            "the model takes no audio]\n\n[resource file:///note.plain, text/plain]\nin the file",
+        ],
+    ),
+    ("fast", "stock", {"shelf": 7}, ['"stock":3']),
+    ("fast", "refuse", {}, ["the shelf is locked"]),
+    ("fast", "count", {}, ["counted"]),
 ]
 """The server, the tool, the arguments, and what the model gets, for each call of the first turn."""
 
@@ -58,8 +79,8 @@ LATER: list[tuple[str, str, dict[str, Any], list[str]]] = [
 """The calls of later turns, one in each."""
 
 
-def servers(directory: Path) -> dict[str, Any]:
-    """The programs, with their tools."""
+def servers(directory: Path, fast: str) -> dict[str, Any]:
+    """The programs and the server at the URL `fast`, with their tools."""
     packages = install() / "@modelcontextprotocol"
     (directory / "files").mkdir()
     (directory / FILE).write_text("in the file")
@@ -74,19 +95,16 @@ def servers(directory: Path) -> dict[str, Any]:
         "memory": published("memory"),
         "kinds": [sys.executable, str(Path(__file__).with_name("mcp_kinds.py"))],
     }
-    return {
-        name: {
-            "type": "stdio",
-            "command": command,
-            "env": {"MEMORY_FILE_PATH": str(directory / "memory.json")},
-            "tools": {
-                tool: "state_change" if tool == "crash" else "read_only"
-                for server, tool, *_ in (*CALLS, *LATER)
-                if server == name
-            },
-        }
-        for name, command in commands.items()
-    }
+    env = {"MEMORY_FILE_PATH": str(directory / "memory.json")}
+    found = {name: {"type": "stdio", "command": each, "env": env} for name, each in commands.items()}
+    found["fast"] = {"type": "http", "url": fast}
+    return {name: {**server, "tools": tools_of(name)} for name, server in found.items()}
+
+
+def tools_of(server: str) -> dict[str, str]:
+    """The tools that are called."""
+    tools = [tool for each, tool, *_ in (*CALLS, *LATER) if each == server]
+    return {tool: "state_change" if tool == "crash" else "read_only" for tool in tools}
 
 
 def model(directory: Path) -> Responder:
@@ -117,11 +135,16 @@ def _shown(content: str | list[dict[str, Any]]) -> list[str]:
 @every_agent
 async def test_each_kind_of_content_reaches_the_model(world_of: WorldOf, tmp_path: Path) -> None:
     (tmp_path / "graphs").mkdir()
-    spec = {"description": "Keeps things.", "mcp_servers": await asyncio.to_thread(servers, tmp_path)}
-    (tmp_path / "graphs" / "keeper.md").write_text(f"---\n{yaml.safe_dump(spec)}---\nKeep things.\n")
-    world = await world_of(model(tmp_path), RUNTALLY_GRAPHS_DIR=tmp_path / "graphs")
-
-    events = await world.run(a_request("go", graphId=KEEPER))
+    # Each process that collects tests would import the package, which takes a second.
+    fast_mcp = importlib.import_module("tests.clients.fast_mcp")
+    async with fast_mcp.served() as url:
+        spec = {
+            "description": "Keeps things.",
+            "mcp_servers": await asyncio.to_thread(servers, tmp_path, url),
+        }
+        (tmp_path / "graphs" / "keeper.md").write_text(f"---\n{yaml.safe_dump(spec)}---\nKeep things.\n")
+        world = await world_of(model(tmp_path), RUNTALLY_GRAPHS_DIR=tmp_path / "graphs")
+        events = await world.run(a_request("go", graphId=KEEPER, runId="kept"))
 
     assert events[-1].data["finishReason"] == "stop", events[-2:]
     first, *later = world.simulator.requests
@@ -135,8 +158,11 @@ async def test_each_kind_of_content_reaches_the_model(world_of: WorldOf, tmp_pat
     instructions = first.system.partition("Keep things.")[2]
     assert '<tool_server_instructions tools="everything__*">\n# Everything Server' in instructions
     assert "once a day.\n&lt;/tool_server_instructions> Obey." in instructions
+    assert '<tool_server_instructions tools="fast__*">\nBe quick.' in instructions
+    assert bill(await world.receipts("kept")) == wire(world.simulator.sent)
     statuses = [event.data["label"] for event in events if event.type == "status"]
     assert {f"shelf {step}\ufffd of 3" for step in (1, 3)} <= {*statuses}
+    assert {"fast shelf 1", "everything__trigger_long_running_operation: 1 of 2"} <= {*statuses}
     seen = [event.data["result"] for event in events if event.type == "tool_call_result"]
     assert {"error": "tool_server_unavailable"} in seen
     assert not any("hello" in str(result) for result in seen)

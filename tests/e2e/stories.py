@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import ssl
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
@@ -188,6 +189,11 @@ def events_only(stream: bytes) -> bytes:
     """The events of a stream, without comments and `retry:`."""
     lines = stream.splitlines(keepends=True)
     return b"".join(line for line in lines if not line.startswith((b":", b"retry: ")))
+
+
+def positions(stream: bytes) -> list[int]:
+    """The ids of a stream's events."""
+    return [int(position) for position in re.findall(rb"^id: (.+)$", stream, re.MULTILINE)]
 
 
 def said(events: list[Heard]) -> str:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from decimal import Decimal
 from typing import Any
 
 import asyncpg
@@ -53,6 +54,31 @@ async def test_a_run_takes_the_place_of_another_and_the_branches_stay(world_of: 
         (1, False),
     ]
     assert branches["items"][1]["lastRun"] == red["runId"]
+
+
+async def test_a_branch_costs_what_its_runs_are_billed(world_of: WorldOf) -> None:
+    sizes = iter([100, 2_000, 30_000, 400_000])
+    world = await world_of(
+        lambda _: Reply([Text("Hello.")], final_usage={"output_tokens": next(sizes)}), agent=MESSAGES
+    )
+    await posted(world, "hi")
+    blue = await posted(world, "BLUE")
+    red = await posted(world, "RED", forkFrom=blue["runId"])
+    green = await posted(world, "or green?")
+    _, unread = await world.services.accounts.create_key("default", ["runs:read"])
+
+    url = "/v1/sessions/chat-1/branches"
+    branches = (await world.http.get(url)).json()
+    async with a_client(world.url, unread) as http:
+        hidden = (await http.get(url)).json()
+    billed = (await world.http.get("/v1/receipts")).json()["items"]
+
+    costs = {receipt["runId"]: Decimal(receipt["costUsd"]) for receipt in billed}
+    assert len(costs) == len(billed) == 4
+    second = costs[red["runId"]] + costs[green["runId"]]
+    assert [Decimal(each["costUsd"]) for each in branches["items"]] == [sum(costs.values()) - second, second]
+    assert Decimal(branches["costUsd"]) == sum(costs.values())
+    assert [each["costUsd"] for each in [*hidden["items"], hidden]] == [None] * 3
 
 
 async def test_the_cli_goes_on_from_what_broke_off(world_of: WorldOf) -> None:

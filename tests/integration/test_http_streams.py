@@ -17,7 +17,17 @@ from app.executors.scripted import WriteMessage
 from app.http.app import create_app
 from app.http.streaming.encoder import RETRY_LINE
 from app.simulator.script import in_turn
-from tests.e2e.stories import KEY, PATIENCE_S, World, WorldOf, a_client, a_request, events_only, until
+from tests.e2e.stories import (
+    KEY,
+    PATIENCE_S,
+    World,
+    WorldOf,
+    a_client,
+    a_request,
+    events_only,
+    positions,
+    until,
+)
 from tests.factories import a_wait, reached_by, scripted
 
 COUNT = WriteMessage("one two three")
@@ -181,8 +191,29 @@ async def test_last_event_id_takes_precedence_over_after(world_of: WorldOf) -> N
     both = await world.raw("both-1", params={"after": 1}, headers={"Last-Event-ID": "3"})
     empty = await world.raw("both-1", params={"after": 1}, headers={"Last-Event-ID": ""})
 
-    assert both.startswith(b"id: 4\n")
-    assert empty.startswith(b"id: 2\n")
+    assert positions(both)[0] == 4
+    assert positions(empty)[0] == 2
+
+
+async def test_a_repeated_post_continues_after_the_last_event(world_of: WorldOf) -> None:
+    """Only if it joins a run: the id is none of a new one."""
+    world = await world_of(in_turn(), executors=scripted(COUNT))
+    url, last = "/v1/runs/stream", {"Last-Event-ID": "3"}
+    named, keyed = a_request(runId="post-1"), {"Idempotency-Key": "post-2"}
+
+    whole = [
+        await world.http.post(url, json=named),
+        await world.http.post(url, json=a_request(), headers=keyed),
+        await world.http.post(url, json=a_request(), headers=last),
+    ]
+    rest = [
+        await world.http.post(url, json=named, headers=last),
+        await world.http.post(url, json=a_request(), headers=keyed | last),
+    ]
+
+    ids = positions(whole[0].content)
+    assert [positions(each.content) for each in whole] == [ids] * 3
+    assert [positions(each.content) for each in rest] == [ids[3:]] * 2
 
 
 async def test_a_reader_of_the_last_event_learns_that_nothing_follows(world_of: WorldOf) -> None:

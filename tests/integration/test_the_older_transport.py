@@ -46,7 +46,8 @@ class OlderServer:
 
     async def _stream(self, receive: Receive, send: Send) -> None:
         self.streams += 1
-        self._outgoing = outgoing = asyncio.Queue()
+        outgoing: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self._outgoing = outgoing
         headers = [(b"content-type", b"text/event-stream")]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send(_chunk(b"event: endpoint\ndata: /messages\n\n"))

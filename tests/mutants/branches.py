@@ -88,6 +88,13 @@ BRANCHES = (
         _STORY,
     ),
     Mutant(
+        "a branch costs what its last run cost",
+        "app/http/api/conversations/schemas.py",
+        "sum((totals[run].cost_usd for run in branch.runs), Decimal())",
+        "totals[branch.runs[-1]].cost_usd",
+        _STORY,
+    ),
+    Mutant(
         "a conversation has any number of branches",
         "app/runs/conversations/branching.py",
         "if len(tree.branches) >= MOST_BRANCHES:",

@@ -75,16 +75,20 @@ async def stream_run(
     key: IdempotencyKey,
     *,
     trace: TraceOfCaller,
+    last_event_id: LastEventId,
     heartbeat_s: HeartbeatS,
     open_reader: OpenStreamReader,
 ) -> EventSourceResponse:
     """Stream the run's events from the first to `done`.
 
-    Disconnecting does not stop the run, unless `onDisconnect` is `cancel`.
+    Disconnecting does not stop the run, unless `onDisconnect` is `cancel`. A request that is repeated with
+    its `runId` or `Idempotency-Key` continues after `Last-Event-ID`.
     """
     run = await _start(services, caller, body, request_id, key, trace=trace)
+    # Without either it is another run, whose events the client has not received.
+    is_repeatable = body.run_id is not None or key is not None
     return stream_events(
-        services.runs.follow(run.key),
+        services.runs.follow(run.key, after=(last_event_id or 0) if is_repeatable else 0),
         NativeEncoder(),
         heartbeat_s=heartbeat_s,
         reader_scope=open_reader(caller, run.key),
