@@ -53,9 +53,9 @@ async def test_a_killed_server_ends_its_runs_when_it_is_back(memory_path: Path) 
             (receipt,) = (await http.get("/v1/runs/killed-1/receipts")).json()["items"]
             again = (await http.post("/v1/runs/wait", json=a_request())).json()
 
-    assert 'event: error\ndata: {"type":"error","error":"internal","at":' in whole
-    ends = [line for line in rest.splitlines() if line.startswith(("event: ", "id: "))]
-    assert ends[-4:] == ["event: error", "id: 8", "event: done", "id: 9"]
+    assert 'id: 1\nevent: error\ndata: {"type":"error","error":"internal","at":' in whole
+    assert "id: 8\nevent: error\n" in rest
+    assert "id: 9\nevent: done\n" in rest
     assert (final["error"], final["finishReason"]) == ("internal", "error")
     assert again["content"] == "back"
     assert (receipt["basis"], receipt["outputEstimated"], receipt["inputTokens"]) == ("partial", True, 10)

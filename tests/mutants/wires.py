@@ -41,13 +41,6 @@ WIRES = (
         NATIVE,
     ),
     Mutant(
-        "an event that breaks off after its id is lost",
-        "app/http/native/encoder.py",
-        'return f"event: {event.type}\\ndata: {data}\\nid: {position}\\n\\n"',
-        'return f"id: {position}\\nevent: {event.type}\\ndata: {data}\\n\\n"',
-        NATIVE,
-    ),
-    Mutant(
         "a new run is streamed after an event of another one",
         "app/http/api/runs/routes.py",
         "(last_event_id or 0) if is_repeatable else 0",

@@ -11,7 +11,7 @@ from app.streams.port import LogEntry
 
 
 class NativeEncoder:
-    """`event` is the type, `data` the event and its time as one line of ASCII JSON, `id` the position.
+    """`id` is the position, `event` the type, `data` the event and its time as one line of ASCII JSON.
 
     It is stateless, so a client can resume after any position.
     """
@@ -37,5 +37,4 @@ def _frame(entry: LogEntry) -> str:
     position, event, at = entry
     # The time is beside the event, so it is not in its JSON.
     data = f'{to_json(event)[:-1]},"at":"{rfc3339(at)}"}}'
-    # The id is last: some clients take it for received at once, and lose an event that breaks off after it.
-    return f"event: {event.type}\ndata: {data}\nid: {position}\n\n"
+    return f"id: {position}\nevent: {event.type}\ndata: {data}\n\n"

@@ -109,7 +109,7 @@ async def test_a_disconnect_during_a_chunk_closes_the_batches() -> None:
     sending = asyncio.Event()
 
     async def send(message: Message) -> None:
-        if message.get("body", b"").startswith(b"event: "):
+        if message.get("body", b"").startswith(b"id: "):
             sending.set()
             await asyncio.Event().wait()
 
