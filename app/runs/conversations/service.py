@@ -1,13 +1,12 @@
 """ConversationService: lists, reads, forks and deletes conversations, and assigns turns to runs."""
 
-from collections.abc import Awaitable, Collection, Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID
 
-from app.conversations.branching.placement import KnownMessages, first_unshown
+from app.conversations.branching.placement import KnownMessages
 from app.conversations.branching.records import InPlaceOf, Place
-from app.conversations.branching.repository import answered_runs, runs_with_messages, set_current_branch
-from app.conversations.branching.tree import BranchTree
+from app.conversations.branching.repository import set_current_branch
 from app.conversations.history import ConversationHistory
 from app.conversations.history_merge import new_messages
 from app.conversations.records import Conversation, EntryGone
@@ -34,6 +33,7 @@ from app.runs.conversations.branching import (
     load_tree,
     summaries_of,
 )
+from app.runs.conversations.known_messages import known_messages
 from app.runs.conversations.page import ConversationPage, parse_cursor, read_page, turns_on_branch
 from app.runs.conversations.repository import newest_chats
 from app.runs.conversations.undelivered import undelivered_runs
@@ -284,32 +284,7 @@ class ConversationService:
             if conversation is None:
                 return KnownMessages({})
             await _require_reading(reader, conversation, caller)
-            tree = await load_tree(reader, conversation)
-            known = tree.known(message_ids, current=conversation.session_id)
-            last = {each: known[each] for each in message_ids[first_unanswered:-1] if each in known}
-            answered = await self._answered(reader, conversation, tree, last.values())
-            unshown = frozenset(each for each, run_id in last.items() if run_id in answered)
-            earlier = message_ids[: first_unshown(message_ids[:-1], unshown)]
-            shown = [index for index, each in enumerate(earlier) if each in known]
-            if not shown or len(answers := tree.answers_to(earlier[shown[-1]])) <= 1:
-                return KnownMessages(known, unshown)
-            after = earlier[shown[-1] + 1 :]
-            # Results and reasoning have ids that begin with that of their call or message.
-            named = {each: each.partition(":")[0] for each in after}
-            places = {run_id: tree.branch_of(run_id) for run_id in answers}
-            own = await runs_with_messages(reader, str(caller.account_id), places, set(named.values()))
-        by_answer = {each: own[base] for each, base in named.items() if base in own}
-        return KnownMessages({**by_answer, **known}, unshown)
-
-    async def _answered(
-        self, reader: Reader, conversation: Conversation, tree: BranchTree, runs: Collection[RunId]
-    ) -> Collection[RunId]:
-        """Those of these runs that the model has answered; none while one is active: its client may wait."""
-        unfinished = {run.run_id for run in await unfinished_turns(reader, conversation)} if runs else set()
-        if not runs or not unfinished.isdisjoint(runs):
-            return ()
-        places = {run_id: tree.branch_of(run_id) for run_id in runs}
-        return await answered_runs(reader, str(conversation.account_id), places)
+            return await known_messages(reader, conversation, message_ids, first_unanswered=first_unanswered)
 
     async def take_turn(
         self,
