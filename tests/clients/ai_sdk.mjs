@@ -12,6 +12,7 @@ const {
 
 const OLDEST = name === "ai-oldest";
 const ASSISTANT = `${provider}:assistant`;
+const CHEAP = "messages:assistant";
 const MAILER = `${provider}:mailer`;
 const HELPER = `${provider}:helper`;
 const TOOLS = {
@@ -195,6 +196,55 @@ const STORIES = {
     const reloaded = await last(await made.chat.transport.reconnectToStream({ chatId: made.chat.id }));
     await made.chat.sendMessage({ text: "never mind" });
     return { picked, reloaded, after: stateOf(made), posts: posts.length, called };
+  },
+
+  async refused() {
+    const shown = {};
+    for (const kind of ["regenerate", "edit"]) {
+      let isRefusing = false;
+      const made = chatWith(CHEAP, {
+        transport: new DefaultChatTransport({
+          api: `${url}/v1/ai-sdk/${CHEAP}/chat`,
+          headers: AUTH,
+          fetch: async (...request) => (isRefusing ? new Response("no", { status: 429 }) : fetch(...request)),
+        }),
+      });
+      await made.chat.sendMessage({ text: `${name} ${kind} BLUE` });
+      isRefusing = true;
+      const messageId = made.chat.messages[0].id;
+      if (kind === "regenerate") await made.chat.regenerate();
+      else await made.chat.sendMessage({ text: `${name} ${kind} RED`, messageId });
+      isRefusing = false;
+      await made.chat.sendMessage({ text: `${name} ${kind} next` });
+      shown[kind] = stateOf(made);
+    }
+    return shown;
+  },
+
+  async leave() {
+    const left = [];
+    for (const next of [undefined, "and on"]) {
+      const made = chatWith(CHEAP, {
+        transport: new DefaultChatTransport({
+          api: `${url}/v1/ai-sdk/${CHEAP}/chat`,
+          headers: AUTH,
+          body: { onDisconnect: "cancel" },
+        }),
+      });
+      const sending = made.chat.sendMessage({ text: "stay" });
+      await until(() => made.chat.lastMessage?.parts.some((part) => part.text?.startsWith("one")));
+      const runId = made.chat.lastMessage.id;
+      await made.chat.stop();
+      await sending;
+      if (next !== undefined) await made.chat.sendMessage({ text: next });
+      let run;
+      do {
+        run = await (await fetch(`${url}/v1/runs/${runId}`, { headers: AUTH })).json();
+        await new Promise((resolve) => setTimeout(resolve, 50));
+      } while (run.status === "running");
+      left.push({ ...stateOf(made), run: run.status });
+    }
+    return left;
   },
 
   async retry() {

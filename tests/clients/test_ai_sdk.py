@@ -25,6 +25,7 @@ ANSWERS: dict[str, list[Block]] = {
     "the time": [Text("Let me see."), ToolUse(CLOCK, {"timezone": "UTC"})],
     "a bad call": [ToolUse(CLOCK, {"timezone": "Mars/Olympus"})],
     "hold on": [Text("one two three four")],
+    "stay": [Text("one two three four")],
     "pick colors": [
         Text("Look."),
         *(
@@ -37,7 +38,7 @@ ANSWERS: dict[str, list[Block]] = {
 }
 RELEASES = {"ai-oldest": MESSAGES, "ai": CLAUDE}
 """The chats of each go to the graphs of one executor."""
-BETWEEN = {"ai-6": (MESSAGES, "text", "approve")}
+BETWEEN = {"ai-6": (MESSAGES, "text", "approve", "refused", "leave")}
 """The executor of its chats, and the scenarios that it plays."""
 
 
@@ -68,8 +69,8 @@ class Model:
         if prompt == "fails at first" and request.tool_names not in self.failed:
             self.failed.append(request.tool_names)
             return HttpError(400, "invalid_request_error")
-        hold = Hold(index=4) if prompt == "hold on" else None
-        if hold is not None:
+        hold = Hold(index=4) if prompt in {"hold on", "stay"} else None
+        if hold is not None and prompt != "stay":
             self.holds.append(hold)
         return Reply(ANSWERS.get(prompt, [Text(f"You said: {prompt.splitlines()[-1]}")]), hold=hold)
 
@@ -98,7 +99,7 @@ class Played:
 async def played(postgres: str, tmp_path_factory: pytest.TempPathFactory) -> Played:
     """One server, both releases at once."""
     directory, model = tmp_path_factory.mktemp("ai-sdk"), Model()
-    chosen = settings(directory)
+    chosen = {**settings(directory), "RUNTALLY_DISCONNECT_GRACE_S": 1}
     (directory / "graphs" / "helper.md").write_text(
         "---\ndescription: Helps.\ntools: [core__get_current_time]\nclient_tools: true\n---\nHelp.\n"
     )
@@ -238,6 +239,32 @@ def test_a_failed_answer_can_be_regenerated(played: Played, release: str) -> Non
 
     assert retried["before"]["status"] == "error"
     assert answer(retried["after"]) == [text("You said: fails at first")]
+
+
+@pytest.mark.parametrize("release", [*RELEASES, *BETWEEN])
+def test_the_model_gets_what_is_shown_after_a_refused_regeneration_or_edit(
+    played: Played, release: str
+) -> None:
+    for kind, shown, hidden in (("regenerate", "BLUE", "You said"), ("edit", "RED", "BLUE")):
+        chat = played.of(release, "refused")[kind]
+        assert [message["role"] for message in chat["messages"]] == ["user", "user", "assistant"]
+        (heard,) = [
+            str(request.messages)
+            for request in played.requested
+            if f"{release} {kind} next" in str(request.messages[-1])
+        ]
+        assert f"{release} {kind} {shown}" in heard
+        assert hidden not in heard
+
+
+@pytest.mark.parametrize("release", [*RELEASES, *BETWEEN])
+def test_stopping_ends_the_run_after_a_while_or_at_once_with_the_next_message(
+    played: Played, release: str
+) -> None:
+    for_good, and_on = played.of(release, "leave")
+
+    assert (for_good["run"], and_on["run"]) == ("cancelled", "cancelled")
+    assert answer(and_on) == [text("You said: and on")]
 
 
 @each_release
