@@ -199,7 +199,7 @@ const STORIES = {
 
   async retry() {
     const made = chatWith(ASSISTANT);
-    await made.chat.sendMessage({ text: "fails at first" });
+    await made.chat.sendMessage({ text: `fails at first, ${name}` });
     const before = structuredClone(stateOf(made));
     made.received.errors = [];
     await made.chat.regenerate();
