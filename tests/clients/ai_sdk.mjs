@@ -249,7 +249,7 @@ const STORIES = {
 
   async retry() {
     const made = chatWith(ASSISTANT);
-    await made.chat.sendMessage({ text: "fails at first" });
+    await made.chat.sendMessage({ text: `fails at first, ${name}` });
     const before = structuredClone(stateOf(made));
     made.received.errors = [];
     await made.chat.regenerate();
