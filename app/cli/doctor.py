@@ -36,8 +36,11 @@ def show(report: Report, console: Console, *, as_json: bool) -> None:
     if as_json:
         console.out(json.dumps(report.as_json(), indent=2))
         return
+    width = 1 + max((len(check.name) for check in report.checks), default=0)
     for check in report.checks:
         line = Text(f"{check.status:8}", style=_STYLES[check.status])
-        console.print(line.append(f"{check.name:11}", style="bold").append(check.detail, style="default"))
+        console.print(
+            line.append(f"{check.name:{width}}", style="bold").append(check.detail, style="default")
+        )
     if not report.ok:
         console.print("The installation cannot be used as it is.", style="red")

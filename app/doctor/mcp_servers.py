@@ -1,8 +1,10 @@
 """Checks the external MCP servers of each graph: their logins, and a connection as its runs make it."""
 
+import asyncio
 import time
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from itertools import chain
 
 from app.doctor.report import Check
 from app.graphs.spec import GraphSpec
@@ -11,7 +13,7 @@ from app.tools.mcp.oauth.endpoints import OAuthFailed
 from app.tools.mcp.oauth.records import LoginKey, McpLogin
 from app.tools.mcp.oauth.service import login_command
 from app.tools.mcp.servers import McpConnector
-from app.tools.mcp.spec import HttpServer, SseServer, remote_ids
+from app.tools.mcp.spec import AnyServer, HttpServer, SseServer, remote_ids
 
 _NAME = "mcp_servers"
 _NO_DATABASE = "its login cannot be read without the database"
@@ -20,23 +22,31 @@ _NO_DATABASE = "its login cannot be read without the database"
 async def check_mcp_servers(
     graphs: Iterable[GraphSpec], connector: McpConnector, *, has_token_key: bool
 ) -> list[Check]:
-    """One check for each graph with servers, and one for each server of it that cannot be authorized.
+    """One check for each server of each graph, and one for a login that will end.
 
     `has_token_key`: whether logins are missing because there is no database, not because there is no key.
     """
     found: list[Check] = []
     for graph in graphs:
-        if not graph.mcp_servers:
-            continue
-        refused = [
-            check
+        checks = [
+            _of_server(graph, name, spec, connector, has_token_key=has_token_key)
             for name, spec in graph.mcp_servers.items()
-            if isinstance(spec, HttpServer | SseServer) and spec.oauth is not None
-            for check in await _authorization(graph, name, spec, connector, has_token_key=has_token_key)
         ]
-        found += refused
-        if all(check.status != "error" for check in refused):
-            found.append(await _connection(graph, connector))
+        found += chain.from_iterable(await asyncio.gather(*checks))
+    return found
+
+
+async def _of_server(
+    graph: GraphSpec, server: str, spec: AnyServer, connector: McpConnector, *, has_token_key: bool
+) -> list[Check]:
+    try:
+        found: list[Check] = []
+        if isinstance(spec, HttpServer | SseServer) and spec.oauth is not None:
+            found = await _authorization(graph, server, spec, connector, has_token_key=has_token_key)
+        if all(check.status != "error" for check in found):
+            found.append(await _connection(graph, server, spec, connector))
+    except Exception as error:  # noqa: BLE001 - what one server does must not hide the others
+        return [Check(_NAME, "error", f"graph {graph.id}: {server}: {type(error).__name__}: {error}")]
     return found
 
 
@@ -79,10 +89,10 @@ def _end_of(login: McpLogin) -> str | None:
     return f"{datetime.fromtimestamp(login.expires_at, UTC):%Y-%m-%d %H:%M} UTC"
 
 
-async def _connection(graph: GraphSpec, connector: McpConnector) -> Check:
-    wanted = tuple(remote_ids(graph.mcp_servers))
+async def _connection(graph: GraphSpec, server: str, spec: AnyServer, connector: McpConnector) -> Check:
+    wanted = tuple(remote_ids({server: spec}))
     try:
-        connections = await connector.connect(graph.mcp_servers, wanted, graph=graph.name)
+        connections = await connector.connect({server: spec}, wanted, graph=graph.name)
     except McpServerUnavailable as error:
         return Check(_NAME, "error", f"graph {graph.id}: {error} does not respond or lacks a tool")
     missing = sorted(set(wanted) - {tool.id for tool in connections.tools})

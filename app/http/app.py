@@ -60,7 +60,7 @@ _BODIES_BURST_S: Final = 16
 _CORS: Final[dict[str, Any]] = {
     # Origins of the same site, such as chat.example.org and api.example.org, can use the cookie as well.
     "allow_credentials": True,
-    "allow_methods": ("GET", "HEAD", "POST", "PATCH", "DELETE"),
+    "allow_methods": ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"),
     "allow_headers": (
         *("Authorization", "Content-Type", "Idempotency-Key", "Last-Event-ID"),
         *("X-AI-SDK-Version", "X-Request-ID", "traceparent", "tracestate"),

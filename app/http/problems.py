@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
-from typing import Any
+from typing import Annotated, Any
 
 import structlog
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from pydantic import Field
 from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
@@ -52,7 +53,7 @@ class Problem(ResponseModel):
     title: str
     status: int
     detail: str
-    code: str
+    code: Annotated[str, Field(description="Stable; docs/api/errors.md lists all.", examples=["not_found"])]
     errors: list[FieldProblem] | None = None
     run_id: str | None = None
 

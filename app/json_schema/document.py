@@ -1,10 +1,14 @@
 """SchemaDocument: an untrusted schema within limits and without external references."""
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from pydantic_core import PydanticSerializationError, to_json
+
+from app.json_schema.nullable import with_null
+from app.json_schema.subschemas import OF_DATA, OF_NAMES, schemas_in
 
 MAX_BYTES = 262_144
 MAX_DEPTH = 64
@@ -20,8 +24,16 @@ DIALECTS: dict[str, int] = {
 }
 """The supported values of `$schema` and their numbers in the worker; the first is the default."""
 
+DRAFT_7: Final = 2
+"""From this number on, keywords beside `$ref` are ignored, and `$defs` is none."""
+
+_DRAFT_2019: Final = 1
+
 _REFERENCES = {"$ref", "$dynamicRef", "$recursiveRef"}
 _MAX_POINTER_CHARS = 200
+
+_Holds: TypeAlias = Literal["keywords", "schemas", "data"]
+"""What the names in an object mean."""
 
 
 class SchemaUnusable(Exception):
@@ -45,22 +57,61 @@ class SchemaDocument:
         """Check limits and references; raises `SchemaUnusable`. Takes a few milliseconds at most."""
         _Inspection().inspect(schema)
         # Without its own id: references into the document begin with #.
-        plain = {name: value for name, value in schema.items() if name not in {"$id", "$schema"}}
-        try:
-            text = to_json(plain)
-        except (PydanticSerializationError, ValueError) as error:
-            raise SchemaUnusable("#", "cannot be written as JSON") from error
-        if len(text) > MAX_BYTES:
-            raise _too_large()
-        return cls(_dialect(schema.get("$schema")), text)
+        plain = with_null({name: value for name, value in schema.items() if name not in {"$id", "$schema"}})
+        dialect = dialect_of(schema)
+        text = _as_json(plain)
+        if dialect >= DRAFT_7 and "$defs" in plain:
+            # Otherwise what is in it would not be checked to be schemas.
+            text = _as_json({**plain, "definitions": _with_checked(plain["$defs"], plain.get("definitions"))})
+        return cls(dialect, text)
+
+
+def dialect_of(schema: Mapping[str, Any]) -> int:
+    """The number of the dialect of a schema within the limits, which need not name it."""
+    if isinstance(uri := schema.get("$schema"), str):
+        return DIALECTS[uri.rstrip("#")]
+    # Only older drafts have lists of `items`; the latest of them has most of the other keywords.
+    lists = (isinstance(each, dict) and isinstance(each.get("items"), list) for _, each in schemas_in(schema))
+    return _DRAFT_2019 if any(lists) else 0
+
+
+def _as_json(schema: dict[str, Any]) -> bytes:
+    try:
+        text = to_json(schema)
+    except (PydanticSerializationError, ValueError) as error:
+        raise SchemaUnusable("#", "cannot be written as JSON") from error
+    if len(text) > MAX_BYTES:
+        raise _too_large()
+    return text
+
+
+def _with_checked(members: Any, definitions: Any) -> Any:
+    """The definitions and one more that has these as its own."""
+    if not isinstance(definitions, dict | None):
+        return definitions
+    definitions = definitions or {}
+    return {**definitions, "$" * (1 + max(map(len, definitions), default=0)): {"definitions": members}}
 
 
 class _Node(NamedTuple):
     """A value and the path to it, which is only needed in errors."""
 
     value: Any
+    holds: _Holds = "keywords"
     name: str | int = ""
     parent: "_Node | None" = None
+
+    def below(self, name: str | int, value: Any) -> "_Node":
+        """The node of a member or an item."""
+        holds = self.holds
+        if isinstance(name, str) and holds != "data":
+            in_schema = holds == "keywords"
+            holds = "keywords"
+            if in_schema and name in OF_NAMES:
+                holds = "schemas"
+            elif in_schema and name in OF_DATA:
+                holds = "data"
+        return _Node(value, holds, name, self)
 
     def pointer(self) -> str:
         names: list[str] = []
@@ -82,33 +133,40 @@ class _Inspection:
     def inspect(self, schema: dict[str, Any]) -> None:
         level = [_Node(schema)]
         for _ in range(MAX_DEPTH + 1):
-            if not level:
-                return
             level = [below for node in level for below in self._below(node)]
-        raise SchemaUnusable(level[0].pointer(), f"is nested deeper than {MAX_DEPTH} levels")
+        if level:
+            raise SchemaUnusable(level[0].pointer(), f"is nested deeper than {MAX_DEPTH} levels")
 
     def _below(self, node: _Node) -> Iterator[_Node]:
         match node.value:
             case dict() as members:
                 for name, value in members.items():
-                    below = _Node(value, name, node)
                     self._count(name)
-                    self._check_member(below)
+                    below = node.below(name, value)
+                    if node.holds == "keywords":
+                        self._check_keyword(below)
                     yield below
             case list() as items:
                 for index, item in enumerate(items):
-                    self._count(item)
-                    yield _Node(item, index, node)
+                    self._count("")
+                    yield node.below(index, item)
+            case str(text):
+                self._count_chars(text)
+            case int() | float() as number if not _is_double(number):
+                raise SchemaUnusable(node.pointer(), "is a number that no double holds")
 
-    def _count(self, text: Any) -> None:
+    def _count(self, name: str) -> None:
         self._values += 1
-        self._chars += len(text) if isinstance(text, str) else 0
         if self._values > MAX_VALUES:
             raise SchemaUnusable("#", f"holds more than {MAX_VALUES} values")
+        self._count_chars(name)
+
+    def _count_chars(self, text: str) -> None:
+        self._chars += len(text)
         if self._chars > MAX_BYTES:
             raise _too_large()
 
-    def _check_member(self, node: _Node) -> None:
+    def _check_keyword(self, node: _Node) -> None:
         match node.name, node.value:
             case str(name), str(target) if name in _REFERENCES:
                 self._references += 1
@@ -122,8 +180,6 @@ class _Inspection:
             case "patternProperties", dict() as members:
                 for pattern in members:
                     _check_pattern(node, pattern)
-            case _, str(text):
-                self._chars += len(text)
 
     def _check_reference(self, node: _Node, target: str) -> None:
         if not target.startswith("#"):
@@ -144,8 +200,11 @@ def _check_pattern(node: _Node, pattern: str) -> None:
         raise SchemaUnusable(node.pointer(), reason)
 
 
-def _dialect(uri: Any) -> int:
-    return DIALECTS[uri.rstrip("#")] if isinstance(uri, str) else 0
+def _is_double(number: float) -> bool:
+    try:
+        return math.isfinite(number)
+    except OverflowError:
+        return False
 
 
 def _too_large() -> SchemaUnusable:

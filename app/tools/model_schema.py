@@ -28,12 +28,16 @@ def model_schema(schema: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
     shown = {name: value for name, value in whole.items() if name not in left_out} | {"type": "object"}
     if left_out:
         # Otherwise the model would know the arguments from the description only.
-        properties = dict(_properties(left_out, whole)) | (whole.get("properties") or {})
+        properties = dict(_properties(left_out, whole)) | _object(whole.get("properties"))
         shown |= {"properties": properties} if properties else {}
-    for name in shown["properties"] if isinstance(shown.get("properties"), dict) else ():
+    for name in _object(shown.get("properties")):
         if not _PROPERTY.fullmatch(name):
             raise SchemaUnusable("#/properties", f"has a name that no model takes: {name[:64]!r}")
     return shown, _described(left_out)
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 def _without_reference(schema: Mapping[str, Any]) -> Mapping[str, Any]:

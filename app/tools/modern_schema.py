@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal, TypeAlias
-from urllib.parse import quote
 
 from app.json_schema.document import MAX_DEPTH, SchemaUnusable, pointer
-from app.json_schema.pointers import child, parts_of, resolved
+from app.json_schema.pointers import child, parts_of, reference_by, resolved
+from app.json_schema.subschemas import OF_LISTS, OF_NAMES, SINGLE, schemas_in
 
 OLDER_DRAFTS = (
     "http://json-schema.org/draft-0",
@@ -15,12 +15,8 @@ OLDER_DRAFTS = (
 )
 """The beginnings of `$schema` in them."""
 
-_OF_SCHEMAS = {"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"}
-_LISTS = {"anyOf", "oneOf", "allOf", "prefixItems"}
-_SINGLE = {
-    *("additionalProperties", "propertyNames", "contains", "not", "if", "then", "else", "items"),
-    *("unevaluatedItems", "unevaluatedProperties", "contentSchema", "additionalItems"),
-}
+_OF_SCHEMAS = OF_NAMES - {"dependencies"}
+_LISTS = OF_LISTS - {"items"}
 _RENAMED = {"$recursiveRef": "$ref"}
 _EXCLUSIVE = {"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"}
 _NEW_NAMES = {
@@ -86,7 +82,7 @@ def _below(name: str, value: Any, depth: int) -> Any:
         return {key: _modern(each, depth) for key, each in value.items()}
     if name in _LISTS and isinstance(value, list):
         return [_modern(each, depth) for each in value]
-    return _modern(value, depth) if name in _SINGLE else value
+    return _modern(value, depth) if name in SINGLE else value
 
 
 def _dependencies(members: Mapping[str, Any], depth: int) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -100,28 +96,12 @@ def _dependencies(members: Mapping[str, Any], depth: int) -> Iterator[tuple[str,
 
 def _require_references(modern: dict[str, Any], older: Mapping[str, Any]) -> None:
     """Let references follow the keywords that have another name now; raises `SchemaUnusable`."""
-    for path, schema in _schemas(modern, ()):
-        reference = schema.get("$ref")
+    for path, schema in schemas_in(modern):
+        reference = schema.get("$ref") if isinstance(schema, dict) else None
         if isinstance(reference, str) and reference.startswith("#/"):
             schema["$ref"] = _renamed(reference, older)
             if resolved(modern, schema["$ref"]) is None:
                 raise SchemaUnusable(pointer([*path, "$ref"]), "refers to nothing")
-
-
-def _schemas(schema: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], dict[str, Any]]]:
-    """The schema and those below it, not what only looks like one: values of `const`, `default` and so on."""
-    if not isinstance(schema, dict):
-        return
-    yield path, schema
-    for name, value in schema.items():
-        if name in _SINGLE:
-            yield from _schemas(value, (*path, name))
-        elif name in _OF_SCHEMAS and isinstance(value, dict):
-            for key, each in value.items():
-                yield from _schemas(each, (*path, name, key))
-        elif name in _LISTS and isinstance(value, list):
-            for index, each in enumerate(value):
-                yield from _schemas(each, (*path, name, str(index)))
 
 
 def _renamed(reference: str, older: Mapping[str, Any]) -> str:
@@ -136,7 +116,7 @@ def _renamed(reference: str, older: Mapping[str, Any]) -> str:
             parts[index] = _NEW_NAMES.get((part, has_list), part)
         holds = _held_below(holds, part, is_list=isinstance(below, list))
         place = below
-    return reference if parts == parts_of(reference) else "/".join(["#", *map(_quoted, parts)])
+    return reference if parts == parts_of(reference) else reference_by(parts)
 
 
 def _held_below(holds: _Holds, name: str, *, is_list: bool) -> _Holds:
@@ -144,8 +124,4 @@ def _held_below(holds: _Holds, name: str, *, is_list: bool) -> _Holds:
         return "keywords" if holds == "schemas" else "data"
     if name in _OF_SCHEMAS | _LISTS or name == "dependencies" or (name == "items" and is_list):
         return "schemas"
-    return "keywords" if name in _SINGLE else "data"
-
-
-def _quoted(part: str) -> str:
-    return quote(part, safe="$~")
+    return "keywords" if name in SINGLE else "data"

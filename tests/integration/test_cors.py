@@ -1,5 +1,6 @@
 import httpx
 
+from app.http.app import documented_app
 from app.simulator.script import in_turn
 from tests.e2e.stories import WorldOf, a_request
 
@@ -42,6 +43,17 @@ async def test_a_configured_origin_is_allowed(world_of: WorldOf) -> None:
     assert "Retry-After" in read.headers["access-control-expose-headers"]
     assert (failed.status_code, allowed(failed)) == (422, FRIEND)
     assert failed.headers["x-request-id"]
+
+
+async def test_every_method_of_a_route_is_allowed(world_of: WorldOf) -> None:
+    methods = {method.upper() for path in documented_app().openapi()["paths"].values() for method in path}
+    world = await world_of(in_turn(), RUNTALLY_CORS_ORIGINS=FRIEND)
+
+    for method in methods:
+        asked = {**PREFLIGHT, "Origin": FRIEND, "Access-Control-Request-Method": method}
+        preflight = await world.http.options("/v1/runs", headers=asked)
+        assert (preflight.status_code, allowed(preflight)) == (200, FRIEND), method
+    assert {"PUT", "PATCH"} <= methods
 
 
 async def test_an_origin_that_is_not_configured_is_not_allowed(world_of: WorldOf) -> None:

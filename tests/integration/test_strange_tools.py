@@ -9,7 +9,7 @@ from app.json_schema.checker import SchemaChecker
 from app.serialization.repaired_json import parsable
 from app.tools.mcp.servers import McpConnector
 from app.tools.mcp.spec import HttpServer
-from tests.integration.hostile_mcp import HostileServer, serving
+from tests.integration.hostile_mcp import SEARCH, HostileServer, serving
 from tests.integration.strange_tools import NAMES, OBJECT, TOOLS, UNUSABLE, USABLE, USABLE_NAMES
 from tests.integration.test_hostile_tool_servers import connected, schemas
 
@@ -35,6 +35,27 @@ async def test_each_tool_is_normalized_or_left_out_with_the_reason(schemas: Sche
     assert set(reasons) == {*UNUSABLE, "too_long"}
     for name, (_, part) in UNUSABLE.items():
         assert part in reasons[name], (name, reasons[name])
+
+
+async def test_the_doctor_reports_each_server_whatever_the_others_do(schemas: SchemaChecker) -> None:
+    tools = {"search": "read_only"}
+    async with serving(HostileServer(lambda _params: {"tools": [SEARCH]})) as server:
+        common = {"type": "http", "url": server.url, "tools": tools}
+        # The operator has not set this secret, and nothing has checked that before.
+        oauth = {"grant": "client_credentials", "client_id": "a", "client_secret": "${MISSING}"}
+        servers = {
+            "unreachable": {**common, "url": "http://127.0.0.1:9/mcp"},
+            "broken": {**common, "oauth": oauth},
+            "library": common,
+        }
+        graph = GraphSpec(name="librarian", description="d", system_prompt="p", mcp_servers=servers)
+
+        found = await check_mcp_servers([graph], McpConnector({}, schemas), has_token_key=False)
+
+    assert [check.status for check in found] == ["error", "error", "ok"]
+    assert "unreachable does not respond" in found[0].detail
+    assert "broken: KeyError: 'MISSING'" in found[1].detail
+    assert found[2].detail.endswith("library__search")
 
 
 @pytest.mark.parametrize(

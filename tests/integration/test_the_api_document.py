@@ -91,3 +91,50 @@ def test_every_event_schema_lists_its_required_fields() -> None:
         assert "parentToolCallId" not in schema["required"]
     assert {"content", "structuredOutput"} <= set(schemas["AssistantFinal"]["required"])
     assert "args" not in schemas["PermissionResolved"]["required"]
+
+
+async def test_the_first_block_of_an_example_is_an_event(document: dict[str, Any]) -> None:
+    for name, operation in operations(document).items():
+        for content in answers(operation).values():
+            if EVENT_SCHEMA in content:
+                assert "data: " in content["example"].split("\n\n")[0], name
+
+
+def documented_headers(operation: dict[str, Any], status: str) -> set[str]:
+    return {name.lower() for name in operation["responses"][status].get("headers", {})}
+
+
+async def test_headers_that_programs_read_are_documented(world_of: WorldOf) -> None:
+    world = await world_of(in_turn(Reply([Text("42")])), RUNTALLY_CORS_ORIGINS="https://chat.example.org")
+    described = (await world.http.get("/openapi.json")).json()
+    found = operations(described)
+    readable = (await world.http.get("/healthz", headers={"Origin": "https://chat.example.org"})).headers
+
+    started = await world.http.post("/v1/runs", json=a_request())
+    missing = await world.http.get("/v1/runs/nothing")
+
+    every = {
+        name
+        for operation in found.values()
+        for status in operation["responses"]
+        for name in documented_headers(operation, status)
+    }
+    assert {name.strip().lower() for name in readable["access-control-expose-headers"].split(",")} <= every
+    assert {"location", "x-request-id"} <= documented_headers(found["start_run"], "202")
+    assert {"location", "x-request-id"} <= started.headers.keys()
+    assert {"x-request-id", "retry-after", "ratelimit"} <= documented_headers(found["get_run"], "4XX")
+    assert "x-request-id" in missing.headers
+
+
+async def test_what_old_clients_of_ag_ui_post_and_read_is_documented(document: dict[str, Any]) -> None:
+    schemas = document["components"]["schemas"]
+    part = {"type": "binary", "mimeType": "image/png", "data": "aGk="}
+    posted = {
+        "threadId": "t", "runId": "r", "state": {}, "tools": [], "context": [], "forwardedProps": {},
+        "messages": [],
+    }
+
+    is_valid(document, schemas["AgUiPostedInput"], posted)
+    message = {"id": "m", "role": "user", "content": [part]}
+    is_valid(document, schemas["AgUiPostedInput"], {**posted, "messages": [message]})
+    is_valid(document, schemas["AgUiEvent"], {"type": "THINKING_TEXT_MESSAGE_CONTENT", "delta": "Hm."})

@@ -6,6 +6,7 @@ ATTACHMENTS = ("tests/unit/test_attachments.py",)
 MESSAGES = ("tests/contracts/test_messages_executor.py",)
 REFUSED = ("tests/integration/messages_runs/test_attachments_are_refused.py",)
 FORMS = ("tests/unit/json_schema/test_model_form.py",)
+CLIENT_TOOLS = ("tests/unit/runs/requests/test_client_tools.py",)
 RETRIED = ("tests/unit/executors/claude_agent/test_retried.py",)
 VOID = ("tests/unit/http/ai_sdk/test_void_text.py",)
 AG_UI = ("tests/unit/http/ag_ui/test_snapshots.py",)
@@ -35,10 +36,59 @@ INPUTS = (
     ),
     Mutant(
         "alternatives of which parts are left out exclude each other",
-        "app/json_schema/model_form.py",
+        "app/json_schema/conversion.py",
         'if "not" in schema and "not" not in form and (exact := self._exact(schema["not"])) is not None:',
         'if "not" in schema and "not" not in form and (exact := self._convert(schema["not"])) is not None:',
         FORMS,
+    ),
+    Mutant(
+        "a reference to data gets to the CLI",
+        "app/json_schema/conversion.py",
+        'names_of(each["$ref"]) not in places',
+        "False",
+        FORMS,
+    ),
+    Mutant(
+        "a pattern that matches a declared name gets to the CLI",
+        "app/json_schema/js_patterns.py",
+        'None if "|" in pattern else _BEGINNING.match(pattern)',
+        "_BEGINNING.match(pattern)",
+        FORMS,
+    ),
+    Mutant(
+        "what JavaScript takes for present is declared",
+        "app/json_schema/conversion.py",
+        "for name, value in properties.items() if name not in _INHERITED}",
+        "for name, value in properties.items()}",
+        FORMS,
+    ),
+    Mutant(
+        "equal numbers are different values",
+        "app/json_schema/conversion.py",
+        "return float(value) + 0.0",
+        "return value",
+        FORMS,
+    ),
+    Mutant(
+        "keywords beside a reference of draft 7 count",
+        "app/json_schema/conversion.py",
+        'if dialect >= DRAFT_7 and isinstance(schema.get("$ref"), str):',
+        "if False:",
+        FORMS,
+    ),
+    Mutant(
+        "`nullable` is ignored",
+        "app/json_schema/nullable.py",
+        'if changed.pop("nullable", False) is True else changed',
+        'if changed.pop("nullable", False) is None else changed',
+        FORMS,
+    ),
+    Mutant(
+        "a client tool whose shown schema is invalid is accepted",
+        "app/runs/requests/client_tools.py",
+        "        await require_usable(shown_schema(tool.input_schema))\n",
+        "        shown_schema(tool.input_schema)\n",
+        CLIENT_TOOLS,
     ),
     Mutant(
         "a reference without an end gets to the CLI",

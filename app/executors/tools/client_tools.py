@@ -1,6 +1,6 @@
 """Tools of the run from those that its client executes."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -10,7 +10,6 @@ from app.client_tools.declared import ClientTool, client_tool_id
 from app.executors.client_calls import MAX_RESULT_BYTES, ClientToolCalls
 from app.executors.port import RunContext, RunPlan
 from app.json_schema.checker import SchemaChecker
-from app.json_schema.document import SchemaUnusable
 from app.tools.argument_check import check_arguments
 from app.tools.model_schema import model_schema
 from app.tools.modern_schema import modern_schema
@@ -62,8 +61,7 @@ class _Schema:
     @property
     def document(self) -> dict[str, Any]:
         """See `ArgumentSchema`."""
-        shown, _ = model_schema(modern_schema(self.checked))
-        return shown
+        return shown_schema(self.checked)
 
     async def check(self, args: object) -> None:
         """See `ArgumentSchema`."""
@@ -94,13 +92,10 @@ def _tool(declared: ClientTool, plan: RunPlan, schema: _Schema, calls: ClientToo
     )
 
 
-def unusable_reason(tool: ClientTool) -> SchemaUnusable | None:
-    """Why no model can take the tool's schema; its validity as a JSON schema is not checked here."""
-    try:
-        model_schema(modern_schema(tool.input_schema))
-    except SchemaUnusable as error:
-        return error
-    return None
+def shown_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema of a client tool's arguments as the model sees it; raises `SchemaUnusable`."""
+    shown, _ = model_schema(modern_schema(schema))
+    return shown
 
 
 def split_by_graph(plan: RunPlan, tools: Sequence[ClientTool]) -> RunPlan:

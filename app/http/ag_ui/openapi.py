@@ -29,6 +29,7 @@ from ag_ui.core import (
 )
 from pydantic import Field, TypeAdapter
 
+from app.http.ag_ui.releases.dialect import ThinkingEvent
 from app.http.openapi.document import server_sent
 from app.ids import RUN_ID_PATTERN, STATE_KEY_PATTERN
 
@@ -52,6 +53,7 @@ _EMITTED_EVENTS: TypeAdapter[Any] = TypeAdapter(
         | ReasoningMessageContentEvent
         | ReasoningMessageEndEvent
         | ReasoningEndEvent
+        | ThinkingEvent
         | ToolCallStartEvent
         | ToolCallArgsEvent
         | ToolCallEndEvent
@@ -78,7 +80,21 @@ INPUT: dict[str, Any] = {"$ref": f"#/components/schemas/{_POSTED_INPUT}"}
 _CONSTRAINTS: Final[dict[str, dict[str, Any]]] = {
     "threadId": {"pattern": STATE_KEY_PATTERN},
     "runId": {"pattern": RUN_ID_PATTERN},
-    "messages": {"minItems": 1},
+}
+
+_BINARY_PART: Final = "AgUiBinaryPart"
+_BINARY: Final[dict[str, Any]] = {
+    "type": "object",
+    "description": "An attachment as releases of @ag-ui/client before 1.0 post it, with `data` or `url`.",
+    "properties": {
+        "type": {"const": "binary", "type": "string"},
+        "mimeType": {"type": "string"},
+        "data": {"type": "string", "description": "In base64."},
+        "url": {"type": "string", "description": "Also a `data:` URL."},
+        "id": {"type": "string"},
+        "filename": {"type": "string"},
+    },
+    "required": ["type", "mimeType"],
 }
 
 _NULL: Final = {"type": "null"}
@@ -94,7 +110,12 @@ def ag_ui_schemas() -> dict[str, Any]:
     for model in models.values():
         _tighten(model)
     named = {f"AgUi{name}": model for name, model in models.items()}
-    return {**named, _POSTED_INPUT: _constrained(named[AG_UI_INPUT]), AG_UI_EVENT: schema}
+    _, parts = named["AgUiUserMessage"]["properties"]["content"]["anyOf"]
+    reference = f"#/components/schemas/{_BINARY_PART}"
+    parts["items"]["oneOf"].append({"$ref": reference})
+    parts["items"]["discriminator"]["mapping"]["binary"] = reference
+    posted = {_BINARY_PART: _BINARY, _POSTED_INPUT: _constrained(named[AG_UI_INPUT])}
+    return {**named, **posted, AG_UI_EVENT: schema}
 
 
 def _constrained(model: dict[str, Any]) -> dict[str, Any]:

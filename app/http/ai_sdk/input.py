@@ -54,7 +54,7 @@ def _or_none(value: object) -> object:
 class ChatRequest(InputModel):
     """The body of `DefaultChatTransport`, and the fields of a run that its option `body` can add.
 
-    Other fields are ignored: assistant-ui and templates for chats add `tools`, `metadata`, `system` and more.
+    Other fields are ignored: assistant-ui and templates for chats add `metadata`, `system` and more.
     """
 
     model_config = ConfigDict(extra="ignore")

@@ -10,6 +10,7 @@ import anyio
 import yaml
 from fastapi import FastAPI
 
+from app.http.openapi.headers import HEADERS, add_headers
 from app.http.openapi.portable import make_portable
 from app.http.parameters import drop_null
 from app.http.problems import MEDIA_TYPE
@@ -58,9 +59,11 @@ class DocumentedApp(FastAPI):
         document = super().openapi()
         if not made:
             document["components"]["schemas"] |= self._wire_schemas
+            document["components"]["headers"] = HEADERS
             for path in document["paths"].values():
                 for operation in path.values():
                     _complete_operation(operation)
+                    add_headers(operation)
             make_portable(document)
         return document
 

@@ -1,10 +1,11 @@
 """Check of the tools that come with a request, before the run is accepted."""
 
 from collections.abc import Sequence
+from functools import partial
 
 from app.client_tools.declared import ClientTool
 from app.errors import Invalid
-from app.executors.tools.client_tools import unusable_reason
+from app.executors.tools.client_tools import shown_schema
 from app.ids import AccountId
 from app.json_schema.checker import SchemaChecker
 from app.json_schema.document import SchemaUnusable
@@ -29,10 +30,11 @@ async def usable_client_tools(
 
 
 async def _fault(schemas: SchemaChecker, tool: ClientTool, *, account_id: AccountId) -> SchemaUnusable | None:
-    if (reason := unusable_reason(tool)) is not None:
-        return reason
+    require_usable = partial(schemas.require_usable, owner=str(account_id))
     try:
-        await schemas.require_usable(tool.input_schema, owner=str(account_id))
+        await require_usable(tool.input_schema)
+        # What the model gets is checked as well: it must be a valid schema on its own.
+        await require_usable(shown_schema(tool.input_schema))
     except SchemaUnusable as error:
         return error
     return None

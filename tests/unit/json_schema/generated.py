@@ -151,4 +151,49 @@ GENERATED: dict[str, Generated] = {
         [{"a": 1}],
         [{"a": 2}, {"a": 1, "b": 1}],
     ),
+    "draft 7: keywords beside a reference": Generated(
+        {
+            "$schema": "http://json-schema.org/draft-07/schema#",
+            **an_object({"$ref": "#/$defs/S", "type": "integer"}, definitions={}),
+            "$defs": {"S": {"type": "string"}},
+        },
+        [{"a": "x"}],
+        [{"a": 1}],
+    ),
+    "TypeBox: a tuple": Generated(
+        an_object({"type": "array", "items": [{"type": "string"}], "additionalItems": False, "minItems": 1}),
+        [{"a": ["x"]}],
+        [{"a": [1]}, {"a": ["x", "x"]}],
+    ),
+    "zod, OpenAPI 3.0: null": Generated(
+        an_object(
+            {"type": "string", "nullable": True, "enum": [None]},
+            properties={
+                "a": {"type": "string", "nullable": True, "enum": [None]},
+                "b": {"type": "string", "nullable": True},
+                "c": {"nullable": True, "allOf": [{"$ref": "#"}]},
+                "d": {"nullable": True, "type": "string", "enum": ["x"]},
+                "nullable": {"type": "boolean"},
+            },
+        ),
+        [
+            {"a": None},
+            {"a": None, "b": None, "c": None, "d": None, "nullable": True},
+            {"a": None, "b": "x", "c": {"a": None}, "d": "x"},
+        ],
+        [{"a": "x"}, {"a": None, "b": 1}, {"a": None, "c": {}}, {"a": None, "d": "y"}],
+    ),
+    "names that JavaScript inherits": Generated(
+        an_object({}, properties={"constructor": {"type": "string"}, "a": {}}, additionalProperties=False),
+        [{"a": 1}, {"a": 1, "constructor": "Ferrari"}],
+        [{"a": 1, "constructor": 1}, {"a": 1, "b": 1}],
+    ),
+    "data that looks like a schema": Generated(
+        an_object({"const": {"$schema": "x", "$id": "y", "$ref": "z"}}, default={"pattern": "x" * 2_000}),
+        [{"a": {"$schema": "x", "$id": "y", "$ref": "z"}}],
+        [{"a": {}}],
+    ),
+    "a line separator": Generated(
+        an_object({"type": "string", "pattern": "^.$"}), [{"a": "\u2028"}, {"a": "\r"}], [{"a": "\n"}]
+    ),
 }

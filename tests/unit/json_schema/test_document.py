@@ -39,7 +39,6 @@ def around(inner: dict[str, Any]) -> list[dict[str, Any]]:
         {"items": [inner]},
         {"unevaluatedProperties": inner},
         {"patternProperties": {"^a": inner}},
-        {"enum": [inner]},
         {"somethingUnknown": {"deeper": [inner]}},
     ]
 
@@ -86,6 +85,47 @@ def test_properties_may_be_called_like_keywords() -> None:
     names = ("$ref", "$id", "$schema", "pattern", "patternProperties", "$dynamicRef")
 
     SchemaDocument.of({"properties": {name: {"type": "string"} for name in names}, "required": [*names]})
+
+
+@pytest.mark.parametrize("keyword", ["const", "enum", "default", "examples"])
+def test_data_may_look_like_a_schema(keyword: str) -> None:
+    value = {
+        "$ref": "http://127.0.0.1:9/",
+        "$schema": "http://127.0.0.1:9/",
+        "$id": "x",
+        "properties": {"a": {"$ref": "x"}},
+        "pattern": "a" * (MAX_PATTERN_CHARS + 1),
+    }
+
+    SchemaDocument.of({"properties": {"a": {keyword: [value] if keyword == "enum" else value}}})
+    with pytest.raises(SchemaUnusable):
+        SchemaDocument.of({"properties": {keyword: value}})
+
+
+@pytest.mark.parametrize("depth", range(MAX_DEPTH - 2, MAX_DEPTH + 2))
+def test_the_depth_is_exact(depth: int) -> None:
+    # The type of the innermost schema is one level deeper.
+    if depth < MAX_DEPTH:
+        SchemaDocument.of(nested(depth))
+        return
+    with pytest.raises(SchemaUnusable, match="nested deeper"):
+        SchemaDocument.of(nested(depth))
+
+
+@pytest.mark.parametrize("number", [10**309, -(10**400), float("inf"), float("nan")])
+def test_numbers_that_no_double_holds_are_refused(number: float) -> None:
+    for schema in ({"maximum": number}, {"enum": [{"a": [number]}]}):
+        with pytest.raises(SchemaUnusable, match="double"):
+            SchemaDocument.of(schema)
+    SchemaDocument.of({"maximum": 10**308})
+
+
+def test_lists_of_items_mean_an_older_dialect() -> None:
+    pair: dict[str, Any] = {"properties": {"a": {"items": [{}]}}}
+
+    assert SchemaDocument.of(pair).dialect == 1
+    assert SchemaDocument.of({"$schema": "http://json-schema.org/draft-06/schema#", **pair}).dialect == 3
+    assert SchemaDocument.of({"const": pair}).dialect == 0
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.json_schema.document import SchemaUnusable
-from app.json_schema.js_patterns import is_plain
-from app.json_schema.model_form import MAX_FORM_BYTES, VALUE, model_form
+from app.json_schema.conversion import VALUE
+from app.json_schema.document import DIALECTS, SchemaDocument, SchemaUnusable
+from app.json_schema.js_patterns import may_match, plain_pattern
+from app.json_schema.model_form import MAX_FORM_BYTES, model_form
 from tests.unit.json_schema.generated import GENERATED, Generated, an_object
+from tests.unit.json_schema.random_schemas import random_schemas
 
 _DRAFTS = (jsonschema_rs.Draft7Validator, jsonschema_rs.Draft202012Validator)
 _MAPS = ("properties", "$defs", "definitions", "patternProperties")
@@ -56,7 +58,10 @@ def test_what_generators_write_has_a_form_that_accepts_its_values(case: Generate
     require_accepted(form.schema)
     assert (form.is_wrapped, json.dumps(case.schema)) == (case.is_wrapped, before)
     options = jsonschema_rs.FancyRegexOptions()
-    original = jsonschema_rs.validator_for(case.schema, pattern_options=options)
+    document = SchemaDocument.of(case.schema)
+    original = jsonschema_rs.validator_for(
+        {**json.loads(document.text), "$schema": list(DIALECTS)[document.dialect]}, pattern_options=options
+    )
     for value in case.matching:
         output = {VALUE: value} if form.is_wrapped else value
         assert original.is_valid(value)
@@ -175,6 +180,85 @@ def _require_form_of_all(schema: dict[str, Any], values: list[Any]) -> None:
             assert all(draft(form.schema).is_valid(output) for draft in _DRAFTS), (form.schema, output)
 
 
+def test_the_form_of_random_schemas_accepts_their_values() -> None:
+    found = list(random_schemas(seed=1, count=800))
+
+    assert sum(len(each.outputs) for each in found) > 1_000
+    for each in found:
+        require_accepted(each.form.schema)
+        for draft in _DRAFTS:
+            validator = draft(each.form.schema, validate_formats=False, offline=True)
+            assert all(map(validator.is_valid, each.outputs)), (each.schema, each.form.schema)
+
+
+@pytest.mark.parametrize(
+    ("schema", "kept"),
+    [
+        ({"enum": [[1], [1.0]]}, {"enum": [[1.0]]}),
+        ({"enum": [2**53 + 1, 2**53]}, {"enum": [2**53]}),
+        ({"enum": [0, -0.0, False]}, {"enum": [-0.0, False]}),
+        ({"pattern": r"^.\.[.]$"}, {"pattern": r"^[^\n]\.[.]$"}),
+        ({"patternProperties": {"^x-": {}}, "properties": {"x-a": {}}}, {"properties": {"x-a": {}}}),
+        (
+            {"patternProperties": {"^x-": {}}, "properties": {"b": {}}, "additionalProperties": False},
+            {"patternProperties": {"^x-": {}}, "properties": {"b": {}}, "additionalProperties": False},
+        ),
+        (
+            {"properties": {"toString": {}, "b": {}}, "required": ["b"], "additionalProperties": False},
+            {"properties": {"b": {}}, "required": ["b"]},
+        ),
+        (
+            {"anyOf": [{"type": "null"}], "oneOf": [{"const": 1}], "allOf": [{"const": 2}]},
+            {"anyOf": [{"type": "null"}], "allOf": [{"const": 2}, {"anyOf": [{"const": 1}]}]},
+        ),
+        ({"$ref": "#/default"}, {}),
+        ({"$ref": "#/properties/b/const"}, {}),
+    ],
+)
+def test_what_is_kept_means_the_same_everywhere(schema: dict[str, Any], kept: dict[str, Any]) -> None:
+    whole = an_object(schema, default={"prefixItems": []})
+
+    form = dict(model_form(whole).schema["properties"]["a"])
+
+    form.pop("description", None)
+    # As text: 1, 1.0 and True are not the same here.
+    assert json.dumps(form, sort_keys=True) == json.dumps(kept, sort_keys=True)
+
+
+@pytest.mark.parametrize(
+    "schema", [{"properties": {"toString": {"type": "string"}}}, {"const": {"valueOf": 1}}]
+)
+def test_what_javascript_inherits_is_described(schema: dict[str, Any]) -> None:
+    form = model_form(an_object(schema)).schema["properties"]["a"]
+
+    assert json.dumps(schema) in form["description"]
+
+
+def test_every_anchor_is_found() -> None:
+    members = {f"d{number}": {"$anchor": f"a{number}", "type": "string"} for number in range(101)}
+    data = {"const": {"$anchor": "a100"}}
+
+    form = model_form(an_object({"$ref": "#a100"}, **{"$defs": {**members, "data": data}})).schema
+
+    assert form["properties"]["a"] == {"$ref": "#/$defs/d100"}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name", "expected"),
+    [
+        ("^x-", "x-a", True),
+        ("^x-", "a", False),
+        ("^xy*", "xa", True),
+        ("^xy{2}", "a", False),
+        ("^a|b", "b", True),
+        ("b$", "a", True),
+        ("^[a-z]", "1", True),
+    ],
+)
+def test_a_pattern_matches_unless_its_beginning_differs(pattern: str, name: str, *, expected: bool) -> None:
+    assert may_match(pattern, name) is expected
+
+
 @pytest.mark.parametrize(
     ("pattern", "expected"),
     [
@@ -185,8 +269,9 @@ def _require_form_of_all(schema: dict[str, Any], values: list[Any]) -> None:
             for pattern in ("(?=a)", "(?i)a", r"[\w-.]", "{", "]", "a**", "^*", r"\p{L}", r"\-")
         ),
         *((pattern, False) for pattern in ("[]", "(", r"(a)\1", "a{2,1}", "[z-a]", "(*)", "(?<n>a)", "\\")),
+        *((pattern, False) for pattern in (r"a\b", r"\Ba")),
         ("a" * 1_001, False),
     ],
 )
 def test_a_pattern_is_plain_only_without_doubt(pattern: str, *, expected: bool) -> None:
-    assert is_plain(pattern) is expected
+    assert (plain_pattern(pattern) is not None) is expected

@@ -10,7 +10,7 @@ do not require. So what they do not know can be sent to a client whose release i
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final, Literal, TypeAlias
 
 from ag_ui.core import (
     BaseEvent,
@@ -41,7 +41,14 @@ from app.http.ag_ui.interrupt import METADATA_KEY, InterruptId
 RELEASE_PATTERN: Final = r"^[0-9]{1,4}\.[0-9]{1,4}(\.[0-9]{1,4})?$"
 
 _SUBAGENT: Final = (SubagentStartedEvent, SubagentFinishedEvent, SubagentErrorEvent)
-_THINKING: Final[dict[type[BaseEvent], str]] = {
+_ThinkingType: TypeAlias = Literal[
+    "THINKING_START",
+    "THINKING_TEXT_MESSAGE_START",
+    "THINKING_TEXT_MESSAGE_CONTENT",
+    "THINKING_TEXT_MESSAGE_END",
+    "THINKING_END",
+]
+_THINKING: Final[dict[type[BaseEvent], _ThinkingType]] = {
     ReasoningStartEvent: "THINKING_START",
     ReasoningMessageStartEvent: "THINKING_TEXT_MESSAGE_START",
     ReasoningMessageContentEvent: "THINKING_TEXT_MESSAGE_CONTENT",
@@ -51,9 +58,9 @@ _THINKING: Final[dict[type[BaseEvent], str]] = {
 
 
 class ThinkingEvent(BaseEvent):
-    """An event of reasoning by its name before 0.0.45; the library for servers no longer has it."""
+    """An event of reasoning by its name before 0.0.45, which the library for servers no longer has."""
 
-    type: Any
+    type: _ThinkingType  # type: ignore[assignment]
     delta: str | None = None
 
 

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Query, Response
 from app.http.admission.checks import CheckedRoute
 from app.http.api.chain.schemas import PublicKeyResponse, RootResponse
 from app.http.dependencies import OpenExportReader, ReceiptReader, ServicesDep
+from app.http.openapi.headers import ATTACHED
 from app.http.response_model import Page
 from app.http.streaming.line_export import LineExport
 from app.pagination import MAX_PAGE
@@ -25,7 +26,9 @@ router = APIRouter(route_class=CheckedRoute, prefix="/v1/chain", tags=["receipts
     "",
     summary="Export the hash chain",
     response_class=Response,
-    responses={200: {"description": "The export, for the verifier.", "content": {JSON_LINES: {}}}},
+    responses={
+        200: {"description": "The export, for the verifier.", "content": {JSON_LINES: {}}, **ATTACHED}
+    },
 )
 async def export_chain(
     services: ServicesDep, caller: ReceiptReader, *, open_reader: OpenExportReader

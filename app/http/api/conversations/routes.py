@@ -17,6 +17,7 @@ from app.http.api.conversations.schemas import (
     Fork,
 )
 from app.http.dependencies import Location, ReadWriter, RunReader, ServicesDep, Writer
+from app.http.openapi.headers import LOCATED
 from app.http.response_model import Page
 from app.ids import STATE_KEY_PATTERN
 from app.pagination import MAX_PAGE
@@ -89,7 +90,13 @@ async def return_to_branch(
     return await _branches(services, caller, branches)
 
 
-@router.post("/{stateKey}/fork", status_code=201, dependencies=[small_body], summary="Fork a conversation")
+@router.post(
+    "/{stateKey}/fork",
+    status_code=201,
+    responses={201: LOCATED},
+    dependencies=[small_body],
+    summary="Fork a conversation",
+)
 async def fork_session(
     state_key: StateKey,
     body: Fork,

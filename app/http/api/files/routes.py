@@ -8,6 +8,7 @@ from fastapi import APIRouter, Path, Response
 from app.http.admission.checks import CheckedRoute
 from app.http.api.files.schemas import FileListing
 from app.http.dependencies import RunIdParam, RunReader, ServicesDep, run_key
+from app.http.openapi.headers import ATTACHED
 
 router = APIRouter(route_class=CheckedRoute, prefix="/v1/runs/{runId}/files", tags=["runs"])
 
@@ -24,7 +25,7 @@ async def list_files(run_id: RunIdParam, services: ServicesDep, caller: RunReade
 @router.get(
     "/{path:path}",
     response_class=Response,
-    responses={200: {"description": "The file.", "content": {_BINARY: {}}}},
+    responses={200: {"description": "The file.", "content": {_BINARY: {}}, **ATTACHED}},
     summary="Download a run's file",
 )
 async def download_file(

@@ -13,6 +13,7 @@ from app.http.admission.checks import CheckedRoute
 from app.http.api.receipts.csv_export import CSV, csv_line, prefers_csv
 from app.http.api.receipts.schemas import ReceiptResponse
 from app.http.dependencies import OpenExportReader, ReceiptReader, ServicesDep
+from app.http.openapi.headers import ATTACHED
 from app.http.parameters import MomentParam, StorableText
 from app.http.response_model import Page
 from app.http.streaming.line_export import LineExport
@@ -42,7 +43,7 @@ async def receipt_filter(
     "",
     summary="List receipts",
     response_model=Page[ReceiptResponse],
-    responses={200: {"content": {CSV: {}}}},
+    responses={200: {"content": {CSV: {}}, **ATTACHED}},
 )
 async def list_receipts(
     services: ServicesDep,

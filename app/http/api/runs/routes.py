@@ -29,6 +29,7 @@ from app.http.dependencies import (
 )
 from app.http.native.encoder import NativeEncoder
 from app.http.native.openapi import NOTHING_MORE, STREAM
+from app.http.openapi.headers import LOCATED
 from app.http.response_model import Page
 from app.http.streaming.disconnect import while_connected
 from app.http.streaming.sse import stream_events
@@ -43,7 +44,7 @@ router = APIRouter(route_class=CheckedRoute, prefix="/v1/runs", tags=["runs"])
 MAX_POSITION = 2**31 - 1
 
 
-@router.post("", status_code=202, dependencies=[large_body], summary="Start a run")
+@router.post("", status_code=202, responses={202: LOCATED}, dependencies=[large_body], summary="Start a run")
 async def start_run(
     body: GraphRunRequest,
     services: ServicesDep,

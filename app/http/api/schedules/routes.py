@@ -13,6 +13,7 @@ from app.http.api.schedules.schemas import (
     ScheduleResponse,
 )
 from app.http.dependencies import Location, RunReader, ServicesDep, Writer
+from app.http.openapi.headers import LOCATED
 from app.http.response_model import Page
 from app.ids import RUN_ID_PATTERN
 from app.pagination import MAX_PAGE
@@ -31,7 +32,9 @@ async def _valid_schedule_id(schedule_id: Annotated[str, Path(alias="scheduleId"
 ScheduleId: TypeAlias = Annotated[str, Depends(_valid_schedule_id)]
 
 
-@router.post("", status_code=201, dependencies=[large_body], summary="Create a schedule")
+@router.post(
+    "", status_code=201, responses={201: LOCATED}, dependencies=[large_body], summary="Create a schedule"
+)
 async def create_schedule(
     body: ScheduleRequest, services: ServicesDep, caller: Writer, response: Response, location: Location
 ) -> ScheduleResponse:

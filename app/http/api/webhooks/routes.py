@@ -15,6 +15,7 @@ from app.http.api.webhooks.schemas import (
     WebhookWithSecret,
 )
 from app.http.dependencies import Location, ReadWriter, RunReader, ServicesDep
+from app.http.openapi.headers import LOCATED
 from app.http.response_model import Page
 from app.pagination import MAX_PAGE
 from app.principal import Principal
@@ -24,7 +25,9 @@ from app.webhooks.service import Registration
 router = APIRouter(route_class=CheckedRoute, prefix="/v1/webhooks", tags=["webhooks"])
 
 
-@router.post("", status_code=201, dependencies=[small_body], summary="Register a webhook")
+@router.post(
+    "", status_code=201, responses={201: LOCATED}, dependencies=[small_body], summary="Register a webhook"
+)
 async def register_webhook(
     body: WebhookRequest, services: ServicesDep, caller: ReadWriter, response: Response, location: Location
 ) -> WebhookWithSecret:

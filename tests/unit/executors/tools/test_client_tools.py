@@ -1,11 +1,15 @@
+from contextlib import suppress
 from typing import Any
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from app.client_tools.declared import ClientTool
-from app.executors.tools.client_tools import described_client_tools, split_by_graph, unusable_reason
+from app.executors.tools.client_tools import described_client_tools, shown_schema, split_by_graph
 from app.graphs.spec import GraphSpec
 from app.ids import RunKey
+from app.json_schema.document import SchemaUnusable
 from app.tools.policy import ToolPolicy
 from app.tools.runner import ToolRunner
 from app.tools.tool import ToolContext
@@ -42,15 +46,27 @@ async def test_the_model_gets_each_with_a_schema_that_apis_take() -> None:
 
 
 @pytest.mark.parametrize(
-    ("schema", "where"),
-    [
-        ({}, None),
-        ({"type": "object"}, None),
-        ({"type": "string"}, "#/type"),
-        ({"properties": {"a b": {}}}, "#/properties"),
-    ],
+    ("schema", "where"), [({"type": "string"}, "#/type"), ({"properties": {"a b": {}}}, "#/properties")]
 )
-def test_a_schema_that_no_model_takes_is_found(schema: dict[str, Any], where: str | None) -> None:
-    reason = unusable_reason(ClientTool(name="x", inputSchema=schema))
+def test_a_schema_that_no_model_takes_is_found(schema: dict[str, Any], where: str) -> None:
+    with pytest.raises(SchemaUnusable) as refused:
+        shown_schema(schema)
 
-    assert (None if reason is None else reason.where) == where
+    assert refused.value.where == where
+
+
+_NAMES = st.sampled_from(
+    ["type", "properties", "anyOf", "allOf", "items", "$ref", "$defs", "dependencies", "required", "a b", "a"]
+)
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.sampled_from(["object", "#", "#/$defs/a", "a"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_NAMES, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(st.dictionaries(_NAMES, _JSON, max_size=4))
+@example({"type": "object", "properties": [1], "anyOf": [{}]})
+def test_whatever_is_no_schema_is_converted_or_unusable(schema: dict[str, Any]) -> None:
+    with suppress(SchemaUnusable):
+        assert isinstance(shown_schema(schema), dict)

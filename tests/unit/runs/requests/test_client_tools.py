@@ -15,6 +15,10 @@ UNUSABLE: list[dict[str, Any]] = [
     {"type": "object", "properties": 3},
     {"$ref": "https://example.org/x"},
     {"properties": {"a": {"pattern": "("}}},
+    {"type": "object", "properties": [1], "anyOf": [{}]},
+    {"properties": {"a": {"maximum": float("inf")}}},
+    # Without the alternatives, which no model takes, the reference has no target.
+    {"anyOf": [{"properties": {"a": {"$ref": "#/anyOf/1/properties/b"}}}, {"properties": {"b": {}}}]},
 ]
 
 

@@ -1,0 +1,54 @@
+"""Headers of responses in the OpenAPI document."""
+
+from typing import Any, Final
+
+HEADERS: Final[dict[str, dict[str, Any]]] = {
+    "X-Request-ID": {
+        "description": "The id of the request, which the server's log contains.",
+        "schema": {"type": "string"},
+    },
+    "Retry-After": {
+        "description": "Seconds to wait; with 429 and 503.",
+        "schema": {"type": "integer", "minimum": 1},
+    },
+    "RateLimit": {
+        "description": "What is left of a limit, and when there will be more.",
+        "schema": {"type": "string"},
+        "example": '"runs";r=0;t=5',
+    },
+    "RateLimit-Policy": {
+        "description": "The limit that was exceeded.",
+        "schema": {"type": "string"},
+        "example": '"runs";q=100',
+    },
+    "Location": {
+        "description": "Where the created resource is.",
+        "schema": {"type": "string", "format": "uri-reference"},
+    },
+    "Content-Disposition": {
+        "description": "The name of the file.",
+        "schema": {"type": "string"},
+        "example": "attachment; filename*=UTF-8''report.txt",
+    },
+}
+"""The component headers of the document."""
+
+_OF_EVERY_RESPONSE: Final = ("X-Request-ID",)
+_OF_ERRORS: Final = ("Retry-After", "RateLimit", "RateLimit-Policy")
+
+
+def header(name: str) -> dict[str, Any]:
+    """The part of a route's response that documents this header."""
+    return {"headers": {name: {"$ref": f"#/components/headers/{name}"}}}
+
+
+LOCATED: Final = header("Location")
+ATTACHED: Final = header("Content-Disposition")
+
+
+def add_headers(operation: dict[str, Any]) -> None:
+    """Document the headers that all operations have."""
+    for status, response in operation["responses"].items():
+        names = _OF_EVERY_RESPONSE if status.startswith("2") else (*_OF_EVERY_RESPONSE, *_OF_ERRORS)
+        for name in names:
+            response.setdefault("headers", {}).update(header(name)["headers"])
