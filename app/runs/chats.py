@@ -75,7 +75,10 @@ class ChatMessage:
     posted: Sequence[str]
     """The ids of the messages that the client shows, up to this one."""
     first_unanswered: int
-    """The index of the first of the user's messages at its end: the client shows no answer to them."""
+    """The index of the first of the user's messages at its end that the client shows without an answer.
+
+    That of the message itself where the client is sent what it does not show.
+    """
     is_whole_view: bool
     """Whether the client always posts all that it shows."""
     chars: int
@@ -332,11 +335,6 @@ async def latest_answer(
                 return latest, run_id
             latest = run_id
         count *= 2
-
-
-def first_unanswered(is_users: Sequence[bool]) -> int:
-    """The index of the first of the user's messages at the end of these."""
-    return next((index + 1 for index in reversed(range(len(is_users))) if not is_users[index]), 0)
 
 
 def answer_ids(account_id: AccountId, chat: Chat, message_id: str) -> Iterator[RunId]:

@@ -42,7 +42,7 @@ from app.http.ag_ui.releases.legacy_parts import require_media_types, with_curre
 from app.http.field_errors import field_errors
 from app.ids import RUN_ID_PATTERN, STATE_KEY_PATTERN
 from app.requests import GraphRunRequest
-from app.runs.chats import MESSAGE_ID_CHARS, Chat, ChatMessage, first_unanswered
+from app.runs.chats import MESSAGE_ID_CHARS, Chat, ChatMessage
 from app.runs.planner import SystemMessageRefused
 from app.runs.requests.attachments import DEFAULT_RULES, AttachmentRules
 
@@ -175,7 +175,7 @@ def chat_message(
         message_id=shown[-1].id,
         regenerate=False,
         posted=[message.id for message in shown],
-        first_unanswered=first_unanswered([isinstance(message, UserMessage) for message in shown]),
+        first_unanswered=len(shown) - 1,
         is_whole_view=True,
         chars=sum(map(chars_of, posted.messages)),
         build_request=partial(_build_request, graph_id, posted, shown, tools, rules),

@@ -34,7 +34,7 @@ from app.requests import (
     TextPart,
     UploadedFile,
 )
-from app.runs.chats import Chat, ChatMessage, ShownMessage, first_unanswered
+from app.runs.chats import Chat, ChatMessage, ShownMessage
 from app.runs.planner import SystemMessageRefused
 from app.runs.requests.attachments import DEFAULT_RULES, AttachmentRules, unreadable
 
@@ -198,7 +198,7 @@ class ChatRequest(InputModel):
             message_id=new.id,
             regenerate=self.trigger == "regenerate-message",
             posted=[each.id for _, each in view],
-            first_unanswered=first_unanswered([each.role == "user" for _, each in view]),
+            first_unanswered=_first_unanswered([each for _, each in view]),
             is_whole_view=self.is_whole_view,
             chars=sum(part.chars for each in self.messages for part in each.parts),
             build_request=partial(self._build_request, graph_id, view, new_content, tools, rules),
@@ -258,6 +258,12 @@ def _described(name: str, tool: Any) -> Any:
         "description": tool.get("description") or "",
         "inputSchema": {} if schema is None else schema,
     }
+
+
+def _first_unanswered(view: Sequence[UiMessage]) -> int:
+    """The index of the first of the user's messages at the end of a view."""
+    answers = (index for index in reversed(range(len(view))) if view[index].role == "assistant")
+    return next(answers, -1) + 1
 
 
 def _last_answer(view: Sequence[UiMessage]) -> ShownMessage | None:
