@@ -9,6 +9,7 @@ _THREAD = ("tests/e2e/test_an_ag_ui_thread_goes_on.py",)
 _PLACEMENT = ("tests/unit/conversations/branching/test_placement.py",)
 
 _PASSED_ON = ("tests/integration/test_undelivered_messages.py",)
+_HEARD = ("tests/e2e/test_messages_are_passed_on.py",)
 _TREE = ("tests/unit/conversations/branching/test_tree.py",)
 _UNDELIVERED = "app/runs/conversations/undelivered.py"
 _RUN_ROWS = "app/runs/conversations/repository.py"
@@ -33,7 +34,7 @@ BRANCHES = (
         "app/runs/repository.py",
         "CASE WHEN state_key IS NULL AND coalesce(",
         "CASE WHEN coalesce(",
-        _PASSED_ON,
+        _HEARD,
     ),
     Mutant(
         "a history before a message that is passed on is lost",
