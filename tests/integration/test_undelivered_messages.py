@@ -15,7 +15,7 @@ from app.conversations.sdk_store import PostgresSessionStore
 from app.db import Database
 from app.events import AssistantFinal
 from app.executors.port import INTERNAL, ExecutionFailed, RunContext
-from app.ids import RunId
+from app.ids import RunId, new_uuid
 from app.principal import Principal
 from app.requests import DocumentPart, GraphRunRequest, Message, TextPart
 from app.runs.conversations.undelivered import UndeliveredMessages
@@ -109,22 +109,27 @@ async def test_a_history_that_came_with_the_first_of_them_is_passed_on_before_th
     assert said(executor.heard[1]) == [["H1"], ["h1"], ["M1", "M2"]]
 
 
-async def test_a_run_with_a_line_is_not_passed_on_whatever_became_of_it(
-    database: Database, tmp_path: Path
+@pytest.mark.parametrize(
+    ("lines", "heard"),
+    [
+        # The CLI writes it about a question, before the question itself.
+        ([{"type": "queue-operation"}], ["M1", "M2"]),
+        ([{"type": "queue-operation"}, {"type": "user", "message": {"content": "M1"}}], ["M2"]),
+    ],
+)
+async def test_a_run_is_passed_on_unless_the_transcript_has_its_message(
+    database: Database, tmp_path: Path, lines: list[dict[str, Any]], heard: list[str]
 ) -> None:
     executor = FailingFirst(database, failures=1)
     async with a_core(database, tmp_path, executor=executor) as core:
         caller = caller_of(await an_account(database))
         first = await posted(core, caller, user("M1"))
         (conversation,), _ = await conversations_over(database).list_conversations(caller.account_id, limit=1)
-        line = {"type": "user", "uuid": "1", "timestamp": "now", "message": {"content": "M1"}}
-        before = {"type": "queue-operation", "uuid": "2"}
-        await PostgresSessionStore(database).add(
-            conversation.transcript, [TranscriptEntry(each, first) for each in (before, line)]
-        )
+        entries = [TranscriptEntry({**line, "uuid": str(new_uuid())}, first) for line in lines]
+        await PostgresSessionStore(database).add(conversation.transcript, entries)
         await posted(core, caller, user("M2"))
 
-    assert said(executor.heard[1]) == [["M2"]]
+    assert said(executor.heard[1]) == [heard]
 
 
 async def test_of_a_release_that_deletes_the_request_the_text_is_passed_on(

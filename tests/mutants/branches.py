@@ -11,6 +11,7 @@ _COMPARISON = "app/http/ag_ui/comparison.py"
 _PLACEMENT = ("tests/unit/conversations/branching/test_placement.py",)
 
 _PASSED_ON = ("tests/integration/test_undelivered_messages.py",)
+_HEARD = ("tests/e2e/test_messages_are_passed_on.py",)
 _TREE = ("tests/unit/conversations/branching/test_tree.py",)
 _UNDELIVERED = "app/runs/conversations/undelivered.py"
 _RUN_ROWS = "app/runs/conversations/repository.py"
@@ -35,7 +36,7 @@ BRANCHES = (
         "app/runs/repository.py",
         "CASE WHEN state_key IS NULL AND coalesce(",
         "CASE WHEN coalesce(",
-        _PASSED_ON,
+        _HEARD,
     ),
     Mutant(
         "a history before a message that is passed on is lost",
