@@ -46,12 +46,11 @@ class OlderServer:
 
     async def _stream(self, receive: Receive, send: Send) -> None:
         self.streams += 1
-        outgoing: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
-        self._outgoing = outgoing
+        self._outgoing = asyncio.Queue()
         headers = [(b"content-type", b"text/event-stream")]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send(_chunk(b"event: endpoint\ndata: /messages\n\n"))
-        writing = asyncio.create_task(self._write(outgoing, send))
+        writing = asyncio.create_task(self._write(self._outgoing, send))
         while (await receive())["type"] != "http.disconnect":
             pass
         writing.cancel()
