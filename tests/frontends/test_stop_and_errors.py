@@ -67,6 +67,23 @@ async def test_the_model_gets_what_a_stopped_answer_shows(frontends: Frontends, 
         assert await frontend.billed() == frontend.received.tokens == (20, 40)
 
 
+@pytest.mark.parametrize("client", AG_UI, ids=name_of)
+async def test_an_answer_that_came_after_stop_takes_its_place(frontends: Frontends, client: Client) -> None:
+    hold = Hold(index=0)
+    script = in_turn(Reply([Text("one two three")], hold=hold), Reply([Text("Here I am.")]))
+    async with frontends.visit(client, script) as frontend:
+        await frontend.send("Count.")
+        await hold.reached.wait()
+        await frontend.stop()
+        hold.until.set()
+        (run,) = (await frontend.http.get("/v1/runs")).json()["items"]
+        await frontend.ended(run["runId"])
+        await goes_on(frontend, messages=2)
+
+        await frontend.shows("Count.", "one two three", "Go on.", "Here I am.")
+        await frontend.model_received_the_screen()
+
+
 @pytest.mark.parametrize("client", CLIENTS, ids=name_of)
 async def test_a_conversation_goes_on_after_an_error_that_followed_some_text(
     frontends: Frontends, client: Client

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from ag_ui.core import MessagesSnapshotEvent
 
 from app.errors import Invalid
 from app.http.ag_ui.input import AgUiInput, chat_message
@@ -48,6 +49,19 @@ def test_a_client_that_shows_nothing_may_have_reasoning() -> None:
     assert posted().dialect is UNKNOWN
     assert posted(REASONING).dialect.may_have_reasoning
     assert not posted(REASONING, protocolVersion="1.0").dialect.may_have_reasoning
+
+
+def test_attachments_of_a_snapshot_are_in_a_line_that_early_clients_skip() -> None:
+    look = {"type": "image", "source": {"type": "data", "value": "AAAA", "mimeType": "image/png"}}
+    message = {"id": "u", "role": "user", "content": [{"type": "text", "text": "look"}, look]}
+    event = MessagesSnapshotEvent.model_validate({"messages": [message]})
+
+    for_all, for_some = (UNKNOWN.frame(each) for each in UNKNOWN.translate(event))
+
+    assert for_all.startswith("data: ")
+    assert '"content":"look"' in for_all
+    assert for_some.startswith("data:{")
+    assert '"image/png"' in for_some
 
 
 def contents(*parts: dict[str, Any]) -> list[Any]:
