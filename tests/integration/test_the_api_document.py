@@ -130,7 +130,12 @@ async def test_what_old_clients_of_ag_ui_post_and_read_is_documented(document: d
     schemas = document["components"]["schemas"]
     part = {"type": "binary", "mimeType": "image/png", "data": "aGk="}
     posted = {
-        "threadId": "t", "runId": "r", "state": {}, "tools": [], "context": [], "forwardedProps": {},
+        "threadId": "t",
+        "runId": "r",
+        "state": {},
+        "tools": [],
+        "context": [],
+        "forwardedProps": {},
         "messages": [],
     }
 
