@@ -108,7 +108,7 @@ class ClientToolRuns:
         return found
 
     async def leave(self, waiting: Sequence[RunKey], *, new: RunKey) -> None:
-        """Cancel these runs, unless one is the new one: their person has moved on."""
+        """Cancel these runs, unless one is the new one: the user has sent another message."""
         for run in waiting:
             if run != new:
                 await self.commands.stop(run, "cancel")
