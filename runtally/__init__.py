@@ -85,6 +85,7 @@ if TYPE_CHECKING:
     )
     from runtally.types import (
         Balance as Balance,
+        Branch as Branch,
         Conversation as Conversation,
         ConversationMessage as ConversationMessage,
         FinalUsage as FinalUsage,
@@ -124,7 +125,7 @@ _PLACES = {
     "runtally.options": ("Limits", "Message", "RunOptions"),
     "runtally.streams": ("AsyncRunStream", "RunStream"),
     "runtally.types": (
-        *("Balance", "Conversation", "ConversationMessage", "FinalUsage", "Graph", "GraphFinal"),
+        *("Balance", "Branch", "Conversation", "ConversationMessage", "FinalUsage", "Graph", "GraphFinal"),
         *(
             "LanguageModel",
             "Receipt",

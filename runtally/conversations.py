@@ -1,13 +1,13 @@
 """Conversations and AsyncConversations: the conversations of an account."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from functools import partial
 from typing import Protocol, TypeVar
 
 from runtally.protocol import calls
 from runtally.protocol.call import Call
 from runtally.protocol.pages import each, each_async
-from runtally.types import Conversation, ConversationMessage
+from runtally.types import Branch, Conversation, ConversationMessage
 
 T = TypeVar("T")
 
@@ -42,6 +42,14 @@ class Conversations:
         """Copy it up to and including the run `at`, or whole."""
         return self._send(calls.fork_conversation(state_key, at=at, new_key=new_key))
 
+    def branches(self, state_key: str) -> Sequence[Branch]:
+        """The branches that edited messages and repeated answers have begun, oldest first."""
+        return self._send(calls.list_branches(state_key)).items
+
+    def return_to(self, state_key: str, branch_id: str) -> Sequence[Branch]:
+        """Continue it on this branch; a `Conflict` while one of its runs is active."""
+        return self._send(calls.return_to_branch(state_key, branch_id)).items
+
     def delete(self, state_key: str) -> None:
         """Delete its transcript; its runs and receipts stay."""
         self._send(calls.delete_conversation(state_key))
@@ -70,6 +78,14 @@ class AsyncConversations:
     ) -> Conversation:
         """Copy it up to and including the run `at`, or whole."""
         return await self._send(calls.fork_conversation(state_key, at=at, new_key=new_key))
+
+    async def branches(self, state_key: str) -> Sequence[Branch]:
+        """The branches that edited messages and repeated answers have begun, oldest first."""
+        return (await self._send(calls.list_branches(state_key))).items
+
+    async def return_to(self, state_key: str, branch_id: str) -> Sequence[Branch]:
+        """Continue it on this branch; a `Conflict` while one of its runs is active."""
+        return (await self._send(calls.return_to_branch(state_key, branch_id))).items
 
     async def delete(self, state_key: str) -> None:
         """Delete its transcript; its runs and receipts stay."""

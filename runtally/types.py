@@ -192,8 +192,21 @@ class Conversation(Model):
     turns: int
     forked_from: str | None = None
     forked_at: str | None = None
+    branches: int = 1
     created_at: AwareDatetime
     updated_at: AwareDatetime
+
+
+class Branch(Model):
+    """A branch of a conversation; `runs` and `cost_usd` count what no earlier branch has."""
+
+    branch_id: str
+    forked_from_run: str | None = None
+    runs: int
+    last_run: str | None = None
+    created_at: AwareDatetime
+    is_current: bool
+    cost_usd: Decimal | None = None
 
 
 class ConversationMessage(Model):

@@ -9,6 +9,7 @@ from runtally.options import Priority, ReceiptFilters, UsageOptions
 from runtally.protocol.call import Call, nothing, one, page, page_call, page_query, query_of, segment
 from runtally.types import (
     Balance,
+    Branch,
     Conversation,
     ConversationMessage,
     Graph,
@@ -162,6 +163,17 @@ def fork_conversation(state_key: str, *, at: str | None, new_key: str | None) ->
     body = {name: value for name, value in given.items() if value is not None}
     path = f"{_conversation(state_key)}/fork"
     return Call(method="POST", path=path, body=body, parse=one(Conversation), repeatable=False)
+
+
+def list_branches(state_key: str) -> Call[Page[Branch]]:
+    """The branches of a conversation, oldest first."""
+    return Call(method="GET", path=f"{_conversation(state_key)}/branches", parse=page(Branch))
+
+
+def return_to_branch(state_key: str, branch_id: str) -> Call[Page[Branch]]:
+    """Continue a conversation on one of its branches."""
+    path = f"{_conversation(state_key)}/branch"
+    return Call(method="PUT", path=path, body={"branchId": branch_id}, parse=page(Branch))
 
 
 def delete_conversation(state_key: str) -> Call[None]:

@@ -91,6 +91,16 @@ async def conversations_are_kept(client: AsyncClient) -> None:
     assert (chat.state_key, chat.turns) == ("chat-1", 2)
     messages = [each async for each in conversations.messages("chat-1")]
     assert [each.type for each in messages] == 2 * ["user_message", "assistant_message", "result"]
+    await client.run(GRAPH, "second, edited", state_key="chat-1", fork_from=messages[-1].run_id)
+    first, second = await conversations.branches("chat-1")
+    assert (first.runs, second.runs, second.is_current) == (2, 1, True)
+    assert second.forked_from_run == messages[0].run_id
+    assert second.cost_usd == sum(each.cost_usd for each in await client.run_receipts(second.last_run or ""))
+    assert [each.is_current for each in await conversations.return_to("chat-1", first.branch_id)] == [
+        True,
+        False,
+    ]
+    assert (await conversations.get("chat-1")).branches == 2
     fork = await conversations.fork("chat-1", at=messages[0].run_id, new_key="chat-2")
     assert (fork.turns, fork.forked_from) == (0, "chat-1")
     await conversations.delete("chat-1")
@@ -157,6 +167,7 @@ async def everything_in_typescript(world: World, directory: Path) -> None:
         "deleted": True,
         "turns": 2,
         "types": 2 * ["user_message", "assistant_message", "result"],
+        "branches": [[False, True], [True, False]],
         "fork": [0, "ts-chat"],
         "gone": "NotFound",
         "costsAgree": True,

@@ -39,12 +39,18 @@ async def world(world_of: WorldOf, tmp_path: Path) -> World:
     def respond(request: ApiRequest) -> Reply:
         if "Alice" in request.last_text:
             return Reply([ToolUse(MAIL, {"to": "alice@example.org", "text": "Hello"})])
+        if "Paint" in request.last_text:
+            return Reply([ToolUse("mcp__runtally__client-pick_color", {"about": "sky"})])
         if request.tool_results:
-            return Reply([Text("Sent to Alice.")])
+            answered = str(request.tool_results)
+            return Reply([Text("It is blue." if "blue" in answered else "Sent to Alice.")])
         italy = "Italy" in request.last_text
         return Reply([Text("And Rome of Italy." if italy else ANSWER)], final_usage={"output_tokens": 9})
 
-    return await world_of(respond, **settings(tmp_path))
+    options = settings(tmp_path)
+    painter = "---\ndescription: d\nclient_tools: true\n---\nPaint.\n"
+    (Path(str(options["RUNTALLY_GRAPHS_DIR"])) / "painter.md").write_text(painter)
+    return await world_of(respond, **options)
 
 
 def there(world: World) -> dict[str, str]:
@@ -58,7 +64,9 @@ def there(world: World) -> dict[str, str]:
         (PYTHON[1], [ANSWER]),
         (PYTHON[2], [ANSWER, "And Rome of Italy.", "turns: 2", "USD"]),
         (PYTHON[3], ["waiting: office__send_mail", "alice@example.org", "Sent to Alice."]),
-        (PYTHON[4], [ANSWER, "ended: stop"]),
+        (PYTHON[4], ["picked for sky", "It is blue."]),
+        (PYTHON[5], ["current:", "USD", "And Rome of Italy."]),
+        (PYTHON[6], [ANSWER, "ended: stop"]),
     ],
     ids=[title for title, _ in PYTHON],
 )
@@ -99,5 +107,7 @@ async def test_the_node_programs_compile_and_work(world: World, tmp_path: Path) 
     consent = outputs.pop("Decide about a tool call")
     assert "waiting: office__send_mail" in consent
     assert "Sent to Alice." in consent
+    painted = outputs.pop("Tools of your program")
+    assert "It is blue." in painted
     assert all(ANSWER in text for text in outputs.values()), outputs
     assert "turns: 2" in outputs["Continue a conversation and read its costs"]

@@ -44,6 +44,9 @@ await client.delete("ts-1");
 for (const question of ["first", "second"]) await client.run(graph, question, { stateKey: "ts-chat" });
 const messages = await all(client.conversations.messages("ts-chat"));
 const chats = await all(client.conversations.list());
+await client.run(graph, "second, edited", { stateKey: "ts-chat", forkFrom: messages[0].runId });
+const branches = await client.conversations.branches("ts-chat");
+const returned = await client.conversations.returnTo("ts-chat", branches[0].branchId);
 const fork = await client.conversations.fork("ts-chat", { at: messages[0].runId, newKey: "ts-fork" });
 await client.conversations.delete("ts-chat");
 const gone = await client.conversations.get("ts-chat").catch((error) => error.name);
@@ -68,6 +71,7 @@ console.log(
     deleted: (await client.get("ts-1")).contentsDeletedAt !== null,
     turns: chats.find((chat) => chat.stateKey === "ts-chat").turns,
     types: messages.map((message) => message.type),
+    branches: [branches, returned].map((each) => each.map((branch) => branch.isCurrent)),
     fork: [fork.turns, fork.forkedFrom],
     gone,
     costsAgree: sum === cents(usage.total.costUsd) && sum === cents(spent) && sum > 0,

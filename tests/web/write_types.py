@@ -19,7 +19,13 @@ _PROGRAM = Path(__file__).parents[1] / "clients" / "node_modules" / "openapi-typ
 _OPTIONS = ("--default-non-nullable", "false")
 _REFERENCE = re.compile(r'"#/components/schemas/([^"]+)"')
 _OF_CLIENT = (
-    *("AcceptedRunResponse", "BalanceResponse", "ClientEvent", "ConversationDetailResponse"),
+    *(
+        "AcceptedRunResponse",
+        "BalanceResponse",
+        "BranchResponse",
+        "ClientEvent",
+        "ConversationDetailResponse",
+    ),
     *("ConversationResponse", "Fork", "GraphFinal", "GraphResponse", "GraphRunRequest", "MessageToRun"),
     *("ModelResponse", "PermissionDecision", "Problem", "ReceiptResponse", "RunResponse", "SentToRun"),
     *("ToolResponse", "UsageReportResponse"),

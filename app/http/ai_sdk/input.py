@@ -309,7 +309,7 @@ def _new_content(index: int, posted: UiMessage, rules: AttachmentRules) -> list[
 
 
 def _readable_content(posted: UiMessage, rules: AttachmentRules) -> list[ContentPart]:
-    """The same of an earlier message: a note stands for what cannot be converted, or is not allowed."""
+    """The same of an earlier message: what cannot be converted, or is not allowed, is replaced by a note."""
     return [part for ui_part in posted.parts for part in _readable(ui_part, posted.role, rules)]
 
 

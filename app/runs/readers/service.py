@@ -187,7 +187,10 @@ class RunReaders:
                 self._watched.setdefault(run, None)
 
     def _is_unread(self, run: RunKey, readers: ReadersOfRun) -> bool:
-        """Whether its readers have left for good; a run that need not be watched is forgotten."""
+        """Whether its last reader has been disconnected for longer than the grace period.
+
+        A run that need not be watched is forgotten.
+        """
         if readers.has_ended or not readers.seen:
             self._watched.pop(run, None)
             return False

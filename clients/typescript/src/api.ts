@@ -38,6 +38,22 @@ export interface components {
             spentUsd: string;
             leftUsd: string;
         };
+        /**
+         * @description A branch of a conversation: it has the runs up to `forkedFromRun` in common with an earlier one.
+         *
+         *     `runs` counts those that no earlier branch has, and `costUsd` is what they cost; null for keys without
+         *     `receipts:read`.
+         */
+        BranchResponse: {
+            /** Format: uuid */
+            branchId: string;
+            forkedFromRun: string | null;
+            runs: number;
+            lastRun: string | null;
+            createdAt: string;
+            isCurrent: boolean;
+            costUsd: string | null;
+        };
         /** @description Tokens that the request before had in the provider's cache, and that were not read from it. */
         CacheMissResponse: {
             /**
@@ -287,6 +303,10 @@ export interface components {
             title: string;
             status: number;
             detail: string;
+            /**
+             * @description Stable; docs/api/errors.md lists all.
+             * @example not_found
+             */
             code: string;
             errors?: components["schemas"]["FieldProblem"][] | null;
             runId?: string | null;

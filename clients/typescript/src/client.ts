@@ -5,6 +5,7 @@ import { RunStream } from "./stream.js";
 import type {
   AcceptedRun,
   Balance,
+  Branch,
   Conversation,
   ConversationMessage,
   Decision,
@@ -201,6 +202,18 @@ class Conversations {
       repeatable: false,
       signal: options.signal,
     });
+  }
+
+  /** The branches that edited messages and repeated answers have begun, oldest first. */
+  async branches(stateKey: string, options: RequestOptions = {}): Promise<Branch[]> {
+    const path = `/v1/sessions/${segment(stateKey)}/branches`;
+    return pageOf<Branch>(await this.#connection.json({ method: "GET", path, ...options }), "items").items;
+  }
+
+  /** Continue it on this branch; a `Conflict` while one of its runs is active. */
+  async returnTo(stateKey: string, branchId: string, options: RequestOptions = {}): Promise<Branch[]> {
+    const path = `/v1/sessions/${segment(stateKey)}/branch`;
+    return pageOf<Branch>(await this.#connection.json({ method: "PUT", path, body: { branchId }, ...options }), "items").items;
   }
 
   /** Delete its transcript; its runs and receipts stay. */

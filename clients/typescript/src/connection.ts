@@ -25,7 +25,7 @@ export interface ClientOptions {
 
 /** One request. */
 export interface Call {
-  method: "GET" | "POST" | "PATCH" | "DELETE";
+  method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
   path: string;
   query?: Record<string, string | number | Date | undefined>;
   body?: unknown;

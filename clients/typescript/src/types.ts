@@ -5,6 +5,7 @@ type Schemas = components["schemas"];
 
 export type AcceptedRun = Schemas["AcceptedRunResponse"];
 export type Balance = Schemas["BalanceResponse"];
+export type Branch = Schemas["BranchResponse"];
 export type Conversation = Schemas["ConversationResponse"];
 export type ConversationMessage = Schemas["ConversationDetailResponse"]["messages"][number];
 export type Graph = Schemas["GraphResponse"];

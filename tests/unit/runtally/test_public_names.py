@@ -10,7 +10,7 @@ import pytest
 import runtally
 from app import events as server
 from app.http.api.balance.schemas import BalanceResponse
-from app.http.api.conversations.schemas import ConversationResponse
+from app.http.api.conversations.schemas import BranchResponse, ConversationResponse
 from app.http.api.receipts.schemas import ReceiptLineResponse, ReceiptResponse
 from app.http.api.runs.command_schemas import SentToRun
 from app.http.api.runs.schemas import RunBillingResponse, RunResponse
@@ -82,6 +82,7 @@ def test_events_have_the_fields_of_the_servers() -> None:
         (types.UsageSums, UsageResponse),
         (types.Balance, BalanceResponse),
         (types.Conversation, ConversationResponse),
+        (types.Branch, BranchResponse),
     ],
 )
 def test_what_is_read_is_served_under_the_same_name(read: type[Model], served: type[Model]) -> None:
