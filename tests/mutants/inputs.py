@@ -114,7 +114,7 @@ INPUTS = (
     Mutant(
         "an AG-UI client shows the text of an attempt that was taken over",
         "app/http/ag_ui/output/encoder.py",
-        "                return self._mapper.unfinished_text\n",
+        "                return unfinished, None\n",
         "                return None\n",
         AG_UI,
     ),

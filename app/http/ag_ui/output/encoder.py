@@ -150,17 +150,17 @@ class AgUiEncoder:
         for event in events:
             self._shown.add(event)
             yield event
-        if discarded is not None and self._shown.discard(discarded):
+        if discarded is not None and self._shown.discard(*discarded):
             yield MessagesSnapshotEvent(messages=self._shown.messages())
 
-    def _discarded_by(self, entry: LogEntry) -> str | None:
-        """The message of which the client is to show nothing after this entry."""
+    def _discarded_by(self, entry: LogEntry) -> tuple[str, str | None] | None:
+        """The message of which the client is to show nothing after this entry, and its subagent."""
         match entry.event:
-            case MessageDiscarded(message_id=message_id):
-                return message_id
-            case RunStarted():
+            case MessageDiscarded(message_id=message_id, parent_tool_call_id=subagent):
+                return message_id, subagent
+            case RunStarted() if (unfinished := self._mapper.unfinished_text) is not None:
                 # Another attempt: the model writes it once more.
-                return self._mapper.unfinished_text
+                return unfinished, None
             case _:
                 return None
 

@@ -33,10 +33,18 @@ class ShownMessages:
         if isinstance(event, _MESSAGE_EVENTS):
             self._events.append(event)
 
-    def discard(self, message_id: str) -> bool:
+    def discard(self, message_id: str, subagent: str | None) -> bool:
         """Leave out a message so far, with its reasoning; returns whether the client has any of it."""
-        kept = [event for event in self._events if not _is_of(event, message_id)]
-        posted = [message for message in self._posted if message.id != message_id]
+        kept = [
+            event
+            for event in self._events
+            if not (_is_of(event, message_id) and _subagent_of(event) == subagent)
+        ]
+        posted = [
+            message
+            for message in self._posted
+            if not (message.id == message_id and _subagent_of(message) == subagent)
+        ]
         is_shown = (len(kept), len(posted)) != (len(self._events), len(self._posted))
         self._events, self._posted = kept, posted
         return is_shown
@@ -56,6 +64,11 @@ _MESSAGE_EVENTS = (
     ToolCallArgsEvent,
     ToolCallResultEvent,
 )
+
+
+def _subagent_of(part: BaseEvent | Message) -> str | None:
+    found: str | None = getattr(part, "subagent_run_id", None)
+    return found
 
 
 def _is_of(event: BaseEvent, message_id: str) -> bool:

@@ -91,3 +91,15 @@ def test_the_message_ids_of_a_client_are_known() -> None:
 
     assert minted == {"msg_1:thinking:4", "msg_1", "toolu_1", "toolu_1:result", "u-1", "msg_2"}
     assert an_encoder(after=9).message_ids(with_positions(A_RUN)) == {"u-1", "msg_2"}
+
+
+def test_only_the_discarded_message_of_its_subagent_is_left_out() -> None:
+    theirs = TextDelta(message_id="m", delta="x", parent_tool_call_id="toolu_a")
+    events: list[ClientEvent] = [
+        *(STARTED, theirs, MessageDiscarded(message_id="m"), theirs),
+        *(TextDelta(message_id="m2", delta="y"), MessageDiscarded(message_id="m2")),
+    ]
+
+    (snapshot,) = (event for event in encoded_events(events) if event["type"] == "MESSAGES_SNAPSHOT")
+
+    assert [(each["id"], each["content"]) for each in snapshot["messages"]] == [("m", "xx")]
