@@ -1,11 +1,11 @@
 """Published MCP servers, unchanged, and what the model gets of each kind of content that they return.
 
-Of those written in Python, one is a program with `MCPServer` of the package `mcp`, which its release 1 called
-FastMCP, and one is served over HTTP with `FastMCP` of the package `fastmcp`.
+Those written in Python use `MCPServer` of the package `mcp`, which its release 1 called FastMCP: one is a
+program, one is served over HTTP. The package `fastmcp` cannot be locked with hashes for pip: it requires a
+package with an extra that our own dependencies require without.
 """
 
 import asyncio
-import importlib
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ import yaml
 from app.simulator.script import ApiRequest, Reply, Responder, Text, ToolUse, blocks_of, in_turn
 from app.tools.mcp.spec import remote_id
 from tests.clients.mcp_kinds import PIXEL
+from tests.clients.mcp_over_http import served
 from tests.clients.node import install
 from tests.e2e.agents import every_agent
 from tests.e2e.stories import WorldOf, a_request
@@ -62,10 +63,10 @@ CALLS: list[tuple[str, str, dict[str, Any], list[str]]] = [
         [
             "text",
             IMAGE,
-            "the model takes no audio]\n\n[resource file:///note.plain, text/plain]\nin the file",
+            "the model takes no audio]\n\n[resource file:///note, text/plain]\nin the file",
         ],
     ),
-    ("fast", "stock", {"shelf": 7}, ['"stock":3']),
+    ("fast", "stock", {"shelf": 7}, ['"stock": 3']),
     ("fast", "refuse", {}, ["the shelf is locked"]),
     ("fast", "count", {}, ["counted"]),
 ]
@@ -135,9 +136,7 @@ def _shown(content: str | list[dict[str, Any]]) -> list[str]:
 @every_agent
 async def test_each_kind_of_content_reaches_the_model(world_of: WorldOf, tmp_path: Path) -> None:
     (tmp_path / "graphs").mkdir()
-    # Each process that collects tests would import the package, which takes a second.
-    fast_mcp = importlib.import_module("tests.clients.fast_mcp")
-    async with fast_mcp.served() as url:
+    async with served() as url:
         spec = {
             "description": "Keeps things.",
             "mcp_servers": await asyncio.to_thread(servers, tmp_path, url),
