@@ -34,7 +34,7 @@ from app.requests import (
     TextPart,
     UploadedFile,
 )
-from app.runs.chats import Chat, ChatMessage, first_unanswered
+from app.runs.chats import Chat, ChatMessage, ShownMessage, first_unanswered
 from app.runs.planner import SystemMessageRefused
 from app.runs.requests.attachments import DEFAULT_RULES, AttachmentRules, unreadable
 
@@ -202,6 +202,7 @@ class ChatRequest(InputModel):
             is_whole_view=self.is_whole_view,
             chars=sum(part.chars for each in self.messages for part in each.parts),
             build_request=partial(self._build_request, graph_id, view, new_content, tools, rules),
+            answer_before=_last_answer([each for _, each in view[:-1]]),
         )
 
     def _build_request(
@@ -257,6 +258,16 @@ def _described(name: str, tool: Any) -> Any:
         "description": tool.get("description") or "",
         "inputSchema": {} if schema is None else schema,
     }
+
+
+def _last_answer(view: Sequence[UiMessage]) -> ShownMessage | None:
+    """The last answer in a view, as far as its page has read it."""
+    answers = (each for each in reversed(view) if each.role == "assistant")
+    if (answer := next(answers, None)) is None:
+        return None
+    texts = [part.text for part in answer.parts if part.type == "text" and not part.is_discarded]
+    calls = [part for part in answer.parts if part.tool_call_id is not None]
+    return ShownMessage(answer.id, "".join(text or "" for text in texts), len(calls))
 
 
 def _message(role: str, content: Sequence[ContentPart]) -> Message | None:

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 from pydantic.alias_generators import to_camel
 
 from app.executors.client_calls import ClientToolResult
+from app.http.ai_sdk.blocks import DISCARDED
 from app.request_fields.attachments import PART_CHARS
 from app.runs.chats import MESSAGE_ID_CHARS
 from app.runs.commands.records import Decide
@@ -48,6 +49,12 @@ class UiPart(_Posted):
     provider_executed: Annotated[bool, Field(strict=True)] | None = None
     output: JsonValue = None
     error_text: str | None = None
+    provider_metadata: JsonValue = None
+
+    @property
+    def is_discarded(self) -> bool:
+        """Whether it is the beginning of a message that the model has written again."""
+        return self.provider_metadata == DISCARDED
 
     @property
     def chars(self) -> int:
