@@ -67,7 +67,7 @@ class ThinkingDelta(_Event):
 
 
 class MessageDiscarded(_Event):
-    """All text and thinking of a message so far is void: the model was called again instead.
+    """All text and thinking of a message so far is discarded: the model was called again instead.
 
     What follows under the same id, if anything, counts.
     """

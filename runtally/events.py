@@ -50,7 +50,7 @@ class ThinkingDelta(_Event):
 
 
 class MessageDiscarded(_Event):
-    """All text and thinking of this message so far is void: the model writes it again."""
+    """All text and thinking of this message so far is discarded: the model writes it again."""
 
     type: Literal["message_discarded"] = "message_discarded"
     message_id: str

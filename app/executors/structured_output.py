@@ -10,7 +10,7 @@ from app.executors.port import ExecutionFailed
 from app.ids import AccountId
 from app.json_schema.checker import SchemaChecker, ValueUncheckable
 from app.json_schema.document import SchemaUnusable
-from app.json_schema.model_form import model_form
+from app.json_schema.model_schema import model_schema
 from app.requests import ResponseFormat
 
 log = structlog.get_logger(__name__)
@@ -30,8 +30,8 @@ async def require_match(
     if response_format is None:
         return final
     try:
-        form = model_form(response_format.schema_)
-        answer, is_given = form.answer(final.structured_output)
+        shown = model_schema(response_format.schema_)
+        answer, is_given = shown.answer(final.structured_output)
         if not is_given:
             raise ExecutionFailed("internal")
         mismatch = await schemas.mismatch(response_format.schema_, answer, owner=str(account_id))
@@ -40,7 +40,7 @@ async def require_match(
         raise ExecutionFailed("internal") from error
     if mismatch is not None:
         raise ExecutionFailed("internal")
-    if not form.is_wrapped:
+    if not shown.is_wrapped:
         return final
     content = json.dumps(answer, ensure_ascii=False)
     return final.model_copy(update={"content": content, "structured_output": answer})

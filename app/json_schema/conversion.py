@@ -42,7 +42,7 @@ _EXPLAINED = frozenset(
         *("dependencies", "not", "if", "then", "else", "pattern", "items", "additionalProperties"),
     }
 )
-"""Keywords that the model reads about where the form lacks them."""
+"""Keywords that the model reads about where the model schema lacks them."""
 
 _INHERITED = frozenset(
     {
@@ -84,82 +84,82 @@ class Conversion:
         """The whole schema, as that of an object."""
         converted = self._convert(self._schema, is_root=True)
         if not self._is_wrapped:
-            form = {"type": "object", **converted}
+            result = {"type": "object", **converted}
         else:
             hoisted = {name: converted.pop(name) for name in _DEFINITIONS if name in converted}
             properties = {VALUE: converted}
-            form = {"type": "object", "properties": properties, "required": [VALUE], **hoisted}
-            form["additionalProperties"] = False
-        _drop_dangling(form)
-        return form
+            result = {"type": "object", "properties": properties, "required": [VALUE], **hoisted}
+            result["additionalProperties"] = False
+        _drop_dangling(result)
+        return result
 
     def _convert(self, schema: Any, *, is_root: bool = False) -> Any:
         if not isinstance(schema, dict):
             return schema
         schema = effective(schema, self._dialect)
-        form: dict[str, Any] = {name: value for name, value in schema.items() if name in _KEPT}
+        result: dict[str, Any] = {name: value for name, value in schema.items() if name in _KEPT}
         # Where `$defs` is no keyword, only the root's has been checked to have schemas.
         for name in _DEFINITIONS if is_root or self._dialect < DRAFT_7 else ("definitions",):
             if isinstance(members := schema.get(name), dict):
-                form[name] = self._convert_all(members)
-        self._add_properties(schema, form)
-        self._add_alternatives(schema, form)
-        self._add_values(schema, form)
-        self._add_reference(schema, form)
-        self._add_items(schema, form)
-        self._add_exact(schema, form)
-        self._explain(schema, form)
-        return form
+                result[name] = self._convert_all(members)
+        self._add_properties(schema, result)
+        self._add_alternatives(schema, result)
+        self._add_values(schema, result)
+        self._add_reference(schema, result)
+        self._add_items(schema, result)
+        self._add_exact(schema, result)
+        self._explain(schema, result)
+        return result
 
     def _convert_all(self, members: Mapping[str, Any]) -> dict[str, Any]:
         return {name: self._convert(value) for name, value in members.items()}
 
-    def _add_properties(self, schema: Mapping[str, Any], form: dict[str, Any]) -> None:
-        form |= {
+    def _add_properties(self, schema: Mapping[str, Any], result: dict[str, Any]) -> None:
+        result |= {
             name: self._convert(schema[name])
             for name in ("additionalProperties", "propertyNames")
             if name in schema
         }
         properties, patterns = schema.get("properties", {}), schema.get("patternProperties", {})
         if isinstance(required := schema.get("required"), list):
-            form["required"] = [name for name in required if name not in _INHERITED]
+            result["required"] = [name for name in required if name not in _INHERITED]
         if "properties" in schema:
             listed = {name: value for name, value in properties.items() if name not in _INHERITED}
-            form["properties"] = self._convert_all(listed)
+            result["properties"] = self._convert_all(listed)
         if patterns and _is_common(patterns, properties):
-            form["patternProperties"] = {
+            result["patternProperties"] = {
                 plain_pattern(name): self._convert(value) for name, value in patterns.items()
             }
-        if len(form.get("properties", {})) < len(properties) or (
-            patterns and "patternProperties" not in form
+        if len(result.get("properties", {})) < len(properties) or (
+            patterns and "patternProperties" not in result
         ):
             # What is not listed would count as additional.
-            form.pop("additionalProperties", None)
+            result.pop("additionalProperties", None)
 
-    def _add_alternatives(self, schema: Mapping[str, Any], form: dict[str, Any]) -> None:
+    def _add_alternatives(self, schema: Mapping[str, Any], result: dict[str, Any]) -> None:
         # The places of those that keep their keyword stay as they are: references mean them.
         for name in ("anyOf", "allOf"):
             if isinstance(branches := schema.get(name), list):
-                form[name] = [self._convert(each) for each in branches]
+                result[name] = [self._convert(each) for each in branches]
         if isinstance(branches := schema.get("oneOf"), list):
             converted = [self._convert(each) for each in branches]
-            if "anyOf" in form:
-                form["allOf"] = [*form.get("allOf", ()), {"anyOf": converted}]
+            if "anyOf" in result:
+                result["allOf"] = [*result.get("allOf", ()), {"anyOf": converted}]
             else:
-                form["anyOf"] = converted
+                result["anyOf"] = converted
 
     @staticmethod
-    def _add_values(schema: Mapping[str, Any], form: dict[str, Any]) -> None:
+    def _add_values(schema: Mapping[str, Any], result: dict[str, Any]) -> None:
         if "const" in schema and not _has_inherited(schema["const"]):
-            form["const"] = schema["const"]
+            result["const"] = schema["const"]
         if isinstance(values := schema.get("enum"), list) and not _has_inherited(values):
             distinct = list({_key(value): value for value in values}.values())
             name, value = ("enum", distinct) if distinct else ("not", {})
-            form[name] = value
+            result[name] = value
         if isinstance(pattern := schema.get("pattern"), str) and (common := plain_pattern(pattern)):
-            form["pattern"] = common
+            result["pattern"] = common
 
-    def _add_reference(self, schema: Mapping[str, Any], form: dict[str, Any]) -> None:
+    def _add_reference(self, schema: Mapping[str, Any], result: dict[str, Any]) -> None:
         found = next((schema[name] for name in _REFERENCES if isinstance(schema.get(name), str)), None)
         # Validators take each `$recursiveRef` for one to the root.
         if found is None or ("$ref" not in schema and schema.get("$recursiveRef", "#") != "#"):
@@ -168,9 +168,9 @@ class Conversion:
         if names is None:
             return
         moves = self._is_wrapped and names[:1] not in {(name,) for name in _DEFINITIONS}
-        form["$ref"] = reference_to(("properties", VALUE, *names) if moves else names)
+        result["$ref"] = reference_to(("properties", VALUE, *names) if moves else names)
 
-    def _add_items(self, schema: Mapping[str, Any], form: dict[str, Any]) -> None:
+    def _add_items(self, schema: Mapping[str, Any], result: dict[str, Any]) -> None:
         items, tuples = schema.get("items"), schema.get("prefixItems")
         rest: Any = items
         if isinstance(items, list):
@@ -178,30 +178,30 @@ class Conversion:
             tuples, rest = items, schema.get("additionalItems")
         if not isinstance(tuples, list):
             if rest is not None:
-                form["items"] = self._convert(rest)
+                result["items"] = self._convert(rest)
             return
-        if (most := form.get("maxItems")) is not None and most <= len(tuples):
+        if (most := result.get("maxItems")) is not None and most <= len(tuples):
             rest = False
         positions = [*tuples, *([] if rest is False else [rest if isinstance(rest, dict) else True])]
         if True not in positions:
             distinct = _distinct([self._convert(each) for each in positions])
-            form["items"] = {"anyOf": distinct} if distinct else {}
+            result["items"] = {"anyOf": distinct} if distinct else {}
         if rest is False:
-            form["maxItems"] = min(form.get("maxItems", len(tuples)), len(tuples))
+            result["maxItems"] = min(result.get("maxItems", len(tuples)), len(tuples))
 
-    def _add_exact(self, schema: Mapping[str, Any], form: dict[str, Any]) -> None:
+    def _add_exact(self, schema: Mapping[str, Any], result: dict[str, Any]) -> None:
         """What would be stricter if anything in it were left out."""
-        if "not" in schema and "not" not in form and (exact := self._exact(schema["not"])) is not None:
-            form["not"] = exact
+        if "not" in schema and "not" not in result and (exact := self._exact(schema["not"])) is not None:
+            result["not"] = exact
         branches = {name: schema[name] for name in ("then", "else") if name in schema}
         if "if" in schema and branches and (exact := self._exact(schema["if"])) is not None:
-            form["if"] = exact
-            form |= self._convert_all(branches)
+            result["if"] = exact
+            result |= self._convert_all(branches)
         if "contains" in schema and schema.get("minContains", 1) != 0:
-            form["contains"] = self._convert(schema["contains"])
+            result["contains"] = self._convert(schema["contains"])
 
     def _exact(self, schema: Any) -> Any:
-        """The same schema, if the form can have all of it; None otherwise, and within another such schema."""
+        """The same schema, if all of it can be kept; None otherwise, and within another such schema."""
         if self._must_be_exact:
             return None
         self._must_be_exact = True
@@ -212,11 +212,11 @@ class Conversion:
         # What a reference refers to may be less than it was.
         return converted if converted == schema and '"$ref"' not in json.dumps(converted) else None
 
-    def _explain(self, schema: Mapping[str, Any], form: dict[str, Any]) -> None:
-        """Describe the constraints that the form lacks."""
+    def _explain(self, schema: Mapping[str, Any], result: dict[str, Any]) -> None:
+        """Describe the constraints that are left out."""
         if self._chars_left <= 0 or self._must_be_exact:
             return
-        lacking = {name: schema[name] for name in schema if name in _EXPLAINED and name not in form}
+        lacking = {name: schema[name] for name in schema if name in _EXPLAINED and name not in result}
         if isinstance(schema.get("items"), list) or "prefixItems" in lacking:
             lacking |= {"items": schema["items"]} if "items" in schema else {}
         if unlisted := _INHERITED & schema.get("properties", {}).keys():
@@ -230,11 +230,11 @@ class Conversion:
         self._chars_left -= len(text)
         if len(text) <= _MOST_EXPLAINED_CHARS:
             note = f"Must also match this JSON Schema: {text}"
-            form["description"] = "\n".join(filter(None, [form.get("description"), note]))
+            result["description"] = "\n".join(filter(None, [result.get("description"), note]))
 
 
 def _is_common(patterns: Mapping[str, Any], properties: Mapping[str, Any]) -> bool:
-    """Whether the form can have all patterns: the CLI takes none that matches a name in `properties`."""
+    """Whether all patterns can be kept: the CLI takes none that matches a name in `properties`."""
     return all(
         plain_pattern(pattern) is not None
         and pattern not in _INHERITED
@@ -288,9 +288,9 @@ def _anchors(schema: Mapping[str, Any]) -> Iterator[tuple[str, tuple[str, ...]]]
                 yield anchor, path
 
 
-def _drop_dangling(form: dict[str, Any]) -> None:
-    """Remove references to what is no schema of the form."""
-    places = dict(schemas_in(form))
+def _drop_dangling(result: dict[str, Any]) -> None:
+    """Remove references to what is no schema in the result."""
+    places = dict(schemas_in(result))
     for each in places.values():
         if isinstance(each, dict) and "$ref" in each and names_of(each["$ref"]) not in places:
             del each["$ref"]

@@ -153,12 +153,12 @@ class _Inspection:
             case str(text):
                 self._count_chars(text)
             case int() | float() as number if not _is_double(number):
-                raise SchemaUnusable(node.pointer(), "is a number that no double holds")
+                raise SchemaUnusable(node.pointer(), "is beyond the range of a double")
 
     def _count(self, name: str) -> None:
         self._values += 1
         if self._values > MAX_VALUES:
-            raise SchemaUnusable("#", f"holds more than {MAX_VALUES} values")
+            raise SchemaUnusable("#", f"contains more than {MAX_VALUES} values")
         self._count_chars(name)
 
     def _count_chars(self, text: str) -> None:

@@ -9,7 +9,7 @@ from app.serialization.storable import storable
 def to_json(event: ClientEvent) -> str:
     r"""Write an event: `type` first, camelCase, nothing beyond ASCII, no line break.
 
-    Never fails: NaN and infinities become null, and half a surrogate pair becomes U+FFFD, because one
+    Never fails: NaN and infinities become null, and an unpaired surrogate becomes U+FFFD, because one
     invalid character must not stop a run's stream.
     """
     try:

@@ -24,8 +24,8 @@ from pydantic_core import to_json
 from app.errors import OperatorError
 from app.ids import RunKey
 from app.json_schema.document import SchemaUnusable
+from app.tools.argument_schema import argument_schema
 from app.tools.content import ToolContent
-from app.tools.model_schema import model_schema
 from app.tools.result import ToolErrorCode, ToolResult
 
 Effect = Literal["read_only", "state_change", "external_side_effect"]
@@ -253,7 +253,7 @@ def _input_model(tool_id: str, annotation: object) -> type[BaseModel]:
         fault = f"takes {annotation.__name__}, whose JSON schema is not an object's"
         raise ToolDefinitionError(tool_id, fault)
     try:
-        model_schema(schema)
+        argument_schema(schema)
     except SchemaUnusable as error:
         fault = f"takes {annotation.__name__}, whose JSON schema no model takes: {error}"
         raise ToolDefinitionError(tool_id, fault) from error

@@ -91,7 +91,7 @@ async def conversations_are_kept(client: AsyncClient) -> None:
     assert (chat.state_key, chat.turns) == ("chat-1", 2)
     messages = [each async for each in conversations.messages("chat-1")]
     assert [each.type for each in messages] == 2 * ["user_message", "assistant_message", "result"]
-    await client.run(GRAPH, "second, edited", state_key="chat-1", fork_from=messages[-1].run_id or "")
+    await client.run(GRAPH, "second, edited", state_key="chat-1", fork_from=str(messages[-1].run_id))
     first, second = await conversations.branches("chat-1")
     assert (first.runs, second.runs, second.is_current) == (2, 1, True)
     assert second.forked_from_run == messages[0].run_id

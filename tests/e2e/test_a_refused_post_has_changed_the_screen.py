@@ -14,7 +14,6 @@ from tests.e2e.test_a_chat_of_the_ai_sdk import (
     says,
     text_in,
 )
-from tests.e2e.test_an_ag_ui_thread_goes_on import Client
 
 
 async def test_what_a_refused_post_of_a_chat_has_taken_away_is_not_heard(world_of: WorldOf) -> None:
@@ -58,22 +57,3 @@ async def test_an_answer_that_is_not_shown_yet_is_heard(world_of: WorldOf) -> No
 
     heard = conversation_of(world.simulator.requests[-1])
     assert heard == [("user", "hi"), ("assistant", "a b c"), ("user", "now")]
-
-
-async def test_what_a_refused_post_of_a_thread_has_taken_away_is_not_heard(world_of: WorldOf) -> None:
-    answers = iter(["Hello.", "Blue.", "On.", "And on."])
-    world = await world_of(lambda _: Reply([Text(next(answers))]), agent=MESSAGES)
-    client = Client(world, f"{MESSAGES}:assistant")
-    for text in ("hi", "BLUE"):
-        client.write(text)
-        await client.run()
-
-    client.messages.pop()
-    for text in ("next", "and next"):
-        client.write(text)
-        await client.run()
-
-    hello = [("user", "hi"), ("assistant", "Hello.")]
-    answered = [*hello, ("user", "BLUE\nnext"), ("assistant", "On.")]
-    heard = [conversation_of(request) for request in world.simulator.requests]
-    assert heard[2:] == [answered[:-1], [*answered, ("user", "and next")]]

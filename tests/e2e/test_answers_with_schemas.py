@@ -17,7 +17,7 @@ CASES = [
         "zod: a list in itself",
         "zod: a tuple",
         "Pydantic: a discriminated union",
-        "patterns of no common form",
+        "patterns that engines read differently",
     )
 ]
 

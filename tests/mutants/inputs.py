@@ -5,10 +5,10 @@ from tests.mutants.mutant import Mutant
 ATTACHMENTS = ("tests/unit/test_attachments.py",)
 MESSAGES = ("tests/contracts/test_messages_executor.py",)
 REFUSED = ("tests/integration/messages_runs/test_attachments_are_refused.py",)
-FORMS = ("tests/unit/json_schema/test_model_form.py",)
+MODEL_SCHEMAS = ("tests/unit/json_schema/test_model_schema.py",)
 CLIENT_TOOLS = ("tests/unit/runs/requests/test_client_tools.py",)
 RETRIED = ("tests/unit/executors/claude_agent/test_retried.py",)
-VOID = ("tests/unit/http/ai_sdk/test_void_text.py",)
+DISCARDED = ("tests/unit/http/ai_sdk/test_discarded_text.py",)
 AG_UI = ("tests/unit/http/ag_ui/test_snapshots.py",)
 OUTPUT = ("tests/unit/runs/events/test_output.py",)
 
@@ -37,51 +37,51 @@ INPUTS = (
     Mutant(
         "alternatives of which parts are left out exclude each other",
         "app/json_schema/conversion.py",
-        'if "not" in schema and "not" not in form and (exact := self._exact(schema["not"])) is not None:',
-        'if "not" in schema and "not" not in form and (exact := self._convert(schema["not"])) is not None:',
-        FORMS,
+        'if "not" in schema and "not" not in result and (exact := self._exact(schema["not"])) is not None:',
+        'if "not" in schema and "not" not in result and (exact := self._convert(schema["not"])) is not None:',
+        MODEL_SCHEMAS,
     ),
     Mutant(
         "a reference to data gets to the CLI",
         "app/json_schema/conversion.py",
         'names_of(each["$ref"]) not in places',
         "False",
-        FORMS,
+        MODEL_SCHEMAS,
     ),
     Mutant(
         "a pattern that matches a declared name gets to the CLI",
         "app/json_schema/js_patterns.py",
         'None if "|" in pattern else _BEGINNING.match(pattern)',
         "_BEGINNING.match(pattern)",
-        FORMS,
+        MODEL_SCHEMAS,
     ),
     Mutant(
         "what JavaScript takes for present is declared",
         "app/json_schema/conversion.py",
         "for name, value in properties.items() if name not in _INHERITED}",
         "for name, value in properties.items()}",
-        FORMS,
+        MODEL_SCHEMAS,
     ),
     Mutant(
         "equal numbers are different values",
         "app/json_schema/conversion.py",
         "return float(value) + 0.0",
         "return value",
-        FORMS,
+        MODEL_SCHEMAS,
     ),
     Mutant(
         "keywords beside a reference of draft 7 count",
         "app/json_schema/conversion.py",
         'if dialect >= DRAFT_7 and isinstance(schema.get("$ref"), str):',
         "if False:",
-        FORMS,
+        MODEL_SCHEMAS,
     ),
     Mutant(
         "`nullable` is ignored",
         "app/json_schema/nullable.py",
         'if changed.pop("nullable", False) is True else changed',
         'if changed.pop("nullable", False) is None else changed',
-        FORMS,
+        MODEL_SCHEMAS,
     ),
     Mutant(
         "a client tool whose shown schema is invalid is accepted",
@@ -92,24 +92,24 @@ INPUTS = (
     ),
     Mutant(
         "a reference without an end gets to the CLI",
-        "app/json_schema/model_form.py",
-        "    if _has_endless_reference(form):\n",
+        "app/json_schema/model_schema.py",
+        "    if _has_endless_reference(converted):\n",
         "    if False:\n",
-        FORMS,
+        MODEL_SCHEMAS,
     ),
     Mutant(
         "text of a message that the CLI dropped stays",
         "app/executors/claude_agent/mapper.py",
-        "            yield from before.void_events(show_thinking=self.show_thinking)\n",
+        "            yield from before.discarded_events(show_thinking=self.show_thinking)\n",
         "            pass\n",
         RETRIED,
     ),
     Mutant(
         "text that the next message repeats is shown twice",
         "app/http/ai_sdk/blocks.py",
-        "            if void.add(delta):\n",
-        "            if void.add(delta) and False:\n",
-        VOID,
+        "            if discarded.add(delta):\n",
+        "            if discarded.add(delta) and False:\n",
+        DISCARDED,
     ),
     Mutant(
         "an AG-UI client shows the text of an attempt that was taken over",

@@ -37,8 +37,8 @@ class WrittenMessage:
         self._kept_text.append(text)
         self._kept_thinking.append(thinking)
 
-    def void_events(self, *, show_thinking: bool) -> Iterator[OutputEvent]:
-        """The next message begins: void what was dropped, and repeat what was kept of the same message."""
+    def discarded_events(self, *, show_thinking: bool) -> Iterator[OutputEvent]:
+        """The next message begins: discard what was dropped, and repeat what was kept of the same message."""
         text, thinking = "".join(self._kept_text), "".join(self._kept_thinking)
         is_kept = _same(text, self._sent_text) and (not show_thinking or _same(thinking, self._sent_thinking))
         if self.is_complete or is_kept:

@@ -121,9 +121,9 @@ class EventMapper:
                 return
 
     def _begin(self, message_id: str, parent: str | None) -> Iterator[OutputEvent]:
-        """A message begins: what the CLI has dropped of the one before is void."""
+        """A message begins: what the CLI has dropped of the one before is discarded."""
         if (before := self._writing.get(parent)) is not None and before.message_id != message_id:
-            yield from before.void_events(show_thinking=self.show_thinking)
+            yield from before.discarded_events(show_thinking=self.show_thinking)
         if before is None or before.message_id != message_id:
             self._writing[parent] = WrittenMessage(message_id, parent)
 

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from app.executors.api_format.prompt import attachment_block, joined_prompt, without_system
 from app.executors.port import RunPlan
-from app.json_schema.model_form import model_form
+from app.json_schema.model_schema import model_schema
 from app.models.registry import ModelOptions, Thinking
 from app.requests import Message, ResponseFormat, TextPart
 from app.tools.tool import Tool
@@ -60,18 +60,18 @@ class AgentRequest:
         cls, plan: RunPlan, messages: Sequence[Message], response_format: ResponseFormat | None, *, ttl: str
     ) -> "AgentRequest":
         """Those of a run that begins with these messages of a client."""
-        form = None if response_format is None else model_form(response_format.schema_)
-        by_format = form is not None and not form.is_wrapped and _is_output_format(form.schema)
-        by_tool = form is not None and not by_format
+        shown = None if response_format is None else model_schema(response_format.schema_)
+        by_format = shown is not None and not shown.is_wrapped and _is_output_format(shown.schema)
+        by_tool = shown is not None and not by_format
         tools = [_described(tool) for tool in plan.tools]
-        if form is not None and by_tool:
-            tools.append(_structured_output(form.schema))
+        if shown is not None and by_tool:
+            tools.append(_structured_output(shown.schema))
         return cls(
             model=plan.model,
             options=plan.options,
             system=system_prompt(plan.spec.system_prompt, messages),
             tools=tuple(tools),
-            output_format=form.schema if form is not None and by_format else None,
+            output_format=shown.schema if shown is not None and by_format else None,
             answers_by_tool=by_tool,
             cache_control=cache_control(ttl),
         )

@@ -11,7 +11,7 @@ from app.executors.client_calls import MAX_RESULT_BYTES, ClientToolCalls
 from app.executors.port import RunContext, RunPlan
 from app.json_schema.checker import SchemaChecker
 from app.tools.argument_check import check_arguments
-from app.tools.model_schema import model_schema
+from app.tools.argument_schema import argument_schema
 from app.tools.modern_schema import modern_schema
 from app.tools.result import ToolResult
 from app.tools.tool import Tool, ToolContext, ToolFailed
@@ -70,7 +70,7 @@ class _Schema:
 
 
 def _tool(declared: ClientTool, plan: RunPlan, schema: _Schema, calls: ClientToolCalls | None) -> Tool:
-    _, note = model_schema(modern_schema(declared.input_schema))
+    _, note = argument_schema(modern_schema(declared.input_schema))
 
     async def call(args: BaseModel, context: ToolContext) -> ToolResult:
         if calls is None:
@@ -94,7 +94,7 @@ def _tool(declared: ClientTool, plan: RunPlan, schema: _Schema, calls: ClientToo
 
 def shown_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     """The schema of a client tool's arguments as the model sees it; raises `SchemaUnusable`."""
-    shown, _ = model_schema(modern_schema(schema))
+    shown, _ = argument_schema(modern_schema(schema))
     return shown
 
 

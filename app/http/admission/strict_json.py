@@ -48,10 +48,10 @@ def _check_node(node: _Node) -> list[_Node]:
     """Check one value; return the values inside it."""
     match node.value:
         case str() as text if not is_storable(text):
-            raise Invalid.field(node.path(), "holds U+0000 or half a surrogate pair")
+            raise Invalid.field(node.path(), "contains U+0000 or an unpaired surrogate")
         case dict() as members:
             if not all(map(is_storable, members)):
-                raise Invalid.field(node.path(), "has a name with U+0000 or half a surrogate pair")
+                raise Invalid.field(node.path(), "has a name with U+0000 or an unpaired surrogate")
             return [_Node(value, name, node) for name, value in members.items()]
         case list() as items:
             return [_Node(value, index, node) for index, value in enumerate(items)]

@@ -117,7 +117,7 @@ def _resolved(log: Sequence[LogEntry]) -> dict[str, PermissionResolved]:
 
 def _require_all_answered(last: InterruptId, log: Sequence[LogEntry], *, answered: set[str]) -> None:
     """Raise `Invalid` unless every request that the client knows is answered or resolved."""
-    # Requests of an earlier attempt are void.
+    # Requests of an earlier attempt are discarded.
     attempt_start = max((position for position, event, _ in log if isinstance(event, RunStarted)), default=0)
     requests = _requests([entry for entry in log if entry.position > attempt_start], last.position)
     resolved = answered | _resolved(log).keys()

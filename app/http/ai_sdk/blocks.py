@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
-from app.http.ai_sdk.void_text import VoidText
+from app.http.ai_sdk.discarded_text import DiscardedText
 
 Part: TypeAlias = dict[str, Any]
 
@@ -21,16 +21,16 @@ class MessageBlocks:
     _open: tuple[BlockKind, str] | None = None
     _text: list[str] = field(default_factory=list)
     """Of the open text part."""
-    _void: VoidText | None = None
+    _discarded: DiscardedText | None = None
 
     def add(self, kind: BlockKind, delta: str, *, position: int) -> Iterator[Part]:
         """More text or reasoning; `position` makes the id of a part that begins."""
-        if kind == "text" and (void := self._void) is not None:
-            if void.add(delta):
-                yield from self._repeat(void)
+        if kind == "text" and (discarded := self._discarded) is not None:
+            if discarded.add(delta):
+                yield from self._repeat(discarded)
                 return
-            delta, void.repeated = void.repeated, ""
-            yield from self._close_void()
+            delta, discarded.repeated = discarded.repeated, ""
+            yield from self._close_discarded()
         if self._open is None or self._open[0] != kind:
             yield from self._close_open()
             self._open, self._text = (kind, f"{kind}-{position}"), []
@@ -40,39 +40,39 @@ class MessageBlocks:
         yield {"type": f"{kind}-delta", "id": self._open[1], "delta": delta}
 
     def discard(self) -> Iterator[Part]:
-        """What was sent of the current message is void."""
-        if self._void is not None:
-            self._void.repeated = ""
+        """What was sent of the current message is discarded."""
+        if self._discarded is not None:
+            self._discarded.repeated = ""
         if self._open is not None and self._open[0] == "text":
-            yield from self._close_void()
-            self._void, self._open = VoidText(self._open[1], "".join(self._text)), None
+            yield from self._close_discarded()
+            self._discarded, self._open = DiscardedText(self._open[1], "".join(self._text)), None
         else:
             yield from ({**end, "providerMetadata": DISCARDED} for end in self._close_open())
 
     def close(self) -> Iterator[Part]:
         """End what is open."""
-        yield from self._close_void()
+        yield from self._close_discarded()
         yield from self._close_open()
 
-    def _repeat(self, void: VoidText) -> Iterator[Part]:
-        """The message so far is in the void part, or goes on from there."""
-        if not void.is_repeated:
+    def _repeat(self, discarded: DiscardedText) -> Iterator[Part]:
+        """The message so far is in the discarded part, or goes on from there."""
+        if not discarded.is_repeated:
             return
         yield from self._close_open()
-        self._void, self._open, self._text = None, ("text", void.part_id), [void.repeated]
-        if void.rest:
-            yield {"type": "text-delta", "id": void.part_id, "delta": void.rest}
+        self._discarded, self._open, self._text = None, ("text", discarded.part_id), [discarded.repeated]
+        if discarded.rest:
+            yield {"type": "text-delta", "id": discarded.part_id, "delta": discarded.rest}
 
-    def _close_void(self) -> Iterator[Part]:
-        """End a void part with a mark, and send what was not sent because it had the same text."""
-        if (void := self._void) is None:
+    def _close_discarded(self) -> Iterator[Part]:
+        """End a discarded part with a mark, and send what was not sent because it had the same text."""
+        if (discarded := self._discarded) is None:
             return
-        self._void = None
-        yield {"type": "text-end", "id": void.part_id, "providerMetadata": DISCARDED}
-        if void.repeated:
-            again = f"{void.part_id}-again"
+        self._discarded = None
+        yield {"type": "text-end", "id": discarded.part_id, "providerMetadata": DISCARDED}
+        if discarded.repeated:
+            again = f"{discarded.part_id}-again"
             yield {"type": "text-start", "id": again}
-            yield {"type": "text-delta", "id": again, "delta": void.repeated}
+            yield {"type": "text-delta", "id": again, "delta": discarded.repeated}
             yield {"type": "text-end", "id": again}
 
     def _close_open(self) -> Iterator[Part]:

@@ -30,10 +30,10 @@ async def without_discarded(
     async with aclosing(batches):
         async for batch in batches:
             discarded = {**known, **discarded_in(batch)}
-            yield [entry for entry in batch if not _is_void(entry, discarded)] if discarded else batch
+            yield [entry for entry in batch if not _is_discarded(entry, discarded)] if discarded else batch
 
 
-def _is_void(entry: LogEntry, discarded: Mapping[str, int]) -> bool:
+def _is_discarded(entry: LogEntry, discarded: Mapping[str, int]) -> bool:
     event = entry.event
     return isinstance(event, TextDelta | ThinkingDelta) and entry.position < discarded.get(
         event.message_id, 0

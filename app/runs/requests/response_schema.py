@@ -6,16 +6,16 @@ from app.errors import Invalid
 from app.ids import AccountId
 from app.json_schema.checker import SchemaChecker
 from app.json_schema.document import SchemaUnusable
-from app.json_schema.model_form import model_form
+from app.json_schema.model_schema import model_schema
 
 
 async def check_response_schema(
     schemas: SchemaChecker, schema: dict[str, Any], *, field: str, account_id: AccountId
 ) -> None:
-    """Raise `Invalid` naming the field unless this is a usable schema that has a form for models."""
+    """Raise `Invalid` naming the field unless this is a usable schema that has a model schema."""
     try:
         await schemas.require_usable(schema, owner=str(account_id))
-        model_form(schema)
+        model_schema(schema)
     except SchemaUnusable as error:
         message = f"is not a JSON schema that can be used: {error.where} {error.reason}"
         raise Invalid.field(field, message) from error

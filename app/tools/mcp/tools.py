@@ -10,12 +10,12 @@ from pydantic import BaseModel, ConfigDict
 from app.json_schema.checker import SchemaChecker, ValueUncheckable
 from app.json_schema.document import SchemaUnusable
 from app.tools.argument_check import check_arguments
+from app.tools.argument_schema import argument_schema
 from app.tools.content import text_of
 from app.tools.mcp.connection import ServerConnection
 from app.tools.mcp.content import error_content, model_content
 from app.tools.mcp.spec import AnyServer
 from app.tools.mcp.text import cut_as_json, one_line
-from app.tools.model_schema import model_schema
 from app.tools.modern_schema import modern_schema
 from app.tools.tool import Effect, Tool, ToolContext, ToolFailed, ToolOutput
 
@@ -64,7 +64,7 @@ class ToolMaker:
         # Without limit of waiting: many runs may connect to an operator's server at once.
         require_usable = partial(self.schemas.require_usable, owner=owner, max_waiting=None)
         await require_usable(accepted)
-        shown, note = model_schema(accepted)
+        shown, note = argument_schema(accepted)
         # What the API gets is checked as well: it must be a valid schema on its own.
         await require_usable(shown)
         arguments = _RemoteSchema(accepted, shown, self.schemas, owner)

@@ -596,7 +596,7 @@ export interface components {
             at: string;
         };
         /**
-         * @description All text and thinking of a message so far is void: the model was called again instead.
+         * @description All text and thinking of a message so far is discarded: the model was called again instead.
          *
          *     What follows under the same id, if anything, counts.
          */

@@ -213,7 +213,8 @@ class Conversations {
   /** Continue it on this branch; a `Conflict` while one of its runs is active. */
   async returnTo(stateKey: string, branchId: string, options: RequestOptions = {}): Promise<Branch[]> {
     const path = `/v1/sessions/${segment(stateKey)}/branch`;
-    return pageOf<Branch>(await this.#connection.json({ method: "PUT", path, body: { branchId }, ...options }), "items").items;
+    return pageOf<Branch>(await this.#connection.json({ method: "PUT", path, body: { branchId }, ...options }), "items")
+      .items;
   }
 
   /** Delete its transcript; its runs and receipts stay. */

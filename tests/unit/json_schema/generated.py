@@ -113,7 +113,7 @@ GENERATED: dict[str, Generated] = {
         [{"a": "x"}],
         [{"a": 1}],
     ),
-    "patterns of no common form": Generated(
+    "patterns that engines read differently": Generated(
         an_object(
             {"type": "string", "pattern": "(?i)^x$"},
             patternProperties={"(?i)^b": {"type": "integer"}},

@@ -8,7 +8,7 @@ from typing import Any
 import jsonschema_rs
 
 from app.json_schema.document import DIALECTS, SchemaDocument, SchemaUnusable
-from app.json_schema.model_form import ModelForm, model_form
+from app.json_schema.model_schema import ModelSchema, model_schema
 
 _VALIDATORS = (
     jsonschema_rs.Draft202012Validator,
@@ -32,15 +32,15 @@ _REFERENCES = (
 
 @dataclass(frozen=True, slots=True)
 class RandomSchema:
-    """A schema, its form, and what the form accepts for the values that match the schema."""
+    """A schema, its model schema, and what that accepts for the values that match the schema."""
 
     schema: dict[str, Any]
-    form: ModelForm
+    shown: ModelSchema
     outputs: list[Any]
 
 
 def random_schemas(seed: int, count: int) -> Iterator[RandomSchema]:
-    """Those of so many random schemas that are usable and have a form."""
+    """Those of so many random schemas that are usable and have a model schema."""
     source = _Source(Random(seed))  # noqa: S311 - nothing secret
     for _ in range(count):
         schema = source.document()
@@ -52,15 +52,15 @@ def random_schemas(seed: int, count: int) -> Iterator[RandomSchema]:
                 validate_formats=False,
                 pattern_options=jsonschema_rs.FancyRegexOptions(),
             )
-            form = model_form(schema)
+            shown = model_schema(schema)
         except (SchemaUnusable, ValueError, jsonschema_rs.ReferencingError):
             continue
         values = [value for value in (source.value(3) for _ in range(12)) if _is_valid(validator, value)]
         yield RandomSchema(
             schema,
-            form,
+            shown,
             [{"value": value} for value in values]
-            if form.is_wrapped
+            if shown.is_wrapped
             else [value for value in values if isinstance(value, dict)],
         )
 

@@ -20,7 +20,7 @@ from app.executors.claude_agent.tools.names import AGENT_TOOL, SERVER_NAME, brid
 from app.executors.claude_agent.tools.sdk_hooks import SdkHooks
 from app.executors.port import RunPlan
 from app.graphs.spec import GraphSpec
-from app.json_schema.model_form import model_form
+from app.json_schema.model_schema import model_schema
 from app.models.registry import Thinking
 from app.requests import ResponseFormat
 
@@ -129,4 +129,4 @@ def _thinking(mode: Thinking) -> ThinkingConfig:
 def _output_format(response_format: ResponseFormat | None) -> dict[str, Any] | None:
     if response_format is None:
         return None
-    return {"type": "json_schema", "schema": model_form(response_format.schema_).schema}
+    return {"type": "json_schema", "schema": model_schema(response_format.schema_).schema}

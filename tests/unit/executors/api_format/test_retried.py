@@ -1,4 +1,4 @@
-"""Which part of a message that broke off is void."""
+"""Which part of a message that broke off is discarded."""
 
 from app.events import MessageDiscarded, TextDelta, ThinkingDelta
 from app.executors.api_format.retried import WrittenMessage, retrying
@@ -10,12 +10,12 @@ def test_what_was_kept_is_repeated_under_the_same_id() -> None:
     written.add(TextDelta(message_id="m", delta="It is so"))
     written.keep(thinking="hm")
 
-    assert list(written.void_events(show_thinking=True)) == [
+    assert list(written.discarded_events(show_thinking=True)) == [
         MessageDiscarded(message_id="m"),
         ThinkingDelta(message_id="m", delta="hm"),
     ]
     written.keep(text="It is so")
-    assert list(written.void_events(show_thinking=True)) == []
+    assert list(written.discarded_events(show_thinking=True)) == []
 
 
 def test_a_status_has_only_numbers() -> None:

@@ -40,7 +40,7 @@ def thought(piece: str) -> Any:
     ],
     ids=["drop", "given-up", "complete", "kept", "end", "empty", "unstreamed", "partly-kept"],
 )
-def test_what_is_dropped_is_void_when_the_next_message_begins(
+def test_what_is_dropped_is_discarded_when_the_next_message_begins(
     frames: list[Any], expected: list[OutputEvent]
 ) -> None:
     assert responded(*frames) == expected

@@ -9,7 +9,7 @@ from app.executors.messages_api.request import (
     end_of_request_before,
     posted_messages,
 )
-from app.json_schema.model_form import model_form
+from app.json_schema.model_schema import model_schema
 from app.models.registry import ModelOptions
 from app.requests import Message, ResponseFormat
 from tests.factories import a_plan
@@ -104,7 +104,7 @@ def test_any_other_schema_is_that_of_a_tool(schema: dict[str, Any]) -> None:
 
     assert request.answers_by_tool
     (tool,) = request.tools
-    assert (tool["name"], tool["input_schema"]) == (STRUCTURED_OUTPUT, model_form(schema).schema)
+    assert (tool["name"], tool["input_schema"]) == (STRUCTURED_OUTPUT, model_schema(schema).schema)
     assert "output_config" not in request.body([USER], marked=())
 
 

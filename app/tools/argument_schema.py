@@ -16,7 +16,7 @@ _MOST_CHARS = 5_000
 _MOST_REFERENCES = 10
 
 
-def model_schema(schema: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+def argument_schema(schema: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
     """The schema without what the API does not take, and a text about that for the tool's description.
 
     The arguments are checked against the schema as it was. Raises `SchemaUnusable`.

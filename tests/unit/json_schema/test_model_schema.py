@@ -1,4 +1,4 @@
-"""The form for models accepts whatever the schema accepts, and has nothing that the model's side refuses."""
+"""The model schema accepts whatever the schema accepts, and has nothing that the model's side refuses."""
 
 import json
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from app.json_schema.conversion import VALUE
 from app.json_schema.document import DIALECTS, SchemaDocument, SchemaUnusable
 from app.json_schema.js_patterns import may_match, plain_pattern
-from app.json_schema.model_form import MAX_FORM_BYTES, model_form
+from app.json_schema.model_schema import MAX_MODEL_SCHEMA_BYTES, model_schema
 from tests.unit.json_schema.generated import GENERATED, Generated, an_object
 from tests.unit.json_schema.random_schemas import random_schemas
 
@@ -39,55 +39,55 @@ def keywords_of(schema: Any) -> Iterator[str]:
         yield from keywords_of(each)
 
 
-def require_accepted(form: dict[str, Any]) -> None:
+def require_accepted(shown: dict[str, Any]) -> None:
     """What the CLI and the provider need of a schema."""
-    assert form["type"] == "object"
-    assert not {"anyOf", "allOf", "$ref", "not", "if"} & form.keys()
-    assert set(keywords_of(form)) <= {*_OTHERS, *_MAPS, *_BELOW}
+    assert shown["type"] == "object"
+    assert not {"anyOf", "allOf", "$ref", "not", "if"} & shown.keys()
+    assert set(keywords_of(shown)) <= {*_OTHERS, *_MAPS, *_BELOW}
     for draft in _DRAFTS:
-        jsonschema_rs.meta.validate({"$schema": "http://json-schema.org/draft-07/schema#", **form})
-        draft(form, validate_formats=False, offline=True)
+        jsonschema_rs.meta.validate({"$schema": "http://json-schema.org/draft-07/schema#", **shown})
+        draft(shown, validate_formats=False, offline=True)
 
 
 @pytest.mark.parametrize("case", GENERATED.values(), ids=GENERATED.keys())
-def test_what_generators_write_has_a_form_that_accepts_its_values(case: Generated) -> None:
+def test_what_generators_write_has_a_model_schema_that_accepts_its_values(case: Generated) -> None:
     before = json.dumps(case.schema)
 
-    form = model_form(case.schema)
+    shown = model_schema(case.schema)
 
-    require_accepted(form.schema)
-    assert (form.is_wrapped, json.dumps(case.schema)) == (case.is_wrapped, before)
+    require_accepted(shown.schema)
+    assert (shown.is_wrapped, json.dumps(case.schema)) == (case.is_wrapped, before)
     options = jsonschema_rs.FancyRegexOptions()
     document = SchemaDocument.of(case.schema)
     original = jsonschema_rs.validator_for(
         {**json.loads(document.text), "$schema": list(DIALECTS)[document.dialect]}, pattern_options=options
     )
     for value in case.matching:
-        output = {VALUE: value} if form.is_wrapped else value
+        output = {VALUE: value} if shown.is_wrapped else value
         assert original.is_valid(value)
-        assert form.answer(output) == (value, True)
+        assert shown.answer(output) == (value, True)
         for draft in _DRAFTS:
-            assert draft(form.schema).is_valid(output), (form.schema, output)
+            assert draft(shown.schema).is_valid(output), (shown.schema, output)
     assert not any(original.is_valid(value) for value in case.others)
 
 
-def test_what_the_form_lacks_is_explained_to_the_model() -> None:
-    form = model_form(GENERATED["zod: a tuple"].schema)
+def test_what_the_model_schema_lacks_is_explained_to_the_model() -> None:
+    shown = model_schema(GENERATED["zod: a tuple"].schema)
 
     assert (
         '"prefixItems": [{"type": "string"}, {"type": "number"}]'
-        in form.schema["properties"]["a"]["description"]
+        in shown.schema["properties"]["a"]["description"]
     )
 
 
 @pytest.mark.parametrize("output", [{}, {"other": 1}, [1], "x", None])
 def test_an_output_without_the_value_is_no_answer(output: Any) -> None:
-    assert model_form({"type": "array"}).answer(output) == (None, False)
+    assert model_schema({"type": "array"}).answer(output) == (None, False)
 
 
 def test_a_schema_that_no_argument_holds_is_unusable() -> None:
-    with pytest.raises(SchemaUnusable, match=str(MAX_FORM_BYTES)):
-        model_form(an_object({"type": "string", "description": "é" * (MAX_FORM_BYTES // 6)}))
+    with pytest.raises(SchemaUnusable, match=str(MAX_MODEL_SCHEMA_BYTES)):
+        model_schema(an_object({"type": "string", "description": "é" * (MAX_MODEL_SCHEMA_BYTES // 6)}))
 
 
 @pytest.mark.parametrize(
@@ -100,15 +100,15 @@ def test_a_schema_that_no_argument_holds_is_unusable() -> None:
 )
 def test_a_reference_without_an_end_is_unusable(schema: dict[str, Any]) -> None:
     with pytest.raises(SchemaUnusable, match="itself"):
-        model_form(schema)
+        model_schema(schema)
 
 
 def test_explanations_are_left_out_where_they_would_make_it_too_large() -> None:
     tuples = {f"p{n}": {"prefixItems": [{"type": "string", "title": "x" * 700}]} for n in range(160)}
 
-    form = model_form({"type": "object", "properties": tuples})
+    shown = model_schema({"type": "object", "properties": tuples})
 
-    assert "description" not in form.schema["properties"]["p0"]
+    assert "description" not in shown.schema["properties"]["p0"]
 
 
 @pytest.mark.parametrize("keyword", ["not", "if", "prefixItems", "contains", "allOf"])
@@ -117,7 +117,7 @@ def test_deep_schemas_take_no_time(keyword: str) -> None:
     for _ in range(60):
         schema = {keyword: [schema] if keyword in ("prefixItems", "allOf") else schema, "then": {}}
 
-    require_accepted(model_form(an_object(schema)).schema)
+    require_accepted(model_schema(an_object(schema)).schema)
 
 
 _PATTERNS = st.sampled_from(["^a", "(?i)b", "^[a-c]+$", "[\\d-x]", "\\p{L}"])
@@ -160,35 +160,37 @@ _ANY_SCHEMA = st.recursive(st.booleans() | st.just({"type": "string"}), _schemas
 
 
 @given(_ANY_SCHEMA.filter(lambda schema: isinstance(schema, dict)), st.lists(_VALUES, max_size=4))
-def test_every_value_of_a_schema_is_one_of_its_form(schema: dict[str, Any], values: list[Any]) -> None:
+def test_every_value_of_a_schema_is_one_of_its_model_schema(
+    schema: dict[str, Any], values: list[Any]
+) -> None:
     schema = {**schema, "$defs": {"T": {"type": "object", "prefixItems": [{"type": "string"}]}}}
     with suppress(SchemaUnusable):
-        _require_form_of_all(schema, values)
+        _require_all(schema, values)
 
 
-def _require_form_of_all(schema: dict[str, Any], values: list[Any]) -> None:
-    form = model_form(schema)
+def _require_all(schema: dict[str, Any], values: list[Any]) -> None:
+    shown = model_schema(schema)
 
-    require_accepted(form.schema)
+    require_accepted(shown.schema)
     if '"$ref"' in json.dumps(schema):
         # References of a schema to itself have no end for these validators.
         return
     original = jsonschema_rs.Draft202012Validator(schema)
     for value in values:
-        output = {VALUE: value} if form.is_wrapped else value
-        if original.is_valid(value) and (form.is_wrapped or isinstance(value, dict)):
-            assert all(draft(form.schema).is_valid(output) for draft in _DRAFTS), (form.schema, output)
+        output = {VALUE: value} if shown.is_wrapped else value
+        if original.is_valid(value) and (shown.is_wrapped or isinstance(value, dict)):
+            assert all(draft(shown.schema).is_valid(output) for draft in _DRAFTS), (shown.schema, output)
 
 
-def test_the_form_of_random_schemas_accepts_their_values() -> None:
+def test_the_model_schemas_of_random_schemas_accept_their_values() -> None:
     found = list(random_schemas(seed=1, count=800))
 
     assert sum(len(each.outputs) for each in found) > 1_000
     for each in found:
-        require_accepted(each.form.schema)
+        require_accepted(each.shown.schema)
         for draft in _DRAFTS:
-            validator = draft(each.form.schema, validate_formats=False, offline=True)
-            assert all(map(validator.is_valid, each.outputs)), (each.schema, each.form.schema)
+            validator = draft(each.shown.schema, validate_formats=False, offline=True)
+            assert all(map(validator.is_valid, each.outputs)), (each.schema, each.shown.schema)
 
 
 @pytest.mark.parametrize(
@@ -218,29 +220,29 @@ def test_the_form_of_random_schemas_accepts_their_values() -> None:
 def test_what_is_kept_means_the_same_everywhere(schema: dict[str, Any], kept: dict[str, Any]) -> None:
     whole = an_object(schema, default={"prefixItems": []})
 
-    form = dict(model_form(whole).schema["properties"]["a"])
+    shown = dict(model_schema(whole).schema["properties"]["a"])
 
-    form.pop("description", None)
+    shown.pop("description", None)
     # As text: 1, 1.0 and True are not the same here.
-    assert json.dumps(form, sort_keys=True) == json.dumps(kept, sort_keys=True)
+    assert json.dumps(shown, sort_keys=True) == json.dumps(kept, sort_keys=True)
 
 
 @pytest.mark.parametrize(
     "schema", [{"properties": {"toString": {"type": "string"}}}, {"const": {"valueOf": 1}}]
 )
 def test_what_javascript_inherits_is_described(schema: dict[str, Any]) -> None:
-    form = model_form(an_object(schema)).schema["properties"]["a"]
+    shown = model_schema(an_object(schema)).schema["properties"]["a"]
 
-    assert json.dumps(schema) in form["description"]
+    assert json.dumps(schema) in shown["description"]
 
 
 def test_every_anchor_is_found() -> None:
     members = {f"d{number}": {"$anchor": f"a{number}", "type": "string"} for number in range(101)}
     data = {"const": {"$anchor": "a100"}}
 
-    form = model_form(an_object({"$ref": "#a100"}, **{"$defs": {**members, "data": data}})).schema
+    shown = model_schema(an_object({"$ref": "#a100"}, **{"$defs": {**members, "data": data}})).schema
 
-    assert form["properties"]["a"] == {"$ref": "#/$defs/d100"}
+    assert shown["properties"]["a"] == {"$ref": "#/$defs/d100"}
 
 
 @pytest.mark.parametrize(

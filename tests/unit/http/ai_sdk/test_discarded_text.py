@@ -10,7 +10,7 @@ from app.http.ai_sdk.replay import discarded_in, without_discarded
 from app.streams.port import LogEntry
 from tests.unit.http.ai_sdk.parts import STARTED, STOPPED, a_call, a_text, a_thought, parts_of
 
-VOID = MessageDiscarded(message_id="m")
+DISCARDED = MessageDiscarded(message_id="m")
 
 
 def shown(events: list[ClientEvent]) -> list[tuple[str, bool]]:
@@ -52,11 +52,13 @@ def shown(events: list[ClientEvent]) -> list[tuple[str, bool]]:
     ],
 )
 def test_a_text_is_shown_once_or_marked(events: list[ClientEvent], expected: list[tuple[str, bool]]) -> None:
-    assert shown([a_text("m", "It "), a_text("m", "is"), VOID, *events]) == expected
+    assert shown([a_text("m", "It "), a_text("m", "is"), DISCARDED, *events]) == expected
 
 
 def test_thinking_that_is_discarded_is_marked() -> None:
-    parts = parts_of(STARTED, a_thought("m", "hm"), VOID, a_thought("n", "hm"), a_text("n", "It"), STOPPED)
+    parts = parts_of(
+        STARTED, a_thought("m", "hm"), DISCARDED, a_thought("n", "hm"), a_text("n", "It"), STOPPED
+    )
 
     ends = [part for part in parts if part["type"] == "reasoning-end"]
     assert [end.get("providerMetadata") for end in ends] == [{"runtally": {"discarded": True}}, None]
@@ -67,7 +69,7 @@ async def test_a_replay_has_no_discarded_text() -> None:
         STARTED,
         a_thought("m", "hm"),
         a_text("m", "It is"),
-        VOID,
+        DISCARDED,
         a_text("n", "Noon."),
         a_text("m", "!"),
     ]

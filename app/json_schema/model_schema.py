@@ -1,9 +1,9 @@
-"""The form of a response schema that the model's side takes: the CLI's validator, and the provider; pure.
+"""The schema of an answer as the model's side takes it: the CLI's validator, and the provider; pure.
 
 The CLI checks with a strict validator of draft 7, which ends on each keyword that it does not know; the
-provider reads draft 2020-12, and takes only objects without alternatives as the arguments of a tool. The form
-has what means the same to both. It accepts whatever the schema accepts: answers are checked against the
-schema itself.
+provider reads draft 2020-12, and takes only objects without alternatives as the arguments of a tool. A model
+schema has what means the same to both. It accepts whatever the schema accepts: answers are checked against
+the schema itself.
 """
 
 import json
@@ -18,7 +18,7 @@ from app.json_schema.nullable import with_null
 from app.json_schema.pointers import is_pointer, names_of, resolved
 from app.json_schema.subschemas import schemas_in
 
-MAX_FORM_BYTES = 98_304
+MAX_MODEL_SCHEMA_BYTES = 98_304
 """The CLI gets the schema as an argument, which may have 128 KiB."""
 
 _PROPERTY = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
@@ -32,7 +32,7 @@ _MOST_HOPS = 64
 
 
 @dataclass(frozen=True, slots=True)
-class ModelForm:
+class ModelSchema:
     """A schema for the model's side, and what its answers mean."""
 
     schema: dict[str, Any]
@@ -48,20 +48,20 @@ class ModelForm:
         return output[VALUE], True
 
 
-def model_form(schema: Mapping[str, Any]) -> ModelForm:
-    """The form of a usable schema; raises `SchemaUnusable` if it has none."""
+def model_schema(schema: Mapping[str, Any]) -> ModelSchema:
+    """The model schema of a usable schema; raises `SchemaUnusable` if it has none."""
     dialect = dialect_of(schema)
     root = _without_root_reference(with_null(schema), dialect)
     is_wrapped = not _is_plain_object(root)
-    form = Conversion(root, dialect, is_wrapped=is_wrapped).root()
-    if len(json.dumps(form)) > MAX_FORM_BYTES:
-        form = Conversion(root, dialect, is_wrapped=is_wrapped, explains=False).root()
-    if _has_endless_reference(form):
+    converted = Conversion(root, dialect, is_wrapped=is_wrapped).root()
+    if len(json.dumps(converted)) > MAX_MODEL_SCHEMA_BYTES:
+        converted = Conversion(root, dialect, is_wrapped=is_wrapped, explains=False).root()
+    if _has_endless_reference(converted):
         raise SchemaUnusable("#", "refers to itself without end")
-    if len(json.dumps(form)) > MAX_FORM_BYTES:
-        reason = f"is too large for a model: it may have {MAX_FORM_BYTES} bytes as ASCII JSON"
+    if len(json.dumps(converted)) > MAX_MODEL_SCHEMA_BYTES:
+        reason = f"is too large after conversion for the model: at most {MAX_MODEL_SCHEMA_BYTES} bytes"
         raise SchemaUnusable("#", reason)
-    return ModelForm(form, is_wrapped)
+    return ModelSchema(converted, is_wrapped)
 
 
 def _without_root_reference(schema: Mapping[str, Any], dialect: int) -> Mapping[str, Any]:
@@ -96,13 +96,13 @@ def _is_named(root: Mapping[str, Any]) -> bool:
     return bool({"$anchor", "$dynamicAnchor"} & root.keys()) or '"#"' in json.dumps(root)
 
 
-def _has_endless_reference(form: dict[str, Any]) -> bool:
-    """Whether to check a value with some part of the form means to check the same value with that part."""
+def _has_endless_reference(converted: dict[str, Any]) -> bool:
+    """Whether to check a value with some part of it means to check the same value with that part."""
     done, path = set[int](), set[int]()
-    for _, start in schemas_in(form):
+    for _, start in schemas_in(converted):
         if not isinstance(start, dict):
             continue
-        stack = [(start, iter(_on_the_same_value(start, form)))]
+        stack = [(start, iter(_on_the_same_value(start, converted)))]
         path.add(id(start))
         while stack:
             schema, following = stack[-1]
@@ -115,7 +115,7 @@ def _has_endless_reference(form: dict[str, Any]) -> bool:
                 return True
             else:
                 path.add(id(below))
-                stack.append((below, iter(_on_the_same_value(below, form))))
+                stack.append((below, iter(_on_the_same_value(below, converted))))
     return False
 
 

@@ -1,4 +1,4 @@
-"""VoidText: a text part whose message was discarded, while the next message may repeat it; pure.
+"""DiscardedText: a text part whose message was discarded, while the next message may repeat it; pure.
 
 No part of the stream takes text back. So the part stays open: as far as the next message begins with the same
 text, that is not sent again, and the rest goes into the same part.
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 
 @dataclass(slots=True)
-class VoidText:
+class DiscardedText:
     """An open text part that does not count any more."""
 
     part_id: str

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from app.json_schema.document import SchemaUnusable
-from app.tools.model_schema import model_schema
+from app.tools.argument_schema import argument_schema
 
 PLAIN: dict[str, Any] = {
     "type": "object",
@@ -13,19 +13,19 @@ PLAIN: dict[str, Any] = {
 
 
 def test_a_plain_schema_stays_as_it_is() -> None:
-    assert model_schema(PLAIN) == (PLAIN, "")
+    assert argument_schema(PLAIN) == (PLAIN, "")
 
 
 @pytest.mark.parametrize("name", ["anyOf", "oneOf", "allOf"])
 def test_alternatives_at_the_root_move_to_the_description(name: str) -> None:
-    shown, note = model_schema({"properties": PLAIN["properties"], name: [{"required": ["a"]}]})
+    shown, note = argument_schema({"properties": PLAIN["properties"], name: [{"required": ["a"]}]})
 
     assert shown == {"type": "object", "properties": PLAIN["properties"]}
     assert note.endswith(f'{{"{name}": [{{"required": ["a"]}}]}}')
 
 
 def test_a_description_does_not_grow_without_limit() -> None:
-    assert model_schema({"anyOf": [{"const": "x" * 9_999}]}) == ({"type": "object"}, "")
+    assert argument_schema({"anyOf": [{"const": "x" * 9_999}]}) == ({"type": "object"}, "")
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_a_description_does_not_grow_without_limit() -> None:
 )
 def test_what_no_model_takes_is_unusable(schema: dict[str, Any]) -> None:
     with pytest.raises(SchemaUnusable):
-        model_schema(schema)
+        argument_schema(schema)
 
 
 @pytest.mark.parametrize(
@@ -59,4 +59,4 @@ def test_what_no_model_takes_is_unusable(schema: dict[str, Any]) -> None:
     ],
 )
 def test_what_has_another_form_gets_it(schema: dict[str, Any], shown: dict[str, Any]) -> None:
-    assert model_schema(schema)[0] == shown
+    assert argument_schema(schema)[0] == shown
