@@ -10,9 +10,10 @@ from typing import TypeAlias
 from uuid import UUID
 
 from app.conversations.branching.repository import entries_of_runs
+from app.conversations.cuts.answer_cuts import AnswerCuts
 from app.conversations.messages import ConversationMessage
 from app.conversations.records import Conversation, StoredEntry
-from app.conversations.repository import first_positions, page_of_entries, run_at
+from app.conversations.repository import entries_of_run, first_positions, page_of_entries, run_at
 from app.conversations.sdk_store import PostgresSessionStore
 from app.conversations.sdk_transcript import has_user_entries, last_entry_of, messages_of
 from app.db import Reader
@@ -87,7 +88,9 @@ class ConversationHistory:
         following = await page_of_entries(
             reader, transcript, after=end, limit=_LOOK_AHEAD, max_bytes=PAGE_BYTES // 4
         )
-        entries = [stored.entry for stored in (*found, *following)]
+        # The lines that cut answers are those of no run.
+        cuts = AnswerCuts(entry.line for entry in await entries_of_run(reader, transcript, None))
+        entries = cuts.applied_to([stored.entry for stored in (*found, *following)])
         return HistoryPage(
             after=after,
             end=end,

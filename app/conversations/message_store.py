@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 from uuid import UUID, uuid4
 
+from app.conversations.cuts.answer_cuts import without_cut
 from app.conversations.neutral_transcript import copied_line
 from app.conversations.records import Conversation, EntryGone, Transcript, TranscriptEntry
 from app.conversations.repository import append_entries, load_entries, lock_transcript
@@ -26,10 +27,10 @@ class MessageStore:
             for start in range(0, len(entries), _LINES_PER_STATEMENT):
                 await append_entries(tx, transcript, entries[start : start + _LINES_PER_STATEMENT])
 
-    async def entries(self, transcript: Transcript) -> list[TranscriptEntry]:
-        """Every line together with the run that wrote it."""
+    async def entries(self, transcript: Transcript) -> Sequence[TranscriptEntry]:
+        """Every line together with the run that wrote it, without what is cut from answers."""
         async with self._database.snapshot() as reader:
-            return await load_entries(reader, transcript)
+            return without_cut(await load_entries(reader, transcript))
 
     async def fork(self, conversation: Conversation, up_to_entry: str) -> UUID:
         """Copy a transcript up to a line; returns the copy's session id. Raises `EntryGone`."""

@@ -18,7 +18,7 @@ from app.conversations.records import (
 )
 from app.conversations.tables import conversation_branches, session_entries, session_prompts, sessions
 from app.db import Reader, Transaction, page_of
-from app.ids import AccountId, RunKey
+from app.ids import AccountId, RunId, RunKey
 from app.pagination import PageRequest
 
 _entries = session_entries.c
@@ -234,6 +234,15 @@ async def load_entries(reader: Reader, transcript: Transcript) -> list[Transcrip
         if batch[-1].is_last:
             break
     return entries
+
+
+async def entries_of_run(
+    reader: Reader, transcript: Transcript, run_id: RunId | None
+) -> list[TranscriptEntry]:
+    """The lines of one run, or those of none, in order."""
+    statement = select(_entries.entry).where(_in(transcript), _entries.run_id == run_id)
+    lines = (await reader.execute(statement.order_by(_entries.position))).scalars()
+    return [TranscriptEntry(_line(line), run_id) for line in lines]
 
 
 async def first_positions(reader: Reader, transcript: Transcript) -> dict[str, int]:

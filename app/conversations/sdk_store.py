@@ -17,6 +17,7 @@ from claude_agent_sdk import (
     fork_session_via_store,
 )
 
+from app.conversations.cuts.answer_cuts import without_cut
 from app.conversations.records import (
     Conversation,
     EntryGone,
@@ -83,15 +84,15 @@ class PostgresSessionStore:
             await lock_transcript(tx, transcript)
             return await append_entries(tx, transcript, entries)
 
-    async def entries(self, transcript: Transcript) -> list[TranscriptEntry]:
-        """Every entry together with the run that wrote it."""
+    async def entries(self, transcript: Transcript) -> Sequence[TranscriptEntry]:
+        """Every entry together with the run that wrote it, without what is cut from answers."""
         return (await self.read(transcript))[0]
 
-    async def read(self, transcript: Transcript) -> tuple[list[TranscriptEntry], TranscriptState]:
-        """Every entry, and the state of the transcript."""
+    async def read(self, transcript: Transcript) -> tuple[Sequence[TranscriptEntry], TranscriptState]:
+        """Every entry, without what is cut from answers; and the state of the transcript."""
         async with self._database.snapshot() as reader:
             state = await transcript_state(reader, transcript)
-            return (await load_entries(reader, transcript)) if state.lines else [], state
+            return without_cut(await load_entries(reader, transcript)) if state.lines else [], state
 
     async def state(self, transcript: Transcript) -> TranscriptState:
         """The state of the transcript; does not read the entries."""

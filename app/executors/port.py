@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Protocol
 
 from app.client_tools.declared import ClientTool
 from app.clock.lease import Lease
+from app.conversations.cuts.answer_cuts import ShownAnswer
 from app.conversations.records import Conversation
 from app.events import AiEvent
 from app.executors.control import RunControl
@@ -79,6 +80,8 @@ class RunPlan:
     """The resolved model ids of subagents with a model of their own, by the subagent's name."""
     conversation: Conversation | None = None
     """The conversation it continues; None for a run without one."""
+    shown_answer: ShownAnswer | None = None
+    """What its client shows of the answer before it; None: all of it, as far as is known."""
     queued_position: int | None = None
     """Of its first event, `queued`; None if it was started at once, or in a later attempt."""
     queue_wait: timedelta = timedelta()

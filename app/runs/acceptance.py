@@ -113,9 +113,9 @@ class RunAcceptance:
             await self._storage.require_room(tx, caller.account_id, request.size)
             turn = await self._take_turn(tx, caller, request, origin)
             if turn is not None:
-                plan = replace(plan, conversation=turn.conversation)
+                plan = replace(plan, conversation=turn.conversation, shown_answer=origin.shown_answer)
             new = self._new_run(plan, request, text, fingerprint=fingerprint, has_place=has_place)
-            new = replace(new, message_id=origin.message_id)
+            new = replace(new, message_id=origin.message_id, shown_answer=origin.shown_answer)
             if (record := await self._queue.insert(tx, new)) is None:
                 raise _IdTaken
             if plan.spec.native_tools:

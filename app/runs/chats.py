@@ -10,6 +10,7 @@ from uuid import uuid5
 
 from app.conversations.branching.placement import Placement, place_message
 from app.conversations.branching.records import After, InPlaceOf
+from app.conversations.cuts.answer_cuts import ShownAnswer
 from app.executors.approvals import PermissionDecided
 from app.executors.inbox import RunEnded
 from app.ids import AccountId, RunId, RunKey
@@ -45,6 +46,16 @@ class Chat:
 
 
 @dataclass(frozen=True, slots=True)
+class ShownMessage:
+    """The last answer that a client shows before a message."""
+
+    message_id: str
+    text: str
+    calls: int
+    """How many tool calls it has."""
+
+
+@dataclass(frozen=True, slots=True)
 class ChatMessage:
     """A user's message, and whether another answer to it is requested."""
 
@@ -58,6 +69,8 @@ class ChatMessage:
     chars: int
     """About how many characters the posted messages have, attachments included."""
     build_request: BuildRequest
+    answer_before: ShownMessage | None = None
+    """Where the client's messages have the ids of runs: the answer that it may have stopped reading."""
 
 
 class ChatRuns:
@@ -99,6 +112,7 @@ class ChatRuns:
                 run_id, fingerprint = await self._find_run(caller, message, fingerprint, joins=wanted)
             placement = await self._place(caller, message)
             request = await self._build_request(message, placement, run_id)
+            shown = await self._partly_shown(caller, message, placement)
             try:
                 return await self._runs.start(
                     caller,
@@ -106,7 +120,7 @@ class ChatRuns:
                     request_id=request_id,
                     idempotency_key=idempotency_key,
                     caller_trace=caller_trace,
-                    origin=MessageOrigin(placement.place, message.message_id, fingerprint),
+                    origin=MessageOrigin(placement.place, message.message_id, fingerprint, shown),
                 )
             except RunIdTaken:
                 if idempotency_key:
@@ -160,6 +174,22 @@ class ChatRuns:
         if placement.place is None and (answer := known.get(message.message_id)) is not None:
             return Placement(InPlaceOf(answer), 0)
         return placement
+
+    async def _partly_shown(
+        self, caller: Principal, message: ChatMessage, placement: Placement
+    ) -> ShownAnswer | None:
+        """What the client shows of the answer that the message follows, unless it has its end."""
+        answer = message.answer_before
+        if answer is None or placement.place != After(RunId(answer.message_id)):
+            return None
+        try:
+            record = await self._runs.get(RunKey(caller.account_id, RunId(answer.message_id)))
+        except RunNotFound:
+            return None
+        end = record.final.content.strip() if record.final is not None and record.final.ok else ""
+        if end and answer.text.rstrip().endswith(end):
+            return None
+        return ShownAnswer.of(record.key.run_id, answer.text, calls=answer.calls)
 
     async def decide(
         self, caller: Principal, chat: Chat, run: RunKey, *, decisions: Sequence[Decide]

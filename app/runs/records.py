@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from app.conversations.branching.records import Place
+from app.conversations.cuts.answer_cuts import ShownAnswer
 from app.conversations.records import Conversation
 from app.ids import ApiKeyId, RunKey
 from app.requests import GraphFinal, RunStatus
@@ -62,6 +63,8 @@ class RunRecord:
     """The client's id of the message that it answers."""
     stops_unread: bool = False
     """Whether it is cancelled when its readers have left."""
+    shown_answer: ShownAnswer | None = None
+    """What its client shows of the answer before it; None: all of it, as far as is known."""
 
     @property
     def finished(self) -> bool:
@@ -84,6 +87,8 @@ class MessageOrigin:
     """The client's id of the message."""
     fingerprint: bytes | None = None
     """Equal for posts that the same run answers, whatever else they contain; None: that of the request."""
+    shown_answer: ShownAnswer | None = None
+    """What the client shows of the answer before the message, if that may not be all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +115,7 @@ class NewRun:
     caller_trace: CallerTrace | None = None
     message_id: str | None = None
     stops_unread: bool = False
+    shown_answer: ShownAnswer | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from sqlalchemy import (
 
 from app.clock.event_times import milliseconds
 from app.clock.gaps import decode_gaps
+from app.conversations.cuts.answer_cuts import ShownAnswer
 from app.conversations.records import Conversation
 from app.db import Reader, Transaction, page_of
 from app.events import MeterReport
@@ -262,6 +263,7 @@ RUN_COLUMNS = (
     runs.c.tracestate,
     runs.c.session_id,
     runs.c.message_id,
+    runs.c.shown_answer,
 )
 
 
@@ -317,6 +319,8 @@ def record_of(columns: dict[str, Any]) -> RunRecord:
     columns["meters"] = None if meters is None else Meters(**meters, cost=cost)
     caller, state = columns.pop("traceparent"), columns.pop("tracestate")
     columns["stops_unread"] = bool(columns["stops_unread"])
+    shown = columns.pop("shown_answer")
+    columns["shown_answer"] = None if shown is None else ShownAnswer(**shown)
     columns["caller_trace"] = None if caller is None else CallerTrace(caller, state)
     return RunRecord(key=key, **columns)
 

@@ -189,6 +189,7 @@ class RunStarter:
             queue_wait=queue_wait_of(run),
             trace=self._telemetry.context_of(run.key, run.caller_trace),
             accepted_at=run.created_at,
+            shown_answer=run.shown_answer,
         )
         if run.state_key is not None:
             async with self._database.read() as reader:

@@ -40,6 +40,11 @@ runs = Table(
     Column("turn", Integer, comment="Its place in that conversation"),
     Column("session_id", Uuid, comment="The branch it belongs to"),
     Column("message_id", Text, comment="The client's id of its message"),
+    Column(
+        "shown_answer",
+        Json(none_as_null=True),
+        comment="What its client shows of the answer before it, if that may not be all",
+    ),
     Column("interruption", Json(none_as_null=True), comment="How far a wish to stop it has come"),
     Column("final", Json(none_as_null=True)),
     Column("meters", Json(none_as_null=True), comment="What the two meters saw"),

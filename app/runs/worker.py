@@ -15,6 +15,7 @@ from app.billing.receipts.delivery import debit_undelivered
 from app.billing.receipts.queue import ReceiptQueue
 from app.clock.event_times import milliseconds
 from app.clock.lease import Lease
+from app.conversations.cuts.unseen_answers import leave_out_unseen
 from app.db import AttemptOver, Database, DatabaseUnavailable
 from app.errors import AppError, Unavailable
 from app.events import MeterReport, Queued, RunStarted, RunWarning
@@ -181,6 +182,8 @@ class RunWorker:
             await publisher.publish(Queued(position=plan.queued_position), at=at)
         if control.stop.is_set():
             raise ExecutionFailed(*ABORTED)
+        if plan.shown_answer is not None and plan.conversation is not None:
+            await leave_out_unseen(self._database, plan.conversation.transcript, plan.shown_answer)
         started = RunStarted(
             run_id=plan.run.run_id,
             graph_id=plan.spec.id,

@@ -8,6 +8,9 @@ from tests.e2e.stories import CLOCK
 from tests.frontends.frontend import (
     AG_UI,
     ASSISTANT_UI_AI_SDK,
+    USE_CHAT,
+    USE_CHAT_5,
+    USE_CHAT_6,
     Client,
     Frontend,
     Frontends,
@@ -42,6 +45,24 @@ async def test_a_conversation_goes_on_after_stop(frontends: Frontends, client: C
         await frontend.ended(run["runId"])
         await goes_on(frontend, messages=2)
 
+        await frontend.model_received_the_screen()
+        assert await frontend.billed() == frontend.received.tokens == (20, 40)
+
+
+@pytest.mark.parametrize("client", [USE_CHAT, USE_CHAT_6, USE_CHAT_5, ASSISTANT_UI_AI_SDK], ids=name_of)
+async def test_the_model_gets_what_a_stopped_answer_shows(frontends: Frontends, client: Client) -> None:
+    hold = Hold(index=6)
+    script = in_turn(Reply([Text("one two three four five")], hold=hold), Reply([Text("Here I am.")]))
+    async with frontends.visit(client, script) as frontend:
+        await frontend.send("Count.")
+        await hold.reached.wait()
+        await expect(frontend.page.locator(client.texts).nth(1)).to_contain_text("one two")
+        await frontend.stop()
+        await frontend.send("Go on.")
+        hold.until.set()
+        await expect(frontend.page.locator(client.texts).last).to_have_text("Here I am.")
+
+        assert "five" not in await frontend.screen()
         await frontend.model_received_the_screen()
         assert await frontend.billed() == frontend.received.tokens == (20, 40)
 

@@ -86,4 +86,25 @@ BRANCHES = (
         "",
         _THREAD,
     ),
+    Mutant(
+        "the model gets what a stopped page has not read",
+        "app/runs/worker.py",
+        "if plan.shown_answer is not None and plan.conversation is not None:",
+        "if plan.shown_answer is not None and plan.conversation is None:",
+        ("tests/e2e/test_a_chat_stops_reading.py",),
+    ),
+    Mutant(
+        "a cut answer is cut on every branch",
+        "app/conversations/cuts/unseen_answers.py",
+        "TranscriptEntry(cut_line(entries, shown), None)",
+        "TranscriptEntry(cut_line(entries, shown), shown.run_id)",
+        ("tests/e2e/test_a_chat_stops_reading.py",),
+    ),
+    Mutant(
+        "an answer is cut though its page shows another text",
+        "app/conversations/cuts/answer_cuts.py",
+        " and _digest(text[: self.chars]) == self.digest",
+        "",
+        ("tests/unit/conversations/cuts/test_answer_cuts.py",),
+    ),
 )

@@ -10,7 +10,7 @@ Part: TypeAlias = dict[str, Any]
 
 BlockKind: TypeAlias = Literal["text", "reasoning"]
 
-_DISCARDED: Final[Part] = {"runtally": {"discarded": True}}
+DISCARDED: Final[Part] = {"runtally": {"discarded": True}}
 """Marks a part that does not count: clients keep it with the part."""
 
 
@@ -47,7 +47,7 @@ class MessageBlocks:
             yield from self._close_void()
             self._void, self._open = VoidText(self._open[1], "".join(self._text)), None
         else:
-            yield from ({**end, "providerMetadata": _DISCARDED} for end in self._close_open())
+            yield from ({**end, "providerMetadata": DISCARDED} for end in self._close_open())
 
     def close(self) -> Iterator[Part]:
         """End what is open."""
@@ -68,7 +68,7 @@ class MessageBlocks:
         if (void := self._void) is None:
             return
         self._void = None
-        yield {"type": "text-end", "id": void.part_id, "providerMetadata": _DISCARDED}
+        yield {"type": "text-end", "id": void.part_id, "providerMetadata": DISCARDED}
         if void.repeated:
             again = f"{void.part_id}-again"
             yield {"type": "text-start", "id": again}

@@ -20,6 +20,7 @@ from app.client_tools.declared import ClientTool
 from app.errors import Invalid
 from app.executors.client_calls import ClientToolResult
 from app.graphs.spec import GraphSpec
+from app.http.ai_sdk.blocks import DISCARDED
 from app.http.attachments import ui_file
 from app.ids import STATE_KEY_PATTERN
 from app.requests import (
@@ -34,7 +35,7 @@ from app.requests import (
     TextPart,
     UploadedFile,
 )
-from app.runs.chats import MESSAGE_ID_CHARS, Chat, ChatMessage
+from app.runs.chats import MESSAGE_ID_CHARS, Chat, ChatMessage, ShownMessage
 from app.runs.commands.records import Decide
 from app.runs.planner import SystemMessageRefused
 from app.runs.requests.attachments import DEFAULT_RULES, AttachmentRules, unreadable
@@ -70,6 +71,12 @@ class UiPart(_Posted):
     provider_executed: Annotated[bool, Field(strict=True)] | None = None
     output: JsonValue = None
     error_text: str | None = None
+    provider_metadata: JsonValue = None
+
+    @property
+    def is_discarded(self) -> bool:
+        """Whether it is the beginning of a message that the model has written again."""
+        return self.provider_metadata == DISCARDED
 
     @property
     def chars(self) -> int:
@@ -245,6 +252,7 @@ class ChatRequest(InputModel):
             is_whole_view=self.is_whole_view,
             chars=sum(part.chars for each in self.messages for part in each.parts),
             build_request=partial(self._build_request, graph_id, view, new_content, tools, rules),
+            answer_before=_last_answer([each for _, each in view[:-1]]),
         )
 
     def _build_request(
@@ -300,6 +308,16 @@ def _described(name: str, tool: Any) -> Any:
         "description": tool.get("description") or "",
         "inputSchema": {} if schema is None else schema,
     }
+
+
+def _last_answer(view: Sequence[UiMessage]) -> ShownMessage | None:
+    """The last answer in a view, as far as its page has read it."""
+    answers = (each for each in reversed(view) if each.role == "assistant")
+    if (answer := next(answers, None)) is None:
+        return None
+    texts = [part.text for part in answer.parts if part.type == "text" and not part.is_discarded]
+    calls = [part for part in answer.parts if part.tool_call_id is not None]
+    return ShownMessage(answer.id, "".join(text or "" for text in texts), len(calls))
 
 
 def _message(role: str, content: Sequence[ContentPart]) -> Message | None:

@@ -1,6 +1,7 @@
 """SQL of the queue of runs; what decides is in functions of the database (see the migration)."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -40,6 +41,7 @@ from app.runs.dispatch.records import ClaimedRun, ClaimedRuns, DueWork, QueuedCo
 from app.runs.records import UNFINISHED, NewRun, RunRecord
 from app.runs.repository import RUN_COLUMNS, record_of, run_of
 from app.runs.tables import queued_commands, runs
+from app.serialization.stored_json import dump_json
 
 _commands = queued_commands.c
 _SMALL_BYTES = 65_536
@@ -78,6 +80,7 @@ async def insert_run(tx: Transaction, run: NewRun, *, limits: DispatchLimits) ->
         "traceparent": None if run.caller_trace is None else run.caller_trace.traceparent,
         "tracestate": None if run.caller_trace is None else run.caller_trace.tracestate,
         "stops_unread": run.stops_unread or None,
+        "shown_answer": None if run.shown_answer is None else dump_json(asdict(run.shown_answer)),
     }
     columns = (await tx.execute(_INSERT, values)).one()._asdict()
     if (full_at := columns.pop("full_at")) is not None:
@@ -239,7 +242,7 @@ _VALUES = {
             *("session_id", "message_id", "stops_unread"),
         )
     },
-    "request": cast(cast(bindparam("request"), Text), Json),
+    **{name: cast(cast(bindparam(name), Text), Json) for name in ("request", "shown_answer")},
     "created_at": func.now(),
     "status": case((_admitted.c.is_started, "running"), else_="queued"),
     "process_id": case((_admitted.c.is_started, cast(bindparam("process_id"), Uuid))),

@@ -1,0 +1,1 @@
+"""Answers that the model gets only in part, because their client has stopped reading."""
