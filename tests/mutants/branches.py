@@ -125,7 +125,7 @@ BRANCHES = (
     ),
     Mutant(
         "an answer that was taken off the screen is heard",
-        "app/runs/conversations/service.py",
+        "app/runs/conversations/known_messages.py",
         "unshown = frozenset(each for each, run_id in last.items() if run_id in answered)",
         "unshown = frozenset[str]()",
         ("tests/e2e/test_a_refused_post_has_changed_the_screen.py",),
