@@ -113,6 +113,7 @@ class RunAcceptance:
             await self._storage.require_room(tx, caller.account_id, request.size)
             turn = await self._take_turn(tx, caller, request, origin)
             if turn is not None:
+                turn = replace(turn, replaces=turn.replaces or origin.cancels_earlier)
                 plan = replace(plan, conversation=turn.conversation, shown_answer=origin.shown_answer)
                 # Before the queue and the credit of the account are locked: the same order as everywhere.
                 await request_cancels(tx, turn.to_cancel)

@@ -86,6 +86,8 @@ class ChatMessage:
     build_request: BuildRequest
     answer_before: ShownMessage | None = None
     """Where the client's messages have the ids of runs: the answer that it may have stopped reading."""
+    cancels_earlier: bool = False
+    """Whether the user has left the active runs of the chat."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +182,12 @@ class ChatRuns:
             request,
             request_id=request_id,
             caller_trace=caller_trace,
-            origin=MessageOrigin(placement.place, message.message_id, fingerprint),
+            origin=MessageOrigin(
+                placement.place,
+                message.message_id,
+                fingerprint,
+                cancels_earlier=message.cancels_earlier,
+            ),
         )
         self._abandoned.look()
         return record, placement

@@ -91,6 +91,8 @@ class MessageOrigin:
     """Equal for posts that the same run answers, whatever else they contain; None: that of the request."""
     shown_answer: ShownAnswer | None = None
     """What the client shows of the answer before the message, if that may not be all."""
+    cancels_earlier: bool = False
+    """Whether the user has left the active runs of the conversation."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from app.simulator.script import Hold, Reply, Text, ToolUse, in_turn
+from app.simulator.script import ApiRequest, Hold, Reply, Text, ToolUse, blocks_of, in_turn
 from tests.e2e.agents import MESSAGES, every_agent, without_cli
 from tests.e2e.stories import ASSISTANT, PATIENCE_S, Heard, World, WorldOf, a_request, a_world
 
@@ -198,6 +198,79 @@ async def test_a_run_that_waits_for_a_chats_client_is_left_once_the_next_one_is_
     assert " mind." in accepted.text
     left = (await world.http.get(f"/v1/runs/{run['runId']}")).json()
     assert left["final"]["error"] == "aborted"
+
+
+def asks_and_goes_on(request: ApiRequest) -> Reply:
+    """Calls the client, says something about its result, and answers the next message."""
+    if "on" in request.last_text.split():
+        return Reply([Text("Never mind.")])
+    if request.tool_results:
+        return Reply([Text("And so.")])
+    return Reply([Text("Asking."), ToolUse(ASK, {})])
+
+
+@every_agent
+async def test_a_result_that_comes_with_the_next_message_is_heard(
+    world_of: WorldOf, tmp_path: Path, agent: str
+) -> None:
+    """CopilotKit posts nothing after a tool with `followUp: false`, or one that has failed."""
+    world = await world_of(asks_and_goes_on, **settings(tmp_path))
+    tools = [{"name": "confirm", "description": "c", "parameters": {}}]
+    go, on = ({"id": text, "role": "user", "content": text} for text in ("go", "on"))
+
+    async def post(run_id: str, *messages: dict[str, Any]) -> str:
+        body = {"threadId": "t", "runId": run_id, "tools": tools, "messages": messages}
+        return (await world.http.post(f"/v1/ag-ui/{agent}:helper", json=body)).text
+
+    await post("r1", go)
+    (call,) = await waiting(world, "r1", 1)
+    asked = {"id": call["toolCallId"], "type": "function", "function": {"name": "confirm", "arguments": "{}"}}
+    result = {"id": "t1", "role": "tool", "toolCallId": call["toolCallId"], "content": "yes"}
+    said = {"id": "a1", "role": "assistant", "content": "Asking.", "toolCalls": [asked]}
+    answers = [await post("r2", go, said, result, on) for _ in range(2)]
+
+    assert all(" mind." in each for each in answers)
+    assert (await world.ended("r1"))["final"]["content"] == "And so."
+    assert "And so." in answers[0]
+    (heard,) = [
+        block
+        for message in world.simulator.requests[-1].messages
+        for block in blocks_of(message, "tool_result")
+    ]
+    assert "yes" in str(heard["content"])
+
+
+@without_cli
+async def test_a_result_that_comes_with_the_next_message_of_a_chat_is_heard(
+    world_of: WorldOf, tmp_path: Path
+) -> None:
+    world = await world_of(asks_and_goes_on, **settings(tmp_path))
+    tools = {"confirm": {"inputSchema": {"type": "object"}}}
+    go, on = (
+        {"id": text, "role": "user", "parts": [{"type": "text", "text": text}]} for text in ("go", "on")
+    )
+
+    async def post(*messages: dict[str, Any]) -> str:
+        body = {"id": "c", "trigger": "submit-message", "messages": messages, "tools": tools}
+        return (await world.http.post("/v1/ai-sdk/messages:helper/chat", json=body)).text
+
+    await post(go)
+    (run,) = (await world.http.get("/v1/runs")).json()["items"]
+    (call,) = await waiting(world, run["runId"], 1)
+    part = {"type": "tool-confirm", "toolCallId": call["toolCallId"], "state": "output-available"}
+    parts = [{"type": "text", "text": "Asking."}, {**part, "input": {}, "output": "yes"}]
+    shown = {"id": run["runId"], "role": "assistant", "parts": parts}
+    answers = [await post(go, shown, on) for _ in range(2)]
+
+    assert all(" mind." in each for each in answers)
+    assert (await world.ended(run["runId"]))["final"]["content"] == "And so."
+    assert "And so." not in str(world.simulator.requests[-1].messages)
+    (heard,) = [
+        block
+        for message in world.simulator.requests[-1].messages
+        for block in blocks_of(message, "tool_result")
+    ]
+    assert "yes" in str(heard["content"])
 
 
 @without_cli

@@ -132,4 +132,11 @@ CLIENT_TOOLS = (
         "",
         _AG_UI,
     ),
+    Mutant(
+        "a result that comes with the next message is lost",
+        "app/http/ag_ui/segment.py",
+        "    await services.client_tools.answer_left(caller, message.chat, posted.left_tool_results)\n",
+        "",
+        ("tests/e2e/test_a_client_brings_tools.py",),
+    ),
 )

@@ -1,7 +1,7 @@
 """AgUiInput: the posted `RunAgentInput`, and its conversion to a `GraphRunRequest`; no I/O."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Annotated, Any, Literal, Self
 
@@ -146,11 +146,13 @@ class AgUiInput(RunAgentInput):
         last = max(
             (index for index, each in enumerate(self.messages) if isinstance(each, UserMessage)), default=-1
         )
-        return {
-            message.tool_call_id: _tool_result(message)
-            for message in self.messages[last + 1 :]
-            if isinstance(message, ToolMessage)
-        }
+        return _tool_results(self.messages[last + 1 :])
+
+    @property
+    def left_tool_results(self) -> dict[str, ClientToolResult]:
+        """The results before the user's last message, since the one before it."""
+        users = [index for index, each in enumerate(self.messages) if isinstance(each, UserMessage)]
+        return _tool_results(self.messages[slice(*users[-2:])]) if len(users) > 1 else {}
 
 
 def chat_message(
@@ -278,6 +280,10 @@ def _is_tool(tool: Any) -> bool:
     except ValidationError:
         return False
     return True
+
+
+def _tool_results(messages: Iterable[Message]) -> dict[str, ClientToolResult]:
+    return {each.tool_call_id: _tool_result(each) for each in messages if isinstance(each, ToolMessage)}
 
 
 def _tool_result(message: ToolMessage) -> ClientToolResult:

@@ -119,7 +119,10 @@ async def start_segment(
         messages = segment.new_messages(posted)
     tools = await services.client_tools.usable(caller, graph_id, posted.described_tools)
     message = chat_message(graph_id, posted, messages, tools=tools, rules=services.attachments)
-    message = _with_policies(message, spec, services.settings.on_disconnect, has_moved_on=bool(posted.resume))
+    message = _with_policy(message, spec, services.settings.on_disconnect)
+    await services.client_tools.answer_left(caller, message.chat, posted.left_tool_results)
+    # It follows interrupts that are all cancelled: the user has left them.
+    message = replace(message, cancels_earlier=bool(posted.resume))
     record, placement = await services.chats.start_as(
         caller, message, posted.run_id, request_id=request_id, caller_trace=trace
     )
@@ -131,22 +134,15 @@ async def start_segment(
     return replace(segment, new=new, stops_unread=record.stops_unread)
 
 
-def _with_policies(
-    message: ChatMessage, spec: GraphSpec | None, default: OnDisconnect, *, has_moved_on: bool
-) -> ChatMessage:
-    """The message whose run does what its request, its graph or the server says when clients leave.
-
-    `has_moved_on`: its person has left a run that waits for decisions; it is cancelled with the acceptance.
-    """
+def _with_policy(message: ChatMessage, spec: GraphSpec | None, default: OnDisconnect) -> ChatMessage:
+    """The message whose run does what its request, its graph or the server says when clients leave."""
+    if spec is None:
+        return message
 
     def build_request(first_new: int, *, with_history: bool) -> GraphRunRequest:
         request = message.build_request(first_new, with_history=with_history)
-        policies: dict[str, object] = {}
-        if spec is not None:
-            policies["on_disconnect"] = on_disconnect(request.on_disconnect, spec, default)
-        if has_moved_on:
-            policies["on_conflict"] = "interrupt"
-        return request.model_copy(update=policies)
+        policy = on_disconnect(request.on_disconnect, spec, default)
+        return request.model_copy(update={"on_disconnect": policy})
 
     return replace(message, build_request=build_request)
 

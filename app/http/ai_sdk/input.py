@@ -18,6 +18,7 @@ from pydantic_core import PydanticCustomError
 
 from app.client_tools.declared import MOST_DESCRIBED, ClientTool
 from app.errors import Invalid
+from app.executors.client_calls import ClientToolResult
 from app.graphs.spec import GraphSpec
 from app.http.ai_sdk.ui_message import MOST_ANSWERED, UiMessage, UiPart, read_leniently
 from app.http.attachments import ui_file
@@ -120,6 +121,13 @@ class ChatRequest(InputModel):
             return None
         self._require_few(last, [part.tool_result is not None for part in last.parts])
         return last if last.tool_results else None
+
+    @property
+    def left_tool_results(self) -> dict[str, ClientToolResult]:
+        """The results of client tools in the last answer, where a message of the user follows it."""
+        answers = (each for each in reversed(self.messages[:-1]) if each.role == "assistant")
+        answer = next(answers, None)
+        return {} if answer is None or self.trigger == "regenerate-message" else answer.tool_results
 
     @property
     def decided_message(self) -> UiMessage | None:

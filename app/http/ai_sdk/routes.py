@@ -104,6 +104,7 @@ async def chat(
         body = body.model_copy(update={"on_disconnect": policy})
         tools = await services.client_tools.usable(caller, graph_id, body.described_tools)
         message = body.chat_message(graph_id, tools, services.attachments)
+        await services.client_tools.answer_left(caller, chat_of_run, body.left_tool_results)
         record = await services.chats.start(
             caller, message, request_id=request_id, idempotency_key=key, caller_trace=trace
         )

@@ -97,6 +97,23 @@ class ClientToolRuns:
             with suppress(RunEnded, ClientToolCallAnswered, ClientToolCallNotFound):
                 await self.commands.submit(answered.record.key, command)
 
+    async def answer_left(
+        self, caller: Principal, chat: Chat, results: Mapping[str, ClientToolResult]
+    ) -> None:
+        """Return the results that a client posts with its next message to the run that waits for them.
+
+        That run is not cancelled: what its model makes of them comes before the message. Raises
+        `ScopeMissing` if the caller may not read it.
+        """
+        graph = self.graphs.find(chat.graph_id)
+        if not results or graph is None or not graph.client_tools:
+            return
+        for record in await self.conversations.active_runs(caller.account_id, chat.state_key):
+            answered = await self._answered(record, results)
+            if answered is not None and record.graph_id == chat.graph_id:
+                caller.require_reading(record.api_key_id)
+                await self.answer(answered, results)
+
     async def _latest(self, caller: Principal, chat: Chat) -> list[RunRecord]:
         """The chat's active runs, then its latest one, which may have ended."""
         active = await self.conversations.active_runs(caller.account_id, chat.state_key)
