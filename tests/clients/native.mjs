@@ -66,18 +66,20 @@ const read = await Promise.all(
 );
 process.stdout.write(JSON.stringify(read), () => process.exit(0));
 
-/** A server that passes everything on, and cuts its first connection after so many bytes. */
+/** A server that passes everything on, and cuts its first connection so many bytes after the headers. */
 function cutWire(cutAfter) {
   let connections = 0;
   return createServer((client) => {
     const first = ++connections === 1;
     const upstream = connect(Number(server.port), server.hostname);
     let passed = 0;
+    let end = Infinity;
     client.pipe(upstream);
     upstream.on("data", (chunk) => {
+      if (passed === 0) end = chunk.indexOf("\r\n\r\n") + 4 + cutAfter;
       passed += chunk.length;
-      if (first && passed > cutAfter) {
-        client.write(chunk.subarray(0, chunk.length - (passed - cutAfter)), () => client.destroy());
+      if (first && passed > end) {
+        client.write(chunk.subarray(0, chunk.length - (passed - end)), () => client.destroy());
         upstream.destroy();
       } else {
         client.write(chunk);

@@ -30,10 +30,12 @@ READERS = {
     "fetch-event-source, post": [200, 200],
 }
 """The clients, and the statuses of their connections."""
-BETWEEN_EVENTS, AMID_A_LONG_LINE = 700, 150_000
+BEFORE_THE_FIRST, AMID_AN_EVENT, AMID_A_LONG_LINE = 0, 700, 150_000
 CUTS = [
-    *((client, BETWEEN_EVENTS) for client in READERS),
-    # Not fetch-event-source: it takes an event for received when it has read its id.
+    # Not within an event: it takes an event for received when it has read its id.
+    ("fetch-event-source", BEFORE_THE_FIRST),
+    ("fetch-event-source, post", BEFORE_THE_FIRST),
+    ("eventsource", AMID_AN_EVENT),
     ("eventsource", AMID_A_LONG_LINE),
 ]
 

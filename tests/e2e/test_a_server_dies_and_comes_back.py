@@ -54,8 +54,8 @@ async def test_a_killed_server_ends_its_runs_when_it_is_back(memory_path: Path) 
             again = (await http.post("/v1/runs/wait", json=a_request())).json()
 
     assert 'id: 1\nevent: error\ndata: {"type":"error","error":"internal","at":' in whole
-    assert "id: 8\nevent: error\n" in rest
-    assert "id: 9\nevent: done\n" in rest
+    assert "id: 999999998\nevent: error\n" in rest
+    assert "id: 999999999\nevent: done\n" in rest
     assert (final["error"], final["finishReason"]) == ("internal", "error")
     assert again["content"] == "back"
     assert (receipt["basis"], receipt["outputEstimated"], receipt["inputTokens"]) == ("partial", True, 10)

@@ -81,7 +81,7 @@ STOPS = [
 
 @pytest.mark.parametrize(("agent", "phase", "kind"), STOPS)
 async def test_a_run_stops_in_every_phase_and_its_conversation_goes_on(
-    world_of: WorldOf, tmp_path: Path, phase: str, kind: str, *, agent: str
+    world_of: WorldOf, tmp_path: Path, phase: str, kind: str
 ) -> None:
     responder, graph, reached = Phase()(phase)
     broken = True
@@ -108,9 +108,8 @@ async def test_a_run_stops_in_every_phase_and_its_conversation_goes_on(
     assert run["status"] == "cancelled"
     assert (run["interruption"]["kind"], run["interruption"]["state"]) == (kind, "stopped")
     assert again.json()["content"] == "as good as new"
-    if (phase, agent) != ("before init", MESSAGES):
-        # Where no process is started, the run may have begun.
-        assert ("go" in str(world.simulator.requests[-1].messages)) == (phase != "before init")
+    # A message that the model has not got is passed on with the next one.
+    assert "go" in str(world.simulator.requests[-1].messages)
     receipts = {receipt["usageUnitId"]: receipt for receipt in await world.receipts(run_id)}
     sent = [message for message in world.simulator.sent[:-1] if message.sent_output]
     assert set(receipts) >= {message.message_id for message in sent}

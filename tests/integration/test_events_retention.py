@@ -116,8 +116,9 @@ async def test_a_replay_without_events_has_the_answer_and_the_end(database: Data
     error = [RunError(error="timeout"), Done(usage=USAGE, finish_reason="timeout")]
 
     assert [entry.event for entry in whole][2:] == [ANSWER, DONE]
-    for after in (0, 2, 3):
+    for after in (2, 3):
         assert await replay(database, good, after=after) == LAST
+    assert [entry.position for entry in await replay(database, good)] == [1, 2]
     assert [entry.event for entry in await replay(database, bad)] == error
     read = await a_reader(database).read(await record_of(database, good))
     assert [entry.event for entry in read] == [ANSWER, DONE]

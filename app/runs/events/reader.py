@@ -62,7 +62,7 @@ class RunEventReader:
             last = await last_stored_position(reader, run.key)
             if last is None or position < last:
                 return False
-            # Then the end is at the last positions, wherever it is stored.
+            # Then its positions depend on the reader.
             return not _is_only_end(await stored_events(reader, run.key, max_bytes=1))
 
     async def _stored(
@@ -77,12 +77,12 @@ class RunEventReader:
                 rows = await stored_events(reader, run, after=position)
             if not rows:
                 # Deleted before this reader came, or while it reads.
-                if end := _after(await self._end_of_deleted(run), after):
+                if end := _placed(await self._end_of_deleted(run), max(position, after)):
                     yield end
                 return
             entries = await times.of(decode_events(rows))
             if only_end:
-                if end := _after(_at_last_positions(entries), after):
+                if end := _placed(entries, after):
                     yield end
                 return
             yield [entry for entry in entries if entry.position > position]
@@ -91,13 +91,13 @@ class RunEventReader:
             position = rows[-1].last_position
 
     async def _end_of_deleted(self, run: RunKey) -> Sequence[LogEntry]:
-        """The end of a run whose events are deleted, at the last positions; empty if they are not."""
+        """The end of a run whose events are deleted; empty if they are not."""
         async with self._database.read() as reader:
             record = await find_run(reader, run)
         if record is None or record.final is None or record.events_deleted_at is None:
             return ()
         events = terminal_events(record.final, has_content=record.contents_deleted_at is None)
-        return _at_last_positions(with_positions(events, after=0, at=time_of_end(record)))
+        return with_positions(events, after=0, at=time_of_end(record))
 
 
 def _is_only_end(first: Sequence[StoredEvents]) -> bool:
@@ -106,13 +106,14 @@ def _is_only_end(first: Sequence[StoredEvents]) -> bool:
     return bool(events) and events[0].event == RunError(error="internal")
 
 
-def _at_last_positions(end: Sequence[LogEntry]) -> Sequence[LogEntry]:
-    """The end of a run without other events: after whatever its readers have received of these."""
-    return [entry._replace(position=LAST_POSITION - n) for n, entry in enumerate(reversed(end))][::-1]
+def _placed(end: Sequence[LogEntry], after: int) -> Sequence[LogEntry]:
+    """The end of a run without other events, for a reader that has received those up to a position.
 
-
-def _after(entries: Sequence[LogEntry], position: int) -> Sequence[LogEntry]:
-    return [entry for entry in entries if entry.position > position]
+    At the last positions, after whatever that reader has; at the first ones for a reader that has nothing.
+    """
+    before = LAST_POSITION - len(end) if after else 0
+    placed = [entry._replace(position=before + n) for n, entry in enumerate(end, start=1)]
+    return [entry for entry in placed if entry.position > after]
 
 
 def _first_events(run: RunRecord) -> Sequence[LogEntry]:
