@@ -53,15 +53,15 @@ FLEET = (
     Mutant(
         "a replay of a run without events never ends",
         _READER,
-        "if end := _after(await self._end_of_deleted(run), after):",
+        "if end := _placed(await self._end_of_deleted(run), max(position, after)):",
         "if end := ():",
         _RETENTION,
     ),
     Mutant(
         "a reader that resumes gets the end at positions it has passed",
         _READER,
-        "return _at_last_positions(with_positions(events, after=0, at=time_of_end(record)))\n",
-        "return with_positions(events, after=0, at=time_of_end(record))\n",
+        "before = LAST_POSITION - len(end) if after else 0",
+        "before = 0",
         _RETENTION,
     ),
     Mutant(
