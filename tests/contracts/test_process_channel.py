@@ -154,19 +154,19 @@ async def test_a_process_refuses_more_requests_than_it_may_handle_and_answers_ur
         await until_connected(here, there_id)
 
         async def refusals(count: int) -> list[BaseException | dict[str, Any]]:
-            requests = (here.request(there_id, PING, {}, timeout_s=5) for _ in range(count))
+            requests = (here.request(there_id, PING, {}, timeout_s=20) for _ in range(count))
             return await asyncio.gather(*requests, return_exceptions=True)
 
         with capture_logs() as lines:
             waiting = [
-                asyncio.create_task(here.request(there_id, "wait", {}, timeout_s=20))
+                asyncio.create_task(here.request(there_id, "wait", {}, timeout_s=60))
                 for _ in range(MAX_HANDLERS)
             ]
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(40):
                 while wait.started < MAX_HANDLERS:
                     await asyncio.sleep(0.01)
             refused = await refusals(50)
-            urgent = await here.request(there_id, "urgent", {}, timeout_s=5)
+            urgent = await here.request(there_id, "urgent", {}, timeout_s=20)
             wait.may_answer.set()
             await asyncio.gather(*waiting)
             await answered_ping(here, there_id)
