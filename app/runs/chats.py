@@ -11,9 +11,7 @@ from uuid import uuid5
 
 from app.conversations.branching.placement import Placement, place_message
 from app.conversations.branching.records import After, InPlaceOf
-from app.conversations.branching.repository import branches_of
 from app.conversations.cuts.answer_cuts import ShownAnswer
-from app.conversations.repository import find_conversation
 from app.db import Database
 from app.events import PermissionRequest
 from app.executors.approvals import PermissionDecided, PermissionNotFound
@@ -316,15 +314,7 @@ class ChatRuns:
         """Whether a run has its contents, and its conversation is the one that it was started in."""
         if run.contents_deleted_at is not None or run.state_key is None:
             return False
-        async with self._database.snapshot() as reader:
-            conversation = await find_conversation(reader, run.key.account_id, run.state_key)
-            if conversation is None:
-                return False
-            if run.session_id is None:
-                # From before there were branches.
-                return run.created_at >= conversation.created_at
-            branches = await branches_of(reader, conversation)
-        return any(branch.session_id == run.session_id for branch in branches)
+        return await self._conversations.has_run(run.key, run.state_key)
 
 
 async def latest_answer(

@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from app.simulator.script import ApiRequest, Hold, Reply, Text, ToolUse, blocks_of, in_turn
+from app.simulator.script import ApiRequest, Hold, Reply, Text, ToolUse, blocks_of, in_turn, text_of
 from tests.e2e.agents import MESSAGES, every_agent, without_cli
 from tests.e2e.stories import ASSISTANT, PATIENCE_S, Heard, World, WorldOf, a_request, a_world
 
@@ -209,6 +209,13 @@ def asks_and_goes_on(request: ApiRequest) -> Reply:
     return Reply([Text("Asking."), ToolUse(ASK, {})])
 
 
+def heard_result(world: World) -> str:
+    """The only result of a tool in what the model was sent last."""
+    messages = world.simulator.requests[-1].messages
+    (result,) = [block for message in messages for block in blocks_of(message, "tool_result")]
+    return text_of(result["content"])
+
+
 @every_agent
 async def test_a_result_that_comes_with_the_next_message_is_heard(
     world_of: WorldOf, tmp_path: Path, agent: str
@@ -232,12 +239,7 @@ async def test_a_result_that_comes_with_the_next_message_is_heard(
     assert all(" mind." in each for each in answers)
     assert (await world.ended("r1"))["final"]["content"] == "And so."
     assert "And so." in answers[0]
-    (heard,) = [
-        block
-        for message in world.simulator.requests[-1].messages
-        for block in blocks_of(message, "tool_result")
-    ]
-    assert "yes" in str(heard["content"])
+    assert heard_result(world) == "yes"
 
 
 @without_cli
@@ -265,12 +267,7 @@ async def test_a_result_that_comes_with_the_next_message_of_a_chat_is_heard(
     assert all(" mind." in each for each in answers)
     assert (await world.ended(run["runId"]))["final"]["content"] == "And so."
     assert "And so." not in str(world.simulator.requests[-1].messages)
-    (heard,) = [
-        block
-        for message in world.simulator.requests[-1].messages
-        for block in blocks_of(message, "tool_result")
-    ]
-    assert "yes" in str(heard["content"])
+    assert heard_result(world) == "yes"
 
 
 @without_cli

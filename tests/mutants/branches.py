@@ -174,9 +174,9 @@ BRANCHES = (
     ),
     Mutant(
         "a message gets the answer of a deleted conversation",
-        "app/runs/chats.py",
-        "        return any(branch.session_id == run.session_id for branch in branches)\n",
-        "        return bool(branches)\n",
+        "app/runs/conversations/service.py",
+        "return conversation is not None and await has_run(reader, conversation, run.run_id)",
+        "return conversation is not None",
         _CHAT,
     ),
     Mutant(

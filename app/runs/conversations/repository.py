@@ -41,6 +41,13 @@ async def turns_of(reader: Reader, conversation: Conversation) -> list[TurnRecor
     return [_record(row) for row in await reader.execute(statement)]
 
 
+async def has_run(reader: Reader, conversation: Conversation, run_id: RunId) -> bool:
+    """Whether a run is on a branch of a conversation."""
+    statement = select(exists().where(*_of(conversation), runs.c.run_id == run_id))
+    found: bool = (await reader.execute(statement)).scalar_one()
+    return found
+
+
 async def runs_on_branches(reader: Reader, conversation: Conversation) -> list[BranchRun]:
     """Every run of a conversation with its branch, oldest first."""
     statement = select(*_BRANCH_COLUMNS).where(*_of(conversation)).order_by(runs.c.turn)

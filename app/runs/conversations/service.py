@@ -35,7 +35,7 @@ from app.runs.conversations.branching import (
 )
 from app.runs.conversations.known_messages import known_messages
 from app.runs.conversations.page import ConversationPage, parse_cursor, read_page, turns_on_branch
-from app.runs.conversations.repository import newest_chats
+from app.runs.conversations.repository import has_run, newest_chats
 from app.runs.conversations.undelivered import undelivered_runs
 from app.runs.conversations.view import ConversationView, read_view
 from app.runs.records import RunRecord
@@ -269,6 +269,12 @@ class ConversationService:
             conversation = await find_conversation(reader, account_id, state_key)
             keys = [] if conversation is None else await unfinished_turns(reader, conversation)
             return await find_runs(reader, account_id, [key.run_id for key in keys])
+
+    async def has_run(self, run: RunKey, state_key: str) -> bool:
+        """Whether there is a conversation with this key, and the run belongs to it."""
+        async with self._database.snapshot() as reader:
+            conversation = await find_conversation(reader, run.account_id, state_key)
+            return conversation is not None and await has_run(reader, conversation, run.run_id)
 
     async def find_messages(
         self, caller: Principal, state_key: str, message_ids: Sequence[str], *, first_unanswered: int
