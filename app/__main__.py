@@ -1,6 +1,6 @@
 """`python -m app` is the `runtally` command."""
 
-from app.server.imports import without_garbage_collection
+from app.platform.server.imports import without_garbage_collection
 
 with without_garbage_collection():
     from app.cli.main import app

@@ -8,8 +8,9 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field, JsonValue, TypeAdapter
 
-from app.requests import ErrorCode, FinalUsage, FinishReason, WireModel
-from app.usage import Meters, UsageFact
+from app.requests.outcome import ErrorCode, FinalUsage, FinishReason
+from app.requests.wire_models import WireModel
+from app.usage.records import Meters, UsageFact
 
 StopKind = Literal["interrupt", "cancel"]
 ResolvedBy = Literal["decided", "expired", "run_stopped"]

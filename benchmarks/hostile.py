@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from app.db import Database
-from app.embedded.postgres import EmbeddedPostgres
+from app.platform.db import Database
+from app.platform.embedded.postgres import EmbeddedPostgres
 from benchmarks.hostile_attacks import ATTACKS, Arena
 from benchmarks.hostile_tools import a_tool_server, graphs_with
 from tests.security.server import Target, Used, Watched, a_target, an_obedient_model

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from app.server.loopback import Receive, Scope, Send, read_body, serve_on_loopback
+from app.platform.server.loopback import Receive, Scope, Send, read_body, serve_on_loopback
 
 GRAPH = "claude_agents:librarian"
 SEARCH = "mcp__runtally__library__search"

@@ -20,7 +20,7 @@ from app.gateway.wire import MessageUsage, StreamFold
 from app.ids import AccountId, ApiKeyId, RunId, RunKey, new_uuid
 from app.simulator import wire
 from app.simulator.script import Reply, Text
-from app.usage import Attribution, UsageFact
+from app.usage.records import Attribution, UsageFact
 
 DELTAS = 2000
 ENCODED = 20_000

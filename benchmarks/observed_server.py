@@ -17,7 +17,7 @@ import psutil
 from app.bootstrap.roles import Role
 from app.cli.logs import configure_logs
 from app.cli.serve import serve
-from app.settings import Settings, withdraw_secrets
+from app.platform.settings import Settings, withdraw_secrets
 
 _STOPPED_S = 60.0
 

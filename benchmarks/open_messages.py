@@ -24,9 +24,9 @@ from app.auth.accounts import Accounts
 from app.billing.receipts.open_message_delivery import OpenMessageDelivery
 from app.billing.receipts.open_messages.tracker import FIRST_WRITE_S, REWRITE_S
 from app.billing.receipts.queue import ReceiptQueue
-from app.db import Database
-from app.embedded.postgres import EmbeddedPostgres
-from app.usage import UsageFact
+from app.platform.db import Database
+from app.platform.embedded.postgres import EmbeddedPostgres
+from app.usage.records import UsageFact
 from benchmarks.receipts import delivered_queue, facts_of, written
 
 WRITES = (0, 1, 2, 3)

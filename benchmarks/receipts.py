@@ -38,10 +38,10 @@ from app.billing.receipts.journal import Journal
 from app.billing.receipts.queue import ReceiptQueue
 from app.billing.receipts.records import NewReceipt
 from app.billing.receipts.tables import charge_receipts
-from app.db import Database
-from app.embedded.postgres import EmbeddedPostgres
 from app.ids import MessageId, RunId, RunKey, new_uuid
-from app.usage import Attribution, TokenUsage, UsageFact
+from app.platform.db import Database
+from app.platform.embedded.postgres import EmbeddedPostgres
+from app.usage.records import Attribution, TokenUsage, UsageFact
 
 BATCH = 500
 FLUSH_TIMEOUT_S = 60.0

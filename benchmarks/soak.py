@@ -28,8 +28,8 @@ from pathlib import Path
 import asyncpg
 
 from app.auth.keys import mint_key
-from app.db import Database
-from app.embedded.postgres import EmbeddedPostgres
+from app.platform.db import Database
+from app.platform.embedded.postgres import EmbeddedPostgres
 from app.simulator.server import Simulator
 from app.streams.memory import DELETED_RUNS_REMEMBERED
 from benchmarks.books import differences

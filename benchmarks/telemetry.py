@@ -21,7 +21,7 @@ from pathlib import Path
 
 import httpx
 
-from app.server.loopback import Receive, Scope, Send, read_body, serve_on_loopback
+from app.platform.server.loopback import Receive, Scope, Send, read_body, serve_on_loopback
 from app.simulator.script import Answer, ApiRequest, Reply, Text, ToolUse
 from app.simulator.server import Simulator
 from benchmarks.markdown import table

@@ -28,7 +28,7 @@ from sqlalchemy.engine import Connection, Engine
 
 from app.auth.keys import mint_key
 from app.cli.serve import listen, served, url_of
-from app.settings import Settings
+from app.platform.settings import Settings
 from app.simulator.script import Answer, ApiRequest, Reply, Text
 from app.simulator.server import Simulator
 from benchmarks.markdown import table

@@ -15,13 +15,13 @@ from app.events import ToolCallResult, ToolCallStart
 from app.executors.call_tracing import PricedTracing
 from app.gateway.wire import MessageUsage
 from app.ids import AccountId, ApiKeyId, MessageId, RunId, RunKey, new_uuid
-from app.telemetry.metrics import GenAiMetrics
-from app.telemetry.records import RunResult, TracedRun
-from app.telemetry.sdk.opening import GivenIds, SamplerOf
-from app.telemetry.service import Telemetry
-from app.telemetry.spans import SpanWriter
-from app.telemetry.trace_context import RunTraceContext
-from app.usage import Attribution, TokenUsage, UsageFact
+from app.platform.telemetry.metrics import GenAiMetrics
+from app.platform.telemetry.records import RunResult, TracedRun
+from app.platform.telemetry.sdk.opening import GivenIds, SamplerOf
+from app.platform.telemetry.service import Telemetry
+from app.platform.telemetry.spans import SpanWriter
+from app.platform.telemetry.trace_context import RunTraceContext
+from app.usage.records import Attribution, TokenUsage, UsageFact
 
 MODEL = "claude-sonnet-5-5"
 _RUNS, _ROUNDS, _BATCH = 200, 10, 512

@@ -30,10 +30,10 @@ from app.billing.credit.ledger import CreditLedger
 from app.billing.receipts.records import ReceiptFilter
 from app.billing.reports.records import GroupBy, UsageBreakdown, UsageFilter, UsageSums
 from app.billing.reports.service import BillingReports, UsageQuery
-from app.db import Database
-from app.embedded.postgres import EmbeddedPostgres
 from app.ids import AccountId
-from app.pagination import Cursor
+from app.platform.db import Database
+from app.platform.embedded.postgres import EmbeddedPostgres
+from app.platform.pagination import Cursor
 from app.runs.records import DriftedRuns
 from app.runs.repository import drifted_runs
 

@@ -12,7 +12,7 @@ import app.billing.reports.tables
 import app.runs.tables
 import app.tools.mcp.oauth.tables
 import app.webhooks.tables  # noqa: F401 - each import adds its tables to the metadata
-from app.db import metadata
+from app.platform.db import metadata
 
 
 def migrate(connection: Connection) -> None:

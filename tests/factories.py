@@ -10,16 +10,16 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from app.auth.accounts import Accounts
 from app.auth.records import KeyRecord
 from app.conversations.records import Conversation
-from app.db import Database
 from app.events import AiEvent, ControlEvent
 from app.executors.control import RunControl
 from app.executors.port import RunContext, RunPlan
 from app.executors.scripted import Action, ScriptedExecutor, WaitFor
 from app.graphs.spec import GraphSpec
 from app.ids import AccountId, ApiKeyId, MessageId, RunId, RunKey, new_uuid
-from app.requests import RunLimits
+from app.platform.db import Database
+from app.requests.runs import RunLimits
 from app.runs.records import RunRecord
-from app.usage import Attribution, TokenUsage, UsageFact
+from app.usage.records import Attribution, TokenUsage, UsageFact
 
 REACHED_S = 60.0
 """How long a run may take to come to a wait, on a machine that has other things to do."""

@@ -12,7 +12,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as WireSpan
 
-from app.server.loopback import Receive, Scope, Send, read_body, serve_on_loopback
+from app.platform.server.loopback import Receive, Scope, Send, read_body, serve_on_loopback
 
 
 @dataclass(frozen=True, slots=True)

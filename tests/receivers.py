@@ -9,7 +9,7 @@ from typing import Any
 
 from standardwebhooks import Webhook as Signature
 
-from app.server.loopback import Receive, Scope, Send, read_body, serve_on_loopback
+from app.platform.server.loopback import Receive, Scope, Send, read_body, serve_on_loopback
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,11 +25,11 @@ from app.auth.repository import (
     revoke,
     set_provider_profile,
 )
-from app.db import Database, Transaction
 from app.errors import Invalid, NotFound, Unauthenticated, Unavailable
 from app.ids import AccountId, ApiKeyId
-from app.pagination import PageRequest
-from app.principal import SCOPES, Principal, Scope
+from app.platform.db import Database, Transaction
+from app.platform.pagination import PageRequest
+from app.requests.principal import SCOPES, Principal, Scope
 
 log = structlog.get_logger(__name__)
 

@@ -7,8 +7,8 @@ from sqlalchemy import and_, delete, func, insert, select
 
 from app.auth.records import BrowserSession, Credential
 from app.auth.tables import accounts, api_keys, browser_sessions
-from app.db import Reader, Transaction
 from app.ids import ApiKeyId
+from app.platform.db import Reader, Transaction
 
 
 async def find_valid_credentials(reader: Reader, credentials: Collection[Credential]) -> set[Credential]:

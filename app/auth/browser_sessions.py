@@ -14,9 +14,9 @@ from app.auth.browser_session_repository import (
     insert_session,
 )
 from app.auth.records import BrowserSession
-from app.db import Database
 from app.errors import Unauthenticated
-from app.principal import Principal
+from app.platform.db import Database
+from app.requests.principal import Principal
 
 LIFETIME = timedelta(days=7)
 """Counted from the sign-in; using a session does not extend it."""

@@ -9,9 +9,9 @@ import anyio
 import structlog
 
 from app.auth.records import Credential
-from app.background import forever
 from app.errors import Unauthenticated
-from app.principal import Principal
+from app.platform.background import forever
+from app.requests.principal import Principal
 
 log = structlog.get_logger(__name__)
 

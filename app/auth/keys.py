@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Sequence
 
 from app.errors import Invalid
-from app.principal import SCOPES, Scope
+from app.requests.principal import SCOPES, Scope
 
 _KEY = re.compile(r"rt_[A-Za-z0-9_-]{16,200}")
 _SHOWN_CHARS = 7

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 
 from app.auth.accounts import Accounts
-from app.background import forever
 from app.ids import AccountId
+from app.platform.background import forever
 
 REFRESH_S = 15.0
 

@@ -9,9 +9,9 @@ from sqlalchemy.engine import RowMapping
 
 from app.auth.records import AccountRecord, KeyRecord
 from app.auth.tables import accounts, api_keys
-from app.db import Reader, Transaction, page_of
 from app.ids import AccountId, ApiKeyId, new_uuid
-from app.pagination import PageRequest
+from app.platform.db import Reader, Transaction, page_of
+from app.platform.pagination import PageRequest
 
 
 async def get_or_create_account(tx: Transaction, name: str) -> AccountId:

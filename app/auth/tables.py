@@ -3,7 +3,7 @@
 from sqlalchemy import Column, ForeignKey, Index, LargeBinary, Table, Text, Uuid
 from sqlalchemy.dialects.postgresql import ARRAY
 
-from app.db import UtcDateTime, metadata
+from app.platform.db import UtcDateTime, metadata
 
 accounts = Table(
     "accounts",

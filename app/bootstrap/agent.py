@@ -7,13 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
 
-from app.client_tools.declared import shown_name
-from app.clock.clock import Clock
 from app.conversations.history import ConversationHistory
 from app.conversations.message_store import MessageStore
 from app.conversations.prompt_store import PromptStore
 from app.conversations.sdk_store import PostgresSessionStore
-from app.db import Database
 from app.executors.claude_agent.auth import GatewayAuth, LoginAuth, ModelAuth
 from app.executors.claude_agent.executor import ClaudeAgentExecutor
 from app.executors.claude_agent.graph_keys import PROVIDER
@@ -37,11 +34,15 @@ from app.gateway.proxy import Gateway
 from app.gateway.upstream import Upstream
 from app.graphs.spec import GraphSpec
 from app.ids import AccountId, ApiKeyId, RunId, RunKey
-from app.json_schema.checker import SchemaChecker
-from app.metrics.gateway import GatewayMetrics
-from app.requests import GraphRunRequest, Message
+from app.platform.clock.clock import Clock
+from app.platform.db import Database
+from app.platform.json_schema.checker import SchemaChecker
+from app.platform.metrics.gateway import GatewayMetrics
+from app.platform.settings import Settings
+from app.requests.client_tools import shown_name
+from app.requests.messages import Message
+from app.requests.runs import GraphRunRequest
 from app.runs.planner import RunPlanner
-from app.settings import Settings
 from app.tools.mcp.oauth.service import McpLogins
 from app.tools.mcp.servers import McpConnector
 from app.workspaces.service import Workspaces

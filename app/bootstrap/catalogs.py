@@ -16,14 +16,14 @@ from app.executors.claude_agent import graph_keys as claude_agent
 from app.executors.inbox import MessageLimits
 from app.executors.messages_api import graph_keys as messages_api
 from app.graphs.catalog import SHIPPED_GRAPHS, GraphCatalog, GraphCheck
-from app.metrics.labels import KnownNames
-from app.metrics.server import ServerMetrics
 from app.models.deprecations import announced_ends
 from app.models.file import read_models
 from app.models.registry import ModelRegistry
+from app.platform.metrics.labels import KnownNames
+from app.platform.metrics.server import ServerMetrics
+from app.platform.settings import Settings, SettingsError
 from app.runs.planner import RunPlanner
 from app.runs.requests.attachments import AttachmentRules
-from app.settings import Settings, SettingsError
 from app.tools.catalog import ToolCatalog
 
 log = structlog.get_logger(__name__)

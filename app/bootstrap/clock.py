@@ -3,11 +3,11 @@
 from functools import partial
 from typing import NoReturn
 
-from app.background import forever
-from app.clock.clock import Clock
-from app.clock.lease import Lease
-from app.db import Database
-from app.settings import Settings
+from app.platform.background import forever
+from app.platform.clock.clock import Clock
+from app.platform.clock.lease import Lease
+from app.platform.db import Database
+from app.platform.settings import Settings
 
 INTERVAL_S = 30.0
 """How often the host's clock is compared with the database's."""

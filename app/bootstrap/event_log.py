@@ -7,12 +7,12 @@ from uuid import UUID
 
 from anyio.abc import TaskGroup
 
-from app.clock.clock import Clock, host_time
-from app.db import Database
+from app.platform.clock.clock import Clock, host_time
+from app.platform.db import Database
+from app.platform.settings import Settings, SettingsError
 from app.runs.events.endings import RunEndings
 from app.runs.events.reader import RunEventReader
 from app.runs.supervisor import RunSupervisor
-from app.settings import Settings, SettingsError
 from app.streams.memory import MemoryEventLog
 from app.streams.port import EventLog
 from app.streams.process_channel import ProcessChannel

@@ -27,24 +27,24 @@ from app.bootstrap.reconciliation import open_provider_accounting
 from app.bootstrap.roles import Role
 from app.bootstrap.storage import open_database, open_journal, open_sealer
 from app.bootstrap.telemetry.opening import open_telemetry, record_receipts
-from app.clock.clock import Clock
-from app.clock.lease import Lease
-from app.concurrency.offload import Offload
 from app.conversations.sdk_store import PostgresSessionStore
-from app.db import Database
 from app.executors.claude_agent.process.cli import Cli
 from app.executors.metering import BilledMetering
 from app.ids import new_uuid
-from app.json_schema.checker import SchemaChecker
-from app.metrics.gateway import GatewayMetrics
-from app.metrics.server import ServerMetrics
+from app.platform.clock.clock import Clock
+from app.platform.clock.lease import Lease
+from app.platform.concurrency.offload import Offload
+from app.platform.db import Database
+from app.platform.json_schema.checker import SchemaChecker
+from app.platform.metrics.gateway import GatewayMetrics
+from app.platform.metrics.server import ServerMetrics
+from app.platform.server.memory import MemoryCeiling
+from app.platform.settings import Settings
+from app.platform.storage.service import StorageQuota
+from app.platform.telemetry.service import Telemetry
 from app.runs.planner import RunPlanner
-from app.server.memory import MemoryCeiling
-from app.settings import Settings
-from app.storage.service import StorageQuota
 from app.streams.port import EventLog
 from app.streams.process_channel import ProcessChannel
-from app.telemetry.service import Telemetry
 from app.workspaces.service import Workspaces
 
 log = structlog.get_logger(__name__)

@@ -2,7 +2,7 @@
 
 from app.billing.prices.price_file import read_prices
 from app.billing.prices.price_list import PriceList
-from app.settings import Settings
+from app.platform.settings import Settings
 
 
 def price_list(settings: Settings) -> PriceList:

@@ -14,9 +14,9 @@ from app.billing.prices.price_list import PriceList
 from app.billing.reconciliation.calls.counter import CallCounter
 from app.billing.reconciliation.provider.reports import ProviderReports
 from app.billing.reconciliation.service import Reconciliation, ReconciliationConfig
-from app.db import Database
 from app.errors import OperatorError
-from app.settings import Settings
+from app.platform.db import Database
+from app.platform.settings import Settings
 
 
 class AdminKeyMissing(OperatorError):

@@ -2,7 +2,7 @@
 
 from enum import Enum
 
-from app.settings import Settings, SettingsError
+from app.platform.settings import Settings, SettingsError
 
 
 class Role(Enum):

@@ -13,6 +13,7 @@ from app.bootstrap.dispatch.dispatcher import open_dispatcher
 from app.bootstrap.event_log import open_reader
 from app.bootstrap.infrastructure import Infrastructure
 from app.executors.aggregator import ExecutorAggregator
+from app.platform.settings import Settings
 from app.runs.acceptance import RunAcceptance
 from app.runs.closing import RunCloser
 from app.runs.commands.queued import QueuedRuns
@@ -37,10 +38,9 @@ from app.runs.service import RunService
 from app.runs.starting import RunStarter
 from app.runs.supervisor import RunSupervisor
 from app.runs.worker import RunWorker
-from app.settings import Settings
 
 if TYPE_CHECKING:
-    from app.temporal.connection import TemporalConnection
+    from app.platform.temporal.connection import TemporalConnection
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from app.schedules.service import ScheduleService
 from app.schedules.upkeep import ScheduleUpkeep
 
 if TYPE_CHECKING:
-    from app.temporal.connection import TemporalConnection
+    from app.platform.temporal.connection import TemporalConnection
 
 
 async def open_schedules(

@@ -23,24 +23,26 @@ from app.bootstrap.roles import Role
 from app.bootstrap.runs import OpenedRuns, open_runs
 from app.bootstrap.schedules import open_schedules
 from app.bootstrap.webhooks import open_webhooks
-from app.concurrency.offload import Offload
-from app.db import Database
 from app.executors.aggregator import ExecutorAggregator, PreviewerAggregator
 from app.executors.claude_agent.launching.idle_watch import IdleWatch
 from app.executors.claude_agent.process.cli import Cli
 from app.executors.claude_agent.readiness import ReadinessProbe
 from app.executors.port import GraphExecutor
-from app.fleet.service import Fleet
 from app.graphs.catalog import GraphCatalog
-from app.metrics.exposition import Exposition
-from app.metrics.registry import MetricsRegistry
 from app.models.registry import ModelRegistry
+from app.platform.concurrency.offload import Offload
+from app.platform.db import Database
+from app.platform.metrics.exposition import Exposition
+from app.platform.metrics.registry import MetricsRegistry
+from app.platform.server.memory import MemoryCeiling
+from app.platform.settings import Settings
 from app.runs.abandonment.service import AbandonedRuns
 from app.runs.chats import ChatRuns
 from app.runs.client_tools.service import ClientToolRuns
 from app.runs.commands.service import RunCommands
 from app.runs.conversations.service import ConversationService
 from app.runs.deletion.service import RunDeletion
+from app.runs.fleet.service import Fleet
 from app.runs.generate import Generator
 from app.runs.preview import RunPreviewer
 from app.runs.readers.service import RunReaders
@@ -48,8 +50,6 @@ from app.runs.requests.attachments import AttachmentRules
 from app.runs.revocation.service import KeyRevocation
 from app.runs.service import RunService
 from app.schedules.service import ScheduleService
-from app.server.memory import MemoryCeiling
-from app.settings import Settings
 from app.streams.port import EventLog
 from app.tools.catalog import ToolCatalog
 from app.webhooks.service import Webhooks

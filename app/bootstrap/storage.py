@@ -11,10 +11,10 @@ from app.billing.chain.head_witness import HeadWitness
 from app.billing.chain.sealing import ChainSealer
 from app.billing.chain.sealing_key import SealingKey
 from app.billing.receipts.journal import Journal
-from app.db import Database
-from app.embedded.postgres import EmbeddedPostgres
 from app.errors import OperatorError
-from app.settings import Settings
+from app.platform.db import Database
+from app.platform.embedded.postgres import EmbeddedPostgres
+from app.platform.settings import Settings
 
 _WRITTEN_BYTES = 64 * 1024
 """Written to the data directory to find out whether there is space."""

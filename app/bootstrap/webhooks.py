@@ -5,10 +5,10 @@ from contextlib import asynccontextmanager
 
 import anyio
 
-from app.db import Database
-from app.metrics.webhooks import WebhookMetrics
-from app.settings import Settings
-from app.telemetry.service import Telemetry
+from app.platform.db import Database
+from app.platform.metrics.webhooks import WebhookMetrics
+from app.platform.settings import Settings
+from app.platform.telemetry.service import Telemetry
 from app.webhooks.addresses import AddressPolicy
 from app.webhooks.delivery_worker import DeliveryWorker
 from app.webhooks.sender import WebhookSender

@@ -15,7 +15,7 @@ from app.billing.chain.verification import verify
 from app.billing.chain.verifier import PublicKeys, read_public_keys
 from app.bootstrap.storage import attach_database, open_sealer, open_witness
 from app.errors import Invalid
-from app.settings import Settings
+from app.platform.settings import Settings
 
 _MOST_SHOWN = 1000
 

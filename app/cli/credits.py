@@ -21,7 +21,7 @@ from app.bootstrap.prices import price_list
 from app.bootstrap.storage import attach_database
 from app.errors import Invalid
 from app.ids import AccountId
-from app.settings import Settings
+from app.platform.settings import Settings
 
 NO_BUDGET = "none"
 _MOST_USD = Decimal(10**10)

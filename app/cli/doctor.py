@@ -10,7 +10,7 @@ from app.bootstrap.roles import Role
 from app.doctor.examination import examine
 from app.doctor.report import Check, Report
 from app.doctor.variables import check_variables
-from app.settings import Settings, SettingsError, variables_of_file
+from app.platform.settings import Settings, SettingsError, variables_of_file
 
 _STYLES = {"ok": "green", "warning": "yellow", "error": "red"}
 

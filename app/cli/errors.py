@@ -6,8 +6,8 @@ from contextlib import contextmanager
 import typer
 
 from app.cli.terminal import Terminal
-from app.db import DatabaseUnavailable, StatementFailed
 from app.errors import AppError, Invalid, NotFound, OperatorError, Unauthenticated
+from app.platform.db import DatabaseUnavailable, StatementFailed
 from runtally import errors as client_errors
 
 stderr = Terminal(stderr=True, highlight=False)

@@ -9,8 +9,8 @@ from rich.table import Table
 from app.auth.accounts import Accounts
 from app.bootstrap.storage import attach_database
 from app.ids import ApiKeyId
+from app.platform.settings import Settings
 from app.runs.revocation.service import KeyRevocation
-from app.settings import Settings
 
 
 async def create_key(

@@ -15,7 +15,7 @@ from typing import Any, Literal, TextIO, TypeAlias, cast
 import structlog
 
 from app.cli.terminal import sanitized
-from app.logs.context import add_context
+from app.platform.logs.context import add_context
 
 LogFormat: TypeAlias = Literal["auto", "console", "json"]
 LogLevel: TypeAlias = Literal["debug", "info", "warning", "error", "critical"]

@@ -18,8 +18,8 @@ from app.billing.credit.payment_mode import PaymentMode
 from app.bootstrap.roles import Role
 from app.cli.errors import EXIT_FAILED, explained
 from app.cli.terminal import Terminal
-from app.server.imports import without_garbage_collection
-from app.settings import Settings, withdraw_secrets
+from app.platform.server.imports import without_garbage_collection
+from app.platform.settings import Settings, withdraw_secrets
 
 app = typer.Typer(
     name="runtally",

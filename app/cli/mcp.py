@@ -12,8 +12,8 @@ from rich.console import Console
 from app.bootstrap.catalogs import open_planner
 from app.bootstrap.storage import attach_database
 from app.errors import Invalid
-from app.server.loopback import CONNECTIONS, Receive, Scope, Send, serve_on_socket
-from app.settings import Settings
+from app.platform.server.loopback import CONNECTIONS, Receive, Scope, Send, serve_on_socket
+from app.platform.settings import Settings
 from app.tools.mcp.oauth.login import Consent, LoginFailed, log_in
 from app.tools.mcp.oauth.records import LoginKey
 from app.tools.mcp.oauth.service import McpLogins

@@ -2,9 +2,9 @@
 
 from rich.console import Console
 
-from app.db import Database
 from app.errors import Invalid
-from app.settings import Settings
+from app.platform.db import Database
+from app.platform.settings import Settings
 
 
 class NothingToMigrate(Invalid):

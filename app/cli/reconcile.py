@@ -27,7 +27,7 @@ from app.bootstrap.reconciliation import open_reconciliation
 from app.bootstrap.storage import attach_database
 from app.errors import Invalid
 from app.ids import AccountId
-from app.settings import Settings
+from app.platform.settings import Settings
 
 NO_PROFILE = "none"
 _MONTH = re.compile(r"(\d{4})-(\d{2})")

@@ -15,7 +15,6 @@ import uvicorn
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from app import __version__
-from app.background import first_of
 from app.bootstrap.roles import Role
 from app.bootstrap.services import Services, open_services
 from app.doctor.variables import misspelled
@@ -25,10 +24,11 @@ from app.executors.port import GraphExecutor
 from app.http.api.metrics.port import PATH, metrics_app
 from app.http.app import create_app
 from app.http.streaming.closing import OpenStreams
-from app.postgres.errors import target_of
-from app.server.loopback import serve_on_socket
-from app.server.protocol import ConnectionLimits, ConnectionTable, raise_open_files
-from app.settings import Settings, variables_of_file
+from app.platform.background import first_of
+from app.platform.postgres.errors import target_of
+from app.platform.server.loopback import serve_on_socket
+from app.platform.server.protocol import ConnectionLimits, ConnectionTable, raise_open_files
+from app.platform.settings import Settings, variables_of_file
 from app.streams.relay.connection import address_of
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import Any
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
-from app.serialization.storable import REPLACEMENT, storable
+from app.storable import REPLACEMENT, storable
 
 # Control characters except line breaks and tabs, and characters that change the text direction.
 _CONTROL_CHARACTERS = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")

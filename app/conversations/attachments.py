@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.conversations.history_text import HistoryTurn, attachment_note
-from app.request_fields.attachments import PDF, size_of_base64
+from app.requests.attachments import PDF, size_of_base64
 
 
 @dataclass(frozen=True, slots=True)

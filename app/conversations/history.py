@@ -16,8 +16,8 @@ from app.conversations.records import Conversation, StoredEntry
 from app.conversations.repository import entries_of_run, first_positions, page_of_entries, run_at
 from app.conversations.sdk_store import PostgresSessionStore
 from app.conversations.sdk_transcript import has_user_entries, last_entry_of, messages_of
-from app.db import Reader
 from app.ids import RunId
+from app.platform.db import Reader
 
 Fork: TypeAlias = Callable[[Conversation, str], Awaitable[UUID]]
 """Copies a transcript up to an entry; returns the copy's session id."""

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from app.conversations.history_text import escape_tags
 from app.conversations.messages import ConversationMessage
 from app.errors import Conflict
-from app.requests import Message
+from app.requests.messages import Message
 
 
 class HistoryConflict(Conflict):

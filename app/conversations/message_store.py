@@ -8,7 +8,7 @@ from app.conversations.cuts.answer_cuts import without_cut
 from app.conversations.neutral_transcript import copied_line
 from app.conversations.records import Conversation, EntryGone, Transcript, TranscriptEntry
 from app.conversations.repository import append_entries, load_entries, lock_transcript
-from app.db import Database
+from app.platform.db import Database
 
 _LINES_PER_STATEMENT: Final = 128
 """The event loop stands still while the values of a statement are encoded."""

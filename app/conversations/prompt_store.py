@@ -5,11 +5,11 @@ from pydantic import TypeAdapter, ValidationError
 
 from app.conversations.records import Conversation
 from app.conversations.repository import last_prompt, set_last_prompt
-from app.db import Database, StatementFailed
 from app.errors import Unavailable
+from app.gateway.prompt_cache.diagnosis import SentPrompt
+from app.gateway.prompt_cache.history import PromptHistory
 from app.ids import RunKey
-from app.prompt_cache.diagnosis import SentPrompt
-from app.prompt_cache.history import PromptHistory
+from app.platform.db import Database, StatementFailed
 
 log = structlog.get_logger(__name__)
 

@@ -17,9 +17,9 @@ from app.conversations.records import (
     TranscriptState,
 )
 from app.conversations.tables import conversation_branches, session_entries, session_prompts, sessions
-from app.db import Reader, Transaction, page_of
 from app.ids import AccountId, RunId, RunKey
-from app.pagination import PageRequest
+from app.platform.db import Reader, Transaction, page_of
+from app.platform.pagination import PageRequest
 
 _entries = session_entries.c
 _is_prompt_of_session = (session_prompts.c.account_id == sessions.c.account_id) & (

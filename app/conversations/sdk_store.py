@@ -35,8 +35,8 @@ from app.conversations.repository import (
     transcript_state,
     transcripts_of,
 )
-from app.db import Database
 from app.ids import RunKey
+from app.platform.db import Database
 
 
 class PostgresSessionStore:

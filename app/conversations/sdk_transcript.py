@@ -15,7 +15,7 @@ from app.conversations.history_text import HistoryTurn, decode_history
 from app.conversations.messages import ConversationMessage, MessageFile, MessageType
 from app.conversations.neutral_transcript import note_for, without_attached
 from app.conversations.records import TranscriptEntry
-from app.request_fields.attachments import PDF
+from app.requests.attachments import PDF
 
 INTERRUPTED = ("[Request interrupted by user]", "[Request interrupted by user for tool use]")
 """Messages that the CLI writes in the user's name when it is interrupted."""

@@ -18,7 +18,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import JSONB
 
-from app.db import Json, UtcDateTime, metadata
+from app.platform.db import Json, UtcDateTime, metadata
 
 sessions = Table(
     "sessions",

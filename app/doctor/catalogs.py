@@ -16,9 +16,10 @@ from app.graphs.catalog import GraphCatalog
 from app.ids import AccountId, ApiKeyId, RunId, RunKey
 from app.models.deprecations import announced_ends
 from app.models.registry import DEFAULT, ModelRegistry
-from app.requests import GraphRunRequest, Message
+from app.platform.settings import Settings
+from app.requests.messages import Message
+from app.requests.runs import GraphRunRequest
 from app.runs.planner import RunPlanner
-from app.settings import Settings
 from app.tools.catalog import ToolCatalog, ToolCatalogError
 from app.tools.tool import ToolDefinitionError
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 from app.billing.chain.sealing import SealStatus, seal_status
 from app.billing.chain.sealing_key import SealingKey
-from app.db import Database
 from app.doctor.report import Check
-from app.settings import Settings
+from app.platform.db import Database
+from app.platform.settings import Settings
 
 _NAME = "chain"
 _OF_OTHERS = 0o077

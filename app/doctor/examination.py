@@ -10,7 +10,6 @@ from app.bootstrap.event_log import open_log, open_relay
 from app.bootstrap.roles import Role
 from app.bootstrap.storage import attach_database
 from app.conversations.sdk_store import PostgresSessionStore
-from app.db import Database
 from app.doctor.catalogs import Catalogs, check_catalogs
 from app.doctor.chain import check_chain
 from app.doctor.fleet import check_fleet
@@ -23,7 +22,8 @@ from app.doctor.variables import check_variables
 from app.errors import AppError, OperatorError
 from app.executors.claude_agent.process.cli import Cli, bundled_cli
 from app.executors.claude_agent.process.directory import server_directory
-from app.settings import Settings, SettingsError
+from app.platform.db import Database
+from app.platform.settings import Settings, SettingsError
 from app.tools.mcp.oauth.service import McpLogins
 from app.tools.mcp.servers import McpConnector
 from app.workspaces.service import Workspaces

@@ -3,10 +3,10 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from app.db import Database
 from app.doctor.report import Check
-from app.fleet.records import FleetSnapshot
-from app.fleet.service import Fleet
+from app.platform.db import Database
+from app.runs.fleet.records import FleetSnapshot
+from app.runs.fleet.service import Fleet
 
 _NAME = "fleet"
 

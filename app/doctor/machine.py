@@ -11,7 +11,7 @@ from app.executors.claude_agent.process.cli import PINNED_VERSION, Cli
 from app.executors.claude_agent.sandbox.probe import SandboxProbe, limits_in_force
 from app.graphs.spec import GraphSpec
 from app.ids import new_uuid
-from app.settings import Settings
+from app.platform.settings import Settings
 
 _LITTLE_BYTES = 1024**3
 

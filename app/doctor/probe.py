@@ -18,9 +18,10 @@ from app.gateway.wire import MessageUsage
 from app.graphs.spec import GraphSpec
 from app.ids import AccountId, ApiKeyId, MessageId, RunId, RunKey, new_uuid
 from app.models.registry import ModelRegistry
-from app.requests import GraphRunRequest, Message, RunLimits
-from app.telemetry.run_trace import RunTrace
-from app.usage import Attribution, ExecutorType, Meters, UsageFact
+from app.platform.telemetry.run_trace import RunTrace
+from app.requests.messages import Message
+from app.requests.runs import GraphRunRequest, RunLimits
+from app.usage.records import Attribution, ExecutorType, Meters, UsageFact
 
 _GRAPH = GraphSpec(
     name="doctor", description="Answers with one word.", system_prompt="Answer with the word ok."

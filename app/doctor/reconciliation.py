@@ -9,7 +9,7 @@ from app.billing.reconciliation.provider.reports import (
 from app.billing.reconciliation.service import ProviderKeyUnknown, find_own_keys
 from app.bootstrap.reconciliation import open_reports, reconciliation_config
 from app.doctor.report import Check
-from app.settings import Settings
+from app.platform.settings import Settings
 
 _NAME = "reconciliation"
 _TRIES = 2

@@ -7,8 +7,8 @@ from urllib.parse import unquote, urlsplit
 
 from pydantic import SecretStr
 
-from app.logs.secrets import without_secrets as hidden_in
-from app.settings import Settings
+from app.platform.logs.secrets import without_secrets as hidden_in
+from app.platform.settings import Settings
 
 Status = Literal["ok", "warning", "error"]
 

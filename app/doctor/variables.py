@@ -4,7 +4,7 @@ import difflib
 from collections.abc import Collection, Iterator, Mapping
 
 from app.doctor.report import Check
-from app.settings import Settings
+from app.platform.settings import Settings
 
 NAME = "variables"
 

@@ -12,8 +12,8 @@ from pydantic import ValidationError
 from app.errors import AppError, Conflict, FieldError, Invalid, NotFound
 from app.events import ControlEvent, PermissionRequest, PermissionResolved, ResolvedBy
 from app.ids import new_uuid
-from app.requests import PermissionMode
-from app.serialization.storable import storable
+from app.requests.runs import PermissionMode
+from app.storable import storable
 from app.tools.policy import ToolCallDenied
 from app.tools.tool import ArgumentsRefused, Effect, ToolContext
 

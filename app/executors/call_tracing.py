@@ -7,10 +7,10 @@ from decimal import Decimal
 from app.billing.prices.price_list import PriceList
 from app.billing.prices.quote import BilledUsage, PriceLine
 from app.gateway.wire import MessageUsage
-from app.telemetry.model_call import ModelCall
-from app.telemetry.records import PricedAnswer
-from app.telemetry.run_trace import RunTrace
-from app.usage import UsageFact
+from app.platform.telemetry.model_call import ModelCall
+from app.platform.telemetry.records import PricedAnswer
+from app.platform.telemetry.run_trace import RunTrace
+from app.usage.records import UsageFact
 
 _KINDS = {
     "input": "input",

@@ -12,7 +12,7 @@ from pydantic import JsonValue
 
 from app.errors import AppError, Conflict, NotFound
 from app.events import ClientToolCall, ControlEvent
-from app.serialization.storable import storable
+from app.storable import storable
 from app.tools.result import ToolErrorCode, ToolResult
 
 MAX_RESULT_BYTES: Final = 50_000

@@ -11,7 +11,7 @@ from app.events import ControlEvent, Interrupted, StopKind, StopState
 from app.executors.approvals import ApprovalRules, Approvals
 from app.executors.client_calls import ClientToolCalls
 from app.executors.inbox import MessageInbox, MessageLimits, RunEnded
-from app.requests import SentMessage
+from app.requests.messages import SentMessage
 
 log = structlog.get_logger(__name__)
 

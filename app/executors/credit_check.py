@@ -13,12 +13,12 @@ from app.billing.credit.ledger import CreditLedger
 from app.billing.prices.price_list import PriceList
 from app.billing.receipts.queue import ReceiptQueue
 from app.billing.receipts.records import Receipt
-from app.clock.lease import Lease
-from app.db import StatementFailed
 from app.errors import Unavailable
 from app.executors.port import RunPlan
 from app.gateway.call import CallCost, Refusal
 from app.ids import AccountId
+from app.platform.clock.lease import Lease
+from app.platform.db import StatementFailed
 
 log = structlog.get_logger(__name__)
 

@@ -3,9 +3,9 @@
 import asyncio
 from datetime import timedelta
 
-from app.background import first_of
 from app.executors.control import RunControl
 from app.executors.port import ABORTED, TIMEOUT, RunOutcome
+from app.platform.background import first_of
 
 
 class RunDeadline:

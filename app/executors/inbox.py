@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import structlog
 
 from app.errors import Conflict, TooMany
-from app.requests import SentMessage
+from app.requests.messages import SentMessage
 
 log = structlog.get_logger(__name__)
 

@@ -16,8 +16,6 @@ from app.billing.prices.quote import BilledUsage
 from app.billing.receipts.queue import ReceiptQueue
 from app.billing.receipts.records import Receipt
 from app.billing.reconciliation.calls.counter import CallCounter
-from app.clock.clock import Clock
-from app.clock.lease import Lease
 from app.executors.call_tracing import PricedTracing
 from app.executors.credit_check import LEDGER_WAIT_S, CreditCheck, LedgerTurns
 from app.executors.port import RunPlan
@@ -25,8 +23,10 @@ from app.gateway.call import MeteringHooks
 from app.gateway.channel import ChannelLimits
 from app.gateway.wire import MessageUsage
 from app.ids import AccountId
-from app.telemetry.run_trace import RunTrace
-from app.usage import ExecutorType, Origin, TokenUsage, UsageFact
+from app.platform.clock.clock import Clock
+from app.platform.clock.lease import Lease
+from app.platform.telemetry.run_trace import RunTrace
+from app.usage.records import ExecutorType, Origin, TokenUsage, UsageFact
 
 log = structlog.get_logger(__name__)
 

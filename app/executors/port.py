@@ -6,21 +6,22 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple, Protocol
 
-from app.client_tools.declared import ClientTool
-from app.clock.lease import Lease
 from app.conversations.cuts.answer_cuts import ShownAnswer
 from app.conversations.records import Conversation
 from app.events import AiEvent
 from app.executors.control import RunControl
 from app.graphs.spec import GraphSpec
 from app.ids import RunKey
-from app.logs.context import for_run
 from app.models.registry import ModelOptions
-from app.requests import ErrorCode, FinishReason, GraphRunRequest, RunLimits
-from app.telemetry.run_trace import RunTrace
-from app.telemetry.trace_context import RunTraceContext
+from app.platform.clock.lease import Lease
+from app.platform.logs.context import for_run
+from app.platform.telemetry.run_trace import RunTrace
+from app.platform.telemetry.trace_context import RunTraceContext
+from app.requests.client_tools import ClientTool
+from app.requests.outcome import ErrorCode, FinishReason
+from app.requests.runs import GraphRunRequest, RunLimits
 from app.tools.tool import Tool
-from app.usage import NOTHING_SPENT, Attribution, Spent
+from app.usage.records import NOTHING_SPENT, Attribution, Spent
 
 
 class RunOutcome(NamedTuple):

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias, assert_never
 
-from app.background import first_of
 from app.events import (
     AssistantFinal,
     MeterReport,
@@ -29,11 +28,13 @@ from app.executors.port import (
     RunPlan,
 )
 from app.ids import MessageId
-from app.requests import GraphRunRequest, SentMessage
+from app.platform.background import first_of
+from app.requests.messages import SentMessage
+from app.requests.runs import GraphRunRequest
 from app.tools.policy import ToolPolicy
 from app.tools.runner import ToolRunner
 from app.tools.tool import ToolContext
-from app.usage import Basis, Meters, TokenUsage, UsageFact
+from app.usage.records import Basis, Meters, TokenUsage, UsageFact
 
 
 class WaitFor(NamedTuple):

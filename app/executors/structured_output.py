@@ -8,10 +8,10 @@ from app.errors import Unavailable
 from app.events import AssistantFinal
 from app.executors.port import ExecutionFailed
 from app.ids import AccountId
-from app.json_schema.checker import SchemaChecker, ValueUncheckable
-from app.json_schema.document import SchemaUnusable
-from app.json_schema.model_schema import model_schema
-from app.requests import ResponseFormat
+from app.platform.json_schema.checker import SchemaChecker, ValueUncheckable
+from app.platform.json_schema.document import SchemaUnusable
+from app.platform.json_schema.model_schema import model_schema
+from app.requests.runs import ResponseFormat
 
 log = structlog.get_logger(__name__)
 

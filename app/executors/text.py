@@ -1,6 +1,6 @@
 """Untrusted text -> text that can be logged; pure."""
 
-from app.serialization.storable import storable
+from app.storable import storable
 
 
 def loggable(text: str, *, max_chars: int = 500) -> str:

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from app.server.loopback import Receive, Scope
+from app.platform.server.loopback import Receive, Scope
 
 BODY_BYTES: Final = 32 * 1024 * 1024
 """Limit of one request: that of the Messages API."""

@@ -9,14 +9,14 @@ from typing import Literal, Protocol, TypeAlias
 
 import structlog
 
-from app.clock.clock import host_time
 from app.gateway.estimate import CallSize
+from app.gateway.prompt_cache.history import PromptHistory
+from app.gateway.prompt_cache.prompt import AgentPrompt
 from app.gateway.wire import UNNAMED, MessageUsage
 from app.ids import MessageId
-from app.prompt_cache.history import PromptHistory
-from app.prompt_cache.prompt import AgentPrompt
-from app.telemetry.model_call import ModelCall
-from app.usage import CacheMiss, ProviderCall, TokenUsage
+from app.platform.clock.clock import host_time
+from app.platform.telemetry.model_call import ModelCall
+from app.usage.records import CacheMiss, ProviderCall, TokenUsage
 
 log = structlog.get_logger(__name__)
 

@@ -18,11 +18,11 @@ from app.gateway.call import (
     Spending,
 )
 from app.gateway.estimate import CallSize
+from app.gateway.prompt_cache.history import PromptHistory
 from app.gateway.wire import MessageUsage
 from app.ids import MessageId
-from app.logs.context import Fields, fields_of_context
-from app.prompt_cache.history import PromptHistory
-from app.usage import NOTHING_SPENT, Spent
+from app.platform.logs.context import Fields, fields_of_context
+from app.usage.records import NOTHING_SPENT, Spent
 
 log = structlog.get_logger(__name__)
 

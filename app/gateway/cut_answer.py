@@ -8,9 +8,9 @@ from pydantic_core import from_json
 from app.gateway.estimate import CallSize
 from app.gateway.received import ReceivedContent
 from app.gateway.wire import MOST_PARTS, MessageUsage, id_of, model_of
-from app.provider_usage import list_of, object_of
-from app.serialization.large_json import count_parts
-from app.usage import ProviderCall, TokenUsage
+from app.platform.serialization.large_json import count_parts
+from app.usage.provider import list_of, object_of
+from app.usage.records import ProviderCall, TokenUsage
 
 BROKEN_OFF = "the answer broke off before its usage arrived; its tokens are estimated"
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from app.server.loopback import Send
+from app.platform.server.loopback import Send
 
 
 class ErrorResponse(NamedTuple):

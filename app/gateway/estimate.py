@@ -11,9 +11,9 @@ from typing import Any, Literal
 
 from pydantic_core import from_json
 
-from app.serialization.large_json import count_parts
-from app.serialization.storable import identifier
-from app.usage import BYTES_PER_TOKEN, UNKNOWN_MODEL, TokenUsage
+from app.platform.serialization.large_json import count_parts
+from app.storable import identifier
+from app.usage.records import BYTES_PER_TOKEN, UNKNOWN_MODEL, TokenUsage
 
 MOST_IMAGE_TOKENS = 4_800
 IMAGE_TOKENS = 1_600

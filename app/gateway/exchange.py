@@ -10,22 +10,22 @@ from typing import Any
 import httpx
 import structlog
 
-from app.background import first_of, run_to_completion
-from app.concurrency.offload import Offload
-from app.concurrency.time_slice import TimeSlice
 from app.errors import AppError
 from app.gateway.call import Call
 from app.gateway.cut_answer import parse_cut_answer
 from app.gateway.encodings import BodyDecoder, UndecodableBody, body_decoder
 from app.gateway.error_responses import UNREACHABLE, UNUSABLE, send_error
+from app.gateway.prompt_cache.prompt import AgentPrompt, read_prompt
 from app.gateway.upstream import Upstream
 from app.gateway.wire import MAX_JSON_BYTES, AnswerTooLarge, StreamFold, is_error, parse_message
-from app.metrics.gateway import GatewayMetrics
-from app.prompt_cache.prompt import AgentPrompt, read_prompt
-from app.serialization.storable import identifier
-from app.server.loopback import DropConnection, Receive, Scope, Send, wait_for_disconnect
-from app.telemetry.model_call import ModelCall
-from app.usage import ProviderCall
+from app.platform.background import first_of, run_to_completion
+from app.platform.concurrency.offload import Offload
+from app.platform.concurrency.time_slice import TimeSlice
+from app.platform.metrics.gateway import GatewayMetrics
+from app.platform.server.loopback import DropConnection, Receive, Scope, Send, wait_for_disconnect
+from app.platform.telemetry.model_call import ModelCall
+from app.storable import identifier
+from app.usage.records import ProviderCall
 
 log = structlog.get_logger(__name__)
 

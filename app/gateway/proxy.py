@@ -13,7 +13,6 @@ from typing import NamedTuple, Self, TypeAlias
 
 import structlog
 
-from app.concurrency.offload import Offload
 from app.gateway.bodies import BodyRefused, HiddenDirectory, RequestBodies
 from app.gateway.call import MeteringHooks
 from app.gateway.channel import CallRefused, Channel, ChannelLimits
@@ -21,8 +20,9 @@ from app.gateway.error_responses import BODY_ERRORS, ENDED, REFUSED, TOO_LARGE, 
 from app.gateway.estimate import PromptTooLarge, size_of
 from app.gateway.exchange import Exchange
 from app.gateway.upstream import COUNT_TOKENS, MESSAGES, Upstream
-from app.metrics.gateway import GatewayMetrics
-from app.server.loopback import Receive, Scope, Send, serve_on_loopback
+from app.platform.concurrency.offload import Offload
+from app.platform.metrics.gateway import GatewayMetrics
+from app.platform.server.loopback import Receive, Scope, Send, serve_on_loopback
 
 SendAnswer: TypeAlias = Callable[[Send, bytes], Awaitable[None]]
 """Answers a request with this body; may raise `BodyRefused`."""

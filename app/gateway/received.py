@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from app.provider_usage import count_of
-from app.usage import BYTES_PER_TOKEN
+from app.usage.provider import count_of
+from app.usage.records import BYTES_PER_TOKEN
 
 KEPT_BYTES = 8 * 1024 * 1024
 """How much of a streamed response is kept in case it is truncated; tokens of the rest are extrapolated."""

@@ -11,11 +11,11 @@ from typing import Any, Self
 import httpx
 import structlog
 
-from app.clock.clock import Clock
-from app.concurrency.time_slice import TimeSlice
-from app.logs.dependency import QUIET_S, DependencyLog
-from app.provider_usage import count_of
-from app.tls import tls_context
+from app.platform.clock.clock import Clock
+from app.platform.concurrency.time_slice import TimeSlice
+from app.platform.logs.dependency import QUIET_S, DependencyLog
+from app.platform.tls import tls_context
+from app.usage.provider import count_of
 
 log = structlog.get_logger(__name__)
 

@@ -18,7 +18,9 @@ import structlog
 from app.gateway.event_lines import EventLine, EventLines
 from app.gateway.received import ReceivedContent
 from app.ids import MessageId
-from app.provider_usage import (
+from app.platform.serialization.large_json import count_parts
+from app.storable import identifier
+from app.usage.provider import (
     Reported,
     clean_usage,
     highest_usage,
@@ -28,9 +30,7 @@ from app.provider_usage import (
     served_by,
     token_usage,
 )
-from app.serialization.large_json import count_parts
-from app.serialization.storable import identifier
-from app.usage import UNKNOWN_MODEL, CacheMiss, ProviderCall, TokenUsage, estimated_tokens
+from app.usage.records import UNKNOWN_MODEL, CacheMiss, ProviderCall, TokenUsage, estimated_tokens
 
 log = structlog.get_logger(__name__)
 

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from app.errors import Invalid, NotFound, OperatorError
 from app.graphs.spec import GraphSpec
-from app.serialization.strict_yaml import YamlDocument, YamlInvalid, did_you_mean
+from app.platform.serialization.strict_yaml import YamlDocument, YamlInvalid, did_you_mean
 from app.tools.mcp.spec import secret_names
 from app.workspaces.spec import HostPathRefused, resolve_host_path
 

@@ -5,8 +5,8 @@ from typing import Annotated, Any, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
-from app.request_fields.dollars import Dollars
-from app.requests import OnDisconnect, PermissionMode, RunLimits
+from app.requests.dollars import Dollars
+from app.requests.runs import OnDisconnect, PermissionMode, RunLimits
 from app.tools.mcp.spec import McpServer, check_names, remote_ids
 from app.tools.tool import Effect
 from app.workspaces.spec import WorkspaceSpec

@@ -10,7 +10,6 @@ from starlette.middleware.cors import CORSMiddleware
 from app import __version__
 from app.bootstrap.roles import Role
 from app.bootstrap.services import Services
-from app.concurrency.shared_result import SharedResult
 from app.http.admission.bodies import BodyReader
 from app.http.admission.body_budget import BodyBudget
 from app.http.admission.limits import FailedKeyLimit, RequestLimits
@@ -27,6 +26,7 @@ from app.http.request_log import RequestLog
 from app.http.routers import LITERAL_PATHS, ROUTERS, WORKER_ROUTERS
 from app.http.streaming.closing import OpenStreams
 from app.http.streaming.sse import HEARTBEAT_S
+from app.platform.concurrency.shared_result import SharedResult
 
 DESCRIPTION: Final = """
 Runs agent graphs and meters their usage. Authenticate with `Authorization: Bearer rt_…`, or sign in on `/`.

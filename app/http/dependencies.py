@@ -17,10 +17,10 @@ from app.http.admission.limits import request_limits
 from app.http.middleware import REQUEST_ID
 from app.http.streaming.closing import OpenStream, OpenStreams
 from app.ids import RUN_ID_PATTERN, RunId, RunKey
-from app.principal import Principal
-from app.requests import GRAPH_ID_PATTERN
+from app.platform.telemetry.trace_context import CallerTrace
+from app.requests.principal import Principal
+from app.requests.runs import GRAPH_ID_PATTERN
 from app.runs.commands.service import RunNotFound
-from app.telemetry.trace_context import CallerTrace
 
 OpenReader: TypeAlias = Callable[[Principal, Hashable], AbstractContextManager[OpenStream | None]]
 

@@ -15,7 +15,7 @@ from starlette.routing import Match
 from app.errors import AppError, FieldError, InsufficientStorage, Invalid, Unauthenticated, Unavailable
 from app.http.field_errors import field_errors
 from app.http.response_model import ResponseModel
-from app.logs.context import note
+from app.platform.logs.context import note
 
 log = structlog.get_logger(__name__)
 

@@ -9,8 +9,8 @@ import structlog
 from app.http.middleware import AsgiApp, Message, Receive, Scope, Send
 from app.http.streaming.encoder import EVENT_STREAM
 from app.ids import RUN_ID_PATTERN
-from app.logs.context import note, noting
-from app.telemetry.trace_context import CallerTrace
+from app.platform.logs.context import note, noting
+from app.platform.telemetry.trace_context import CallerTrace
 
 log = structlog.get_logger(__name__)
 

@@ -37,7 +37,7 @@ from app.models.registry import (
     OperatorModels,
     Thinking,
 )
-from app.serialization.strict_yaml import YamlDocument, YamlInvalid
+from app.platform.serialization.strict_yaml import YamlDocument, YamlInvalid
 
 LEAST_THINKING = 1_024
 """The Messages API's minimum."""

@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 
 from app.errors import Invalid
 from app.models.context_windows import known_window
-from app.serialization.strict_yaml import did_you_mean
+from app.platform.serialization.strict_yaml import did_you_mean
 
 DEFAULT = "default"
 ROLES = (DEFAULT, "triage", "candidate_extraction", "curator", "reconcile", "repair")

@@ -6,18 +6,18 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, replace
 
 from app.billing.credit.ledger import CreditLedger
-from app.concurrency.fair_semaphore import FairSemaphore
-from app.db import Database, Transaction
 from app.executors.port import RunPlan
 from app.ids import AccountId, ApiKeyId, RunKey
-from app.principal import Principal
-from app.requests import GraphRunRequest
+from app.platform.concurrency.fair_semaphore import FairSemaphore
+from app.platform.db import Database, Transaction
+from app.platform.storage.service import StorageQuota
+from app.requests.principal import Principal
+from app.requests.runs import GraphRunRequest
 from app.runs.commands.repository import request_cancels
 from app.runs.conversations.service import ConversationService, TakenTurn
 from app.runs.dispatch.queue import RunQueue
 from app.runs.records import DEFAULT_PRIORITY, QUESTION_CHARS, MessageOrigin, NewRun, RunRecord
 from app.runs.requests.codec import RequestCodec
-from app.storage.service import StorageQuota
 from app.workspaces.records import Upload
 from app.workspaces.service import Workspaces
 

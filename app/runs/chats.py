@@ -12,13 +12,14 @@ from uuid import uuid5
 from app.conversations.branching.placement import Placement, place_message
 from app.conversations.branching.records import After, InPlaceOf
 from app.conversations.cuts.answer_cuts import ShownAnswer
-from app.db import Database
 from app.events import PermissionRequest
 from app.executors.approvals import PermissionDecided, PermissionNotFound
 from app.executors.inbox import RunEnded
 from app.ids import AccountId, RunId, RunKey
-from app.principal import Principal
-from app.requests import GraphRunRequest
+from app.platform.db import Database
+from app.platform.telemetry.trace_context import CallerTrace
+from app.requests.principal import Principal
+from app.requests.runs import GraphRunRequest
 from app.runs.abandonment.service import AbandonedRuns
 from app.runs.commands.records import Decide
 from app.runs.commands.service import RunCommands, RunNotFound
@@ -28,7 +29,6 @@ from app.runs.records import MessageOrigin, RunRecord
 from app.runs.repository import existing_runs
 from app.runs.requests.codec import RequestCodec
 from app.runs.service import RunIdTaken, RunService
-from app.telemetry.trace_context import CallerTrace
 
 MESSAGE_ID_CHARS = 200
 """How long the client's id of a message may be."""

@@ -9,14 +9,15 @@ from app.billing.receipts.delivery import debit_undelivered
 from app.billing.receipts.open_message_delivery import recover_receipts
 from app.billing.receipts.queue import ReceiptQueue
 from app.billing.reports.service import BillingReports
-from app.db import StatementFailed, Transaction
 from app.errors import Unavailable
 from app.events import ClientEvent, Queued
 from app.executors.port import FIRST_ATTEMPT, RunOutcome
 from app.ids import RunKey
-from app.logs.context import for_run
-from app.metrics.runs import RunMetrics
-from app.requests import FinalUsage, GraphFinal
+from app.platform.db import StatementFailed, Transaction
+from app.platform.logs.context import for_run
+from app.platform.metrics.runs import RunMetrics
+from app.platform.telemetry.service import Telemetry
+from app.requests.outcome import FinalUsage, GraphFinal
 from app.runs.dispatch.queue import RunQueue
 from app.runs.events.codec import encode_events
 from app.runs.events.ended import EndedRun, log_ended
@@ -26,8 +27,7 @@ from app.runs.events.tracing import run_result, traced_record
 from app.runs.records import RunRecord
 from app.runs.repository import finish_run
 from app.streams.port import EventLog, LogEntry
-from app.telemetry.service import Telemetry
-from app.usage import ChargedUsage
+from app.usage.records import ChargedUsage
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 from contextlib import aclosing
 from typing import Any
 
-from app.db import DatabaseUnavailable
 from app.errors import (
     AppError,
     Conflict,
@@ -17,22 +16,19 @@ from app.errors import (
 )
 from app.events import Step
 from app.ids import RunKey
-from app.json_schema.checker import SchemaChecker, ValueUncheckable
-from app.json_schema.document import SchemaUnusable
 from app.models.registry import ModelRegistry, UnknownModel
-from app.principal import Principal
-from app.requests import (
-    ErrorCode,
-    GraphFinal,
-    GraphRunRequest,
-    Message,
-    ResponseFormat,
-)
+from app.platform.db import DatabaseUnavailable
+from app.platform.json_schema.checker import SchemaChecker, ValueUncheckable
+from app.platform.json_schema.document import SchemaUnusable
+from app.platform.telemetry.trace_context import CallerTrace
+from app.requests.messages import Message
+from app.requests.outcome import ErrorCode, GraphFinal
+from app.requests.principal import Principal
+from app.requests.runs import GraphRunRequest, ResponseFormat
 from app.runs.records import RunRecord
 from app.runs.requests.generate import GenerateObjectRequest, GenerateRequest
 from app.runs.requests.response_schema import check_response_schema
 from app.runs.service import RunService
-from app.telemetry.trace_context import CallerTrace
 
 GRAPH = "claude_agents:generate"
 

@@ -14,10 +14,11 @@ from app.graphs.catalog import GraphCatalog
 from app.graphs.spec import GraphSpec
 from app.ids import ApiKeyId, RunKey
 from app.models.registry import ModelOptions, ModelRegistry
-from app.requests import Attachment, DocumentPart, GraphRunRequest
+from app.requests.messages import Attachment, DocumentPart
+from app.requests.runs import GraphRunRequest
 from app.runs.requests.attachments import DEFAULT_RULES, AttachmentRules
 from app.tools.catalog import ToolCatalog
-from app.usage import Attribution
+from app.usage.records import Attribution
 
 
 class SystemMessageRefused(Invalid):

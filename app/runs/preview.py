@@ -7,9 +7,9 @@ from app.executors.port import GraphPreviewer, Preview, RunPlan
 from app.executors.tools.client_tools import described_client_tools
 from app.graphs.spec import GraphSpec
 from app.ids import RunId, RunKey, new_uuid
-from app.json_schema.checker import SchemaChecker
-from app.principal import Principal
-from app.requests import GraphRunRequest
+from app.platform.json_schema.checker import SchemaChecker
+from app.requests.principal import Principal
+from app.requests.runs import GraphRunRequest
 from app.runs.planner import RunPlanner
 from app.runs.requests.client_tools import check_client_tools
 from app.runs.requests.response_schema import check_response_schema

@@ -11,9 +11,9 @@ from app.conversations.branching.records import Place
 from app.conversations.cuts.answer_cuts import ShownAnswer
 from app.conversations.records import Conversation
 from app.ids import ApiKeyId, RunKey
-from app.requests import GraphFinal, RunStatus
-from app.telemetry.trace_context import CallerTrace
-from app.usage import Meters
+from app.platform.telemetry.trace_context import CallerTrace
+from app.requests.outcome import GraphFinal, RunStatus
+from app.usage.records import Meters
 
 DEFAULT_PRIORITY = 3
 QUESTION_CHARS = 16 * 1024

@@ -20,21 +20,21 @@ from sqlalchemy import (
     update,
 )
 
-from app.clock.event_times import milliseconds
-from app.clock.gaps import decode_gaps
 from app.conversations.cuts.answer_cuts import ShownAnswer
 from app.conversations.records import Conversation
-from app.db import Reader, Transaction, page_of
 from app.events import MeterReport
 from app.ids import AccountId, RunId, RunKey
-from app.pagination import PageRequest
-from app.postgres.statements import is_one_of
-from app.requests import GraphFinal
+from app.platform.clock.event_times import milliseconds
+from app.platform.clock.gaps import decode_gaps
+from app.platform.db import Reader, Transaction, page_of
+from app.platform.pagination import PageRequest
+from app.platform.postgres.statements import is_one_of
+from app.platform.serialization.stored_json import dump_json
+from app.platform.telemetry.trace_context import CallerTrace
+from app.requests.outcome import GraphFinal
 from app.runs.records import AT_END, UNFINISHED, DriftedRuns, RunRecord, StoredEvents
 from app.runs.tables import DRIFTED, run_events, runs
-from app.serialization.stored_json import dump_json
-from app.telemetry.trace_context import CallerTrace
-from app.usage import CostComparison, Meters
+from app.usage.records import CostComparison, Meters
 
 STORED_BYTES = 256 * 1024
 """How much of a run's stored events is read at once."""

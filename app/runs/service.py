@@ -7,18 +7,22 @@ from datetime import datetime
 from uuid import uuid5
 
 from app.billing.receipts.queue import ReceiptQueue
-from app.concurrency.offload import SMALL_BYTES
 from app.conversations.branching.records import After
-from app.db import Database
 from app.errors import Conflict, Unavailable
 from app.executors.port import RunPlan
 from app.ids import AccountId, RunId, RunKey, new_uuid
-from app.json_schema.checker import SchemaChecker
-from app.logs.context import note
-from app.metrics.runs import RunMetrics
-from app.pagination import PageRequest
-from app.principal import Principal
-from app.requests import GraphFinal, GraphRunRequest
+from app.platform.concurrency.offload import SMALL_BYTES
+from app.platform.db import Database
+from app.platform.json_schema.checker import SchemaChecker
+from app.platform.logs.context import note
+from app.platform.metrics.runs import RunMetrics
+from app.platform.pagination import PageRequest
+from app.platform.server.memory import MemoryCeiling
+from app.platform.telemetry.service import Telemetry
+from app.platform.telemetry.trace_context import CallerTrace
+from app.requests.outcome import GraphFinal
+from app.requests.principal import Principal
+from app.requests.runs import GraphRunRequest
 from app.runs.acceptance import AcceptedRun, RunAcceptance
 from app.runs.commands.service import RunCommands, RunNotFound
 from app.runs.conversations.service import ConversationBusy, ConversationService
@@ -35,10 +39,7 @@ from app.runs.requests.codec import RequestCodec
 from app.runs.requests.repeated import origin_of, with_messages
 from app.runs.requests.response_schema import check_response_schema
 from app.runs.supervisor import RunSupervisor
-from app.server.memory import MemoryCeiling
 from app.streams.port import LogEntry
-from app.telemetry.service import Telemetry
-from app.telemetry.trace_context import CallerTrace
 
 
 class RunIdTaken(Conflict):

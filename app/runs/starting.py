@@ -9,19 +9,20 @@ from typing import Any
 import structlog
 from anyio.abc import TaskGroup
 
-from app.background import LONGEST_BACKOFF_S
 from app.billing.receipts.open_message_delivery import recover_receipts
 from app.billing.receipts.queue import ReceiptQueue
 from app.billing.reports.service import BillingReports
-from app.clock.lease import Lease
 from app.conversations.repository import find_conversation
-from app.db import Database, StatementFailed
 from app.errors import AppError, Unavailable
 from app.executors.port import FIRST_ATTEMPT, INTERNAL, RunPlan
 from app.ids import RunKey
-from app.logs.context import call_detached, for_run
-from app.metrics.runs import RunMetrics
-from app.requests import GraphRunRequest
+from app.platform.background import LONGEST_BACKOFF_S
+from app.platform.clock.lease import Lease
+from app.platform.db import Database, StatementFailed
+from app.platform.logs.context import call_detached, for_run
+from app.platform.metrics.runs import RunMetrics
+from app.platform.telemetry.service import Telemetry
+from app.requests.runs import GraphRunRequest
 from app.runs.closing import RunCloser, RunEnd
 from app.runs.commands.application import apply_queued
 from app.runs.dispatch.places import Places
@@ -34,7 +35,6 @@ from app.runs.recovery.repository import return_run
 from app.runs.repository import stored_request
 from app.runs.requests.codec import RequestCodec
 from app.runs.supervisor import RunSupervisor
-from app.telemetry.service import Telemetry
 
 log = structlog.get_logger(__name__)
 

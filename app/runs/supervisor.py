@@ -8,23 +8,24 @@ from datetime import timedelta
 import structlog
 from anyio.abc import TaskGroup
 
-from app.background import first_of
-from app.clock.lease import Lease
-from app.db import Database
 from app.executors.approvals import ApprovalRules
 from app.executors.control import RunControl
 from app.executors.inbox import MessageLimits
 from app.executors.port import RunPlan
 from app.ids import RunKey
-from app.logs.context import call_detached, for_run
-from app.requests import GraphFinal, GraphRunRequest
+from app.platform.background import first_of
+from app.platform.clock.lease import Lease
+from app.platform.db import Database
+from app.platform.logs.context import call_detached, for_run
+from app.platform.telemetry.run_trace import RunTrace
+from app.platform.telemetry.service import Telemetry
+from app.requests.outcome import GraphFinal
+from app.requests.runs import GraphRunRequest
 from app.runs.dispatch.places import Places
 from app.runs.events.publisher import RunEventPublisher
 from app.runs.events.tracing import traced_plan
 from app.runs.worker import RunWorker
 from app.streams.port import EventLog
-from app.telemetry.run_trace import RunTrace
-from app.telemetry.service import Telemetry
 
 log = structlog.get_logger(__name__)
 

@@ -20,7 +20,7 @@ from sqlalchemy import (
     text,
 )
 
-from app.db import Json, UtcDateTime, metadata
+from app.platform.db import Json, UtcDateTime, metadata
 
 runs = Table(
     "runs",

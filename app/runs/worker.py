@@ -13,10 +13,7 @@ import structlog
 from app.billing.credit.ledger import CreditLedger
 from app.billing.receipts.delivery import debit_undelivered
 from app.billing.receipts.queue import ReceiptQueue
-from app.clock.event_times import milliseconds
-from app.clock.lease import Lease
 from app.conversations.cuts.unseen_answers import leave_out_unseen
-from app.db import AttemptOver, Database, DatabaseUnavailable
 from app.errors import AppError, Unavailable
 from app.events import MeterReport, Queued, RunStarted, RunWarning
 from app.executors.control import RunControl
@@ -29,8 +26,13 @@ from app.executors.port import (
     RunPlan,
 )
 from app.ids import RunKey
-from app.metrics.runs import RunMetrics
-from app.requests import GraphFinal, GraphRunRequest
+from app.platform.clock.event_times import milliseconds
+from app.platform.clock.lease import Lease
+from app.platform.db import AttemptOver, Database, DatabaseUnavailable
+from app.platform.metrics.runs import RunMetrics
+from app.platform.telemetry.run_trace import RunTrace
+from app.requests.outcome import GraphFinal
+from app.requests.runs import GraphRunRequest
 from app.runs.dispatch.queue import RunQueue
 from app.runs.events.codec import encode_events
 from app.runs.events.ended import EndedRun, log_ended
@@ -41,7 +43,6 @@ from app.runs.events.timing import TimedEvents
 from app.runs.events.tracing import run_result
 from app.runs.repository import finish_run, has_ended
 from app.streams.port import EventLog, LogEntry, WriterFenced
-from app.telemetry.run_trace import RunTrace
 
 log = structlog.get_logger(__name__)
 

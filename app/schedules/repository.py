@@ -10,9 +10,9 @@ from sqlalchemy import Text, and_, bindparam, cast, delete, func, insert, select
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.engine import RowMapping
 
-from app.db import Json, Reader, Transaction, page_of
 from app.ids import AccountId, ApiKeyId
-from app.pagination import PageRequest
+from app.platform.db import Json, Reader, Transaction, page_of
+from app.platform.pagination import PageRequest
 from app.schedules.cron import Timing
 from app.schedules.records import (
     NewSchedule,

@@ -5,8 +5,8 @@ import json
 from dataclasses import dataclass, fields
 
 from app.errors import FieldError, Invalid
-from app.principal import Principal
-from app.requests import GraphRunRequest
+from app.requests.principal import Principal
+from app.requests.runs import GraphRunRequest
 from app.runs.preview import RunPreviewer
 from app.runs.requests.codec import RequestCodec
 from app.schedules.records import RequestSummary, ScheduleTerms, StoredRequest

@@ -5,13 +5,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from app.concurrency.fair_semaphore import FairSemaphore
-from app.db import Database, Transaction
 from app.errors import Conflict, NotFound, Unauthenticated
 from app.ids import ApiKeyId, new_uuid
-from app.pagination import PageRequest
-from app.principal import Principal
-from app.requests import GraphRunRequest
+from app.platform.concurrency.fair_semaphore import FairSemaphore
+from app.platform.db import Database, Transaction
+from app.platform.pagination import PageRequest
+from app.platform.storage.service import StorageQuota
+from app.requests.principal import Principal
+from app.requests.runs import GraphRunRequest
 from app.schedules.firing.agenda import take_due_times
 from app.schedules.firing.service import ScheduleFiring
 from app.schedules.records import NewSchedule, Schedule, ScheduledRun, ScheduleTerms, StoredRequest
@@ -29,7 +30,6 @@ from app.schedules.repository import (
     update_schedule,
 )
 from app.schedules.requests import ScheduledRequests
-from app.storage.service import StorageQuota
 
 
 class ScheduleNotFound(NotFound):

@@ -16,7 +16,7 @@ from sqlalchemy import (
     text,
 )
 
-from app.db import Json, UtcDateTime, metadata
+from app.platform.db import Json, UtcDateTime, metadata
 
 OPEN = "outcome IN ('starting', 'waiting')"
 """Of a due time for which there is something to do."""

@@ -6,9 +6,9 @@ from datetime import timedelta
 
 import structlog
 
-from app.background import forever
-from app.db import Database
 from app.ids import ApiKeyId
+from app.platform.background import forever
+from app.platform.db import Database
 from app.schedules.firing.repository import delete_old_due_times
 from app.schedules.repository import keys_in_use, lock_schedules_of, pause_schedule
 

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
-from app.serialization.storable import identifier
-from app.server.loopback import (
+from app.platform.server.loopback import (
     DropConnection,
     Receive,
     Scope,
@@ -24,6 +23,7 @@ from app.simulator import wire
 from app.simulator.admin_reports import ADMIN_PATH, AdminReports, AnsweredCall
 from app.simulator.compression import Compressor
 from app.simulator.script import Answer, ApiRequest, HttpError, Reply, Responder
+from app.storable import identifier
 
 MODELS = ("claude-opus-5-5", "claude-sonnet-5-5", "claude-haiku-5-5")
 

@@ -3,7 +3,7 @@
 from pydantic_core import PydanticSerializationError
 
 from app.events import CLIENT_EVENTS, ClientEvent
-from app.serialization.storable import storable
+from app.storable import storable
 
 
 def to_json(event: ClientEvent) -> str:

@@ -4,11 +4,11 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from datetime import datetime
 
-from app.clock.clock import host_time
-from app.clock.event_times import EventTimes
 from app.errors import Unavailable
 from app.events import ClientEvent
 from app.ids import RunKey
+from app.platform.clock.clock import host_time
+from app.platform.clock.event_times import EventTimes
 from app.streams.port import LogEntry
 from app.streams.run_buffer import RunBuffer, RunLogClosed
 

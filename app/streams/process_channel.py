@@ -12,7 +12,7 @@ from pydantic import Field, TypeAdapter
 
 from app.errors import AppError
 from app.ids import new_uuid
-from app.requests import WireModel
+from app.requests.wire_models import WireModel
 from app.streams.relay.attachments import Attachments
 from app.streams.relay.connection import EventLogUnavailable
 from app.streams.relay.server import Relay

@@ -12,11 +12,11 @@ from datetime import datetime
 
 import structlog
 
-from app.background import forever
-from app.clock.clock import host_time
-from app.clock.event_times import EventTimes
 from app.events import ClientEvent, Done
 from app.ids import RunKey
+from app.platform.background import forever
+from app.platform.clock.clock import host_time
+from app.platform.clock.event_times import EventTimes
 from app.streams.port import LogEntry, WriterFenced
 from app.streams.relay.connection import EventLogUnavailable
 from app.streams.relay.feeds import RunFeeds

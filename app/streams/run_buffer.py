@@ -5,9 +5,9 @@ from bisect import bisect_right
 from collections.abc import AsyncGenerator, Iterable
 from operator import itemgetter
 
-from app.clock.event_times import EventTimes
 from app.errors import Conflict
 from app.events import ClientEvent, Done
+from app.platform.clock.event_times import EventTimes
 from app.streams.port import LogEntry
 
 BATCH = 500

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from app.json_schema.checker import SchemaChecker, ValueUncheckable
-from app.json_schema.document import SchemaUnusable
+from app.platform.json_schema.checker import SchemaChecker, ValueUncheckable
+from app.platform.json_schema.document import SchemaUnusable
 from app.tools.tool import ArgumentsRefused
 
 

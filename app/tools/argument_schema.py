@@ -5,8 +5,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from app.json_schema.document import SchemaUnusable
-from app.json_schema.pointers import resolved
+from app.platform.json_schema.document import SchemaUnusable
+from app.platform.json_schema.pointers import resolved
 
 _NOT_AT_ROOT = ("anyOf", "oneOf", "allOf")
 """What the Messages API does not take at the root; one such tool makes it refuse the whole request."""

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from app.request_fields.attachments import ImageMediaType
+from app.requests.attachments import ImageMediaType
 
 
 @dataclass(frozen=True, slots=True)

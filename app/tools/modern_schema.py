@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal, TypeAlias
 
-from app.json_schema.document import MAX_DEPTH, SchemaUnusable, pointer
-from app.json_schema.pointers import child, parts_of, reference_by, resolved
-from app.json_schema.subschemas import OF_LISTS, OF_NAMES, SINGLE, schemas_in
+from app.platform.json_schema.document import MAX_DEPTH, SchemaUnusable, pointer
+from app.platform.json_schema.pointers import child, parts_of, reference_by, resolved
+from app.platform.json_schema.subschemas import OF_LISTS, OF_NAMES, SINGLE, schemas_in
 
 OLDER_DRAFTS = (
     "http://json-schema.org/draft-0",

@@ -23,7 +23,7 @@ from pydantic_core import to_json
 
 from app.errors import OperatorError
 from app.ids import RunKey
-from app.json_schema.document import SchemaUnusable
+from app.platform.json_schema.document import SchemaUnusable
 from app.tools.argument_schema import argument_schema
 from app.tools.content import ToolContent
 from app.tools.result import ToolErrorCode, ToolResult

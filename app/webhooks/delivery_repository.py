@@ -7,8 +7,8 @@ from uuid import UUID
 
 from sqlalchemy import and_, func, select, text, update
 
-from app.db import Reader, Transaction
 from app.ids import AccountId
+from app.platform.db import Reader, Transaction
 from app.webhooks.records import ClaimedDelivery, DeliveryBacklog
 from app.webhooks.retries import ReceiverResponse
 from app.webhooks.tables import webhook_deliveries, webhooks

@@ -13,12 +13,12 @@ import anyio
 import structlog
 from anyio.abc import TaskGroup
 
-from app.background import forever
-from app.db import Database
 from app.errors import Unavailable
-from app.metrics.webhooks import WebhookMetrics
-from app.telemetry.service import Telemetry
-from app.telemetry.webhook_span import WebhookCall, write_delivery
+from app.platform.background import forever
+from app.platform.db import Database
+from app.platform.metrics.webhooks import WebhookMetrics
+from app.platform.telemetry.service import Telemetry
+from app.platform.telemetry.webhook_span import WebhookCall, write_delivery
 from app.webhooks.delivery_repository import (
     claim_due_deliveries,
     delete_old_deliveries,

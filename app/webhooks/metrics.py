@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from app.metrics.families import Family, gauge
+from app.platform.metrics.families import Family, gauge
 from app.webhooks.records import DeliveryBacklog
 
 

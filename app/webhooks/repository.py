@@ -9,9 +9,9 @@ from uuid import UUID
 from sqlalchemy import and_, delete, func, insert, select, text, update
 from sqlalchemy.engine import RowMapping
 
-from app.db import Reader, Transaction, page_of
 from app.ids import AccountId
-from app.pagination import PageRequest
+from app.platform.db import Reader, Transaction, page_of
+from app.platform.pagination import PageRequest
 from app.webhooks.records import Delivery, DisabledReason, NewWebhook, Webhook
 from app.webhooks.tables import webhook_deliveries, webhooks
 

@@ -8,7 +8,7 @@ from typing import Self
 
 import httpx
 
-from app.tls import tls_context
+from app.platform.tls import tls_context
 from app.webhooks.addresses import AddressPolicy, AddressRefused, NameNotFound, UrlRefused
 from app.webhooks.message import WebhookMessage
 from app.webhooks.retries import ReceiverResponse, parse_response

@@ -15,7 +15,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import ARRAY
 
-from app.db import Json, UtcDateTime, metadata
+from app.platform.db import Json, UtcDateTime, metadata
 
 _NOW = text("clock_timestamp()")
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from app.request_fields.file_paths import relative_path
+from app.requests.file_paths import relative_path
 from app.workspaces.no_follow import DIRECTORY, FILE, open_no_follow
 
 _DEPTH = 64

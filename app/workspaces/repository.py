@@ -8,8 +8,8 @@ from typing import Any
 from sqlalchemy import Text, all_, and_, delete, func, insert, literal, select, tuple_, update
 from sqlalchemy.dialects import postgresql
 
-from app.db import Reader, Transaction
 from app.ids import RunKey
+from app.platform.db import Reader, Transaction
 from app.workspaces.records import StoredFile, Upload, WorkspaceRecord
 from app.workspaces.tables import workspace_files, workspaces
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import structlog
 
-from app.background import forever
-from app.db import Database, Transaction, require_attempt
 from app.errors import Gone, NotFound, Unavailable
 from app.ids import RunKey
-from app.request_fields.file_paths import relative_path
+from app.platform.background import forever
+from app.platform.db import Database, Transaction, require_attempt
+from app.requests.file_paths import relative_path
 from app.workspaces.records import CollectedFiles, StoredFile, Upload, WorkspaceListing, WorkspaceRecord
 from app.workspaces.repository import (
     delete_expired_files,

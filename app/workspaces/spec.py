@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from app.request_fields.file_paths import FilePath
+from app.requests.file_paths import FilePath
 
 _MIB = 1024 * 1024
 _DAY_S = 86_400

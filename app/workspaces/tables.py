@@ -14,7 +14,7 @@ from sqlalchemy import (
     text,
 )
 
-from app.db import UtcDateTime, metadata
+from app.platform.db import UtcDateTime, metadata
 
 workspaces = Table(
     "workspaces",

@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 
-from app.server.protocol import raise_open_files
+from app.platform.server.protocol import raise_open_files
 from benchmarks.fleet.control import COMMANDS, HANDOVER
 from benchmarks.fleet.deployment import Deployment, System, a_deployment, cpu_s, cpu_since
 from benchmarks.fleet.reading import IDLE, READERS

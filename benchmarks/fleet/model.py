@@ -15,7 +15,14 @@ from typing import Any
 
 import psutil
 
-from app.server.loopback import Receive, Scope, Send, read_body, serve_on_loopback, wait_for_disconnect
+from app.platform.server.loopback import (
+    Receive,
+    Scope,
+    Send,
+    read_body,
+    serve_on_loopback,
+    wait_for_disconnect,
+)
 from app.simulator import wire
 from app.simulator.script import Reply, Text, ToolUse, blocks_of, text_of
 from benchmarks.processes import a_process_of

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from app.settings import Settings
+from app.platform.settings import Settings
 from tests.architecture.tree import BIN, ROOT
 
 DEFAULT_DRAIN_S = Settings.model_fields["drain_s"].default

@@ -8,7 +8,7 @@ from typing import get_args
 import app
 from app.errors import AppError
 from app.http import problems
-from app.requests import ErrorCode, FinishReason
+from app.requests.outcome import ErrorCode, FinishReason
 from tests.architecture.tree import ROOT
 
 

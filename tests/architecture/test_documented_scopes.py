@@ -4,7 +4,7 @@ import re
 
 from app.http.admission.checks import CheckedRoute
 from app.http.routers import ROUTERS
-from app.principal import SCOPES, Scope
+from app.requests.principal import SCOPES, Scope
 from tests.architecture.tree import ROOT
 
 Operation = tuple[str, str]

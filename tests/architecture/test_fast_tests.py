@@ -7,8 +7,8 @@ from tests.architecture.tree import parsed, shown, sources
 
 CORE = ("app/runs", "app/executors")
 FAST = ("tests/unit", "tests/contracts", "tests/integration")
-TESTED_WITH_THEIR_SERVICE = {"records.py", "tables.py", "repository.py", "__init__.py"}
-"""Data and SQL: the tests of the service beside them run every statement on PostgreSQL."""
+TESTED_WITH_THEIR_SERVICE = {"records.py", "tables.py", "repository.py", "metrics.py", "__init__.py"}
+"""Data, SQL and metrics: tests of the service beside them run every statement on PostgreSQL."""
 
 
 def imported_by(path: Path) -> set[str]:

@@ -13,12 +13,13 @@ CONTRACTS = {contract["id"]: contract for contract in pyproject()["tool"]["impor
 
 PLANTS = {
     "layers": {"app/tools/planted.py": "import app.runs.service"},
+    "platform": {"app/platform/logs/planted.py": "import app.platform.db"},
     "routes": {"app/http/api/keys/command_routes.py": "import app.http.api.runs.routes"},
     "cycles": {
         "app/tools/planted.py": "import app.tools.planted_too",
         "app/tools/planted_too.py": "import app.tools.planted",
     },
-    "settings": {"app/billing/planted.py": "import app.settings"},
+    "settings": {"app/billing/planted.py": "import app.platform.settings"},
     "tables": {"app/billing/planted.py": "import app.billing.receipts.tables"},
     "sql": {"app/runs/planted.py": "import sqlalchemy\nimport asyncpg"},
     "repositories": {
@@ -91,12 +92,13 @@ def test_a_violation_breaks_its_contract(copied: Path, contract: str) -> None:
             assert line.rpartition(".")[2].removeprefix("import ") in result.stdout
 
 
-def test_a_new_package_fails_until_it_has_a_layer(copied: Path) -> None:
-    package = copied / "app" / "planted"
+@pytest.mark.parametrize(("contract", "within"), [("layers", "app"), ("platform", "app/platform")])
+def test_a_new_package_fails_until_it_has_a_layer(copied: Path, contract: str, within: str) -> None:
+    package = copied / within / "planted"
     package.mkdir()
     try:
         (package / "__init__.py").touch()
-        result = lint_imports(copied, "--contract", "layers")
+        result = lint_imports(copied, "--contract", contract)
     finally:
         shutil.rmtree(package)
 

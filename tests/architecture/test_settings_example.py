@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from dotenv import dotenv_values
 
-from app.settings import Settings, SettingsError
+from app.platform.settings import Settings, SettingsError
 from tests.architecture.tree import ROOT
 
 EXAMPLE = ROOT / ".env.example"

@@ -80,7 +80,7 @@ def test_nothing_is_left_for_later() -> None:
 def test_only_the_database_opens_and_commits_transactions() -> None:
     found = {shown(path) for path in sources("app") if calls(path, "commit", "begin", "begin_nested")}
 
-    assert found == {"app/db.py"}
+    assert found == {"app/platform/db.py"}
 
 
 def test_an_init_file_holds_one_docstring_and_nothing_else() -> None:
@@ -138,7 +138,7 @@ def test_rows_are_mapped_by_name() -> None:
 
 
 ENDS_WITH_WHAT_STARTS_IT = {
-    "app/background.py": 2,
+    "app/platform/background.py": 2,
     "app/cli/serve.py": 2,
     "app/executors/approvals.py": 2,
     "app/executors/claude_agent/process/cli_process.py": 1,
@@ -150,10 +150,10 @@ ENDS_WITH_WHAT_STARTS_IT = {
     "app/executors/messages_api/tool_turn.py": 1,
     "app/executors/messages_api/transcript.py": 1,
     "app/gateway/exchange.py": 1,
-    "app/logs/context.py": 1,
+    "app/platform/logs/context.py": 1,
     "app/runs/commands/applied.py": 1,
     "app/runs/dispatch/temporal/dispatcher.py": 1,
-    "app/server/in_process.py": 1,
+    "app/platform/server/in_process.py": 1,
     "app/simulator/server.py": 1,
     "app/streams/idle_timeout.py": 1,
     "app/streams/process_channel.py": 1,
@@ -167,7 +167,7 @@ request, or the server itself."""
 
 
 def test_a_task_that_outlives_what_starts_it_is_detached() -> None:
-    """Its log lines would name the run or request that happened to start it: see `app/logs/context.py`."""
+    """Its log lines would name what happened to start it: see `app/platform/logs/context.py`."""
     found = {shown(path): len(calls(path, "create_task", "ensure_future")) for path in sources("app")}
 
     assert {name: count for name, count in found.items() if count} == ENDS_WITH_WHAT_STARTS_IT

@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast
 from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page
 
 from app.ids import ApiKeyId
-from app.principal import SCOPES
+from app.requests.principal import SCOPES
 from app.simulator.script import Answer, ApiRequest, HttpError, Responder
 from tests.clients import node
 from tests.e2e.stories import PATIENCE_S, World

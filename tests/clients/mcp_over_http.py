@@ -8,7 +8,7 @@ from mcp import types
 from mcp.server.mcpserver import Audio, Context, Image, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 
-from app.server.loopback import serve_on_loopback
+from app.platform.server.loopback import serve_on_loopback
 from tests.clients.mcp_kinds import PIXEL
 
 

@@ -23,7 +23,7 @@ from app.http.ag_ui.comparison import snapshots_to
 from app.http.ag_ui.input import AgUiInput
 from app.http.ag_ui.output.encoder import AgUiEncoder
 from app.http.ag_ui.releases.dialect import UNKNOWN
-from app.requests import FinalUsage
+from app.requests.outcome import FinalUsage
 from app.streams.port import LogEntry
 from tests.clients.node import node
 

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 from tests.clients.node import node
-from tests.unit.json_schema import generated
+from tests.unit.platform.json_schema import generated
 
 
 async def test_zod_makes_the_schemas_that_are_tested() -> None:

@@ -2,11 +2,11 @@
 
 import json
 
-from app.json_schema.conversion import VALUE
-from app.json_schema.model_schema import model_schema
+from app.platform.json_schema.conversion import VALUE
+from app.platform.json_schema.model_schema import model_schema
 from tests.clients.node import node
-from tests.unit.json_schema.generated import GENERATED
-from tests.unit.json_schema.random_schemas import random_schemas
+from tests.unit.platform.json_schema.generated import GENERATED
+from tests.unit.platform.json_schema.random_schemas import random_schemas
 
 
 async def test_the_clis_validator_takes_every_model_schema_and_its_values() -> None:

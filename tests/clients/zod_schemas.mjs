@@ -1,4 +1,4 @@
-// Prints the JSON schemas that zod makes of some types, by the names of `tests/unit/json_schema/generated.py`.
+// Prints the JSON schemas that zod makes of some types, by the names of `tests/unit/platform/json_schema/generated.py`.
 import { z } from "zod";
 
 const Cat = z.object({ kind: z.literal("cat") });

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from app.db import Database
+from app.platform.db import Database
 from app.streams.memory import MemoryEventLog
 from tests.contracts.dispatching import OpenFleet, Outage, a_fleet
 from tests.contracts.event_logs import Log, a_relayed_log

@@ -13,12 +13,12 @@ from temporalio.api.enums.v1 import TaskQueueType
 from temporalio.api.taskqueue.v1 import TaskQueue
 from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
 
-from app.background import forever
-from app.clock.lease import Lease
-from app.db import Database
 from app.executors.scripted import Action, WaitFor, WriteMessage
 from app.ids import RunKey
-from app.requests import GraphRunRequest
+from app.platform.background import forever
+from app.platform.clock.lease import Lease
+from app.platform.db import Database
+from app.requests.runs import GraphRunRequest
 from app.runs.records import RunRecord
 from app.runs.repository import find_run
 from tests.contracts.temporal import Temporal, TemporalServer

@@ -9,10 +9,10 @@ import asyncio
 import sys
 from pathlib import Path
 
-from app.background import forever
-from app.clock.lease import Lease
-from app.db import Database
 from app.executors.scripted import WaitFor
+from app.platform.background import forever
+from app.platform.clock.lease import Lease
+from app.platform.db import Database
 from tests.contracts.dispatching import LEASE_S
 from tests.contracts.temporal import Temporal, TemporalServer
 from tests.integration.run_service import a_core, beat

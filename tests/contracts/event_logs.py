@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from app.events import ClientEvent, Done, RunStarted, TextDelta
 from app.ids import AccountId, RunId, RunKey, new_uuid
-from app.requests import FinalUsage
+from app.requests.outcome import FinalUsage
 from app.streams.memory import MemoryEventLog
 from app.streams.port import LogEntry
 from app.streams.relay.server import Relay

@@ -7,13 +7,13 @@ from typing import Any
 
 from app.conversations.message_store import MessageStore
 from app.conversations.prompt_store import PromptStore
-from app.db import Database
 from app.executors.messages_api.client import MessagesClient
 from app.executors.messages_api.executor import MessagesExecutor
 from app.executors.scripted import Action, CallTool, TakeMessage, WaitFor, WriteMessage
 from app.gateway.proxy import Gateway
 from app.gateway.upstream import Upstream
-from app.json_schema.checker import SchemaChecker
+from app.platform.db import Database
+from app.platform.json_schema.checker import SchemaChecker
 from app.simulator.script import Answer, ApiRequest, Hold, Reply, Responder, Text, ToolUse
 from app.simulator.server import Simulator
 from app.tools.mcp.servers import McpConnector

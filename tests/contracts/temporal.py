@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import uuid4
 
-from app.background import until
-from app.temporal.connection import TemporalConfig, TemporalConnection, TemporalUnavailable, connect
+from app.platform.background import until
+from app.platform.temporal.connection import TemporalConfig, TemporalConnection, TemporalUnavailable, connect
 
 _PROGRAM = Path(sys.executable).with_name("temporal")
 

@@ -13,8 +13,8 @@ from temporalio.api.schedule.v1 import SchedulePatch, TriggerImmediatelyRequest
 from temporalio.api.workflowservice.v1 import PatchScheduleRequest
 from temporalio.client import ScheduleBackfill, ScheduleDescription, ScheduleHandle, WorkflowExecutionStatus
 
-from app.db import Database
-from app.principal import Principal
+from app.platform.db import Database
+from app.requests.principal import Principal
 from app.schedules.records import Schedule
 from app.schedules.temporal.activities import ScheduleActivities
 from app.schedules.temporal.comparison import ScheduleComparison

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from app.events import MeterReport, TextDelta, ThinkingDelta, ToolCallResult, ToolCallStart, UsageReport
-from app.server.loopback import Receive, Scope, Send, read_body, serve_on_loopback
+from app.platform.server.loopback import Receive, Scope, Send, read_body, serve_on_loopback
 from app.simulator import wire
 from app.simulator.script import Reply, Text
 from tests.contracts.messages_executor import an_executor_over

@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from app.db import DatabaseUnavailable
+from app.platform.db import DatabaseUnavailable
 from tests.contracts.dispatching import OpenFleet, Outage
 from tests.e2e.stories import until
 from tests.factories import an_account

@@ -29,7 +29,8 @@ from app.executors.inbox import RunEnded
 from app.executors.messages_api.previewer import MessagesPreviewer
 from app.executors.port import ExecutionFailed, GraphExecutor, GraphPreviewer, RunContext, RunPlan
 from app.executors.scripted import Action, CallTool, ScriptedExecutor, TakeMessage, WaitFor, WriteMessage
-from app.requests import GraphRunRequest, Message, SentMessage
+from app.requests.messages import Message, SentMessage
+from app.requests.runs import GraphRunRequest
 from tests.contracts.messages_executor import a_messages_executor
 from tests.contracts.messages_executor import playing as played
 from tests.factories import a_plan

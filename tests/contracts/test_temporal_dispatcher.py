@@ -14,11 +14,11 @@ from structlog.testing import capture_logs
 from temporalio.client import WorkflowExecutionStatus, WorkflowFailureError, WorkflowHandle
 from temporalio.service import RPCError
 
-from app.db import Database
 from app.ids import RunKey
+from app.platform.db import Database
+from app.platform.temporal.connection import TemporalUnavailable
 from app.runs.dispatch.temporal.submission import SUBMITTED_AGAIN_AFTER
 from app.runs.dispatch.temporal.workflows import workflow_id_of
-from app.temporal.connection import TemporalUnavailable
 from tests.contracts.dispatching import a_fleet
 from tests.contracts.temporal import TemporalServer, a_temporal_server
 from tests.e2e.stories import until

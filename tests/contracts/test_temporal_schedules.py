@@ -17,7 +17,7 @@ from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
 from temporalio.testing import ActivityEnvironment
 
-from app.db import Database
+from app.platform.db import Database
 from app.schedules.cron import Timing
 from app.schedules.records import Schedule
 from app.schedules.temporal.records import note_of

@@ -20,7 +20,7 @@ from app.cli.serve import listen, served, url_of
 from app.executors.claude_agent.process.cli import Cli
 from app.executors.port import GraphExecutor
 from app.ids import AccountId, RunId, RunKey
-from app.settings import Settings
+from app.platform.settings import Settings
 from app.simulator.script import Responder
 from app.simulator.server import Simulator
 from tests.e2e.agents import CLAUDE, AgentClient, named

@@ -14,10 +14,10 @@ from rich.console import Console
 from app.billing.chain.head_witness import HeadWitness
 from app.billing.chain.sealing import ChainSealer
 from app.cli.chain import verify_database
-from app.db import Database
+from app.platform.db import Database
 from app.simulator.script import ApiRequest, Hold, Reply, Text, in_turn
 from app.simulator.server import Simulator
-from app.usage import TokenUsage
+from app.usage.records import TokenUsage
 from tests.conftest import a_database
 from tests.e2e.agents import named, without_cli
 from tests.e2e.servers import a_server

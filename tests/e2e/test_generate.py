@@ -11,7 +11,7 @@ from app.billing.credit.ledger import AccountTerms
 from app.executors.port import INTERNAL, MAX_TURNS, UNAVAILABLE, RunOutcome
 from app.executors.scripted import Action, Fail, WriteMessage
 from app.simulator.script import Answer, ApiRequest, HttpError, Reply, Text, ToolUse, in_turn
-from app.usage import TokenUsage
+from app.usage.records import TokenUsage
 from tests.e2e.stories import World, WorldOf, a_client, until
 from tests.factories import a_wait, reached_by, scripted
 

@@ -17,7 +17,7 @@ from app.cli.doctor import diagnose, show
 from app.doctor.examination import examine
 from app.doctor.report import Report
 from app.executors.claude_agent.process.provider_variables import chooses_provider
-from app.settings import Settings
+from app.platform.settings import Settings
 from app.simulator.script import HttpError, Reply, Text, in_turn
 from app.simulator.server import Simulator
 from tests.e2e.recording_cli import a_login, a_recording_cli, assert_isolated, starts

@@ -21,7 +21,6 @@ from app.billing.receipts.delivery import ReceiptDelivery
 from app.billing.receipts.journal import Journal
 from app.billing.receipts.queue import ReceiptQueue
 from app.billing.reports.service import BillingReports
-from app.db import Database
 from app.executors.claude_agent.meters.comparing_meter import ComparingMeter
 from app.executors.claude_agent.meters.usage import UsageFold
 from app.executors.claude_agent.process.cli import bundled_cli
@@ -35,10 +34,11 @@ from app.graphs.spec import GraphSpec
 from app.http.api.receipts.schemas import ReceiptResponse
 from app.ids import RunId, RunKey, new_uuid
 from app.models.registry import ModelOptions
-from app.requests import RunLimits
+from app.platform.db import Database
+from app.requests.runs import RunLimits
 from app.simulator.script import Answer, ApiRequest, Reply, Text, ToolUse
 from app.simulator.server import Simulator
-from app.usage import Attribution, Meters
+from app.usage.records import Attribution, Meters
 from tests.e2e.stories import PATIENCE_S, PROVIDER_KEY, until
 from tests.e2e.the_bill import bill, wire
 from tests.factories import an_account

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from app.executors.claude_agent.tools.names import tool_id_of
-from app.server.loopback import Receive, Scope, Send, serve_on_loopback
+from app.platform.server.loopback import Receive, Scope, Send, serve_on_loopback
 from app.simulator.script import Hold, Reply, Text, ToolUse, in_turn
 from tests.e2e.agents import CLAUDE, MESSAGES, every_agent, without_cli
 from tests.e2e.mcp_program import a_server

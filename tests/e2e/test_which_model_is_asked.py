@@ -8,7 +8,7 @@ import pytest
 from app.billing.credit.ledger import AccountTerms
 from app.graphs.catalog import GraphDefinitionError
 from app.models.file import ModelFileError
-from app.settings import SettingsError
+from app.platform.settings import SettingsError
 from app.simulator.script import Answer, ApiRequest, Hold, HttpError, Reply, Text, in_turn
 from tests.e2e.stories import ANALYST, World, WorldOf, a_client, a_request
 

@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 import httpx
 from playwright.async_api import BrowserContext, FilePayload, Page, expect
 
-from app.principal import SCOPES
+from app.requests.principal import SCOPES
 from app.simulator.script import Answer, ApiRequest, Reply, Responder, Text, text_of
 from tests.browser.site import Model
 from tests.e2e.agents import CLAUDE, MESSAGES

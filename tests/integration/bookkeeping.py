@@ -18,11 +18,11 @@ from app.billing.reconciliation.calls.counter import CallCounter
 from app.billing.reconciliation.provider.reports import ProviderReports
 from app.billing.reconciliation.records import Difference, ReconciledWindow, Window
 from app.billing.reconciliation.service import Reconciliation, ReconciliationConfig
-from app.db import Database
-from app.provider_usage import clean_usage, token_usage
+from app.platform.db import Database
 from app.simulator.admin_reports import AnsweredCall
 from app.simulator.script import in_turn
 from app.simulator.server import RecordedMessage, Simulator
+from app.usage.provider import clean_usage, token_usage
 from tests.factories import a_fact
 
 RUN_KEY, OTHER_KEY = "sk-ant-the-gateways-key", "sk-ant-another-program"

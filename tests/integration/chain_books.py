@@ -25,9 +25,9 @@ from app.billing.prices.model_price import ModelPrice, OperatorPrice, Rate
 from app.billing.prices.price_list import PriceList
 from app.billing.receipts.queue import ReceiptQueue
 from app.billing.receipts.repricing import reprice
-from app.db import Database
 from app.ids import RunId, RunKey
-from app.usage import UsageFact
+from app.platform.db import Database
+from app.usage.records import UsageFact
 from tests.factories import a_fact, an_account
 from tests.integration.receipt_queues import delivered_queue
 

@@ -8,17 +8,18 @@ from pathlib import Path
 
 from pydantic import BaseModel, field_validator
 
-from app.background import first_of
-from app.db import Database
 from app.executors.control import RunControl
 from app.executors.inbox import MessageLimits
 from app.executors.port import ABORTED, ExecutionFailed, RunContext
 from app.graphs.spec import GraphSpec
 from app.ids import RunKey, new_uuid
-from app.requests import GraphRunRequest, SentMessage
+from app.platform.background import first_of
+from app.platform.db import Database
+from app.platform.server.memory import MemoryCeiling
+from app.requests.messages import SentMessage
+from app.requests.runs import GraphRunRequest
 from app.runs.commands.service import WITHIN_S
 from app.runs.records import RunRecord
-from app.server.memory import MemoryCeiling
 from app.streams.port import EventLog
 from app.tools.policy import ToolCallDenied
 from app.tools.tool import ToolContext, ToolOutput, tool

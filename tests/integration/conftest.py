@@ -9,7 +9,7 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from app.principal import SCOPES
+from app.requests.principal import SCOPES
 from app.simulator.script import in_turn
 from tests.conftest import TEMPLATE, a_database, keep_open
 from tests.e2e.stories import World, a_client, a_world

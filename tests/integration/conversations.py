@@ -5,13 +5,13 @@ from app.conversations.history import ConversationHistory
 from app.conversations.records import Conversation
 from app.conversations.repository import take_turn
 from app.conversations.sdk_store import PostgresSessionStore
-from app.db import Database
 from app.ids import RunId, RunKey, new_uuid
-from app.requests import FinalUsage, GraphFinal
+from app.platform.db import Database
+from app.platform.storage.service import StorageQuota
+from app.requests.outcome import FinalUsage, GraphFinal
 from app.runs.conversations.service import ConversationService
 from app.runs.records import NewRun
 from app.runs.repository import finish_run
-from app.storage.service import StorageQuota
 from tests.integration.run_process import insert
 
 KEY = "chat-1"

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from app.server.loopback import Receive, Scope, Send, read_body, serve_on_loopback
+from app.platform.server.loopback import Receive, Scope, Send, read_body, serve_on_loopback
 
 SEARCH = {"name": "search", "description": "Searches.", "inputSchema": {"type": "object"}}
 HELLO = {

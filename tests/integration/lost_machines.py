@@ -16,9 +16,9 @@ from app.billing.receipts.open_messages.tracker import REWRITE_S
 from app.billing.receipts.queue import ReceiptQueue
 from app.billing.receipts.records import Receipt
 from app.billing.reports.service import BillingReports
-from app.db import Database
 from app.ids import RunKey, new_uuid
-from app.usage import TokenUsage, UsageFact
+from app.platform.db import Database
+from app.usage.records import TokenUsage, UsageFact
 from tests.factories import a_fact
 
 USD_OF_100 = Decimal("0.0045")

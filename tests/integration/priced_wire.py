@@ -18,12 +18,12 @@ from app.billing.receipts.journal import Journal
 from app.billing.receipts.queue import ReceiptQueue
 from app.billing.receipts.records import Receipt
 from app.billing.reports.service import BillingReports
-from app.db import Database
 from app.executors.claude_agent.meters.comparing_meter import ComparingMeter
 from app.executors.metering import BilledMetering, channel_limits
 from app.gateway.proxy import Gateway
 from app.gateway.upstream import Upstream
 from app.ids import RunId, RunKey, new_uuid
+from app.platform.db import Database
 from app.simulator.script import Answer, ApiRequest, Reply
 from app.simulator.server import Simulator
 from tests.factories import a_plan, an_account

@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx
 
 from app.cli.serve import listen, served
-from app.settings import Settings
+from app.platform.settings import Settings
 from tests.architecture.tree import ROOT
 from tests.e2e.stories import KEY, PATIENCE_S, until
 from tests.integration.test_webhook_tls import certificate_for

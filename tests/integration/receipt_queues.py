@@ -10,8 +10,8 @@ from app.billing.receipts.delivery import ReceiptDelivery
 from app.billing.receipts.journal import Journal
 from app.billing.receipts.queue import ReceiptQueue
 from app.billing.receipts.records import NewReceipt
-from app.db import Database
 from app.ids import new_uuid
+from app.platform.db import Database
 
 
 @asynccontextmanager

@@ -16,11 +16,8 @@ from app.billing.prices.price_list import PriceList
 from app.billing.receipts.journal import Journal
 from app.billing.receipts.queue import ReceiptQueue
 from app.billing.reports.service import BillingReports
-from app.clock.lease import Lease
-from app.concurrency.offload import Offload
 from app.conversations.history import ConversationHistory
 from app.conversations.sdk_store import PostgresSessionStore
-from app.db import Database, Transaction
 from app.events import AssistantFinal
 from app.executors.aggregator import ExecutorAggregator
 from app.executors.inbox import MessageLimits
@@ -28,7 +25,14 @@ from app.executors.port import GraphExecutor, RunContext
 from app.graphs.catalog import GraphCatalog
 from app.graphs.spec import GraphSpec
 from app.ids import RunId, RunKey, new_uuid
-from app.requests import GraphRunRequest, Message
+from app.platform.clock.lease import Lease
+from app.platform.concurrency.offload import Offload
+from app.platform.db import Database, Transaction
+from app.platform.server.memory import MemoryCeiling
+from app.platform.storage.service import StorageQuota
+from app.platform.telemetry.service import Telemetry
+from app.requests.messages import Message
+from app.requests.runs import GraphRunRequest
 from app.runs.closing import RunCloser
 from app.runs.commands.queued import QueuedRuns
 from app.runs.commands.receiver import CommandReceiver
@@ -46,13 +50,10 @@ from app.runs.requests.attachments import DEFAULT_RULES
 from app.runs.requests.codec import RequestCodec
 from app.runs.supervisor import RunSupervisor
 from app.runs.worker import RunWorker
-from app.server.memory import MemoryCeiling
-from app.storage.service import StorageQuota
 from app.streams.memory import MemoryEventLog
 from app.streams.port import EventLog
 from app.streams.process_channel import ProcessChannel
 from app.streams.relay.server import Relay
-from app.telemetry.service import Telemetry
 from tests.factories import an_account
 
 ELSEWHERE = new_uuid()

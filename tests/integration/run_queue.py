@@ -10,9 +10,9 @@ from sqlalchemy import text
 
 from app.auth.records import KeyRecord
 from app.conversations.repository import take_turn
-from app.db import Database
 from app.ids import AccountId, RunId, RunKey, new_uuid
-from app.requests import FinalUsage, GraphFinal
+from app.platform.db import Database
+from app.requests.outcome import FinalUsage, GraphFinal
 from app.runs.dispatch.limits import DispatchLimits
 from app.runs.dispatch.queue import RunQueue
 from app.runs.dispatch.records import Worker

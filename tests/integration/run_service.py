@@ -12,19 +12,23 @@ from app.auth.accounts import Accounts
 from app.auth.records import KeyRecord
 from app.billing.prices.price_list import PriceList
 from app.billing.reports.service import BillingReports
-from app.clock.lease import Lease
 from app.conversations.history import ConversationHistory
 from app.conversations.sdk_store import PostgresSessionStore
-from app.db import Database
 from app.executors.inbox import MessageLimits
 from app.executors.port import GraphExecutor
 from app.executors.scripted import Script, ScriptedExecutor, WriteMessage
 from app.graphs.catalog import GraphCatalog
 from app.graphs.spec import GraphSpec
-from app.json_schema.checker import SchemaChecker
 from app.models.registry import ModelRegistry, OperatorModels
-from app.principal import Principal
-from app.requests import GraphRunRequest, Message
+from app.platform.clock.lease import Lease
+from app.platform.db import Database
+from app.platform.json_schema.checker import SchemaChecker
+from app.platform.server.memory import MemoryCeiling
+from app.platform.storage.service import StorageQuota
+from app.platform.telemetry.service import Telemetry
+from app.requests.messages import Message
+from app.requests.principal import Principal
+from app.requests.runs import GraphRunRequest
 from app.runs.acceptance import RunAcceptance
 from app.runs.conversations.service import ConversationService
 from app.runs.dispatch.limits import DispatchLimits
@@ -44,11 +48,8 @@ from app.runs.recovery.peers import Peers
 from app.runs.recovery.service import RunRecovery
 from app.runs.service import RunService
 from app.runs.starting import RunStarter
-from app.server.memory import MemoryCeiling
-from app.storage.service import StorageQuota
 from app.streams.port import EventLog
 from app.streams.relay.server import Relay
-from app.telemetry.service import Telemetry
 from app.tools.catalog import ToolCatalog
 from app.workspaces.service import Workspaces
 from tests.contracts.temporal import Temporal

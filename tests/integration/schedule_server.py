@@ -12,11 +12,13 @@ from sqlalchemy import text
 
 from app.auth.accounts import Accounts
 from app.auth.records import KeyRecord
-from app.db import Database
 from app.executors.scripted import Script, ScriptedExecutor, WaitFor, WriteMessage
-from app.json_schema.checker import SchemaChecker
-from app.principal import Principal
-from app.requests import GraphRunRequest
+from app.platform.db import Database
+from app.platform.json_schema.checker import SchemaChecker
+from app.platform.server.memory import MemoryCeiling
+from app.platform.storage.service import StorageQuota
+from app.requests.principal import Principal
+from app.requests.runs import GraphRunRequest
 from app.runs.preview import RunPreviewer
 from app.runs.records import RunRecord
 from app.schedules.cron import Timing
@@ -27,8 +29,6 @@ from app.schedules.overlap import Overlap
 from app.schedules.records import FiringConfig, Schedule, ScheduledRun, ScheduleTerms
 from app.schedules.requests import ScheduledRequests
 from app.schedules.service import ScheduleOrder, ScheduleService
-from app.server.memory import MemoryCeiling
-from app.storage.service import StorageQuota
 from tests.integration.run_service import Core, a_core, a_request, answers, caller_of
 
 NOON = datetime(2027, 3, 1, 12, tzinfo=UTC)

@@ -9,9 +9,9 @@ import pytest
 from rich.console import Console
 
 from app.cli.reconcile import Span, reconcile
-from app.db import Database
 from app.errors import Invalid
-from app.settings import Settings
+from app.platform.db import Database
+from app.platform.settings import Settings
 from app.simulator.admin_reports import key_id
 from tests.architecture.tree import ROOT
 from tests.factories import an_account

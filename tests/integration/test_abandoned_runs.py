@@ -5,12 +5,12 @@ from pathlib import Path
 from sqlalchemy import text
 
 from app.auth.records import KeyRecord
-from app.background import first_of
 from app.conversations.repository import take_turn
-from app.db import Database
 from app.executors.port import ABORTED, ExecutionFailed, RunContext
 from app.ids import RunId, RunKey, new_uuid
-from app.principal import Principal
+from app.platform.background import first_of
+from app.platform.db import Database
+from app.requests.principal import Principal
 from app.runs.abandonment.repository import abandoned_runs
 from app.runs.abandonment.service import AbandonedRuns
 from app.runs.records import MessageOrigin, NewRun

@@ -25,12 +25,12 @@ from app.billing.reports.service import BillingReports
 from app.conversations.message_store import MessageStore
 from app.conversations.records import Transcript, TranscriptEntry, TranscriptState
 from app.conversations.sdk_store import CliSessionStore, PostgresSessionStore
-from app.db import AttemptOver, Database, require_attempt
 from app.ids import RunId, RunKey, new_uuid
+from app.platform.db import AttemptOver, Database, require_attempt
 from app.runs.records import NewRun
 from app.runs.recovery.repository import record_takeovers, requeue_run
 from app.runs.repository import find_run, store_interruption
-from app.usage import TokenUsage, UsageFact
+from app.usage.records import TokenUsage, UsageFact
 from app.workspaces.records import Upload
 from app.workspaces.service import Workspaces
 from app.workspaces.spec import WorkspaceSpec

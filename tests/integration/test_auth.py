@@ -5,10 +5,10 @@ from sqlalchemy import text
 
 from app.auth.accounts import Accounts, KeyNotFound
 from app.auth.keys import mint_key
-from app.db import Database
 from app.errors import Forbidden, Invalid, Unauthenticated
 from app.ids import ApiKeyId, new_uuid
-from app.principal import SCOPES
+from app.platform.db import Database
+from app.requests.principal import SCOPES
 
 
 async def test_a_key_authenticates_until_it_is_revoked(database: Database) -> None:

@@ -7,8 +7,8 @@ from sqlalchemy import text
 
 from app.auth.accounts import Accounts
 from app.auth.browser_sessions import BrowserSessions, SessionEnded
-from app.db import Database
 from app.errors import Unauthenticated
+from app.platform.db import Database
 from app.simulator.script import in_turn
 from tests.e2e.stories import KEY, PATIENCE_S, World, WorldOf, a_request
 from tests.integration.conftest import in_shared_world

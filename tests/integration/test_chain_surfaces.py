@@ -12,13 +12,13 @@ from app.billing.chain.sealing_key import SealingKey, SealingKeyError
 from app.billing.chain.verifier import read_public_keys
 from app.billing.credit.ledger import CreditLedger
 from app.cli import chain
-from app.db import Database
 from app.doctor.chain import check_chain
 from app.errors import Invalid
 from app.executors.scripted import WriteMessage
-from app.settings import Settings
+from app.platform.db import Database
+from app.platform.settings import Settings
 from app.simulator.script import in_turn
-from app.usage import TokenUsage
+from app.usage.records import TokenUsage
 from tests.e2e.stories import World, WorldOf, a_client, a_request
 from tests.factories import an_account, scripted
 from tests.integration.chain_books import attacker, checked

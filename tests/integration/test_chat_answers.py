@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from sqlalchemy import event, text
 
-from app.db import Database
+from app.platform.db import Database
 from app.runs.chats import Chat, answer_ids, latest_answer
 from tests.factories import an_account
 from tests.integration.run_process import GRAPH

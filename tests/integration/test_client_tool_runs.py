@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from app.db import Database
 from app.executors.client_calls import ClientToolResult
 from app.executors.port import RunContext
 from app.graphs.catalog import GraphCatalog
-from app.json_schema.checker import SchemaChecker
+from app.platform.db import Database
+from app.platform.json_schema.checker import SchemaChecker
 from app.runs.chats import Chat
 from app.runs.client_tools.service import ClientToolRuns
 from app.tools.result import ToolResult

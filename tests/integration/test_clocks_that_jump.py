@@ -15,16 +15,16 @@ from app.billing.prices.price_list import PriceList
 from app.billing.receipts.delivery import ReceiptDelivery
 from app.billing.receipts.journal import Journal
 from app.billing.receipts.queue import ReceiptQueue
-from app.clock.clock import Clock
-from app.db import Database
 from app.executors.metering import BilledMetering
 from app.gateway.channel import CallRefused, Channel, ChannelLimits
 from app.gateway.estimate import CallSize
 from app.gateway.wire import MessageUsage
 from app.ids import MessageId, RunId, RunKey, new_uuid
+from app.platform.clock.clock import Clock
+from app.platform.db import Database
 from app.runs.dispatch.records import Worker
 from app.runs.recovery.repository import record_worker
-from app.usage import Attribution, TokenUsage
+from app.usage.records import Attribution, TokenUsage
 from tests.factories import a_plan, an_account
 from tests.integration.run_process import ELSEWHERE
 from tests.integration.run_service import ONCE, a_core, beat

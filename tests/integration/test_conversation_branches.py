@@ -17,16 +17,17 @@ from app.conversations.history import ConversationHistory
 from app.conversations.message_store import MessageStore
 from app.conversations.records import Conversation, TranscriptEntry
 from app.conversations.sdk_store import PostgresSessionStore
-from app.db import Database
 from app.errors import Invalid
 from app.executors.port import RunContext
 from app.ids import RunId
-from app.requests import GraphRunRequest, Message
+from app.platform.db import Database
+from app.platform.storage.service import StorageFull, StorageQuota
+from app.requests.messages import Message
+from app.requests.runs import GraphRunRequest
 from app.runs.conversations.branching import MOST_BRANCHES, TooManyBranches
 from app.runs.conversations.repository import find_branch_runs, newest_run_of
 from app.runs.conversations.service import ConversationBusy, ConversationNotFound, ConversationService
 from app.runs.records import RunRecord
-from app.storage.service import StorageFull, StorageQuota
 from tests.contracts.event_logs import a_relay
 from tests.factories import an_account
 from tests.integration.conversations import KEY, a_turn, conversations_over

@@ -8,11 +8,12 @@ from app.auth.records import KeyRecord
 from app.conversations.history import PAGE_BYTES
 from app.conversations.records import TranscriptEntry
 from app.conversations.sdk_store import PostgresSessionStore
-from app.db import Database
 from app.errors import Invalid
 from app.http.api.conversations.schemas import ConversationDetailResponse
-from app.principal import Principal
-from app.requests import GraphRunRequest, Message
+from app.platform.db import Database
+from app.requests.messages import Message
+from app.requests.principal import Principal
+from app.requests.runs import GraphRunRequest
 from app.runs.conversations.service import ConversationFull
 from tests.factories import an_account
 from tests.integration.conversations import KEY, a_turn, conversations_over

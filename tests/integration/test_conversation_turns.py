@@ -3,10 +3,11 @@
 import pytest
 
 from app.auth.records import KeyRecord
-from app.db import Database
 from app.ids import RunId, RunKey
-from app.principal import Principal, ScopeMissing
-from app.requests import GraphRunRequest, Message, OnConflict
+from app.platform.db import Database
+from app.requests.messages import Message
+from app.requests.principal import Principal, ScopeMissing
+from app.requests.runs import GraphRunRequest, OnConflict
 from app.runs.conversations.service import ConversationBusy, ConversationNotFound
 from tests.factories import an_account
 from tests.integration.conversations import KEY, a_turn, conversations_over, end_run

@@ -10,9 +10,9 @@ from app.auth.accounts import AccountNotFound, Accounts
 from app.billing.credit.ledger import AccountTerms, CreditLedger
 from app.billing.credit.records import CreditBalance
 from app.cli.credits import change_credit, change_terms, reprice_receipts, show_credit
-from app.db import Database
 from app.errors import Invalid
-from app.settings import Settings
+from app.platform.db import Database
+from app.platform.settings import Settings
 from tests.factories import an_account
 
 

@@ -16,16 +16,16 @@ from app.billing.credit.ledger import AccountTerms, CreditLedger
 from app.billing.prices.price_list import PriceList
 from app.billing.receipts.journal import Journal
 from app.billing.receipts.queue import ReceiptQueue
-from app.db import Database
-from app.embedded.postgres import EmbeddedPostgres
 from app.executors.metering import BilledMetering
 from app.gateway.channel import Channel, ChannelLimits
 from app.gateway.proxy import Gateway
 from app.gateway.upstream import Upstream
 from app.ids import RunId, RunKey, new_uuid
+from app.platform.db import Database
+from app.platform.embedded.postgres import EmbeddedPostgres
 from app.simulator.script import Reply, Text
 from app.simulator.server import Simulator
-from app.usage import Attribution
+from app.usage.records import Attribution
 from tests.conftest import in_memory
 from tests.e2e.stories import until
 from tests.factories import a_plan, an_account

@@ -26,18 +26,18 @@ import app.runs.tables
 import app.schedules.tables
 import app.webhooks.tables  # noqa: F401 - each adds its tables to the metadata
 from app.billing.chain.verification import verify
-from app.db import (
+from app.platform.db import (
     _IDLE_S,
     Database,
     DatabaseUnavailable,
     StatementFailed,
     metadata,
 )
-from app.embedded.postgres import EmbeddedPostgres
-from app.postgres.usability import DatabaseNotUsable
-from app.schema.compatibility import SchemaOutdated
-from app.serialization.storable import storable
-from app.serialization.stored_json import dump_json
+from app.platform.embedded.postgres import EmbeddedPostgres
+from app.platform.postgres.usability import DatabaseNotUsable
+from app.platform.schema.compatibility import SchemaOutdated
+from app.platform.serialization.stored_json import dump_json
+from app.storable import storable
 
 ROOT = Path(__file__).parents[2]
 ACCOUNT_AND_KEY = """

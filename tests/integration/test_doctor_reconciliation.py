@@ -8,7 +8,7 @@ import pytest
 
 from app.doctor.reconciliation import check_reconciliation
 from app.doctor.report import Check, without_secrets
-from app.settings import Settings
+from app.platform.settings import Settings
 from app.simulator.admin_reports import AnsweredCall, key_id
 from app.simulator.script import HttpError, in_turn
 from app.simulator.server import RecordedMessage, Simulator

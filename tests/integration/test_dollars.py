@@ -8,7 +8,7 @@ from pathlib import Path
 
 from app.billing.prices.price_list import PriceList
 from app.billing.reports.service import BillingReports, UsageQuery
-from app.db import Database
+from app.platform.db import Database
 from app.simulator.script import ContentEncoding, Reply
 from app.simulator.usage_objects import TokenCounts, UsageObject
 from tests.integration.dollars import ALIAS, FALLBACK, RELEASE, RELEASES, STORED, every_case

@@ -10,14 +10,14 @@ import asyncpg
 import psutil
 import pytest
 
-from app.embedded.postgres import DataDirectoryInUse, EmbeddedPostgres, EmbeddedPostgresFailed
+from app.platform.embedded.postgres import DataDirectoryInUse, EmbeddedPostgres, EmbeddedPostgresFailed
 from tests.e2e.stories import until
 
 ROOT = Path(__file__).parents[2]
 HOLD = """
 import asyncio, signal, sys
 from pathlib import Path
-from app.embedded.postgres import EmbeddedPostgres
+from app.platform.embedded.postgres import EmbeddedPostgres
 
 async def main():
     async with EmbeddedPostgres.start(Path(sys.argv[1])) as server:

@@ -21,9 +21,9 @@ from app.bootstrap.services import open_services
 from app.bootstrap.storage import attach_database
 from app.cli.errors import explained
 from app.cli.serve import listen
-from app.db import Database
-from app.embedded.postgres import EmbeddedPostgres
-from app.settings import Settings
+from app.platform.db import Database
+from app.platform.embedded.postgres import EmbeddedPostgres
+from app.platform.settings import Settings
 from tests.architecture.tree import ROOT
 from tests.e2e.stories import the_settings
 

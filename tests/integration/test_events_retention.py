@@ -7,10 +7,12 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import text
 
-from app.db import Database
 from app.events import AssistantFinal, ClientEvent, Done, RunError, TextDelta
 from app.ids import RunKey
-from app.requests import FinalUsage, GraphFinal
+from app.platform.db import Database
+from app.platform.settings import Settings, SettingsError
+from app.platform.storage.service import StorageQuota
+from app.requests.outcome import FinalUsage, GraphFinal
 from app.runs.deletion.repository import lock_runs_with_old_events
 from app.runs.deletion.service import RunDeletion
 from app.runs.events.codec import encode_events
@@ -18,8 +20,6 @@ from app.runs.events.endings import RunEndings
 from app.runs.events.reader import RunEventReader
 from app.runs.events.terminal import LAST_POSITION, terminal_events, with_positions
 from app.runs.repository import finish_run, stored_request
-from app.settings import Settings, SettingsError
-from app.storage.service import StorageQuota
 from app.streams.memory import MemoryEventLog
 from app.streams.port import LogEntry
 from app.workspaces.service import Workspaces

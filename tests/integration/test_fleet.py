@@ -13,17 +13,17 @@ from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import text
 
 from app.bootstrap.metrics.exposition import database_parts
-from app.db import Database
 from app.doctor.fleet import check_fleet
 from app.doctor.report import Check
-from app.fleet.records import FleetSnapshot, HeldRuns
-from app.fleet.repository import fleet_workers, queue_of_accounts
-from app.fleet.service import Fleet
-from app.metrics.exposition import Exposition
-from app.metrics.labels import KnownNames
-from app.metrics.registry import MetricsRegistry
-from app.principal import SCOPES
+from app.platform.db import Database
+from app.platform.metrics.exposition import Exposition
+from app.platform.metrics.labels import KnownNames
+from app.platform.metrics.registry import MetricsRegistry
+from app.requests.principal import SCOPES
 from app.runs.dispatch.limits import DispatchLimits
+from app.runs.fleet.records import FleetSnapshot, HeldRuns
+from app.runs.fleet.repository import fleet_workers, queue_of_accounts
+from app.runs.fleet.service import Fleet
 from tests.architecture.tree import ROOT
 from tests.e2e.stories import World, a_client
 from tests.factories import an_account

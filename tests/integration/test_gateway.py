@@ -7,9 +7,9 @@ import httpx
 import pytest
 
 from app.executors.claude_agent.process.warm_up import send_warm_up_answer
-from app.server.loopback import Receive, Scope, Send, read_body, serve_on_loopback
+from app.platform.server.loopback import Receive, Scope, Send, read_body, serve_on_loopback
 from app.simulator.script import HttpError, Reply, Text, Thinking, ToolUse, in_turn
-from app.usage import TokenUsage
+from app.usage.records import TokenUsage
 from tests.integration.gateway_seam import (
     MESSAGE_REQUEST,
     MODEL,

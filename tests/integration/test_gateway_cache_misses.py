@@ -6,9 +6,9 @@ import httpx
 import pytest
 
 from app.simulator.script import HttpError, Reply, Text, in_turn
-from app.usage import CacheMiss
+from app.usage.records import CacheMiss
 from tests.integration.gateway_seam import AGENTS, Seam, the_seam
-from tests.unit.prompt_cache.prompts import a_request
+from tests.unit.gateway.prompt_cache.prompts import a_request
 
 
 def reply(*, read: int = 0, written: int = 0, **fields: Any) -> Reply:

@@ -10,7 +10,7 @@ import pytest
 
 from app.gateway.call import COUNTED
 from app.gateway.cut_answer import BROKEN_OFF
-from app.server.loopback import (
+from app.platform.server.loopback import (
     DropConnection,
     Receive,
     Scope,
@@ -21,7 +21,7 @@ from app.server.loopback import (
 )
 from app.simulator.script import Hold, Reply, Text, in_turn
 from app.simulator.server import Simulator
-from app.usage import TokenUsage
+from app.usage.records import TokenUsage
 from tests.e2e.stories import until
 from tests.integration.gateway_seam import (
     FIRST_DELTA,

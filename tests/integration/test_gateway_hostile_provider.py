@@ -14,7 +14,7 @@ import pytest
 from app.gateway.call import ESTIMATED
 from app.gateway.upstream import Upstream
 from app.gateway.wire import MAX_JSON_BYTES
-from app.server.loopback import DropConnection, Receive, Scope, Send, read_body, serve_on_loopback
+from app.platform.server.loopback import DropConnection, Receive, Scope, Send, read_body, serve_on_loopback
 from app.simulator import wire
 from app.simulator.script import Reply, Text
 from tests.integration.gateway_seam import MODEL, STREAMED, WORDS, Seam, gateway_to

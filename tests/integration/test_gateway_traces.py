@@ -11,14 +11,14 @@ from app.billing.prices.price_list import PriceList
 from app.executors.call_tracing import PricedTracing
 from app.executors.metering import usage_fact
 from app.gateway.channel import ChannelLimits
+from app.platform.telemetry.service import Telemetry
+from app.platform.telemetry.trace_context import RunTraceContext
 from app.runs.events.tracing import traced_plan
 from app.simulator.script import HttpError, Reply, Text, in_turn
 from app.simulator.server import Simulator
-from app.telemetry.service import Telemetry
-from app.telemetry.trace_context import RunTraceContext
 from tests.factories import a_plan
 from tests.integration.gateway_seam import AGENTS, STREAMED, Seam, gateway_to, the_seam
-from tests.unit.telemetry.spans_in_memory import InMemory
+from tests.unit.platform.telemetry.spans_in_memory import InMemory
 
 OF_AGENT = {"traceparent": f"00-{'1' * 32}-{'2' * 16}-01", "tracestate": "agent=1"}
 WORDS = Reply([Text("one two three")])

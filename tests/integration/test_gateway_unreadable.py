@@ -15,7 +15,7 @@ from app.gateway.call import NAMELESS, REPEATED, UNREADABLE
 from app.gateway.wire import UNCOUNTED
 from app.simulator import wire
 from app.simulator.script import Reply, Text
-from app.usage import TokenUsage
+from app.usage.records import TokenUsage
 from tests.integration.gateway_seam import MESSAGE_REQUEST, MODEL, STREAMED, WORDS, Seam
 from tests.integration.test_gateway_hostile_provider import answering
 

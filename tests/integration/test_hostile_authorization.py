@@ -7,8 +7,8 @@ import pytest
 from pydantic import SecretStr
 from starlette.responses import StreamingResponse
 
-from app.json_schema.checker import SchemaChecker
-from app.server.loopback import Receive, Scope, Send, serve_on_loopback
+from app.platform.json_schema.checker import SchemaChecker
+from app.platform.server.loopback import Receive, Scope, Send, serve_on_loopback
 from app.tools.mcp.connection import McpServerUnavailable
 from app.tools.mcp.servers import McpConnector
 from app.tools.mcp.spec import HttpServer, SseServer

@@ -10,7 +10,7 @@ import pytest
 
 from app.billing.reconciliation.provider.reports import ProviderReports, ReportsUnavailable
 from app.billing.reconciliation.records import Window
-from app.server.loopback import Receive, Scope, Send, serve_on_loopback
+from app.platform.server.loopback import Receive, Scope, Send, serve_on_loopback
 
 START = datetime(2026, 11, 20, tzinfo=UTC)
 WINDOW = Window(START, START + timedelta(days=1))

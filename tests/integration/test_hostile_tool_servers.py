@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from app.ids import AccountId, RunId, RunKey, new_uuid
-from app.json_schema.checker import SchemaChecker
+from app.platform.json_schema.checker import SchemaChecker
 from app.tools.mcp.connection import CONNECT_S, McpServerUnavailable
 from app.tools.mcp.http import BoundedTransport
 from app.tools.mcp.limits import ResponseLimit
@@ -29,7 +29,7 @@ from app.tools.result import ToolResult
 from app.tools.runner import ToolRunner
 from app.tools.tool import ToolContext
 from tests.integration.hostile_mcp import NOISE, SEARCH, HostileServer, serving, without_end
-from tests.unit.json_schema.schemas import a_bomb
+from tests.unit.platform.json_schema.schemas import a_bomb
 
 MB = 2**20
 ROOT = str(Path(__file__).parents[2])

@@ -16,9 +16,9 @@ from app.billing.prices.quote import BilledUsage
 from app.billing.receipts.records import NewReceipt
 from app.billing.receipts.repository import insert_receipts
 from app.executors.scripted import WriteMessage
-from app.pagination import MAX_PAGE
+from app.platform.pagination import MAX_PAGE
 from app.simulator.script import in_turn
-from app.usage import TokenUsage
+from app.usage.records import TokenUsage
 from tests.e2e.stories import ASSISTANT, World, WorldOf, a_client, a_request
 from tests.factories import a_fact, an_account, scripted
 from tests.integration.conftest import in_shared_world

@@ -20,9 +20,9 @@ from app.billing.receipts.records import NewReceipt
 from app.billing.receipts.repository import insert_receipts
 from app.billing.receipts.repricing import reprice
 from app.executors.scripted import WriteMessage
-from app.pagination import Cursor
+from app.platform.pagination import Cursor
 from app.simulator.script import Reply, Text, in_turn
-from app.usage import CostComparison, TokenUsage
+from app.usage.records import CostComparison, TokenUsage
 from tests.e2e.stories import World, WorldOf, a_client, a_request
 from tests.factories import a_fact, scripted
 from tests.integration.conftest import in_shared_world

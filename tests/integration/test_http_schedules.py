@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from app.executors.scripted import WriteMessage
-from app.principal import SCOPES
+from app.requests.principal import SCOPES
 from app.simulator.script import in_turn
 from tests.e2e.stories import World, WorldOf, a_client, a_request
 from tests.integration.conftest import in_shared_world

@@ -3,7 +3,7 @@
 import httpx
 from sqlalchemy import text
 
-from app.principal import SCOPES
+from app.requests.principal import SCOPES
 from app.simulator.script import Hold, Reply, Text, in_turn
 from tests.e2e.agents import without_cli
 from tests.e2e.stories import WorldOf, a_client, a_request

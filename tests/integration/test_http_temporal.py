@@ -38,7 +38,7 @@ def test_without_its_client_a_server_with_temporal_does_not_start(tmp_path: Path
         "import asyncio, sys; sys.modules['temporalio'] = None\n"
         "from app.bootstrap.dispatch.temporal import TemporalClientMissing, open_temporal\n"
         "import app.bootstrap.services\n"
-        "from app.settings import Settings\n"
+        "from app.platform.settings import Settings\n"
         "settings = Settings.load(TEMPORAL_ADDRESS='t:1', DATABASE_URL='postgresql://x')\n"
         "try: asyncio.run(open_temporal(settings, 'test'))\n"
         "except TemporalClientMissing as error: print(error)\n"

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from app.auth.accounts import Accounts
-from app.db import Database
 from app.errors import Unauthenticated
 from app.ids import RunId, RunKey
+from app.platform.db import Database
 from app.runs.revocation.service import KeyRevocation
 from tests.factories import an_account
 from tests.integration.commanded import a_pair, ended

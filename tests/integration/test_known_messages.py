@@ -5,8 +5,8 @@ from sqlalchemy import text
 from app.conversations.branching.placement import KnownMessages
 from app.conversations.records import TranscriptEntry
 from app.conversations.sdk_store import PostgresSessionStore
-from app.db import Database
 from app.ids import RunId
+from app.platform.db import Database
 from app.runs.conversations.known_messages import known_messages
 from tests.factories import an_account
 from tests.integration.conversations import a_turn

@@ -18,8 +18,8 @@ from app.billing.prices.price_list import Charge, PriceList
 from app.billing.prices.quote import BilledUsage
 from app.billing.receipts.records import NewReceipt
 from app.billing.receipts.repository import insert_receipts
-from app.db import Database, StatementFailed
 from app.ids import RunId, RunKey
+from app.platform.db import Database, StatementFailed
 from tests.factories import a_fact, an_account
 
 NOW = datetime.now(UTC)

@@ -12,12 +12,12 @@ import pytest
 from sqlalchemy import text
 from starlette.responses import RedirectResponse, Response
 
-from app.db import Database
 from app.doctor.mcp_servers import check_mcp_servers
 from app.doctor.report import Check
 from app.graphs.spec import GraphSpec
-from app.json_schema.checker import SchemaChecker
-from app.server.loopback import Receive, Scope, Send, serve_on_loopback
+from app.platform.db import Database
+from app.platform.json_schema.checker import SchemaChecker
+from app.platform.server.loopback import Receive, Scope, Send, serve_on_loopback
 from app.tools.mcp.oauth.endpoints import OAuthFailed
 from app.tools.mcp.oauth.login import LoginFailed
 from app.tools.mcp.oauth.records import LoginKey, McpLogin

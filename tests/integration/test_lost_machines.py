@@ -16,10 +16,10 @@ from app.billing.credit.ledger import AccountTerms, CreditLedger
 from app.billing.prices.price_list import PriceList
 from app.billing.receipts.correction import correct
 from app.billing.receipts.delivery import ReceiptDelivery
-from app.db import Database
 from app.ids import RunId, RunKey
+from app.platform.db import Database
 from app.runs.recovery.repository import requeue_run
-from app.usage import TokenUsage
+from app.usage.records import TokenUsage
 from tests.factories import a_fact, an_account
 from tests.integration.lost_machines import (
     PLACEHOLDER,

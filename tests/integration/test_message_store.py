@@ -9,14 +9,14 @@ from sqlalchemy import text
 
 from app.conversations.message_store import MessageStore
 from app.conversations.neutral_transcript import api_messages
-from app.db import Database
 from app.executors.api_format.prompt import RESUME_PROMPT
 from app.executors.api_format.stream import DeltaMapper
 from app.executors.messages_api.message import MessageFold
 from app.executors.messages_api.transcript import INTERRUPTED, RunTranscript
 from app.executors.port import ExecutionFailed, RunPlan
 from app.ids import RunId, RunKey
-from app.requests import Message
+from app.platform.db import Database
+from app.requests.messages import Message
 from app.simulator import wire
 from app.simulator.script import Block, Compaction, Reply, Text, Thinking, ToolUse
 from tests.factories import a_conversation, a_plan

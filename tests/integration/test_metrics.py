@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import text
 from structlog.testing import capture_logs
 
-from app.principal import Scope
+from app.requests.principal import Scope
 from app.simulator.script import ApiRequest, Reply, Text
 from tests.architecture.tree import ROOT
 from tests.conftest import a_database, keep_open

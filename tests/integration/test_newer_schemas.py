@@ -14,9 +14,9 @@ from structlog.testing import capture_logs
 
 from app.billing.chain.verification import verify
 from app.cli.migrate import migrate
-from app.db import Database
-from app.postgres.usability import DatabaseNotUsable
-from app.schema.compatibility import SchemaUnknown
+from app.platform.db import Database
+from app.platform.postgres.usability import DatabaseNotUsable
+from app.platform.schema.compatibility import SchemaUnknown
 from app.simulator.script import Reply, Text, in_turn
 from tests.e2e.agents import MESSAGES
 from tests.e2e.stories import a_request, a_world, the_settings

@@ -14,9 +14,9 @@ from app.auth.records import KeyRecord
 from app.billing.receipts.open_messages.records import OpenMessage
 from app.billing.receipts.open_messages.repository import write_open_messages
 from app.billing.receipts.repository import insert_receipts
-from app.db import Database
 from app.ids import RunId, RunKey
-from app.usage import TokenUsage, UsageFact
+from app.platform.db import Database
+from app.usage.records import TokenUsage, UsageFact
 from tests.factories import an_account
 from tests.integration.lost_machines import (
     Machine,

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from app.auth.records import KeyRecord
 from app.billing.receipts.records import Receipt
-from app.db import Database
 from app.ids import RunId, RunKey
-from app.usage import TokenUsage, UsageFact
+from app.platform.db import Database
+from app.usage.records import TokenUsage, UsageFact
 from tests.factories import a_fact, an_account
 from tests.integration.lost_machines import Machine, receipts_of
 

@@ -17,8 +17,8 @@ from app.billing.receipts.correction import correct
 from app.billing.receipts.records import Receipt
 from app.billing.receipts.repricing import reprice
 from app.cli.credits import reprice_receipts
-from app.db import Database
 from app.errors import Invalid
+from app.platform.db import Database
 from app.simulator.script import Reply, Text
 from app.simulator.usage_objects import TokenCounts, UsageObject
 from tests.e2e.stories import the_settings

@@ -7,7 +7,7 @@ from app.billing.credit.ledger import CreditLedger
 from app.billing.prices.model_price import ModelPrice, OperatorPrice, Rate
 from app.billing.prices.price_list import PriceList
 from app.billing.receipts.correction import correct
-from app.db import Database
+from app.platform.db import Database
 from tests.factories import an_account
 from tests.integration.bookkeeping import SONNET, bookkeeping
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 import psutil
 import pytest
 
-from app.json_schema.checker import SchemaChecker
+from app.platform.json_schema.checker import SchemaChecker
 from tests.integration.test_hostile_tool_servers import connected
 from tests.integration.test_tool_servers_that_are_lost import Calls
 

@@ -9,17 +9,17 @@ from structlog.testing import capture_logs
 from app.conversations.prompt_store import PromptStore
 from app.conversations.records import Conversation
 from app.conversations.repository import delete_conversation
-from app.db import Database
+from app.gateway.prompt_cache.history import PromptHistory
+from app.gateway.prompt_cache.prompt import AgentPrompt
 from app.ids import AccountId, RunId, RunKey, new_uuid
-from app.prompt_cache.history import PromptHistory
-from app.prompt_cache.prompt import AgentPrompt
+from app.platform.db import Database
 from app.runs.recovery.repository import record_takeovers
 from app.runs.repository import find_run
-from app.usage import TokenUsage
+from app.usage.records import TokenUsage
 from tests.factories import an_account
 from tests.integration.conversations import a_turn
 from tests.integration.run_process import a_run_elsewhere
-from tests.unit.prompt_cache.prompts import a_prompt
+from tests.unit.gateway.prompt_cache.prompts import a_prompt
 
 
 def a_history(turns: int) -> PromptHistory:

@@ -24,16 +24,16 @@ from app.billing.reconciliation.provider.reports import ProviderReports
 from app.billing.reconciliation.records import HOUR, ReconciledWindow, Window, floor_to
 from app.billing.reconciliation.service import Reconciliation, ReconciliationConfig
 from app.cli.reconcile import set_profile
-from app.db import Database
 from app.errors import Invalid
 from app.executors.metering import BilledMetering, channel_limits
 from app.gateway.proxy import Gateway
 from app.gateway.upstream import Upstream
 from app.ids import RunId, RunKey, new_uuid
-from app.settings import Settings
+from app.platform.db import Database
+from app.platform.settings import Settings
 from app.simulator.script import Answer, ApiRequest, HttpError, Reply, Text, in_turn
 from app.simulator.server import Simulator
-from app.usage import Attribution
+from app.usage.records import Attribution
 from tests.factories import a_plan, an_account
 
 MODEL = "claude-sonnet-4-6"

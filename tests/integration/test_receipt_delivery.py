@@ -20,12 +20,12 @@ from app.billing.receipts.queue import ReceiptQueue
 from app.billing.receipts.records import NewReceipt
 from app.billing.receipts.repository import find_run_receipts
 from app.billing.reports.service import BillingReports
-from app.db import Database
 from app.executors.metering import BilledMetering
 from app.gateway.call import CallCost
 from app.gateway.wire import MessageUsage
 from app.ids import MessageId, RunId, RunKey, new_uuid
-from app.usage import Attribution, TokenUsage
+from app.platform.db import Database
+from app.usage.records import Attribution, TokenUsage
 from tests.factories import a_fact, a_plan, an_account
 from tests.integration.receipt_queues import a_delivery, delivered_queue
 

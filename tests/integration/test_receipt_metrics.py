@@ -12,11 +12,11 @@ from app.billing.receipts.delivery import ReceiptDelivery, debit_undelivered
 from app.billing.receipts.journal import Journal
 from app.billing.receipts.queue import ReceiptQueue
 from app.billing.reports.service import BillingReports
-from app.db import Database
 from app.ids import new_uuid
-from app.metrics.labels import KnownNames
-from app.metrics.receipts import ReceiptMetrics
-from app.usage import UsageFact
+from app.platform.db import Database
+from app.platform.metrics.labels import KnownNames
+from app.platform.metrics.receipts import ReceiptMetrics
+from app.usage.records import UsageFact
 from tests.factories import a_fact, an_account
 from tests.integration.test_an_attempt_is_over import a_run, take_over
 

@@ -21,10 +21,10 @@ from app.billing.receipts.records import NewReceipt, ReceiptFilter
 from app.billing.receipts.repository import insert_receipts
 from app.billing.receipts.repricing import reprice
 from app.billing.reports.service import BillingReports
-from app.db import Database, StatementFailed
 from app.errors import Invalid
 from app.ids import new_uuid
-from app.usage import TokenUsage, UsageFact
+from app.platform.db import Database, StatementFailed
+from app.usage.records import TokenUsage, UsageFact
 from tests.factories import a_fact, an_account
 from tests.integration.receipt_queues import delivered_queue
 

@@ -13,7 +13,7 @@ from app.billing.prices.model_price import OperatorPrice, Rate
 from app.billing.prices.price_list import PriceList
 from app.billing.reconciliation.records import KINDS, MINUTE, Difference
 from app.billing.reconciliation.repository import find_price_differences
-from app.db import Database
+from app.platform.db import Database
 from app.simulator.admin_reports import key_id
 from tests.factories import an_account
 from tests.integration.bookkeeping import CHEAP, OTHER_KEY, SONNET, USAGE, Bookkeeping, bookkeeping

@@ -16,8 +16,8 @@ from app.billing.reconciliation.records import Window
 from app.billing.reconciliation.repository import claim, complete
 from app.billing.reconciliation.schedule import CATCH_UP, HORIZON
 from app.billing.reconciliation.service import ProviderKeyUnknown, ReconciliationRunning
-from app.db import Database, StatementFailed
 from app.ids import new_uuid
+from app.platform.db import Database, StatementFailed
 from app.simulator.admin_reports import key_id
 from app.simulator.script import HttpError, in_turn
 from app.simulator.server import Simulator

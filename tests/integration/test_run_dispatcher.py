@@ -11,10 +11,6 @@ import pytest
 from sqlalchemy import text
 
 from app.billing.credit.ledger import AccountTerms
-from app.clock.boot_time import boot_time
-from app.clock.event_times import milliseconds
-from app.clock.lease import Lease
-from app.db import Database
 from app.errors import Invalid
 from app.events import ClientEvent, Done, Interrupted, Queued, RunError
 from app.executors.approvals import PermissionNotFound
@@ -22,10 +18,14 @@ from app.executors.inbox import MessageLimits, MessageQueueFull, RunEnded
 from app.executors.scripted import Action, WaitFor, WriteMessage
 from app.graphs.spec import GraphSpec
 from app.ids import RunKey
-from app.principal import ScopeMissing
-from app.requests import FinalUsage
+from app.platform.clock.boot_time import boot_time
+from app.platform.clock.event_times import milliseconds
+from app.platform.clock.lease import Lease
+from app.platform.db import Database
+from app.platform.storage.service import StorageFull
+from app.requests.outcome import FinalUsage
+from app.requests.principal import ScopeMissing
 from app.runs.commands.records import ChangeMode, Decide, Send
-from app.storage.service import StorageFull
 from app.streams.port import LogEntry
 from tests.e2e.stories import until
 from tests.entries import AnyTime

@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 
 from sqlalchemy import event
 
-from app.clock.event_times import milliseconds
-from app.db import Database
 from app.events import Done, RunError, TextDelta
 from app.ids import RunKey
-from app.requests import FinalUsage, GraphFinal
+from app.platform.clock.event_times import milliseconds
+from app.platform.db import Database
+from app.requests.outcome import FinalUsage, GraphFinal
 from app.runs.events.codec import decode_events, encode_events
 from app.runs.events.endings import RunEndings
 from app.runs.events.reader import RunEventReader

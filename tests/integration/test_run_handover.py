@@ -7,14 +7,15 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from app.db import Database
 from app.events import AiEvent, AssistantFinal, Done, RunStarted, TextDelta
 from app.executors.inbox import RunEnded
 from app.executors.port import ABORTED, ExecutionFailed, RunContext
 from app.executors.scripted import WriteMessage
 from app.graphs.spec import GraphSpec
 from app.ids import MessageId
-from app.requests import GraphRunRequest, SentMessage
+from app.platform.db import Database
+from app.requests.messages import SentMessage
+from app.requests.runs import GraphRunRequest
 from app.runs.commands.answers import NotApplied
 from app.runs.commands.application import apply
 from app.runs.commands.records import ChangeMode, Send

@@ -6,19 +6,21 @@ from app.billing.credit.ledger import CreditLedger
 from app.billing.prices.price_list import PriceList
 from app.billing.receipts.journal import Journal
 from app.billing.receipts.queue import ReceiptQueue
-from app.clock.lease import Lease
-from app.db import Database
 from app.events import AssistantFinal, MeterReport, TextDelta, UsageReport
 from app.executors.port import ABORTED, ExecutionFailed, RunContext
 from app.ids import RunId, RunKey, new_uuid
-from app.requests import GraphFinal, GraphRunRequest, Message
+from app.platform.clock.lease import Lease
+from app.platform.db import Database
+from app.requests.messages import Message
+from app.requests.outcome import GraphFinal
+from app.requests.runs import GraphRunRequest
 from app.runs.dispatch.queue import RunQueue
 from app.runs.events.publisher import RunEventPublisher
 from app.runs.records import NewRun
 from app.runs.repository import find_run, stored_events
 from app.runs.worker import RunWorker
 from app.streams.memory import MemoryEventLog
-from app.usage import Attribution, Meters
+from app.usage.records import Attribution, Meters
 from tests.factories import a_control, a_fact, a_plan, an_account
 from tests.integration.run_process import UNLIMITED, insert, undelivered_over
 

@@ -8,7 +8,7 @@ import pytest_asyncio
 from sqlalchemy import text
 
 from app.auth.records import KeyRecord
-from app.db import Database
+from app.platform.db import Database
 from app.runs.dispatch.limits import DispatchLimits, QueueFull
 from app.runs.dispatch.records import QueuedCommand
 from app.runs.dispatch.repository import insert_queued_command, lock_queued_run

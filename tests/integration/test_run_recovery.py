@@ -12,13 +12,14 @@ import pytest
 from sqlalchemy import text
 
 from app.billing.credit.ledger import AccountTerms
-from app.clock.lease import Lease
-from app.db import AttemptOver, Database, DatabaseUnavailable, require_attempt
 from app.events import AssistantFinal, ClientEvent, Done, RunError
 from app.executors.scripted import WaitFor, WriteMessage
 from app.graphs.spec import GraphSpec
 from app.ids import RunId, RunKey
-from app.requests import FinalUsage, GraphRunRequest
+from app.platform.clock.lease import Lease
+from app.platform.db import AttemptOver, Database, DatabaseUnavailable, require_attempt
+from app.requests.outcome import FinalUsage
+from app.requests.runs import GraphRunRequest
 from app.runs.dispatch.records import Worker
 from app.runs.recovery.repository import record_takeovers, record_worker
 from app.runs.recovery.resumption import MAX_ATTEMPTS
@@ -83,9 +84,8 @@ async def test_a_lost_run_ends_and_its_credit_is_released(database: Database, tm
 
         assert await core.recovery.recover() == 1
 
-        record, events = await core.service.get(run), await core.service.events(run)
-        assert record.status == "failed"
-        assert [entry.event for entry in events] == [
+        assert (await core.service.get(run)).status == "failed"
+        assert [entry.event for entry in await core.service.events(run)] == [
             RunError(error="internal"),
             Done(usage=FinalUsage(), finish_reason="error"),
         ]

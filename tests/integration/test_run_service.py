@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from app.billing.credit.ledger import AccountTerms, InsufficientCredits
-from app.db import Database
 from app.events import AssistantFinal, Done
 from app.executors.scripted import WaitFor, WriteMessage
-from app.requests import GraphRunRequest
+from app.platform.db import Database
+from app.requests.runs import GraphRunRequest
 from app.runs.service import RunIdTaken, ShuttingDown
 from tests.factories import an_account
 from tests.integration.run_service import a_core, a_request, caller_of

@@ -6,11 +6,11 @@ from typing import Any
 
 import structlog
 
-from app.db import Database
 from app.events import AssistantFinal
 from app.executors.port import ABORTED, ExecutionFailed, RunContext
 from app.ids import RunKey
-from app.requests import GraphRunRequest
+from app.platform.db import Database
+from app.requests.runs import GraphRunRequest
 from tests.factories import a_plan
 from tests.integration.run_process import REQUEST, Executing, a_process, a_run_elsewhere, record_of
 

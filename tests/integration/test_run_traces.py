@@ -12,14 +12,14 @@ import requests
 from sqlalchemy import text
 from structlog.testing import capture_logs
 
-from app.db import Database
 from app.executors.scripted import Action, CallTool, WaitFor, WriteMessage
 from app.ids import RunId, RunKey
-from app.telemetry.config import Destination, TelemetryConfig
-from app.telemetry.sdk.opening import CLOSE_TIMEOUT_S, open_sdk
-from app.telemetry.sdk.receiver import ReportingSession
-from app.telemetry.service import Telemetry
-from app.telemetry.trace_context import CallerTrace
+from app.platform.db import Database
+from app.platform.telemetry.config import Destination, TelemetryConfig
+from app.platform.telemetry.sdk.opening import CLOSE_TIMEOUT_S, open_sdk
+from app.platform.telemetry.sdk.receiver import ReportingSession
+from app.platform.telemetry.service import Telemetry
+from app.platform.telemetry.trace_context import CallerTrace
 from tests.e2e.stories import until
 from tests.factories import an_account
 from tests.integration.run_service import RETRIED, a_core, a_request, answers, caller_of

@@ -8,11 +8,11 @@ from sqlalchemy import text
 from structlog.testing import capture_logs
 
 from app.billing.credit.ledger import AccountTerms, CreditLedger
-from app.db import Database
 from app.events import AssistantFinal, ClientEvent, Done, TextDelta
 from app.executors.port import RunContext
 from app.ids import RunKey
-from app.requests import GraphRunRequest
+from app.platform.db import Database
+from app.requests.runs import GraphRunRequest
 from app.runs.events.terminal import POSITIONS_PER_ATTEMPT
 from app.runs.repository import stored_events
 from app.streams.memory import MemoryEventLog

@@ -6,10 +6,10 @@ from datetime import timedelta
 from pathlib import Path
 
 from app.auth.accounts import Accounts
-from app.db import Database
 from app.executors.scripted import WriteMessage
 from app.ids import new_uuid
-from app.requests import GraphRunRequest, RunLimits, UploadedFile
+from app.platform.db import Database
+from app.requests.runs import GraphRunRequest, RunLimits, UploadedFile
 from app.schedules.cron import Timing
 from app.schedules.firing.agenda import MISSED_AT_ONCE
 from app.schedules.firing.moments import Firing

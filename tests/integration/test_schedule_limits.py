@@ -3,7 +3,7 @@
 import asyncio
 from pathlib import Path
 
-from app.db import Database
+from app.platform.db import Database
 from app.schedules.records import Schedule
 from app.schedules.service import TooManySchedules
 from tests.factories import an_account

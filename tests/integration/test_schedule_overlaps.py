@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from app.db import Database
 from app.ids import RunKey
+from app.platform.db import Database
 from tests.factories import an_account
 from tests.integration.run_service import a_request, caller_of
 from tests.integration.schedule_server import (

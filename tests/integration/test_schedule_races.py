@@ -16,9 +16,9 @@ from typing import TypeVar
 import pytest
 from sqlalchemy import text
 
-from app.db import Database, Snapshot, Transaction
 from app.errors import AppError
-from app.principal import Principal
+from app.platform.db import Database, Snapshot, Transaction
+from app.requests.principal import Principal
 from app.schedules.cron import Timing
 from app.schedules.overlap import Overlap
 from app.schedules.records import FiringConfig, Schedule, ScheduledRun

@@ -5,9 +5,9 @@ from pathlib import Path
 
 from app.auth.accounts import Accounts
 from app.billing.credit.ledger import AccountTerms
-from app.db import Database
+from app.platform.db import Database
+from app.platform.server.memory import MemoryCeiling
 from app.schedules.upkeep import ScheduleUpkeep
-from app.server.memory import MemoryCeiling
 from tests.factories import an_account
 from tests.integration.run_service import a_request, caller_of
 from tests.integration.schedule_server import (

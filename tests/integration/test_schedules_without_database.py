@@ -7,7 +7,7 @@ from pathlib import Path
 
 import asyncpg
 
-from app.db import Database
+from app.platform.db import Database
 from tests.factories import an_account
 from tests.integration.run_service import caller_of
 from tests.integration.schedule_server import (

@@ -9,8 +9,8 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from app.server.loopback import Receive, Scope, Send
-from app.server.protocol import (
+from app.platform.server.loopback import Receive, Scope, Send
+from app.platform.server.protocol import (
     MAX_HEAD_BYTES,
     MAX_HEADERS,
     MAX_SHORT_CHUNKS,

@@ -20,17 +20,17 @@ from app.billing.receipts.delivery import ReceiptDelivery
 from app.billing.receipts.journal import Journal
 from app.billing.receipts.queue import ReceiptQueue
 from app.billing.reports.service import BillingReports
-from app.db import Database
 from app.executors.metering import BilledMetering
 from app.gateway.call import CallCost, Refusal
 from app.gateway.channel import Channel, ChannelLimits
 from app.gateway.proxy import Gateway
 from app.gateway.upstream import Upstream
 from app.ids import RunId, RunKey, new_uuid
+from app.platform.db import Database
 from app.simulator import wire
 from app.simulator.script import ApiRequest, Reply, Text
 from app.simulator.server import Simulator
-from app.usage import Attribution
+from app.usage.records import Attribution
 from tests.e2e.stories import until
 from tests.factories import a_plan, an_account
 from tests.integration.gateway_seam import AGENTS, PROVIDER_KEY, TIMEOUT_S

@@ -8,18 +8,18 @@ from sqlalchemy import text
 
 from app.conversations.records import Transcript, TranscriptEntry
 from app.conversations.sdk_store import PostgresSessionStore
-from app.db import Database
 from app.events import TextDelta
 from app.ids import AccountId, RunId, RunKey, new_uuid
-from app.requests import FinalUsage, GraphFinal
+from app.platform.db import Database
+from app.platform.storage.repository import stored_bytes
+from app.platform.storage.service import StorageFull, StorageQuota
+from app.requests.outcome import FinalUsage, GraphFinal
 from app.runs.commands.service import RunNotFound
 from app.runs.deletion.service import RunDeletion, RunNotEnded
 from app.runs.events.codec import encode_events
 from app.runs.events.terminal import with_positions
 from app.runs.records import NewRun
 from app.runs.repository import find_run, finish_run, stored_events
-from app.storage.repository import stored_bytes
-from app.storage.service import StorageFull, StorageQuota
 from app.workspaces.records import Upload
 from app.workspaces.service import FilesExpired, Workspaces
 from app.workspaces.spec import WorkspaceSpec

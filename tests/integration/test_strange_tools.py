@@ -5,8 +5,8 @@ from pydantic_core import from_json
 
 from app.doctor.mcp_servers import check_mcp_servers
 from app.graphs.spec import GraphSpec
-from app.json_schema.checker import SchemaChecker
-from app.serialization.repaired_json import parsable
+from app.platform.json_schema.checker import SchemaChecker
+from app.platform.serialization.repaired_json import parsable
 from app.tools.mcp.servers import McpConnector
 from app.tools.mcp.spec import HttpServer
 from tests.integration.hostile_mcp import SEARCH, HostileServer, serving

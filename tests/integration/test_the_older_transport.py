@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from app.json_schema.checker import SchemaChecker
-from app.server.loopback import Receive, Scope, Send, read_body, serve_on_loopback
+from app.platform.json_schema.checker import SchemaChecker
+from app.platform.server.loopback import Receive, Scope, Send, read_body, serve_on_loopback
 from app.tools.mcp.servers import McpConnector
 from app.tools.mcp.spec import SseServer
 from tests.integration.hostile_mcp import HELLO, SEARCH

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from app.json_schema.checker import SchemaChecker
-from app.server.loopback import Receive, Scope, Send, read_body
+from app.platform.json_schema.checker import SchemaChecker
+from app.platform.server.loopback import Receive, Scope, Send, read_body
 from tests.integration.hostile_mcp import SEARCH, HostileServer, serving
 from tests.integration.test_hostile_tool_servers import connected
 from tests.integration.test_tool_servers_that_are_lost import FOUND, Calls, Forgetful

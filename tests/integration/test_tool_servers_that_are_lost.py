@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from starlette.applications import Starlette
 
-from app.json_schema.checker import SchemaChecker
-from app.server.loopback import Receive, Scope, Send, serve_on_loopback
+from app.platform.json_schema.checker import SchemaChecker
+from app.platform.server.loopback import Receive, Scope, Send, serve_on_loopback
 from app.tools.content import ToolImage, ToolText
 from app.tools.mcp.servers import McpConnector
 from app.tools.mcp.spec import AnyServer, HttpServer, SseServer

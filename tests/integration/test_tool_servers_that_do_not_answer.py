@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from app.json_schema.checker import SchemaChecker
-from app.server.loopback import Receive, Scope, Send
+from app.platform.json_schema.checker import SchemaChecker
+from app.platform.server.loopback import Receive, Scope, Send
 from app.tools.mcp.http import CLOSE_S
 from tests.integration.hostile_mcp import SEARCH, HostileServer, serving
 from tests.integration.test_hostile_tool_servers import ID, call, connected

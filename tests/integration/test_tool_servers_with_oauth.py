@@ -23,10 +23,10 @@ from sqlalchemy import text
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from app.cli.mcp import NoSuchLogin, TokenKeyMissing, login
-from app.db import Database
-from app.json_schema.checker import SchemaChecker
-from app.server.loopback import Receive, Scope, Send, read_body, serve_on_loopback
-from app.settings import Settings
+from app.platform.db import Database
+from app.platform.json_schema.checker import SchemaChecker
+from app.platform.server.loopback import Receive, Scope, Send, read_body, serve_on_loopback
+from app.platform.settings import Settings
 from app.tools.mcp.connection import McpServerUnavailable
 from app.tools.mcp.oauth.endpoints import OAuthFailed
 from app.tools.mcp.oauth.login import LoginFailed

@@ -8,16 +8,17 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from app.concurrency.offload import Offload
 from app.conversations.history import ConversationHistory
 from app.conversations.records import TranscriptEntry
 from app.conversations.sdk_store import PostgresSessionStore
-from app.db import Database
 from app.events import AssistantFinal
 from app.executors.port import INTERNAL, ExecutionFailed, RunContext
 from app.ids import RunId, new_uuid
-from app.principal import Principal
-from app.requests import DocumentPart, GraphRunRequest, Message, TextPart
+from app.platform.concurrency.offload import Offload
+from app.platform.db import Database
+from app.requests.messages import DocumentPart, Message, TextPart
+from app.requests.principal import Principal
+from app.requests.runs import GraphRunRequest
 from app.runs.conversations.undelivered import UndeliveredMessages
 from app.runs.requests.attachments import AttachmentRules
 from app.runs.requests.codec import RequestCodec

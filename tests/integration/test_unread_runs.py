@@ -12,10 +12,10 @@ import anyio
 import asyncpg
 import pytest
 
-from app.background import forever
-from app.db import StatementFailed
 from app.executors.scripted import WriteMessage
 from app.ids import RunId, RunKey
+from app.platform.background import forever
+from app.platform.db import StatementFailed
 from app.runs.readers.repository import readers_of, record_readers
 from app.runs.readers.service import RunReaders
 from app.simulator.script import in_turn

@@ -15,8 +15,8 @@ from sqlalchemy import text
 from app.auth.records import KeyRecord
 from app.billing.reports.records import GroupBy, UsageFilter
 from app.billing.reports.service import BillingReports, UsageQuery
-from app.db import Database
 from app.errors import Invalid
+from app.platform.db import Database
 from tests.factories import an_account
 
 FIRST = datetime(2026, 3, 27, tzinfo=UTC)

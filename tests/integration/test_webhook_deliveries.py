@@ -9,8 +9,8 @@ import pytest_asyncio
 from sqlalchemy import text
 
 from app.auth.records import KeyRecord
-from app.db import Database
-from app.telemetry.service import Telemetry
+from app.platform.db import Database
+from app.platform.telemetry.service import Telemetry
 from app.webhooks.delivery_repository import (
     claim_due_deliveries,
     record_delivered,
@@ -34,7 +34,7 @@ from tests.integration.webhook_seam import (
     webhooks_over,
 )
 from tests.receivers import a_receiver
-from tests.unit.telemetry.spans_in_memory import InMemory
+from tests.unit.platform.telemetry.spans_in_memory import InMemory
 
 SHORT_LEASE = replace(QUICK, lease=timedelta(seconds=0.5))
 

@@ -7,8 +7,8 @@ import pytest
 import pytest_asyncio
 
 from app.auth.records import KeyRecord
-from app.db import Database
 from app.errors import Invalid
+from app.platform.db import Database
 from app.webhooks.addresses import AddressPolicy
 from app.webhooks.service import Registration, Webhooks
 from tests.factories import an_account

@@ -16,9 +16,9 @@ from app.billing.prices.price_list import PriceList
 from app.billing.receipts.delivery import ReceiptDelivery
 from app.billing.receipts.journal import Journal
 from app.billing.receipts.queue import ReceiptQueue
-from app.db import Database
 from app.ids import RunId, RunKey, new_uuid
-from app.requests import FinalUsage, GraphFinal
+from app.platform.db import Database
+from app.requests.outcome import FinalUsage, GraphFinal
 from app.runs.records import NewRun
 from app.runs.repository import finish_run
 from tests.factories import a_fact, an_account

@@ -79,7 +79,7 @@ CLIENT_TOOLS = (
     ),
     Mutant(
         "a client tool may have the id of one of the graph",
-        "app/client_tools/declared.py",
+        "app/requests/client_tools.py",
         '_PREFIX: Final = "client-"',
         '_PREFIX: Final = ""',
     ),
@@ -88,7 +88,7 @@ CLIENT_TOOLS = (
         "app/graphs/spec.py",
         "re.fullmatch(rule.names, name)",
         "re.match(rule.names, name)",
-        ("tests/unit/client_tools/test_declared.py",),
+        ("tests/unit/requests/test_client_tools.py",),
     ),
     Mutant(
         "a kept process is given a run with other tools",

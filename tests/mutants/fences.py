@@ -86,7 +86,7 @@ FENCES = (
     ),
     Mutant(
         "the lease is renewed by an answer, however late it comes",
-        "app/clock/lease.py",
+        "app/platform/clock/lease.py",
         "self._renewed_at = max(self._renewed_at, since)",
         "self._renewed_at = self.elapsed_s()",
     ),
@@ -106,10 +106,10 @@ FENCES = (
     ),
     Mutant(
         "a run whose claim is older than the lease needs no heartbeat",
-        "app/clock/lease.py",
+        "app/platform/clock/lease.py",
         "            self._unconfirmed.add(run)",
         "            pass",
-        ("tests/unit/clock/test_lease.py",),
+        ("tests/unit/platform/clock/test_lease.py",),
     ),
     Mutant(
         "a claim of a process that stood still meanwhile counts at once",
@@ -127,17 +127,17 @@ FENCES = (
     ),
     Mutant(
         "a heartbeat confirms runs that it does not have",
-        "app/clock/lease.py",
+        "app/platform/clock/lease.py",
         "self._unconfirmed.difference_update(runs)",
         "self._unconfirmed.clear()",
-        ("tests/unit/clock/test_lease.py",),
+        ("tests/unit/platform/clock/test_lease.py",),
     ),
     Mutant(
         "a lease that has ended is held as if it had not",
-        "app/clock/lease.py",
+        "app/platform/clock/lease.py",
         "            self._held_since = since",
         "            pass",
-        ("tests/unit/clock/test_lease.py",),
+        ("tests/unit/platform/clock/test_lease.py",),
     ),
     Mutant(
         "a process takes over runs as soon as the database is back",

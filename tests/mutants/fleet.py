@@ -4,7 +4,7 @@ from tests.mutants.mutant import Mutant
 
 _FLEET = ("tests/integration/test_fleet.py",)
 _RETENTION = ("tests/integration/test_events_retention.py",)
-_REPOSITORY = "app/fleet/repository.py"
+_REPOSITORY = "app/runs/fleet/repository.py"
 _READER = "app/runs/events/reader.py"
 
 FLEET = (
@@ -31,7 +31,7 @@ FLEET = (
     ),
     Mutant(
         "places of workers that take no runs are free",
-        "app/fleet/records.py",
+        "app/runs/fleet/records.py",
         ' if self.state == "alive" else 0',
         "",
         _FLEET,

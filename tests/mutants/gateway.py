@@ -12,19 +12,19 @@ GATEWAY = (
     # Clocks.
     Mutant(
         "a jump of the host is believed",
-        "app/clock/clock.py",
+        "app/platform/clock/clock.py",
         "return host if abs(host - agreed) <= TOLERANCE else agreed",
         "return host",
     ),
     Mutant(
         "of two clocks the later is believed",
-        "app/clock/clock.py",
+        "app/platform/clock/clock.py",
         "(len(readings) - 1) // 2",
         "len(readings) // 2",
     ),
     Mutant(
         "a host that has the database outweighs all others",
-        "app/clock/clock.py",
+        "app/platform/clock/clock.py",
         '"provider": 2}',
         '"provider": 1}',
     ),

@@ -2,10 +2,10 @@
 
 from tests.mutants.mutant import Mutant
 
-ATTACHMENTS = ("tests/unit/test_attachments.py",)
+ATTACHMENTS = ("tests/unit/requests/test_attachments.py",)
 MESSAGES = ("tests/contracts/test_messages_executor.py",)
 REFUSED = ("tests/integration/messages_runs/test_attachments_are_refused.py",)
-MODEL_SCHEMAS = ("tests/unit/json_schema/test_model_schema.py",)
+MODEL_SCHEMAS = ("tests/unit/platform/json_schema/test_model_schema.py",)
 CLIENT_TOOLS = ("tests/unit/runs/requests/test_client_tools.py",)
 RETRIED = ("tests/unit/executors/claude_agent/test_retried.py",)
 DISCARDED = ("tests/unit/http/ai_sdk/test_discarded_text.py",)
@@ -22,63 +22,63 @@ INPUTS = (
     ),
     Mutant(
         "a URL with a password goes to the provider",
-        "app/request_fields/attachments.py",
+        "app/requests/attachments.py",
         'if "@" in parts.netloc:',
         "if False:",
         ATTACHMENTS,
     ),
     Mutant(
         "what is no PDF is sent as one",
-        "app/request_fields/attachments.py",
+        "app/requests/attachments.py",
         "if not require_content(data).startswith(_PDF_BEGINS):",
         "if not require_content(data):",
         ATTACHMENTS,
     ),
     Mutant(
         "alternatives of which parts are left out exclude each other",
-        "app/json_schema/conversion.py",
+        "app/platform/json_schema/conversion.py",
         'if "not" in schema and "not" not in result and (exact := self._exact(schema["not"])) is not None:',
         'if "not" in schema and "not" not in result and (exact := self._convert(schema["not"])) is not None:',
         MODEL_SCHEMAS,
     ),
     Mutant(
         "a reference to data gets to the CLI",
-        "app/json_schema/conversion.py",
+        "app/platform/json_schema/conversion.py",
         'names_of(each["$ref"]) not in places',
         "False",
         MODEL_SCHEMAS,
     ),
     Mutant(
         "a pattern that matches a declared name gets to the CLI",
-        "app/json_schema/js_patterns.py",
+        "app/platform/json_schema/js_patterns.py",
         'None if "|" in pattern else _BEGINNING.match(pattern)',
         "_BEGINNING.match(pattern)",
         MODEL_SCHEMAS,
     ),
     Mutant(
         "what JavaScript takes for present is declared",
-        "app/json_schema/conversion.py",
+        "app/platform/json_schema/conversion.py",
         "for name, value in properties.items() if name not in _INHERITED}",
         "for name, value in properties.items()}",
         MODEL_SCHEMAS,
     ),
     Mutant(
         "equal numbers are different values",
-        "app/json_schema/conversion.py",
+        "app/platform/json_schema/conversion.py",
         "return float(value) + 0.0",
         "return value",
         MODEL_SCHEMAS,
     ),
     Mutant(
         "keywords beside a reference of draft 7 count",
-        "app/json_schema/conversion.py",
+        "app/platform/json_schema/conversion.py",
         'if dialect >= DRAFT_7 and isinstance(schema.get("$ref"), str):',
         "if False:",
         MODEL_SCHEMAS,
     ),
     Mutant(
         "`nullable` is ignored",
-        "app/json_schema/nullable.py",
+        "app/platform/json_schema/nullable.py",
         'if changed.pop("nullable", False) is True else changed',
         'if changed.pop("nullable", False) is None else changed',
         MODEL_SCHEMAS,
@@ -92,7 +92,7 @@ INPUTS = (
     ),
     Mutant(
         "a reference without an end gets to the CLI",
-        "app/json_schema/model_schema.py",
+        "app/platform/json_schema/model_schema.py",
         "    if _has_endless_reference(converted):\n",
         "    if False:\n",
         MODEL_SCHEMAS,

@@ -2,8 +2,8 @@
 
 from tests.mutants.mutant import Mutant
 
-CONTEXT = ("tests/unit/logs/test_context.py",)
-DEPENDENCY = ("tests/unit/logs/test_dependency.py",)
+CONTEXT = ("tests/unit/platform/logs/test_context.py",)
+DEPENDENCY = ("tests/unit/platform/logs/test_dependency.py",)
 LINES = ("tests/unit/cli/test_logs.py",)
 REQUESTS = ("tests/unit/http/test_request_log.py",)
 OPERATORS = ("tests/integration/test_errors_of_operators.py",)
@@ -13,7 +13,7 @@ CLI_RUNS = ("tests/unit/executors/claude_agent/test_executor.py",)
 LOGS = (
     Mutant(
         "a detached task keeps the context of the run that starts it",
-        "app/logs/context.py",
+        "app/platform/logs/context.py",
         "asyncio.create_task(work, context=context)",
         "asyncio.create_task(work)",
         CONTEXT,
@@ -27,14 +27,14 @@ LOGS = (
     ),
     Mutant(
         "each task logs the same outage",
-        "app/logs/dependency.py",
+        "app/platform/logs/dependency.py",
         "        elif not self._each_reason or reason in self._reasons:\n            return\n",
         "",
         DEPENDENCY,
     ),
     Mutant(
         "one call that works ends an outage",
-        "app/logs/dependency.py",
+        "app/platform/logs/dependency.py",
         "self._now() - self._failed_at >= self._quiet_s",
         "True",
         DEPENDENCY,
@@ -76,7 +76,7 @@ LOGS = (
     ),
     Mutant(
         "a standby is used",
-        "app/postgres/usability.py",
+        "app/platform/postgres/usability.py",
         "    elif row.is_standby or row.is_read_only:\n",
         "    elif row.is_standby:\n",
         OPERATORS,
@@ -90,7 +90,7 @@ LOGS = (
     ),
     Mutant(
         "a common word is hidden wherever it is",
-        "app/logs/secrets.py",
+        "app/platform/logs/secrets.py",
         "filter(_is_no_word, secrets)",
         "filter(None, secrets)",
         ("tests/unit/doctor/test_report.py",),

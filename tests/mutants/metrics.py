@@ -3,48 +3,48 @@
 from tests.mutants.mutant import Mutant
 
 _SCRAPES = ("tests/integration/test_metrics.py",)
-_EXPOSITION = ("tests/unit/metrics/test_exposition.py",)
+_EXPOSITION = ("tests/unit/platform/metrics/test_exposition.py",)
 _DELIVERY = "app/billing/receipts/delivery.py"
 
 METRICS = (
     Mutant(
         "a part that fails unexpectedly is shown as it was",
-        "app/metrics/readings.py",
+        "app/platform/metrics/readings.py",
         "except Exception as error:",
         "except ZeroDivisionError as error:",
         _EXPOSITION,
     ),
     Mutant(
         "a reading that is late is begun again by every scrape",
-        "app/metrics/readings.py",
+        "app/platform/metrics/readings.py",
         "if self._task is None and now >= self._next_at:",
         "if now >= self._next_at:",
         _EXPOSITION,
     ),
     Mutant(
         "a scrape waits as long as the database",
-        "app/metrics/readings.py",
+        "app/platform/metrics/readings.py",
         "timeout=max(0.0, self._late_at - now)",
         "timeout=None",
         _SCRAPES,
     ),
     Mutant(
         "every scrape waits for a reading that is late",
-        "app/metrics/readings.py",
+        "app/platform/metrics/readings.py",
         "timeout=max(0.0, self._late_at - now)",
         "timeout=self._timeout_s",
         _EXPOSITION,
     ),
     Mutant(
         "a label has any name that arrives",
-        "app/metrics/labels.py",
+        "app/platform/metrics/labels.py",
         "return known if known in self.names else OTHER",
         "return known",
         _EXPOSITION,
     ),
     Mutant(
         "servers of one process share their metrics",
-        "app/metrics/receipts.py",
+        "app/platform/metrics/receipts.py",
         '"Messages of which a part has no known price.", registry=registry',
         '"Messages of which a part has no known price."',
         _EXPOSITION,
@@ -72,17 +72,17 @@ METRICS = (
     ),
     Mutant(
         "a key for anything may read metrics",
-        "app/principal.py",
+        "app/requests/principal.py",
         'scope == "metrics:read" and "admin" in self.scopes',
         'scope == "metrics:read"',
         _SCRAPES,
     ),
     Mutant(
         "rate limits stay used up after they were reset",
-        "app/metrics/rate_limits.py",
+        "app/platform/metrics/rate_limits.py",
         "each.limit if now >= each.resets_at else each.remaining",
         "each.remaining",
-        ("tests/unit/metrics/test_rate_limits.py",),
+        ("tests/unit/platform/metrics/test_rate_limits.py",),
     ),
     Mutant(
         "a refused receipt is not one that waits",
@@ -93,7 +93,7 @@ METRICS = (
     ),
     Mutant(
         "text of a subagent is the first text",
-        "app/metrics/runs.py",
+        "app/platform/metrics/runs.py",
         "if isinstance(event, TextDelta) and event.parent_tool_call_id is None:",
         "if isinstance(event, TextDelta):",
         ("tests/unit/runs/events/test_timing.py",),

@@ -3,7 +3,7 @@
 from tests.mutants.mutant import Mutant
 
 _NEWER = ("tests/integration/test_newer_schemas.py",)
-_COMPATIBILITY = "app/schema/compatibility.py"
+_COMPATIBILITY = "app/platform/schema/compatibility.py"
 _ENVIRONMENT = "migrations/env.py"
 
 SCHEMA = (
@@ -23,7 +23,7 @@ SCHEMA = (
     ),
     Mutant(
         "a release migrates a newer schema",
-        "app/schema/repository.py",
+        "app/platform/schema/repository.py",
         "if current is not None and current not in _known(scripts):",
         "if False:",
         _NEWER,

@@ -377,13 +377,13 @@ MUTANTS = (
     # Misses of the prompt cache.
     Mutant(
         "a mark is a change of the prompt",
-        "app/prompt_cache/prompt.py",
+        "app/gateway/prompt_cache/prompt.py",
         'if name != "cache_control"}',
         "}",
     ),
     Mutant(
         "subagents share the history of the main agent",
-        "app/prompt_cache/history.py",
+        "app/gateway/prompt_cache/history.py",
         "earlier = self._sent[sent.agent]",
         'earlier = self._sent[""]',
     ),

@@ -2,27 +2,27 @@
 
 from tests.mutants.mutant import Mutant
 
-_TRACES = ("tests/unit/telemetry/test_run_trace.py",)
+_TRACES = ("tests/unit/platform/telemetry/test_run_trace.py",)
 _RUNS = ("tests/integration/test_run_traces.py",)
 
 TELEMETRY = (
     Mutant(
         "spans below a tool call do not wait for it",
-        "app/telemetry/run_trace.py",
+        "app/platform/telemetry/run_trace.py",
         "        if call is None:\n            self._write(span, parent)",
         "        if call is None or parent:\n            self._write(span, parent)",
         _TRACES,
     ),
     Mutant(
         "a subagent is not found by its messages",
-        "app/telemetry/run_trace.py",
+        "app/platform/telemetry/run_trace.py",
         "        self._callers[agent] = tool_call_id\n",
         "        self._callers[agent] = next(iter(self._tools))\n",
         _TRACES,
     ),
     Mutant(
         "content is exported without a request",
-        "app/telemetry/run_trace.py",
+        "app/platform/telemetry/run_trace.py",
         "        if self._options.captures_content:\n            attributes",
         "        if True:\n            attributes",
         _TRACES,
@@ -50,7 +50,7 @@ TELEMETRY = (
     ),
     Mutant(
         "a receiver that refuses delays the stop",
-        "app/telemetry/sdk/opening.py",
+        "app/platform/telemetry/sdk/opening.py",
         "signal.session.failures == failures and ",
         "",
         _RUNS,

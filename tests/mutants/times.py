@@ -9,7 +9,7 @@ _DISPATCHED = ("tests/integration/test_run_dispatcher.py",)
 TIMES = (
     Mutant(
         "event time: a clock that jumps is followed",
-        "app/clock/event_times.py",
+        "app/platform/clock/event_times.py",
         "if self._start is None:",
         "if True:",
     ),
@@ -18,7 +18,7 @@ TIMES = (
         "app/streams/run_buffer.py",
         "max(self._last_at, self._times.read() if at is None else at)",
         "self._times.read() if at is None else at",
-        ("tests/unit/clock/test_event_times.py",),
+        ("tests/unit/platform/clock/test_event_times.py",),
     ),
     Mutant(
         "event time: times of one batch are given to another",

@@ -173,10 +173,10 @@ TOOL_SERVERS = (
     ),
     Mutant(
         "a schema is usable in every dialect",
-        "app/json_schema/checker.py",
+        "app/platform/json_schema/checker.py",
         'hashlib.sha256(b"%d %s" % (document.dialect, document.text))',
         "hashlib.sha256(document.text)",
-        ("tests/unit/json_schema/test_checker.py",),
+        ("tests/unit/platform/json_schema/test_checker.py",),
     ),
     Mutant(
         "runs that connect at once refuse each other",
@@ -257,7 +257,7 @@ TOOL_SERVERS = (
     ),
     Mutant(
         "half a character makes a list unreadable",
-        "app/serialization/repaired_json.py",
+        "app/platform/serialization/repaired_json.py",
         "    text = _HALVES.sub(_whole, text)\n",
         "",
         STRANGE,

@@ -112,10 +112,10 @@ WIRES = (
     ),
     Mutant(
         "any number of tools is read on the event loop",
-        "app/client_tools/declared.py",
+        "app/requests/client_tools.py",
         "for each in islice(described, MOST_DESCRIBED):",
         "for each in islice(described, None):",
-        ("tests/unit/client_tools/test_declared.py",),
+        ("tests/unit/requests/test_client_tools.py",),
     ),
     Mutant(
         "an outage of the database is taken for a reader that left",

@@ -16,8 +16,8 @@ import httpx
 import psutil
 
 from app.auth.accounts import Accounts
-from app.db import Database
-from app.principal import SCOPES
+from app.platform.db import Database
+from app.requests.principal import SCOPES
 from tests.e2e.servers import ROOT, a_server
 from tests.e2e.stories import KEY, PATIENCE_S, a_client
 from tests.security.probe import LONGEST_S

@@ -10,8 +10,8 @@ from uuid import uuid4
 import httpx
 
 from app.auth.accounts import Accounts
-from app.db import Database
-from app.principal import SCOPES, Scope
+from app.platform.db import Database
+from app.requests.principal import SCOPES, Scope
 from tests.architecture.test_documented_scopes import Operation, documented
 from tests.e2e.stories import ASSISTANT, a_request
 from tests.security.server import TENANT, Target

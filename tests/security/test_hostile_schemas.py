@@ -11,7 +11,7 @@ import pytest
 
 from tests.e2e.stories import ASSISTANT, a_request
 from tests.security.server import Target
-from tests.unit.json_schema.schemas import a_bomb, nested
+from tests.unit.platform.json_schema.schemas import a_bomb, nested
 
 BOMBS = 6
 PAUSE_S = 0.1

@@ -22,18 +22,25 @@ from app.billing.receipts.journal import Journal
 from app.billing.receipts.queue import ReceiptQueue
 from app.billing.receipts.records import Receipt
 from app.billing.reports.service import BillingReports
-from app.db import Database
 from app.executors.metering import BilledMetering, channel_limits
 from app.gateway.channel import Channel
 from app.gateway.proxy import Gateway
 from app.gateway.upstream import Upstream
 from app.gateway.wire import ANSWER_BYTES, MAX_JSON_BYTES
 from app.ids import AccountId, ApiKeyId, RunId, RunKey, new_uuid
-from app.server.loopback import Receive, Scope, Send, read_body, serve_on_loopback, wait_for_disconnect
+from app.platform.db import Database
+from app.platform.server.loopback import (
+    Receive,
+    Scope,
+    Send,
+    read_body,
+    serve_on_loopback,
+    wait_for_disconnect,
+)
 from app.simulator import wire
 from app.simulator.script import ApiRequest, Hold, HttpError, Reply, Responder, Text, in_turn
 from app.simulator.server import Simulator
-from app.usage import Attribution
+from app.usage.records import Attribution
 from tests.e2e.stories import PATIENCE_S, WorldOf, a_request, until
 from tests.factories import a_plan, an_account
 

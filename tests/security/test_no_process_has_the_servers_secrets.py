@@ -5,7 +5,7 @@ from pathlib import Path
 
 import psutil
 
-from app.settings import withdraw_secrets
+from app.platform.settings import withdraw_secrets
 from app.simulator.server import Simulator
 from tests.e2e.servers import a_server
 from tests.e2e.stories import KEY, a_request

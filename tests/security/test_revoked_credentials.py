@@ -15,8 +15,8 @@ from app.auth.accounts import Accounts
 from app.billing.prices.price_list import Charge
 from app.billing.receipts.records import NewReceipt
 from app.billing.receipts.repository import insert_receipts
-from app.db import Database
 from app.ids import ApiKeyId
+from app.platform.db import Database
 from app.runs.revocation.service import KeyRevocation
 from tests.e2e.stories import ASSISTANT, a_request
 from tests.factories import a_fact

@@ -13,8 +13,8 @@ from app.billing.chain.records import ChainLink, ChainRoot, LinkedRow, RootLeaf
 from app.billing.chain.repository import find_accounts, find_linked_rows, find_roots, find_unchained
 from app.billing.chain.row_comparison import as_it_is
 from app.billing.chain.verifier import EXPORT_FORMAT, AccountTree, leaf_hash
-from app.concurrency.time_slice import TimeSlice
-from app.db import Database
+from app.platform.concurrency.time_slice import TimeSlice
+from app.platform.db import Database
 
 _PAGE = 200
 _MOST_UNCHAINED = 100

@@ -16,7 +16,7 @@ from app.billing.chain.records import (
     RootPage,
 )
 from app.billing.chain.tables import chain_leaves, chain_roots
-from app.db import Reader, Transaction
+from app.platform.db import Reader, Transaction
 
 _leaves = chain_leaves.c
 

@@ -11,7 +11,6 @@ from uuid import UUID
 
 import structlog
 
-from app.background import forever
 from app.billing.chain.head_witness import HeadWitness
 from app.billing.chain.records import ChainHead, ChainLeaf, ChainRoot
 from app.billing.chain.repository import (
@@ -25,7 +24,8 @@ from app.billing.chain.repository import (
 )
 from app.billing.chain.sealing_key import SealingKey
 from app.billing.chain.verifier import NO_ROOT, ROOT_FORMAT, AccountTree, leaf_hash
-from app.db import Database, Reader, Transaction
+from app.platform.background import forever
+from app.platform.db import Database, Reader, Transaction
 
 log = structlog.get_logger(__name__)
 

@@ -6,8 +6,8 @@ from uuid import UUID
 from app.billing.chain.export import Record, account_records
 from app.billing.chain.records import ChainRoot
 from app.billing.chain.repository import find_newest_roots
-from app.db import Database
 from app.errors import Invalid
+from app.platform.db import Database
 
 _MOST_DIGITS = 18
 """Of the number of a root in a cursor: PostgreSQL's bigint holds it."""

@@ -3,7 +3,7 @@
 from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, LargeBinary, Table, Text, Uuid
 from sqlalchemy import UniqueConstraint as Unique
 
-from app.db import UtcDateTime, metadata
+from app.platform.db import UtcDateTime, metadata
 
 chain_links = Table(
     "chain_links",

@@ -19,7 +19,7 @@ from app.billing.chain.repository import find_held
 from app.billing.chain.row_comparison import changed_rows
 from app.billing.chain.sums.comparison import accounts_with_sums, wrong_sums
 from app.billing.chain.verifier import ExportVerifier, PublicKeys, summary
-from app.db import Database
+from app.platform.db import Database
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,10 +17,10 @@ from app.billing.credit.repository import (
     update_terms,
 )
 from app.billing.prices.price_list import CREDITS_PER_DOLLAR
-from app.clock.clock import Clock
-from app.db import Database, Transaction
 from app.errors import Conflict, Invalid, PaymentRequired
 from app.ids import AccountId, RunKey
+from app.platform.clock.clock import Clock
+from app.platform.db import Database, Transaction
 
 MAX_CREDITS = 4 * 10**18
 """The limit of all grants and adjustments of an account: less than a bigint holds."""

@@ -10,8 +10,8 @@ from sqlalchemy.dialects import postgresql
 from app.billing.credit.payment_mode import PaymentMode
 from app.billing.credit.records import CreditBalance, LedgerEntry, month_of
 from app.billing.credit.tables import credit_accounts, credit_ledger
-from app.db import Reader, Transaction
 from app.ids import AccountId, RunKey
+from app.platform.db import Reader, Transaction
 
 _ledger = credit_ledger.c
 _accounts = credit_accounts.c

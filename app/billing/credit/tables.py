@@ -16,7 +16,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import JSONB
 
-from app.db import UtcDateTime, metadata
+from app.platform.db import UtcDateTime, metadata
 
 credit_ledger = Table(
     "credit_ledger",

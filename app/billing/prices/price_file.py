@@ -41,8 +41,8 @@ from app.billing.prices.model_names import undated_name
 from app.billing.prices.model_price import DatedFactors, Factors, ModelPrice, OperatorPrice, Rate
 from app.billing.prices.usage_reading import DIMENSIONS
 from app.errors import OperatorError
-from app.request_fields.dollars import Dollars
-from app.serialization.strict_yaml import YamlDocument, YamlInvalid
+from app.platform.serialization.strict_yaml import YamlDocument, YamlInvalid
+from app.requests.dollars import Dollars
 
 _KINDS = ("input", "output", "cache_read", "cache_write_5m", "cache_write_1h")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")

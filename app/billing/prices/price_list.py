@@ -17,7 +17,7 @@ from app.billing.prices.model_names import is_alias
 from app.billing.prices.model_price import DatedFactors, Factors, ModelPrice, OperatorPrice
 from app.billing.prices.price_file import shipped_factors
 from app.billing.prices.quote import BilledUsage, PriceLine, Quote, quote, token_lines
-from app.usage import TokenUsage
+from app.usage.records import TokenUsage
 
 CREDITS_PER_DOLLAR = 10_000_000
 

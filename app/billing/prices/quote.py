@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 from app.billing.prices.model_price import ModelPrice
 from app.billing.prices.usage_reading import ADVISOR, Dimension, PricedPart, UsageReading, read_usage
-from app.provider_usage import Reported
-from app.usage import TokenUsage, UsageFact
+from app.usage.provider import Reported
+from app.usage.records import TokenUsage, UsageFact
 
 _FIELDS = {
     "input": "input_tokens",

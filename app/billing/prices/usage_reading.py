@@ -4,7 +4,8 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, get_args
 
-from app.provider_usage import (
+from app.storable import identifier
+from app.usage.provider import (
     CACHE_WRITES,
     FALLBACK,
     TOKEN_COUNTS,
@@ -16,8 +17,7 @@ from app.provider_usage import (
     shown,
     token_usage,
 )
-from app.serialization.storable import identifier
-from app.usage import TokenUsage
+from app.usage.records import TokenUsage
 
 Dimension: TypeAlias = Literal["inference_geo", "service_tier", "speed"]
 """What multiplies the prices of tokens."""

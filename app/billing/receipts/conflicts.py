@@ -6,7 +6,7 @@ from typing import Any
 
 from app.billing.prices.usage_reading import DIMENSIONS
 from app.ids import MessageId
-from app.usage import TokenUsage, UsageFact
+from app.usage.records import TokenUsage, UsageFact
 
 CONFLICT = "more than was charged before for this message"
 

@@ -11,7 +11,7 @@ from app.billing.receipts.records import NewReceipt, Receipt
 from app.billing.receipts.repository import find_adjustments, find_used_since, insert_receipts
 from app.billing.receipts.repricing import RepricingResult
 from app.billing.receipts.void_messages import VOID
-from app.db import Database, Transaction
+from app.platform.db import Database, Transaction
 
 CORRECTION = "runtally_correction"
 """The source system of corrections."""

@@ -11,16 +11,16 @@ from uuid import UUID
 
 import structlog
 
-from app.background import forever
 from app.billing.receipts.open_messages.repository import lock_open_messages
 from app.billing.receipts.queue import PendingReceipt, ReceiptQueue
 from app.billing.receipts.records import ChargedMessage, InsertedReceipts, NewReceipt
 from app.billing.receipts.repository import find_charged, insert_receipts
-from app.db import Database, DatabaseUnavailable, StatementFailed, Transaction
 from app.errors import Unavailable
 from app.ids import RunKey
-from app.logs.dependency import DependencyLog
-from app.metrics.receipts import ReceiptMetrics, StoredReceipt
+from app.platform.background import forever
+from app.platform.db import Database, DatabaseUnavailable, StatementFailed, Transaction
+from app.platform.logs.dependency import DependencyLog
+from app.platform.metrics.receipts import ReceiptMetrics, StoredReceipt
 
 log = structlog.get_logger(__name__)
 

@@ -32,7 +32,7 @@ from app.billing.receipts.journal_records import (
 )
 from app.billing.receipts.journal_segments import Segment, is_written, read_segment
 from app.errors import OperatorError, Unavailable
-from app.usage import UsageFact
+from app.usage.records import UsageFact
 
 log = structlog.get_logger(__name__)
 

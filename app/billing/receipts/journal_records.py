@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from pydantic import TypeAdapter, ValidationError
 
-from app.usage import UsageFact
+from app.usage.records import UsageFact
 
 STARTED, REPLACED, UPDATED, COMPLETED, ACKNOWLEDGED = b"O", b"R", b"P", b"C", b"D"
 """Kinds. A message has started; it has started and replaces what had another key; more of its output has

@@ -5,7 +5,6 @@ from collections.abc import Iterable
 
 import structlog
 
-from app.background import forever
 from app.billing.receipts.delivery import CLOSE_TIMEOUT_S
 from app.billing.receipts.journal_records import decode_fact, if_lost
 from app.billing.receipts.open_messages.records import OpenMessage, StoredMessage
@@ -17,10 +16,11 @@ from app.billing.receipts.open_messages.repository import (
 from app.billing.receipts.open_messages.tracker import OpenMessageChanges
 from app.billing.receipts.queue import ReceiptQueue
 from app.billing.receipts.void_messages import return_charges
-from app.clock.boot_time import boot_time
-from app.db import Database, DatabaseUnavailable, Reader, StatementFailed
 from app.errors import Unavailable
 from app.ids import RunKey
+from app.platform.background import forever
+from app.platform.clock.boot_time import boot_time
+from app.platform.db import Database, DatabaseUnavailable, Reader, StatementFailed
 
 log = structlog.get_logger(__name__)
 

@@ -19,8 +19,8 @@ from app.billing.receipts.journal_records import if_lost
 from app.billing.receipts.open_messages.tracker import OpenMessageChanges, OpenMessages
 from app.billing.receipts.records import NewReceipt, RunCharges
 from app.ids import AccountId, RunKey
-from app.metrics.receipts import ReceiptMetrics
-from app.usage import ChargedUsage, TokenUsage, UsageFact
+from app.platform.metrics.receipts import ReceiptMetrics
+from app.usage.records import ChargedUsage, TokenUsage, UsageFact
 
 log = structlog.get_logger(__name__)
 

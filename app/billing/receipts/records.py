@@ -12,7 +12,7 @@ from app.billing.prices.price_list import Charge
 from app.billing.prices.quote import BilledUsage
 from app.billing.prices.usage_reading import factor_value
 from app.ids import new_uuid
-from app.usage import (
+from app.usage.records import (
     NOTHING_CHARGED,
     SOURCE_SYSTEM,
     Attribution,

@@ -15,10 +15,10 @@ from sqlalchemy.engine import RowMapping
 
 from app.billing.receipts.records import ChargedMessage, InsertedReceipts, NewReceipt, Receipt, RunTotals
 from app.billing.receipts.tables import charge_receipts, measured_receipts
-from app.db import Reader, Transaction
 from app.ids import AccountId, RunKey
-from app.postgres.statements import is_one_of
-from app.usage import SOURCE_SYSTEM, TokenUsage, parse_key
+from app.platform.db import Reader, Transaction
+from app.platform.postgres.statements import is_one_of
+from app.usage.records import SOURCE_SYSTEM, TokenUsage, parse_key
 
 _receipts = charge_receipts.c
 

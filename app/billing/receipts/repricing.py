@@ -7,7 +7,7 @@ from uuid import UUID
 from app.billing.prices.price_list import PriceList
 from app.billing.receipts.records import NewReceipt
 from app.billing.receipts.repository import find_unadjusted, insert_receipts
-from app.db import Database
+from app.platform.db import Database
 
 REPRICING = "runtally_reprice"
 """The source system of adjustments. It is part of the unique key, so a message is adjusted at most once."""

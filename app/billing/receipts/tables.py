@@ -28,7 +28,7 @@ from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.types import TypeEngine
 
 from app.billing.receipts.records import Receipt
-from app.db import UtcDateTime, metadata
+from app.platform.db import UtcDateTime, metadata
 
 _SQL_TYPES: Mapping[Any, TypeEngine[Any]] = {
     UUID: Uuid(),

@@ -10,7 +10,7 @@ import structlog
 from app.billing.prices.price_list import Charge
 from app.billing.receipts.records import Receipt
 from app.billing.receipts.repository import find_adjustments, find_by_source, insert_receipts
-from app.db import Transaction
+from app.platform.db import Transaction
 
 log = structlog.get_logger(__name__)
 

@@ -10,7 +10,7 @@ from uuid import UUID
 from app.billing.prices.model_names import undated_name
 from app.billing.prices.price_list import rounded
 from app.ids import AccountId, new_uuid
-from app.usage import TokenUsage
+from app.usage.records import TokenUsage
 
 KINDS = ("input", "output", "cache_read", "cache_write_5m", "cache_write_1h", "web_search_requests")
 """What is compared, in the order of `Counts`: tokens, and then searches."""

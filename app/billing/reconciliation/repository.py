@@ -37,8 +37,8 @@ from app.billing.reconciliation.tables import (
     reconciliation_differences,
     reconciliations,
 )
-from app.db import Reader, Transaction
 from app.ids import AccountId
+from app.platform.db import Reader, Transaction
 
 _receipts = measured_receipts.c
 _runs = reconciliations.c

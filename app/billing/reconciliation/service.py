@@ -10,7 +10,6 @@ from uuid import UUID
 import anyio
 import structlog
 
-from app.background import forever
 from app.billing.prices.price_list import PriceList
 from app.billing.reconciliation.calls.repository import delete_old_calls, find_calls, find_unbilled
 from app.billing.reconciliation.comparing.alignment import REACH, best_moment
@@ -44,9 +43,10 @@ from app.billing.reconciliation.repository import (
     find_recorded,
 )
 from app.billing.reconciliation.schedule import HORIZON, due
-from app.db import Database
 from app.errors import AppError, Conflict
 from app.ids import AccountId, new_uuid
+from app.platform.background import forever
+from app.platform.db import Database
 
 log = structlog.get_logger(__name__)
 

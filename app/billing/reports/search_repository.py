@@ -19,9 +19,9 @@ from app.billing.receipts.repository import adjustment_exists, receipt_of
 from app.billing.receipts.tables import charge_receipts
 from app.billing.reports.tables import usage_rollups
 from app.billing.reports.usage_repository import BUCKET, bucket_of
-from app.db import Reader, page_of
 from app.ids import AccountId
-from app.pagination import PageRequest
+from app.platform.db import Reader, page_of
+from app.platform.pagination import PageRequest
 
 _receipts = charge_receipts.c
 _rollups = usage_rollups.c

@@ -12,11 +12,11 @@ from app.billing.receipts.repricing import REPRICING
 from app.billing.reports.records import GroupBy, UsageBreakdown, UsageFilter
 from app.billing.reports.search_repository import find_receipts, find_unpriced, newest_unpriced
 from app.billing.reports.usage_repository import grouped_usage, split_usage
-from app.db import Database
 from app.errors import Invalid
 from app.ids import AccountId, RunKey
-from app.pagination import PageRequest
-from app.usage import NOTHING_CHARGED, Spent, UsageTotal
+from app.platform.db import Database
+from app.platform.pagination import PageRequest
+from app.usage.records import NOTHING_CHARGED, Spent, UsageTotal
 
 DEFAULT_TOP = 6
 

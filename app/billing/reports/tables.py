@@ -2,7 +2,7 @@
 
 from sqlalchemy import BigInteger, Column, ForeignKey, Numeric, Table, Text, Uuid
 
-from app.db import UtcDateTime, metadata
+from app.platform.db import UtcDateTime, metadata
 
 usage_rollups = Table(
     "usage_rollups",

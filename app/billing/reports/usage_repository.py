@@ -25,8 +25,8 @@ from sqlalchemy.engine import RowMapping
 from app.billing.receipts.tables import charge_receipts
 from app.billing.reports.records import GroupBy, UsageBreakdown, UsageFilter, UsageSums
 from app.billing.reports.tables import usage_rollups
-from app.db import Reader
 from app.ids import AccountId
+from app.platform.db import Reader
 
 BUCKET = timedelta(minutes=15)
 """Must match the trigger that keeps the rollups. Days of every time zone begin with a bucket."""

@@ -13,7 +13,7 @@ from app.runs.dispatch.queue import RunQueue
 from app.runs.starting import RunStarter
 
 if TYPE_CHECKING:
-    from app.temporal.connection import TemporalConnection
+    from app.platform.temporal.connection import TemporalConnection
 
 
 async def open_dispatcher(

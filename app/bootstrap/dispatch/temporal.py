@@ -3,10 +3,10 @@
 from typing import TYPE_CHECKING
 
 from app.errors import OperatorError
-from app.settings import Settings
+from app.platform.settings import Settings
 
 if TYPE_CHECKING:
-    from app.temporal.connection import TemporalConnection
+    from app.platform.temporal.connection import TemporalConnection
 
 _CLIENT_PACKAGE = "temporalio"
 
@@ -23,7 +23,7 @@ async def open_temporal(settings: Settings, identity: str) -> "TemporalConnectio
     if settings.temporal_address is None:
         return None
     try:
-        from app.temporal.connection import TemporalConfig, connect
+        from app.platform.temporal.connection import TemporalConfig, connect
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != _CLIENT_PACKAGE:
             raise

@@ -10,11 +10,11 @@ from app.billing.reconciliation.statements.records import OperatorStatement
 from app.billing.reconciliation.statements.service import ReconciliationStatements
 from app.bootstrap.infrastructure import Infrastructure
 from app.bootstrap.runs import OpenedRuns
-from app.fleet.metrics import fleet_metrics
-from app.fleet.service import Fleet
-from app.metrics.exposition import Exposition
-from app.metrics.labels import KnownNames
-from app.metrics.readings import Part, Reading
+from app.platform.metrics.exposition import Exposition
+from app.platform.metrics.labels import KnownNames
+from app.platform.metrics.readings import Part, Reading
+from app.runs.fleet.metrics import fleet_metrics
+from app.runs.fleet.service import Fleet
 from app.runs.supervisor import RunSupervisor
 from app.streams.relayed import RelayedEventLog
 from app.webhooks.metrics import backlog_metrics

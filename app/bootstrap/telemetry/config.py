@@ -4,9 +4,9 @@ from urllib.parse import unquote
 
 from pydantic import SecretStr
 
-from app.settings import Settings
-from app.telemetry.config import Destination, TelemetryConfig
-from app.telemetry.records import SpanOptions
+from app.platform.settings import Settings
+from app.platform.telemetry.config import Destination, TelemetryConfig
+from app.platform.telemetry.records import SpanOptions
 
 _DEFAULT_ENDPOINT = "http://localhost:4318"
 

@@ -6,9 +6,9 @@ from uuid import UUID
 
 from app.billing.receipts.records import NewReceipt
 from app.bootstrap.telemetry.config import telemetry_config
-from app.settings import Settings
-from app.telemetry.config import TelemetryUnavailable
-from app.telemetry.service import Telemetry
+from app.platform.settings import Settings
+from app.platform.telemetry.config import TelemetryUnavailable
+from app.platform.telemetry.service import Telemetry
 
 _NO_SDK = (
     "Telemetry is switched on by a variable OTEL_*, and its packages are missing: "
@@ -22,7 +22,7 @@ async def open_telemetry(settings: Settings, process_id: UUID, stack: AsyncExitS
     if config.traces is None and config.metrics is None:
         return Telemetry()
     try:
-        from app.telemetry.sdk.opening import open_sdk
+        from app.platform.telemetry.sdk.opening import open_sdk
     except ImportError as error:
         raise TelemetryUnavailable(_NO_SDK) from error
     return await stack.enter_async_context(open_sdk(config, instance_id=str(process_id)))

@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from app.provider_usage import token_usage
 from app.simulator.server import RecordedMessage
-from app.usage import TokenUsage
+from app.usage.provider import token_usage
+from app.usage.records import TokenUsage
 from runtally import Receipt
 
 

@@ -20,7 +20,7 @@ from pydantic import SecretStr
 from app.cli.logs import configure_logs
 from app.cli.serve import served
 from app.errors import OperatorError
-from app.settings import Settings, withdraw_secrets
+from app.platform.settings import Settings, withdraw_secrets
 
 GRAPHS = Path(__file__).parent / "graphs"
 TOOLS = "app.cli.demo.tools"

@@ -19,9 +19,9 @@ from sqlalchemy.dialects import postgresql
 from app.conversations.branching.records import Branch
 from app.conversations.records import Conversation, Transcript
 from app.conversations.tables import conversation_branches, session_entries, sessions
-from app.db import UNREADABLE, Reader, Transaction, json_text
 from app.ids import RunId
-from app.postgres.statements import is_one_of
+from app.platform.db import UNREADABLE, Reader, Transaction, json_text
+from app.platform.postgres.statements import is_one_of
 
 _branches = conversation_branches.c
 _entries = session_entries.c

@@ -5,7 +5,7 @@ import asyncio
 from app.conversations.cuts.answer_cuts import ShownAnswer, cut_line, text_of
 from app.conversations.records import Transcript, TranscriptEntry
 from app.conversations.repository import append_entries, entries_of_run, lock_transcript
-from app.db import Database
+from app.platform.db import Database
 
 
 async def leave_out_unseen(database: Database, transcript: Transcript, shown: ShownAnswer) -> None:

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from app.request_fields.attachments import PDF, TEXT
-from app.requests import Attachment, ImagePart, Message
+from app.requests.attachments import PDF, TEXT
+from app.requests.messages import Attachment, ImagePart, Message
 
 RESUME_PROMPT = (
     "The server that ran you was restarted. Continue where you left off; before you repeat a tool "

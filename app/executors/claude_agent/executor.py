@@ -33,8 +33,9 @@ from app.executors.tools.client_tools import with_client_tools
 from app.executors.tools.servers import connected_tools
 from app.gateway.channel import Channel
 from app.ids import new_uuid
-from app.json_schema.checker import SchemaChecker
-from app.requests import GraphRunRequest, SentMessage
+from app.platform.json_schema.checker import SchemaChecker
+from app.requests.messages import SentMessage
+from app.requests.runs import GraphRunRequest
 from app.tools.mcp.servers import McpConnector
 from app.workspaces.service import Workspaces
 

@@ -18,7 +18,6 @@ from claude_agent_sdk import (
 )
 from pydantic import JsonValue
 
-from app.client_tools.declared import is_client_tool, shown_name
 from app.events import (
     OutputEvent,
     Status,
@@ -33,7 +32,8 @@ from app.executors.api_format.stream import DeltaMapper
 from app.executors.claude_agent.meters.usage import MeteredMessage, is_message_id
 from app.executors.claude_agent.tools.builtin_tools import visible_args
 from app.executors.claude_agent.tools.names import STRUCTURED_OUTPUT, tool_id_of
-from app.requests import SentMessage
+from app.requests.client_tools import is_client_tool, shown_name
+from app.requests.messages import SentMessage
 from app.tools.result import ToolResult
 
 _REMOVED = re.compile(r"\b(image|document|PDF)s?\b.*\bremoved\b")

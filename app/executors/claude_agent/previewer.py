@@ -11,7 +11,7 @@ from app.executors.claude_agent.tools.mcp_bridge import McpBridge
 from app.executors.claude_agent.tools.permissions import ToolPermissions
 from app.executors.claude_agent.tools.sdk_hooks import SdkHooks
 from app.executors.port import Preview, RunPlan
-from app.requests import GraphRunRequest
+from app.requests.runs import GraphRunRequest
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import Any
 
 from app.conversations.history_text import HistoryTurn, attachment_note, encode_history, escape_tags
 from app.executors.api_format.prompt import attachment_block, joined_prompt, without_system
-from app.requests import Attachment, Message, TextPart
+from app.requests.messages import Attachment, Message, TextPart
 
 HISTORY_RULE = (
     "A user's message may begin with a block of JSON lines between <conversation_so_far> tags. Each "

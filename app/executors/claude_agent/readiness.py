@@ -2,9 +2,9 @@
 
 import logging
 
-from app.background import forever
 from app.executors.claude_agent.auth import ModelAuth
-from app.logs.dependency import DependencyLog
+from app.platform.background import forever
+from app.platform.logs.dependency import DependencyLog
 
 CHECK_EVERY_S = 300.0
 

@@ -20,7 +20,8 @@ from app.executors.claude_agent.tools.names import (
 )
 from app.executors.port import BUDGET, ExecutionFailed, RunOutcome, RunPlan
 from app.executors.text import loggable
-from app.requests import ResponseFormat, SentMessage
+from app.requests.messages import SentMessage
+from app.requests.runs import ResponseFormat
 from app.tools.result import ToolResult
 
 

@@ -24,7 +24,6 @@ from app.conversations.sdk_transcript import (
     messages_of,
     resumable_lines,
 )
-from app.db import AttemptOver
 from app.errors import Unavailable
 from app.executors.api_format.failures import concerns_attachments
 from app.executors.api_format.prompt import RESUME_PROMPT
@@ -34,7 +33,8 @@ from app.executors.claude_agent.prompt import has_earlier_turns, system_prompt, 
 from app.executors.claude_agent.tools.names import tool_id_of
 from app.executors.port import ExecutionFailed, RunPlan
 from app.ids import RunKey, new_uuid
-from app.requests import Message
+from app.platform.db import AttemptOver
+from app.requests.messages import Message
 
 log = structlog.get_logger(__name__)
 

@@ -17,8 +17,8 @@ from app.executors.claude_agent.prompt import system_prompt
 from app.executors.claude_agent.sandbox.running_sandbox import RunningSandbox
 from app.executors.claude_agent.sdk_session import ConversationTurn, ConversationTurns, InitialPrompt
 from app.executors.port import FIRST_ATTEMPT, RunPlan
-from app.logs.context import start_detached
-from app.requests import GraphRunRequest, ResponseFormat
+from app.platform.logs.context import start_detached
+from app.requests.runs import GraphRunRequest, ResponseFormat
 
 log = structlog.get_logger(__name__)
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Self, cast
 import httpx2
 
 from app.gateway.channel import Channel
-from app.server.in_process import InProcessTransport
-from app.server.loopback import AsgiApp
+from app.platform.server.in_process import InProcessTransport
+from app.platform.server.loopback import AsgiApp
 
 if TYPE_CHECKING:
     import anthropic

@@ -7,8 +7,6 @@ from typing import Any
 
 import structlog
 
-from app.background import run_to_completion
-from app.client_tools.declared import shown_name
 from app.events import MessageDiscarded, OutputEvent, Status, Step, ToolCallStart, UsageReport
 from app.executors.api_format.failures import REFUSAL_OUTCOMES, concerns_attachments, failure_of_status
 from app.executors.api_format.retried import ATTACHMENTS_LEFT_OUT, OTHER_MODEL, retrying
@@ -30,6 +28,8 @@ from app.executors.port import ExecutionFailed, RunContext
 from app.executors.text import loggable
 from app.executors.tools.calls import ToolCalls
 from app.gateway.channel import Channel
+from app.platform.background import run_to_completion
+from app.requests.client_tools import shown_name
 
 log = structlog.get_logger(__name__)
 

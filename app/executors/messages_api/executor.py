@@ -5,7 +5,6 @@ import asyncio
 import anyio
 import structlog
 
-from app.background import first_of, run_to_completion
 from app.conversations.message_store import MessageStore
 from app.conversations.prompt_store import PromptStore
 from app.events import AssistantFinal, MeterReport
@@ -25,8 +24,9 @@ from app.executors.tools.client_tools import with_client_tools
 from app.executors.tools.servers import connected_tools
 from app.gateway.channel import Channel
 from app.gateway.proxy import Gateway
-from app.json_schema.checker import SchemaChecker
-from app.requests import GraphRunRequest
+from app.platform.background import first_of, run_to_completion
+from app.platform.json_schema.checker import SchemaChecker
+from app.requests.runs import GraphRunRequest
 from app.tools.mcp.servers import McpConnector
 
 log = structlog.get_logger(__name__)

@@ -8,7 +8,6 @@ from typing import Any
 
 import structlog
 
-from app.background import run_to_completion
 from app.conversations.neutral_transcript import tool_result
 from app.events import AssistantFinal, UserMessageDelivered
 from app.executors.messages_api.exchange import ModelCalls
@@ -18,7 +17,8 @@ from app.executors.messages_api.tool_turn import ToolTurn
 from app.executors.messages_api.waiting_messages import WaitingMessages
 from app.executors.port import BUDGET, INTERNAL, ExecutionFailed, RunContext
 from app.executors.text import loggable
-from app.requests import SentMessage
+from app.platform.background import run_to_completion
+from app.requests.messages import SentMessage
 
 log = structlog.get_logger(__name__)
 

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from app.client_tools.declared import is_client_tool
 from app.events import OutputEvent, TextDelta, ThinkingDelta, ToolCallStart
 from app.executors.api_format.stream import DeltaMapper
 from app.ids import new_uuid
-from app.provider_usage import clean_usage, highest_usage, merge_usage, token_usage
-from app.serialization.storable import identifier, storable
-from app.usage import TokenUsage
+from app.requests.client_tools import is_client_tool
+from app.storable import identifier, storable
+from app.usage.provider import clean_usage, highest_usage, merge_usage, token_usage
+from app.usage.records import TokenUsage
 
 _TEXTS = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "partial_json"}
 _REPLACED = {"signature_delta": ("signature",), "compaction_delta": ("content", "encrypted_content")}

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from app.executors.messages_api.client import import_sdk
 from app.executors.messages_api.request import AgentRequest, posted_messages
 from app.executors.port import Preview, RunPlan
-from app.requests import GraphRunRequest
+from app.requests.runs import GraphRunRequest
 
 
 @dataclass(frozen=True, slots=True)

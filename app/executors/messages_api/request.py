@@ -14,9 +14,10 @@ from pydantic import BaseModel
 
 from app.executors.api_format.prompt import attachment_block, joined_prompt, without_system
 from app.executors.port import RunPlan
-from app.json_schema.model_schema import model_schema
 from app.models.registry import ModelOptions, Thinking
-from app.requests import Message, ResponseFormat, TextPart
+from app.platform.json_schema.model_schema import model_schema
+from app.requests.messages import Message, TextPart
+from app.requests.runs import ResponseFormat
 from app.tools.tool import Tool
 
 STRUCTURED_OUTPUT = "StructuredOutput"

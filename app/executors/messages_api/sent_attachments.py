@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from app.conversations.neutral_transcript import is_attachment, without_attachments
-from app.request_fields.attachments import MAX_TOTAL_BYTES
+from app.requests.attachments import MAX_TOTAL_BYTES
 
 MAX_COUNT: Final = 100
 """Images and documents that the Messages API takes in a request; its vision guide names this number."""

@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 
 import structlog
 
-from app.background import run_to_completion
 from app.conversations.neutral_transcript import tool_result
 from app.events import ToolCallResult
 from app.executors.api_format.tool_content import content_block
@@ -16,6 +15,7 @@ from app.executors.messages_api.message import ModelToolCall
 from app.executors.messages_api.sent_attachments import ResultImages
 from app.executors.port import EventSink
 from app.executors.tools.calls import ToolCalls
+from app.platform.background import run_to_completion
 from app.tools.result import ToolResult
 
 log = structlog.get_logger(__name__)

@@ -6,7 +6,6 @@ from typing import Any
 
 import structlog
 
-from app.concurrency.time_slice import TimeSlice
 from app.conversations.history_merge import HistoryConflict, new_messages
 from app.conversations.message_store import MessageStore
 from app.conversations.neutral_transcript import (
@@ -24,13 +23,14 @@ from app.conversations.neutral_transcript import (
 )
 from app.conversations.records import Conversation, TranscriptEntry
 from app.conversations.sdk_transcript import has_question_of, messages_of
-from app.db import AttemptOver, StatementFailed
 from app.errors import Unavailable
 from app.executors.api_format.prompt import RESUME_PROMPT
 from app.executors.messages_api.message import MessageFold
 from app.executors.messages_api.request import BEGINNING, posted_messages, text_block
 from app.executors.port import ExecutionFailed, RunPlan
-from app.requests import Message
+from app.platform.concurrency.time_slice import TimeSlice
+from app.platform.db import AttemptOver, StatementFailed
+from app.requests.messages import Message
 
 log = structlog.get_logger(__name__)
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from app.executors.inbox import RunEnded
-from app.requests import SentMessage
+from app.requests.messages import SentMessage
 
 
 @dataclass(slots=True)

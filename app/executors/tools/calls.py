@@ -4,12 +4,12 @@ import asyncio
 from contextlib import suppress
 from dataclasses import replace
 
-from app.client_tools.declared import is_client_tool
-from app.clock.lease import Lease
 from app.events import AiEvent, Status, Step, ToolCallStart
 from app.executors.approvals import ApprovableTool, Approvals
 from app.executors.port import EventSink, RunContext, RunPlan
 from app.gateway.channel import Channel
+from app.platform.clock.lease import Lease
+from app.requests.client_tools import is_client_tool
 from app.tools.policy import ToolCallDenied, ToolPolicy
 from app.tools.result import ToolResult
 from app.tools.runner import ToolRunner

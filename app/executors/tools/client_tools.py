@@ -6,10 +6,10 @@ from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict
 
-from app.client_tools.declared import ClientTool, client_tool_id
 from app.executors.client_calls import MAX_RESULT_BYTES, ClientToolCalls
 from app.executors.port import RunContext, RunPlan
-from app.json_schema.checker import SchemaChecker
+from app.platform.json_schema.checker import SchemaChecker
+from app.requests.client_tools import ClientTool, client_tool_id
 from app.tools.argument_check import check_arguments
 from app.tools.argument_schema import argument_schema
 from app.tools.modern_schema import modern_schema

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 
 from app.graphs.spec import GraphSpec
-from app.serialization.storable import storable
+from app.storable import storable
 
 MAX_CHARS = 8_000
 """Of the instructions of one server."""

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import structlog
 
-from app.background import first_of
 from app.errors import Unavailable
 from app.events import RunWarning
 from app.executors.port import ABORTED, TIMEOUT, TOOL_SERVER_UNAVAILABLE, ExecutionFailed, RunContext
 from app.executors.tools.instructions import with_instructions
+from app.platform.background import first_of
 from app.tools.mcp.connection import McpServerUnavailable
 from app.tools.mcp.servers import McpConnections, McpConnector
 

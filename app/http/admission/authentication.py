@@ -12,8 +12,8 @@ from app.errors import Unauthenticated
 from app.http.admission.limits import request_limits
 from app.http.admission.request_origin import SAFE_METHODS, ForeignOrigin, request_origin
 from app.http.admission.session_cookie import COOKIE, session_token
-from app.logs.context import note
-from app.principal import Principal, Scope
+from app.platform.logs.context import note
+from app.requests.principal import Principal, Scope
 
 _bearer = HTTPBearer(auto_error=False, description="An API key, `rt_…`.")
 _cookie = APIKeyCookie(

@@ -8,13 +8,13 @@ from typing import Any, Final, TypeVar
 from fastapi import Request
 from starlette.exceptions import HTTPException
 
-from app.concurrency.offload import Offload
-from app.concurrency.time_slice import TimeSlice
 from app.errors import TooLarge, TooSlow
 from app.http.admission.body_budget import BodyBudget, BodyReservation
 from app.http.admission.json_scan import JsonScanner
 from app.http.admission.strict_json import read_json
-from app.server.memory import MemoryCeiling
+from app.platform.concurrency.offload import Offload
+from app.platform.concurrency.time_slice import TimeSlice
+from app.platform.server.memory import MemoryCeiling
 
 _GRACE_S: Final = 10.0
 _MIN_BYTES_PER_S: Final = 16_384

@@ -17,7 +17,7 @@ from app.http.admission.authentication import RequireScopes, request_principal
 from app.http.admission.bodies import ClientDisconnected
 from app.http.admission.limits import request_limits
 from app.http.admission.request_origin import SAFE_METHODS
-from app.principal import Scope
+from app.requests.principal import Scope
 
 SMALL_BODY_BYTES: Final = 262_144
 TEXT_BODY_BYTES: Final = 4_194_304

@@ -5,7 +5,7 @@ import math
 from typing import Any, NamedTuple
 
 from app.errors import Invalid
-from app.serialization.storable import is_storable
+from app.storable import is_storable
 
 MAX_DEPTH = 64
 MAX_VALUES = 100_000

@@ -18,9 +18,9 @@ from ag_ui.core.types import ContentPart
 from pydantic import TypeAdapter, ValidationError
 
 from app.http.attachments import data_fields, url_fields
-from app.request_fields.attachments import PART_CHARS, PDF
-from app.requests import ContentPart as OurPart
-from app.requests import TextPart as OurText
+from app.requests.attachments import PART_CHARS, PDF
+from app.requests.messages import ContentPart as OurPart
+from app.requests.messages import TextPart as OurText
 from app.runs.requests.attachments import AttachmentRules, unreadable
 
 _PART: TypeAdapter[Any] = TypeAdapter(OurPart)

@@ -6,7 +6,7 @@ from app.bootstrap.services import Services
 from app.http.ag_ui.input import AgUiInput
 from app.http.ag_ui.resume import resume_segment
 from app.http.ag_ui.segment import RunSegment
-from app.principal import Principal
+from app.requests.principal import Principal
 from app.runs.chats import Chat
 
 

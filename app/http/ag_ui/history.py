@@ -18,10 +18,10 @@ from ag_ui.core import (
 )
 from pydantic import TypeAdapter
 
-from app.concurrency.offload import SMALL_BYTES
 from app.conversations.messages import MessageFile
 from app.http.ag_ui.content import chars_of
 from app.http.ag_ui.output.mapper import json_text, tool_result_id
+from app.platform.concurrency.offload import SMALL_BYTES
 from app.runs.conversations.page import PageEntry
 
 _MESSAGES: Final[TypeAdapter[list[Message]]] = TypeAdapter(list[Message])

@@ -30,7 +30,6 @@ from pydantic import (
 )
 from pydantic.alias_generators import to_camel
 
-from app.client_tools.declared import ClientTool
 from app.errors import FieldError, Invalid
 from app.executors.client_calls import ClientToolResult
 from app.graphs.spec import GraphSpec
@@ -41,7 +40,8 @@ from app.http.ag_ui.releases.dialect import Dialect, dialect_of
 from app.http.ag_ui.releases.legacy_parts import require_media_types, with_current_parts
 from app.http.field_errors import field_errors
 from app.ids import RUN_ID_PATTERN, STATE_KEY_PATTERN
-from app.requests import GraphRunRequest
+from app.requests.client_tools import ClientTool
+from app.requests.runs import GraphRunRequest
 from app.runs.chats import MESSAGE_ID_CHARS, Chat, ChatMessage
 from app.runs.planner import SystemMessageRefused
 from app.runs.requests.attachments import DEFAULT_RULES, AttachmentRules

@@ -14,7 +14,7 @@ from app.http.ag_ui.input import AgUiInput, parse_answer, rename_fields
 from app.http.ag_ui.interrupt import InterruptId
 from app.http.ag_ui.segment import RunSegment
 from app.ids import RunId, RunKey
-from app.principal import Principal
+from app.requests.principal import Principal
 from app.runs.commands.records import Decide
 from app.streams.port import LogEntry
 

@@ -29,7 +29,7 @@ from app.http.response_model import Page
 from app.http.streaming.pausing import chunks_until_pause
 from app.http.streaming.sse import stream_chunks
 from app.ids import STATE_KEY_PATTERN
-from app.pagination import MAX_PAGE
+from app.platform.pagination import MAX_PAGE
 from app.runs.chats import Chat
 
 ThreadId: TypeAlias = Annotated[str, Path(alias="threadId", pattern=STATE_KEY_PATTERN)]

@@ -28,14 +28,14 @@ from app.http.ag_ui.input import (
 from app.http.ag_ui.output.encoder import AgUiEncoder
 from app.http.streaming.disconnect import on_disconnect
 from app.ids import RunId, RunKey
-from app.principal import Principal
-from app.requests import GraphRunRequest, OnDisconnect
+from app.platform.telemetry.trace_context import CallerTrace
+from app.requests.principal import Principal
+from app.requests.runs import GraphRunRequest, OnDisconnect
 from app.runs.chats import ChatMessage
 from app.runs.commands.service import RunNotFound
 from app.runs.conversations.page import PageEntry
 from app.runs.conversations.view import ConversationView
 from app.streams.port import LogEntry
-from app.telemetry.trace_context import CallerTrace
 
 log = structlog.get_logger(__name__)
 

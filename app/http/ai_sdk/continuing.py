@@ -7,7 +7,7 @@ from app.bootstrap.services import Services
 from app.http.ai_sdk.encoder import AiSdkEncoder
 from app.http.ai_sdk.input import ChatRequest
 from app.http.dependencies import run_key
-from app.principal import Principal
+from app.requests.principal import Principal
 from app.runs.chats import Chat
 from app.runs.records import RunRecord
 

@@ -16,25 +16,23 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from app.client_tools.declared import MOST_DESCRIBED, ClientTool
 from app.errors import Invalid
 from app.executors.client_calls import ClientToolResult
 from app.graphs.spec import GraphSpec
 from app.http.ai_sdk.ui_message import MOST_ANSWERED, UiMessage, UiPart, read_leniently
 from app.http.attachments import ui_file
 from app.ids import STATE_KEY_PATTERN
-from app.requests import (
-    ContentPart,
+from app.requests.client_tools import MOST_DESCRIBED, ClientTool
+from app.requests.messages import ContentPart, Message, TextPart
+from app.requests.runs import (
     GraphRunRequest,
-    InputModel,
-    Message,
     OnConflict,
     OnDisconnect,
     ResponseFormat,
     RunLimits,
-    TextPart,
     UploadedFile,
 )
+from app.requests.wire_models import InputModel
 from app.runs.chats import Chat, ChatMessage, ShownMessage
 from app.runs.planner import SystemMessageRefused
 from app.runs.requests.attachments import DEFAULT_RULES, AttachmentRules, unreadable

@@ -11,7 +11,6 @@ from typing import Any, Final, assert_never
 
 from pydantic import JsonValue
 
-from app.clock.event_times import rfc3339
 from app.events import (
     AssistantFinal,
     ClientEvent,
@@ -34,7 +33,8 @@ from app.events import (
     UserMessageDelivered,
 )
 from app.http.ai_sdk.blocks import BlockKind, MessageBlocks, Part
-from app.requests import ErrorCode, FinishReason
+from app.platform.clock.event_times import rfc3339
+from app.requests.outcome import ErrorCode, FinishReason
 from app.streams.event_json import to_json
 from app.streams.port import LogEntry
 

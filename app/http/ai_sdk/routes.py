@@ -35,7 +35,7 @@ from app.http.streaming.disconnect import on_disconnect
 from app.http.streaming.pausing import chunks_until_pause
 from app.http.streaming.sse import ReaderScope, stream_chunks
 from app.ids import STATE_KEY_PATTERN
-from app.pagination import MAX_PAGE
+from app.platform.pagination import MAX_PAGE
 from app.runs.chats import Chat
 from app.runs.records import RunRecord
 

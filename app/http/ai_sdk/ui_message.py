@@ -9,7 +9,7 @@ from pydantic.alias_generators import to_camel
 
 from app.executors.client_calls import ClientToolResult
 from app.http.ai_sdk.blocks import DISCARDED
-from app.request_fields.attachments import PART_CHARS
+from app.requests.attachments import PART_CHARS
 from app.runs.chats import MESSAGE_ID_CHARS
 from app.runs.commands.records import Decide
 

@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from app.clock.event_times import rfc3339
 from app.http.streaming.encoder import EVENT_STREAM, RETRY_LINE, REVOKED_MESSAGE
 from app.http.streaming.stopping import retry_line
+from app.platform.clock.event_times import rfc3339
 from app.streams.event_json import to_json
 from app.streams.port import LogEntry
 

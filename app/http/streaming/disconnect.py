@@ -5,10 +5,10 @@ from typing import Any, TypeVar
 
 from fastapi import Request
 
-from app.background import first_of
 from app.graphs.spec import GraphSpec
 from app.http.admission.bodies import ClientDisconnected
-from app.requests import OnDisconnect
+from app.platform.background import first_of
+from app.requests.runs import OnDisconnect
 
 _T = TypeVar("_T")
 

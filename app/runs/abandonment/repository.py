@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from sqlalchemy import text
 
-from app.db import Reader
 from app.ids import AccountId, RunId, RunKey
+from app.platform.db import Reader
 
 
 async def abandoned_runs(reader: Reader, waiting: Sequence[RunKey]) -> list[RunKey]:

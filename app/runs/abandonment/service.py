@@ -4,9 +4,9 @@ import asyncio
 
 import structlog
 
-from app.background import first_of, forever
-from app.db import Database
-from app.logs.context import for_run
+from app.platform.background import first_of, forever
+from app.platform.db import Database
+from app.platform.logs.context import for_run
 from app.runs.abandonment.repository import abandoned_runs
 from app.runs.supervisor import ActiveRun, RunSupervisor
 

@@ -5,15 +5,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from app.client_tools.declared import ClientTool, client_tools_within_limits
-from app.db import Database
 from app.events import ClientToolCall
 from app.executors.client_calls import ClientToolCallAnswered, ClientToolCallNotFound, ClientToolResult
 from app.executors.inbox import RunEnded
 from app.graphs.catalog import GraphCatalog
 from app.ids import RunKey
-from app.json_schema.checker import SchemaChecker
-from app.principal import Principal
+from app.platform.db import Database
+from app.platform.json_schema.checker import SchemaChecker
+from app.requests.client_tools import ClientTool, client_tools_within_limits
+from app.requests.principal import Principal
 from app.runs.chats import Chat
 from app.runs.commands.records import SubmitToolResult
 from app.runs.commands.service import RunCommands

@@ -6,8 +6,8 @@ from app.errors import AppError, FieldError, Invalid, Unavailable
 from app.executors.approvals import PermissionDecided, PermissionNotFound
 from app.executors.client_calls import ClientToolCallAnswered, ClientToolCallNotFound
 from app.executors.inbox import MessageQueueFull, RunEnded
-from app.principal import ScopeMissing
-from app.requests import WireModel
+from app.requests.principal import ScopeMissing
+from app.requests.wire_models import WireModel
 
 MAX_FIELD_ERRORS = 20
 _FIELD_CHARS = 200

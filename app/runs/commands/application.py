@@ -9,8 +9,9 @@ from app.errors import AppError, Invalid
 from app.executors.approvals import Decision, is_less_strict
 from app.executors.client_calls import ClientToolResult
 from app.graphs.spec import GraphSpec
-from app.principal import ScopeMissing
-from app.requests import PermissionMode, SentMessage
+from app.requests.messages import SentMessage
+from app.requests.principal import ScopeMissing
+from app.requests.runs import PermissionMode
 from app.runs.commands.answers import NotApplied
 from app.runs.commands.records import (
     COMMANDS,

@@ -6,7 +6,6 @@ from typing import Any, assert_never
 
 import structlog
 
-from app.db import Database, Transaction
 from app.events import Interrupted, StopKind, StopState
 from app.executors.approvals import PermissionNotFound
 from app.executors.client_calls import ClientToolCallNotFound
@@ -14,7 +13,9 @@ from app.executors.inbox import RETRY_AFTER_S, MessageLimits, MessageQueueFull
 from app.executors.port import ABORTED
 from app.graphs.catalog import GraphCatalog
 from app.ids import RunKey
-from app.requests import PermissionMode
+from app.platform.db import Database, Transaction
+from app.platform.storage.service import StorageQuota
+from app.requests.runs import PermissionMode
 from app.runs.closing import RunCloser, RunEnd
 from app.runs.commands.answers import NotApplied
 from app.runs.commands.application import check_mode
@@ -36,7 +37,6 @@ from app.runs.dispatch.repository import (
 )
 from app.runs.records import RunRecord
 from app.runs.repository import store_interruption
-from app.storage.service import StorageQuota
 
 log = structlog.get_logger(__name__)
 

@@ -6,16 +6,16 @@ from typing import Any
 import structlog
 from pydantic_core import from_json
 
-from app.concurrency.offload import Offload
 from app.errors import AppError, Unavailable
-from app.logs.context import for_run
+from app.platform.concurrency.offload import Offload
+from app.platform.logs.context import for_run
+from app.platform.server.memory import MemoryCeiling
 from app.runs.commands.answers import Answer, CommandFailed, CommandRefusal, NotApplied
 from app.runs.commands.application import apply
 from app.runs.commands.applied import AppliedCommands
 from app.runs.commands.records import COMMANDS, Command
 from app.runs.commands.remote import ANSWER_WITHIN_S, KIND, RunCommandRequest
 from app.runs.supervisor import RunSupervisor
-from app.server.memory import MemoryCeiling
 from app.streams.process_channel import ProcessChannel
 
 log = structlog.get_logger(__name__)

@@ -4,8 +4,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, JsonValue, TypeAdapter
 
-from app.concurrency.offload import SMALL_BYTES
-from app.requests import Content, Message, PermissionMode, Priority, WireModel
+from app.platform.concurrency.offload import SMALL_BYTES
+from app.requests.messages import Content, Message, Priority
+from app.requests.runs import PermissionMode
+from app.requests.wire_models import WireModel
 
 
 class Stop(WireModel):

@@ -5,12 +5,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from uuid import UUID
 
-from app.concurrency.offload import SMALL_BYTES, Offload
 from app.ids import AccountId, RunId, RunKey, new_uuid
-from app.requests import WireModel
+from app.platform.concurrency.offload import SMALL_BYTES, Offload
+from app.platform.serialization.large_json import dumps
+from app.requests.wire_models import WireModel
 from app.runs.commands.answers import Answer, NotApplied
 from app.runs.commands.records import Command, size_of
-from app.serialization.large_json import dumps
 from app.streams.process_channel import OVERLOADED, ProcessChannel, ProcessGone, ProcessRefused
 from app.streams.relay.connection import EventLogUnavailable
 

@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 
 from sqlalchemy import select, tuple_, update
 
-from app.db import Transaction
 from app.ids import RunKey
+from app.platform.db import Transaction
 from app.runs.records import UNFINISHED, RunRecord
 from app.runs.repository import RUN_COLUMNS, run_of
 from app.runs.tables import runs

@@ -9,10 +9,10 @@ from uuid import UUID
 import anyio
 import structlog
 
-from app.db import Database
 from app.errors import AppError, NotFound, Unavailable
 from app.executors.inbox import MessageLimits, MessageQueueFull, RunEnded
 from app.ids import RunKey
+from app.platform.db import Database
 from app.runs.commands.answers import NotApplied
 from app.runs.commands.application import apply
 from app.runs.commands.queued import QueuedRuns

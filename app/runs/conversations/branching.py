@@ -16,11 +16,11 @@ from app.conversations.branching.repository import (
 from app.conversations.branching.tree import BranchTree
 from app.conversations.records import Conversation, Transcript
 from app.conversations.repository import first_positions
-from app.db import Reader, Transaction
 from app.errors import Conflict, Invalid, NotFound
 from app.ids import RunId
+from app.platform.db import Reader, Transaction
+from app.platform.storage.service import StorageQuota
 from app.runs.conversations.repository import find_branch_runs, runs_on_branches
-from app.storage.service import StorageQuota
 
 MOST_BRANCHES = 1_000
 """Of a conversation: lists of them have no pages, and each further branch reads all of them."""

@@ -6,8 +6,8 @@ from app.conversations.branching.placement import KnownMessages, first_unshown
 from app.conversations.branching.repository import answered_runs, runs_with_messages
 from app.conversations.branching.tree import BranchTree
 from app.conversations.records import Conversation
-from app.db import Reader
 from app.ids import RunId
+from app.platform.db import Reader
 from app.runs.conversations.branching import load_tree
 from app.runs.repository import unfinished_turns
 

@@ -8,9 +8,9 @@ from app.conversations.branching.tree import imported_message_id, later_message_
 from app.conversations.history import HistoryPage
 from app.conversations.messages import ConversationMessage
 from app.conversations.records import Conversation
-from app.db import Reader
 from app.errors import Invalid
 from app.events import ToolCallResult
+from app.platform.db import Reader
 from app.runs.conversations.records import TurnRecord
 from app.runs.conversations.repository import find_turns, stored_results, turns_of
 from app.runs.events.codec import decode_events

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from app.ids import RunId, RunKey
-from app.requests import ErrorCode, FinishReason
+from app.requests.outcome import ErrorCode, FinishReason
 
 
 @dataclass(frozen=True, slots=True)

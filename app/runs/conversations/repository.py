@@ -25,10 +25,10 @@ from app.conversations.branching.records import BranchRun, PassedOn
 from app.conversations.records import Conversation
 from app.conversations.repository import newest_conversations
 from app.conversations.tables import conversation_branches, sessions
-from app.db import Reader, Transaction, json_text
 from app.ids import AccountId, RunId, RunKey
-from app.pagination import PageRequest
-from app.postgres.statements import is_one_of
+from app.platform.db import Reader, Transaction, json_text
+from app.platform.pagination import PageRequest
+from app.platform.postgres.statements import is_one_of
 from app.runs.conversations.records import StoredQuestion, TurnRecord
 from app.runs.records import RunRecord, StoredEvents
 from app.runs.repository import RUN_COLUMNS, run_of

@@ -19,12 +19,13 @@ from app.conversations.repository import (
     take_turn,
     transcript_bytes,
 )
-from app.db import Database, Reader, Transaction
 from app.errors import Conflict, NotFound
 from app.ids import AccountId, RunId, RunKey, new_uuid
-from app.pagination import PageRequest
-from app.principal import Principal, ScopeMissing
-from app.requests import GraphRunRequest
+from app.platform.db import Database, Reader, Transaction
+from app.platform.pagination import PageRequest
+from app.platform.storage.service import StorageQuota
+from app.requests.principal import Principal, ScopeMissing
+from app.requests.runs import GraphRunRequest
 from app.runs.conversations.branching import (
     BranchSummary,
     begin_branch,
@@ -41,7 +42,6 @@ from app.runs.conversations.view import ConversationView, read_view
 from app.runs.records import RunRecord
 from app.runs.repository import find_runs, unfinished_turns
 from app.runs.revocation.repository import is_shared
-from app.storage.service import StorageQuota
 
 _TITLE_CHARS = 120
 

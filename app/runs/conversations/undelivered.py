@@ -13,10 +13,11 @@ from app.conversations.history import ConversationHistory
 from app.conversations.history_merge import HistoryConflict, new_messages
 from app.conversations.messages import ConversationMessage, MessageType
 from app.conversations.records import Conversation
-from app.db import Database, Reader
 from app.executors.port import FIRST_ATTEMPT, RunPlan
 from app.ids import RunId
-from app.requests import ContentPart, GraphRunRequest, Message, TextPart
+from app.platform.db import Database, Reader
+from app.requests.messages import ContentPart, Message, TextPart
+from app.requests.runs import GraphRunRequest
 from app.runs.conversations.branching import load_tree
 from app.runs.conversations.records import StoredQuestion
 from app.runs.conversations.repository import has_called_before, questions_of, store_passed_on

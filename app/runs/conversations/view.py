@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from app.conversations.branching.tree import BranchTree
 from app.conversations.history import ConversationHistory
 from app.conversations.records import Conversation
-from app.db import Reader
 from app.ids import RunId
+from app.platform.db import Reader
 from app.runs.conversations.page import PageEntry, read_page, turns_on_branch
 from app.runs.conversations.records import TurnRecord
 

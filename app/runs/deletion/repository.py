@@ -4,9 +4,9 @@ from datetime import timedelta
 
 from sqlalchemy import ColumnElement, and_, delete, func, null, select, update
 
-from app.db import Transaction
 from app.ids import AccountId, RunId, RunKey
-from app.requests import GraphFinal
+from app.platform.db import Transaction
+from app.requests.outcome import GraphFinal
 from app.runs.tables import run_events, runs
 
 

@@ -2,10 +2,11 @@
 
 from datetime import timedelta
 
-from app.background import forever
-from app.db import Database
 from app.errors import Conflict, Gone
 from app.ids import RunKey
+from app.platform.background import forever
+from app.platform.db import Database
+from app.platform.storage.service import StorageQuota
 from app.runs.commands.service import RunNotFound
 from app.runs.deletion.repository import (
     delete_contents,
@@ -14,7 +15,6 @@ from app.runs.deletion.repository import (
     lock_old_runs,
     lock_runs_with_old_events,
 )
-from app.storage.service import StorageQuota
 from app.workspaces.service import Workspaces
 
 _EVERY_S = 60.0

@@ -4,8 +4,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from app.background import forever
 from app.ids import RunKey
+from app.platform.background import forever
 from app.runs.dispatch.port import Dispatcher
 from app.runs.dispatch.queue import RunQueue
 

@@ -8,10 +8,10 @@ from functools import partial
 
 import anyio
 
-from app.background import first_of, forever
-from app.clock.lease import Lease
 from app.errors import AppError
-from app.logs.dependency import DependencyLog
+from app.platform.background import first_of, forever
+from app.platform.clock.lease import Lease
+from app.platform.logs.dependency import DependencyLog
 from app.runs.dispatch.places import PlaceClaim, Places
 from app.runs.dispatch.port import POLL_S, READY_CHANNEL
 from app.runs.dispatch.queue import RunQueue

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from app.db import Database, Transaction
 from app.ids import AccountId, RunKey
+from app.platform.db import Database, Transaction
 from app.runs.dispatch.limits import DispatchLimits
 from app.runs.dispatch.records import ClaimedRun, ClaimedRuns, DueWork
 from app.runs.dispatch.repository import (

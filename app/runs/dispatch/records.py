@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from app.ids import AccountId, RunKey
-from app.requests import PermissionMode
+from app.requests.runs import PermissionMode
 from app.runs.records import RunRecord
 
 

@@ -34,14 +34,14 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import postgresql
 
-from app.db import Json, Reader, Transaction, UtcDateTime, json_text
 from app.ids import AccountId, RunId, RunKey
+from app.platform.db import Json, Reader, Transaction, UtcDateTime, json_text
+from app.platform.serialization.stored_json import dump_json
 from app.runs.dispatch.limits import RETRY_AFTER_S, DispatchLimits, QueueFull
 from app.runs.dispatch.records import ClaimedRun, ClaimedRuns, DueWork, QueuedCommand, StoredCommand
 from app.runs.records import UNFINISHED, NewRun, RunRecord
 from app.runs.repository import RUN_COLUMNS, record_of, run_of
 from app.runs.tables import queued_commands, runs
-from app.serialization.stored_json import dump_json
 
 _commands = queued_commands.c
 _SMALL_BYTES = 65_536

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import Any
 
-from app.clock.gaps import decode_gaps, encode_gaps
 from app.events import CLIENT_EVENTS, ClientEvent, TextDelta, ThinkingDelta
+from app.platform.clock.gaps import decode_gaps, encode_gaps
 from app.runs.records import StoredEvents
 from app.streams.event_json import to_json
 from app.streams.port import LogEntry

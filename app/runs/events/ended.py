@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 import structlog
 
 from app.executors.port import RunPlan
-from app.requests import GraphFinal
+from app.requests.outcome import GraphFinal
 from app.runs.records import RunRecord
-from app.usage import ChargedUsage
+from app.usage.records import ChargedUsage
 
 log = structlog.get_logger(__name__)
 

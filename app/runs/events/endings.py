@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from app.background import forever
-from app.db import Database
 from app.ids import RunKey
+from app.platform.background import forever
+from app.platform.db import Database
 from app.runs.repository import ended_runs
 from app.streams.port import EventLog
 

@@ -18,10 +18,10 @@ from app.events import (
 from app.executors.control import RunControl
 from app.executors.port import BUDGET, INTERNAL, RunOutcome, RunPlan
 from app.models.context_windows import known_window
-from app.requests import FinalUsage, GraphFinal
+from app.platform.telemetry.run_trace import RunTrace
+from app.requests.outcome import FinalUsage, GraphFinal
 from app.runs.events.publisher import RunEventPublisher
 from app.streams.event_json import to_json
-from app.telemetry.run_trace import RunTrace
 
 log = structlog.get_logger(__name__)
 

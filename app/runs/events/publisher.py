@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 
 import structlog
 
-from app.clock.lease import Lease
-from app.db import Database, DatabaseUnavailable
 from app.errors import Unavailable
 from app.events import ClientEvent, Interrupted
 from app.executors.port import FIRST_ATTEMPT
 from app.ids import RunKey
+from app.platform.clock.lease import Lease
+from app.platform.db import Database, DatabaseUnavailable
 from app.runs.events.terminal import POSITIONS_PER_ATTEMPT
 from app.runs.repository import store_interruption
 from app.streams.port import EventLog

@@ -3,9 +3,9 @@
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 
-from app.db import Database
 from app.events import Done, Queued, RunError
 from app.ids import RunKey
+from app.platform.db import Database
 from app.runs.events.codec import decode_events
 from app.runs.events.endings import RunEndings
 from app.runs.events.terminal import LAST_POSITION, terminal_events, with_positions

@@ -5,11 +5,11 @@ from datetime import datetime
 
 import structlog
 
-from app.clock.event_times import milliseconds
 from app.errors import AppError
 from app.events import AssistantFinal, ClientEvent, Done, RunError
 from app.ids import RunKey
-from app.requests import GraphFinal
+from app.platform.clock.event_times import milliseconds
+from app.requests.outcome import GraphFinal
 from app.runs.records import AT_END
 from app.streams.port import EventLog, LogEntry
 

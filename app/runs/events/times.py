@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Sequence
 from operator import itemgetter
 
-from app.clock.event_times import milliseconds
-from app.db import Database
 from app.errors import NotFound, Unavailable
 from app.events import AssistantFinal, ClientEvent, Done, Queued, RunError
 from app.ids import RunKey
+from app.platform.clock.event_times import milliseconds
+from app.platform.db import Database
 from app.runs.records import RunRecord
 from app.runs.repository import find_run
 from app.streams.port import LogEntry

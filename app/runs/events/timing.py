@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from app.events import AiEvent
 from app.executors.port import EventSink
-from app.metrics.runs import AttemptTimer
+from app.platform.metrics.runs import AttemptTimer
 
 
 @dataclass(frozen=True, slots=True)

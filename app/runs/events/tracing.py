@@ -1,10 +1,10 @@
 """Runs as their traces name them."""
 
 from app.executors.port import RunPlan
-from app.requests import GraphFinal
+from app.platform.telemetry.records import RunResult, TracedRun
+from app.platform.telemetry.trace_context import RunTraceContext
+from app.requests.outcome import GraphFinal
 from app.runs.records import RunRecord
-from app.telemetry.records import RunResult, TracedRun
-from app.telemetry.trace_context import RunTraceContext
 
 
 def traced_plan(plan: RunPlan) -> TracedRun | None:

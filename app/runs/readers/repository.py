@@ -8,8 +8,8 @@ from uuid import UUID
 
 from sqlalchemy import text
 
-from app.db import Reader, Transaction
 from app.ids import AccountId, RunId, RunKey
+from app.platform.db import Reader, Transaction
 from app.runs.readers.records import ReadersOfRun
 from app.runs.records import RunRecord
 

@@ -11,10 +11,10 @@ from uuid import UUID
 import anyio
 import structlog
 
-from app.background import forever
-from app.db import Database
 from app.errors import NotFound, Unavailable
 from app.ids import RunKey
+from app.platform.background import forever
+from app.platform.db import Database
 from app.runs.readers.records import ReadersOfRun, Seen
 from app.runs.readers.repository import (
     forget_readers,

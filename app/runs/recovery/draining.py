@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from app.background import first_of
-from app.db import StatementFailed
 from app.errors import Unavailable
+from app.platform.background import first_of
+from app.platform.db import StatementFailed
 from app.runs.dispatch.port import Dispatcher
 from app.runs.recovery.handover import RunHandover
 from app.runs.recovery.heartbeat import Heartbeat

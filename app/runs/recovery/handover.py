@@ -8,11 +8,11 @@ from uuid import UUID
 
 import structlog
 
-from app.background import first_of
-from app.db import Database, StatementFailed
 from app.errors import Unavailable
 from app.graphs.catalog import GraphCatalog
-from app.logs.context import for_run
+from app.platform.background import first_of
+from app.platform.db import Database, StatementFailed
+from app.platform.logs.context import for_run
 from app.runs.commands.application import pending_commands
 from app.runs.commands.records import Command
 from app.runs.dispatch.records import QueuedCommand

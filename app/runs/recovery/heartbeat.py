@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import structlog
 
-from app.background import first_of, until
-from app.clock.boot_time import boot_time
-from app.clock.jumps import JumpDetector
-from app.clock.lease import Lease
-from app.db import Database
 from app.errors import Unavailable
 from app.ids import RunKey
+from app.platform.background import first_of, until
+from app.platform.clock.boot_time import boot_time
+from app.platform.clock.jumps import JumpDetector
+from app.platform.clock.lease import Lease
+from app.platform.db import Database
 from app.runs.dispatch.port import Dispatcher
 from app.runs.dispatch.records import Worker
 from app.runs.recovery.repository import (

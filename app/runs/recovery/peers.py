@@ -3,8 +3,8 @@
 from typing import Any, Protocol
 from uuid import UUID
 
-from app.clock.lease import Lease
 from app.errors import AppError
+from app.platform.clock.lease import Lease
 from app.runs.events.publisher import LEASE_WAIT_S
 from app.streams.process_channel import ProcessChannel, ProcessGone
 

@@ -23,8 +23,8 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import postgresql
 
-from app.db import Reader, Transaction, application_name
 from app.ids import AccountId, RunId, RunKey
+from app.platform.db import Reader, Transaction, application_name
 from app.runs.dispatch.records import Worker, Workers
 from app.runs.records import RunRecord
 from app.runs.repository import RUN_COLUMNS, run_of

@@ -1,8 +1,8 @@
 """Which runs may begin another attempt."""
 
 from app.conversations.repository import find_conversation
-from app.db import Transaction
 from app.graphs.catalog import GraphCatalog
+from app.platform.db import Transaction
 from app.runs.records import RunRecord
 from app.runs.recovery.repository import count_lost_attempts
 

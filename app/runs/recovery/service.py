@@ -8,12 +8,12 @@ from uuid import UUID
 import anyio
 import structlog
 
-from app.background import forever
-from app.db import Database, StatementFailed
 from app.errors import Unavailable
 from app.executors.port import ABORTED, INTERNAL
 from app.graphs.catalog import GraphCatalog
-from app.logs.context import for_run
+from app.platform.background import forever
+from app.platform.db import Database, StatementFailed
+from app.platform.logs.context import for_run
 from app.runs.closing import RunCloser, RunEnd
 from app.runs.records import RunRecord
 from app.runs.recovery.heartbeat import HEARTBEATS, Heartbeat

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from app.errors import Invalid
-from app.request_fields.attachments import MAX_TOTAL_BYTES
-from app.requests import Attachment, ContentPart, DocumentPart, ImagePart, Message, TextPart
+from app.requests.attachments import MAX_TOTAL_BYTES
+from app.requests.messages import Attachment, ContentPart, DocumentPart, ImagePart, Message, TextPart
 
 DEFAULT_COUNT = 20
 DEFAULT_BYTES = 10 * 2**20

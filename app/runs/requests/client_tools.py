@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from functools import partial
 
-from app.client_tools.declared import ClientTool
 from app.errors import Invalid
 from app.executors.tools.client_tools import shown_schema
 from app.ids import AccountId
-from app.json_schema.checker import SchemaChecker
-from app.json_schema.document import SchemaUnusable
+from app.platform.json_schema.checker import SchemaChecker
+from app.platform.json_schema.document import SchemaUnusable
+from app.requests.client_tools import ClientTool
 
 
 async def check_client_tools(

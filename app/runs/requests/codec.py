@@ -8,9 +8,10 @@ from typing import Final
 
 from pydantic_core import from_json
 
-from app.concurrency.offload import Offload
-from app.requests import GraphRunRequest, Message
-from app.serialization.large_json import dumps, with_marks
+from app.platform.concurrency.offload import Offload
+from app.platform.serialization.large_json import dumps, with_marks
+from app.requests.messages import Message
+from app.requests.runs import GraphRunRequest
 
 _MESSAGE_BYTES: Final = 512
 """Converting a posted message is about as much work as reading so many bytes."""

@@ -4,7 +4,8 @@ from typing import Annotated, Any
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from app.requests import InputModel, NewRunId, RunLimits
+from app.requests.runs import NewRunId, RunLimits
+from app.requests.wire_models import InputModel
 
 
 class GenerateRequest(InputModel):

@@ -3,11 +3,11 @@
 from dataclasses import replace
 
 from app.conversations.branching.records import InPlaceOf
-from app.db import Database
 from app.errors import Conflict, Invalid
 from app.ids import RunId, RunKey
-from app.principal import Principal
-from app.requests import GraphRunRequest
+from app.platform.db import Database
+from app.requests.principal import Principal
+from app.requests.runs import GraphRunRequest
 from app.runs.records import MessageOrigin
 from app.runs.repository import find_run, stored_request
 from app.runs.requests.codec import RequestCodec

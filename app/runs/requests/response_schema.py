@@ -4,9 +4,9 @@ from typing import Any
 
 from app.errors import Invalid
 from app.ids import AccountId
-from app.json_schema.checker import SchemaChecker
-from app.json_schema.document import SchemaUnusable
-from app.json_schema.model_schema import model_schema
+from app.platform.json_schema.checker import SchemaChecker
+from app.platform.json_schema.document import SchemaUnusable
+from app.platform.json_schema.model_schema import model_schema
 
 
 async def check_response_schema(

@@ -3,8 +3,8 @@
 from sqlalchemy import select
 
 from app.conversations.records import Conversation
-from app.db import Reader
 from app.ids import AccountId, ApiKeyId, RunId, RunKey
+from app.platform.db import Reader
 from app.runs.records import UNFINISHED
 from app.runs.tables import runs
 

@@ -3,8 +3,8 @@
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
-from app.db import Database
 from app.ids import ApiKeyId, RunKey
+from app.platform.db import Database
 from app.runs.commands.repository import request_cancel
 from app.runs.revocation.repository import unfinished_runs_of
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import structlog
 
-from app.db import Transaction
 from app.ids import RunId
+from app.platform.db import Transaction
 from app.schedules.firing.repository import (
     insert_due,
     insert_missed,

@@ -9,8 +9,8 @@ from uuid import UUID
 from sqlalchemy import and_, delete, func, select, text, update
 from sqlalchemy.dialects import postgresql
 
-from app.db import Reader, Transaction
 from app.ids import AccountId, RunId
+from app.platform.db import Reader, Transaction
 from app.runs.tables import runs
 from app.schedules.records import DueSchedule, Schedule, ScheduledRun, Trigger, run_id_of
 from app.schedules.tables import schedule_runs

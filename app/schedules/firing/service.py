@@ -11,12 +11,13 @@ from uuid import UUID
 
 import structlog
 
-from app.background import run_to_completion
-from app.db import Database, Transaction
 from app.errors import AppError, TooMany, Unauthenticated, Unavailable
 from app.ids import ApiKeyId, RunKey
-from app.principal import Principal
-from app.requests import GraphRunRequest
+from app.platform.background import run_to_completion
+from app.platform.db import Database, Transaction
+from app.platform.server.memory import MemoryCeiling
+from app.requests.principal import Principal
+from app.requests.runs import GraphRunRequest
 from app.runs.commands.service import RunCommands, RunNotFound
 from app.runs.deletion.service import RunDeleted
 from app.runs.requests.codec import RequestCodec
@@ -27,7 +28,6 @@ from app.schedules.firing.port import Overdue
 from app.schedules.firing.repository import find_due, record_started, update_open
 from app.schedules.records import Claim, FiringConfig, PausedReason, Schedule, ScheduledRun, Trigger
 from app.schedules.repository import lock_schedule, pause_schedule, stored_request, update_schedule
-from app.server.memory import MemoryCeiling
 
 log = structlog.get_logger(__name__)
 

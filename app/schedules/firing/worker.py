@@ -9,10 +9,10 @@ import anyio
 import structlog
 from anyio.abc import TaskGroup
 
-from app.background import forever
-from app.db import Database
 from app.errors import Unavailable
 from app.ids import new_uuid
+from app.platform.background import forever
+from app.platform.db import Database
 from app.schedules.firing.agenda import farthest_attempt
 from app.schedules.firing.port import Overdue, Timer
 from app.schedules.firing.repository import find_work

@@ -5,12 +5,12 @@ from datetime import timedelta
 
 from temporalio import activity
 
-from app.db import StatementFailed
 from app.errors import Unavailable
+from app.platform.db import StatementFailed
+from app.platform.temporal.retries import try_again
 from app.schedules.firing.service import ScheduleFiring
 from app.schedules.temporal.schedules import TemporalSchedules
 from app.schedules.temporal.workflows import FIRE_SCHEDULE, FiredSchedule
-from app.temporal.retries import try_again
 
 _LONGEST_WAIT = timedelta(seconds=10)
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from app.background import forever
-from app.db import Database
+from app.platform.background import forever
+from app.platform.db import Database
 from app.schedules.temporal.repository import insert_deleted, mark_unmirrored, mirrored_rows
 from app.schedules.temporal.schedules import TemporalSchedules
 

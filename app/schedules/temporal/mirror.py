@@ -7,8 +7,9 @@ from typing import TypeVar
 
 import structlog
 
-from app.background import forever, run_to_completion
-from app.db import Database
+from app.platform.background import forever, run_to_completion
+from app.platform.db import Database
+from app.platform.temporal.connection import TemporalUnavailable
 from app.schedules.records import Schedule
 from app.schedules.temporal.repository import (
     insert_deleted,
@@ -17,7 +18,6 @@ from app.schedules.temporal.repository import (
     take_unmirrored,
 )
 from app.schedules.temporal.schedules import ScheduleRefused, TemporalSchedules
-from app.temporal.connection import TemporalUnavailable
 
 log = structlog.get_logger(__name__)
 

@@ -5,7 +5,7 @@ from uuid import UUID
 
 from sqlalchemy import delete, select, text, update
 
-from app.db import Reader, Transaction
+from app.platform.db import Reader, Transaction
 from app.schedules.records import Schedule
 from app.schedules.repository import SCHEDULE_COLUMNS, schedule_of
 from app.schedules.tables import deleted_schedules, schedules

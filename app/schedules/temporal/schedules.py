@@ -22,11 +22,11 @@ from temporalio.client import (
 from temporalio.client import Schedule as TemporalSchedule
 from temporalio.service import RPCError, RPCStatusCode
 
+from app.platform.temporal.connection import RPC_TIMEOUT, TemporalConnection, TemporalUnavailable
 from app.schedules.cron import Timing
 from app.schedules.records import Schedule
 from app.schedules.temporal.records import ShownSchedule, is_own, note_of
 from app.schedules.temporal.workflows import ScheduleReference, ScheduleWorkflow
-from app.temporal.connection import RPC_TIMEOUT, TemporalConnection, TemporalUnavailable
 
 _TASK_TIMEOUT = timedelta(seconds=5)
 """After it another process decides what the workflow does next: one may have got the task and stand still."""

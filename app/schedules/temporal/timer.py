@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
-from app.db import Database
+from app.platform.db import Database
 from app.schedules.firing.port import Overdue
 from app.schedules.temporal.repository import mark_unmirrored
 from app.schedules.temporal.schedules import TemporalSchedules

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from temporalio.worker import PollerBehaviorSimpleMaximum, UnsandboxedWorkflowRunner, Worker
 
-from app.background import forever
+from app.platform.background import forever
 from app.schedules.temporal.activities import ScheduleActivities
 from app.schedules.temporal.workflows import ScheduleWorkflow
 

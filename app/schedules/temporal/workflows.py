@@ -11,8 +11,8 @@ from uuid import UUID
 from temporalio import workflow
 from temporalio.common import Priority, SearchAttributeKey
 
+from app.platform.temporal.retries import always
 from app.schedules.firing.moments import Firing
-from app.temporal.retries import always
 
 FIRE_SCHEDULE = "fire_schedule"
 

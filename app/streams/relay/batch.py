@@ -9,7 +9,7 @@ from functools import cached_property
 from itertools import accumulate, islice, repeat
 from operator import sub
 
-from app.clock.event_times import LATEST
+from app.platform.clock.event_times import LATEST
 from app.streams.event_json import from_json
 from app.streams.port import LogEntry
 

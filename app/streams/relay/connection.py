@@ -14,7 +14,7 @@ from redis.exceptions import AuthenticationError, RedisError
 from redis.exceptions import ConnectionError as RedisConnectionError
 
 from app.errors import OperatorError, Unavailable
-from app.logs.dependency import DependencyLog
+from app.platform.logs.dependency import DependencyLog
 from app.streams.relay.scripts import APPEND, READ
 
 _CONNECTIONS = 16

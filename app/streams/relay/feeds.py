@@ -2,9 +2,9 @@
 
 import asyncio
 
-from app.background import LONGEST_BACKOFF_S
 from app.errors import Unavailable
 from app.ids import RunKey
+from app.platform.background import LONGEST_BACKOFF_S
 from app.streams.relay.connection import RelayConnection
 from app.streams.relay.run_feed import RunFeed
 from app.streams.relay.stream_reader import StreamPart, read_streams, stream_name

@@ -8,8 +8,8 @@ from uuid import uuid4
 
 import structlog
 
-from app.background import LONGEST_BACKOFF_S
 from app.errors import Unavailable
+from app.platform.background import LONGEST_BACKOFF_S
 from app.streams.port import LogEntry
 from app.streams.relay.batch import EventBatch
 from app.streams.relay.connection import RelayConnection

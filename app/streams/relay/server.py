@@ -2,7 +2,7 @@
 
 import asyncio
 
-from app.background import forever
+from app.platform.background import forever
 from app.streams.relay.connection import RelayConnection
 from app.streams.relay.subscriptions import Subscriptions
 

@@ -10,7 +10,7 @@ from redis.backoff import NoBackoff
 from redis.exceptions import ConnectionError as RelayDisconnected
 from redis.exceptions import RedisError
 
-from app.background import LONGEST_BACKOFF_S, first_of
+from app.platform.background import LONGEST_BACKOFF_S, first_of
 from app.streams.relay.connection import Outage
 
 _CHANNELS_PER_COMMAND = 500

@@ -9,7 +9,7 @@ from typing import Any
 import pybase64
 from mcp import types
 
-from app.serialization.storable import storable
+from app.storable import storable
 from app.tools.content import ToolContent, ToolImage, ToolText
 from app.tools.images import MAX_BYTES, image_header
 from app.tools.mcp.text import cut_to, one_line

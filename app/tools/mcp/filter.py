@@ -13,7 +13,7 @@ from mcp.shared.message import SessionMessage
 from mcp.types import JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 from pydantic import ValidationError
 
-from app.json_schema.document import SchemaUnusable
+from app.platform.json_schema.document import SchemaUnusable
 
 _MAX_REQUESTS = 1_000
 _MAX_MESSAGES = 10_000

@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx2
 
-from app.concurrency.time_slice import TimeSlice
+from app.platform.concurrency.time_slice import TimeSlice
 from app.tools.mcp.limits import MAX_VALUES, ResponseLimit, read_json
 from app.tools.mcp.oauth.endpoints import OAuthFailed
 

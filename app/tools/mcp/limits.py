@@ -4,8 +4,8 @@ import asyncio
 import re
 from dataclasses import dataclass
 
-from app.serialization.large_json import count_parts
-from app.serialization.repaired_json import parsable
+from app.platform.serialization.large_json import count_parts
+from app.platform.serialization.repaired_json import parsable
 from app.tools.mcp.content import ContentLimits
 
 _PROTOCOL_BYTES = 1024 * 1024

@@ -14,9 +14,9 @@ import structlog
 from mcp import Client, types
 from pydantic import SecretStr
 
-from app.background import run_to_completion
-from app.json_schema.checker import SchemaChecker
-from app.json_schema.document import SchemaUnusable
+from app.platform.background import run_to_completion
+from app.platform.json_schema.checker import SchemaChecker
+from app.platform.json_schema.document import SchemaUnusable
 from app.tools.mcp.connection import Link, McpServerUnavailable, ServerConnection
 from app.tools.mcp.filter import McpMessageFilter
 from app.tools.mcp.limits import ResponseLimit

@@ -12,7 +12,7 @@ from mcp.os.posix.utilities import terminate_posix_process_tree
 from mcp.shared.message import SessionMessage
 from mcp.types import jsonrpc_message_adapter
 
-from app.background import run_to_completion
+from app.platform.background import run_to_completion
 from app.tools.mcp.limits import MAX_VALUES, ResponseLimit, read_json
 from app.tools.mcp.text import one_line
 

@@ -2,7 +2,7 @@
 
 from pydantic_core import to_json
 
-from app.serialization.storable import storable
+from app.storable import storable
 
 _ESCAPED_BYTES = 6
 """The most bytes that JSON needs for one character of up to 4 bytes, as it is written here."""

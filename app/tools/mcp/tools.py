@@ -7,8 +7,8 @@ from typing import Any
 from mcp import types
 from pydantic import BaseModel, ConfigDict
 
-from app.json_schema.checker import SchemaChecker, ValueUncheckable
-from app.json_schema.document import SchemaUnusable
+from app.platform.json_schema.checker import SchemaChecker, ValueUncheckable
+from app.platform.json_schema.document import SchemaUnusable
 from app.tools.argument_check import check_arguments
 from app.tools.argument_schema import argument_schema
 from app.tools.content import text_of

@@ -7,7 +7,7 @@ from collections.abc import Set as AbstractSet
 
 from app.simulator.script import Reply
 from app.simulator.server import RecordedMessage
-from app.usage import TokenUsage
+from app.usage.records import TokenUsage
 from tests.e2e.races.arena import Arena, rows
 from tests.e2e.races.placeholders import is_placeholder, may_hang_up, placeholders_of
 from tests.e2e.races.race import Race

@@ -29,12 +29,13 @@ from app.executors.messages_api.executor import MessagesExecutor
 from app.executors.port import ExecutionFailed, RunContext
 from app.graphs.spec import GraphSpec
 from app.ids import RunId, RunKey
-from app.provider_usage import token_usage
-from app.requests import ContentPart, GraphRunRequest, Message, ResponseFormat, SentMessage, TextPart
+from app.requests.messages import ContentPart, Message, SentMessage, TextPart
+from app.requests.runs import GraphRunRequest, ResponseFormat
 from app.simulator import wire
 from app.simulator.script import Answer, ApiRequest, Block, Compaction, Hold, Reply, Text, ToolUse
 from app.simulator.server import RecordedMessage
 from app.tools.tool import ToolContext, ToolOutput, tool
+from app.usage.provider import token_usage
 from tests.factories import a_plan
 from tests.integration.messages_runs.sendable import require_sendable
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from app.db import Database
 from app.executors.messages_api.executor import MessagesExecutor
 from app.executors.messages_api.request import COMPACTS_AT_TOKENS
 from app.ids import AccountId, new_uuid
+from app.platform.db import Database
 from app.simulator.script import Block, Compaction, Reply, Text, Thinking, ToolUse
 from app.simulator.server import Simulator
 from tests.contracts.messages_executor import a_messages_executor

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from app.db import Database
 from app.events import RunWarning
 from app.executors.messages_api import sent_attachments
 from app.executors.messages_api.sent_attachments import MAX_CHARS, MAX_COUNT
 from app.ids import AccountId, new_uuid
-from app.requests import ImagePart, Message
+from app.platform.db import Database
+from app.requests.messages import ImagePart, Message
 from app.simulator.script import Answer, HttpError
 from tests.contracts.messages_executor import a_messages_executor
 from tests.factories import a_conversation

@@ -2,10 +2,10 @@
 
 import pytest
 
-from app.db import Database
 from app.events import AssistantFinal, TextDelta, ToolCallStart, UsageReport
 from app.executors.messages_api.request import COMPACTION_BETA, COMPACTS_AT_TOKENS
 from app.ids import AccountId, new_uuid
+from app.platform.db import Database
 from app.simulator.script import Answer, Block, Compaction, HttpError, Reply, Text, ToolUse
 from tests.contracts.messages_executor import a_messages_executor
 from tests.factories import a_conversation

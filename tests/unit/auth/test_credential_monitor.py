@@ -11,7 +11,7 @@ from app.auth.credential_monitor import CredentialMonitor, CredentialRevoked
 from app.auth.records import Credential
 from app.errors import Unavailable
 from app.ids import AccountId, ApiKeyId, new_uuid
-from app.principal import Principal
+from app.requests.principal import Principal
 
 
 class Books:

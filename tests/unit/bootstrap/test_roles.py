@@ -1,7 +1,7 @@
 import pytest
 
 from app.bootstrap.roles import Role
-from app.settings import Settings, SettingsError
+from app.platform.settings import Settings, SettingsError
 
 DATABASE = {"DATABASE_URL": "postgresql://runtally@db/runtally"}
 RELAY = {"REDIS_URL": "redis://relay"}

@@ -7,8 +7,8 @@ import pytest
 from app.bootstrap.telemetry.config import telemetry_config
 from app.bootstrap.telemetry.opening import open_telemetry
 from app.ids import new_uuid
-from app.settings import Settings
-from app.telemetry.config import Destination, TelemetryUnavailable
+from app.platform.settings import Settings
+from app.platform.telemetry.config import Destination, TelemetryUnavailable
 
 COMMON = {"OTEL_EXPORTER_OTLP_ENDPOINT": "https://otlp.example.org/api/"}
 HERE = "http://localhost:4318/v1"
@@ -51,7 +51,7 @@ def test_headers_of_a_signal_replace_the_common_ones_and_do_not_show() -> None:
 
 async def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     # As without the extra.
-    monkeypatch.delitem(sys.modules, "app.telemetry.sdk.opening", raising=False)
+    monkeypatch.delitem(sys.modules, "app.platform.telemetry.sdk.opening", raising=False)
     monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.http.trace_exporter", None)
     async with AsyncExitStack() as stack:
         with pytest.raises(TelemetryUnavailable, match=r"OTEL_.*pip install .runtally.telemetry."):

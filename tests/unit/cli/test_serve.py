@@ -4,7 +4,7 @@ import socket
 import pytest
 
 from app.cli.serve import AddressInUse, listen, listen_for_scrapes
-from app.settings import Settings
+from app.platform.settings import Settings
 
 
 async def test_short_writes_are_sent_at_once() -> None:

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from app.conversations.history_merge import HistoryConflict, new_messages
 from app.conversations.messages import ConversationMessage, MessageType
-from app.requests import Message
+from app.requests.messages import Message
 
 WORDS = st.text("abc ", min_size=1).filter(str.strip)
 CONVERSATIONS = st.lists(st.tuples(WORDS, st.lists(WORDS, min_size=1, max_size=3)), max_size=4)

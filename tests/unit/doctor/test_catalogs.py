@@ -2,7 +2,7 @@ from structlog.testing import capture_logs
 
 from app.bootstrap.catalogs import open_planner
 from app.doctor.catalogs import check_catalogs
-from app.settings import Settings
+from app.platform.settings import Settings
 
 ENDING = "claude-sonnet-4-5"
 

@@ -1,5 +1,5 @@
 from app.doctor.report import Check, Report, without_secrets
-from app.settings import Settings
+from app.platform.settings import Settings
 
 
 def test_warnings_do_not_make_it_unusable() -> None:

@@ -1,7 +1,7 @@
 from typing import Any
 
 from app.doctor.variables import check_variables
-from app.settings import Settings
+from app.platform.settings import Settings
 
 
 def message(environ: dict[str, str], *file_variables: str, **settings: Any) -> list[str]:

@@ -4,7 +4,8 @@ from app.events import AssistantFinal
 from app.executors.aggregator import ExecutorAggregator, PreviewerAggregator
 from app.executors.port import ExecutionFailed, GraphExecutor, Preview, RunContext, RunPlan
 from app.graphs.catalog import GraphNotFound
-from app.requests import GraphRunRequest, Message
+from app.requests.messages import Message
+from app.requests.runs import GraphRunRequest
 from tests.factories import Events, a_context, a_control, a_plan
 
 

@@ -16,7 +16,7 @@ from app.executors.approvals import (
     is_less_strict,
 )
 from app.ids import AccountId, RunId, RunKey, new_uuid
-from app.requests import PermissionMode
+from app.requests.runs import PermissionMode
 from app.tools.policy import ToolCallDenied
 from app.tools.tool import Effect, Tool, ToolContext, ToolOutput, tool
 

@@ -9,13 +9,13 @@ from app.executors.call_tracing import PricedTracing
 from app.executors.metering import usage_fact
 from app.gateway.wire import MessageUsage
 from app.ids import MessageId
+from app.platform.telemetry.records import SpanOptions
+from app.platform.telemetry.service import Telemetry
+from app.platform.telemetry.trace_context import RunTraceContext
 from app.runs.events.tracing import traced_plan
-from app.telemetry.records import SpanOptions
-from app.telemetry.service import Telemetry
-from app.telemetry.trace_context import RunTraceContext
-from app.usage import TokenUsage
+from app.usage.records import TokenUsage
 from tests.factories import a_plan
-from tests.unit.telemetry.spans_in_memory import InMemory
+from tests.unit.platform.telemetry.spans_in_memory import InMemory
 
 MODEL = "claude-sonnet-4-6"
 

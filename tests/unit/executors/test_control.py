@@ -12,7 +12,7 @@ from app.executors.approvals import ApprovalRules
 from app.executors.control import RunControl
 from app.executors.inbox import RunEnded
 from app.ids import AccountId, RunId, RunKey, new_uuid
-from app.requests import Message, SentMessage
+from app.requests.messages import Message, SentMessage
 from app.tools.policy import ToolCallDenied
 from app.tools.tool import Tool, ToolContext, ToolOutput, tool
 

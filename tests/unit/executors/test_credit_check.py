@@ -11,13 +11,13 @@ import pytest
 from app.billing.prices.price_list import PriceList
 from app.billing.receipts.journal import Journal
 from app.billing.receipts.queue import ReceiptQueue
-from app.clock.lease import Lease
-from app.db import StatementFailed
 from app.errors import Unavailable
 from app.executors.credit_check import UNLIMITED_FOR_S, CreditCheck, LedgerTurns
 from app.gateway.call import CallCost, Refusal
 from app.ids import MessageId, RunId, new_uuid
-from app.usage import TokenUsage, UsageFact
+from app.platform.clock.lease import Lease
+from app.platform.db import StatementFailed
+from app.usage.records import TokenUsage, UsageFact
 from tests.factories import a_plan
 from tests.unit.executors.test_metering import Ledger
 

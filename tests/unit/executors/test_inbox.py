@@ -4,7 +4,7 @@ import pytest
 
 from app.executors.control import RunControl
 from app.executors.inbox import MessageInbox, MessageLimits, MessageQueueFull, RunEnded
-from app.requests import Message, SentMessage
+from app.requests.messages import Message, SentMessage
 from tests.factories import a_control
 
 

@@ -14,8 +14,8 @@ from app.executors.metering import BilledMetering, channel_limits, usage_fact
 from app.gateway.call import CallCost
 from app.gateway.wire import MessageUsage
 from app.ids import MessageId, RunKey, new_uuid
-from app.requests import RunLimits
-from app.usage import TokenUsage
+from app.requests.runs import RunLimits
+from app.usage.records import TokenUsage
 from tests.factories import a_plan
 
 MODEL = "claude-sonnet-4-6"

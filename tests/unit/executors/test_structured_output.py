@@ -7,9 +7,9 @@ from app.events import AssistantFinal
 from app.executors.port import ExecutionFailed
 from app.executors.structured_output import require_match
 from app.ids import AccountId, new_uuid
-from app.json_schema.checker import SchemaChecker
-from app.requests import ResponseFormat
-from tests.unit.json_schema.schemas import a_bomb
+from app.platform.json_schema.checker import SchemaChecker
+from app.requests.runs import ResponseFormat
+from tests.unit.platform.json_schema.schemas import a_bomb
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 

@@ -13,7 +13,7 @@ from app.gateway.channel import CallRefused, Channel, ChannelLimits
 from app.gateway.estimate import CallSize
 from app.gateway.wire import MessageUsage
 from app.ids import MessageId
-from app.usage import TokenUsage
+from app.usage.records import TokenUsage
 
 MODEL = "claude-haiku-5-5"
 SOON_S = 0.02

@@ -7,7 +7,7 @@ from app.gateway.call import COUNTED, ESTIMATED, REPEATED, Call
 from app.gateway.channel import Channel
 from app.gateway.wire import MessageUsage
 from app.ids import MessageId
-from app.usage import TokenUsage
+from app.usage.records import TokenUsage
 from tests.unit.gateway.calls import MODEL, Billing, a_channel, a_message, size
 
 

@@ -8,7 +8,7 @@ import pytest
 from app.gateway.call import CallCost, Refusal
 from app.gateway.channel import CallRefused
 from app.gateway.estimate import COUNT_TOLERANCE_TOKENS, CallSize
-from app.usage import TokenUsage
+from app.usage.records import TokenUsage
 from tests.unit.gateway.calls import (
     FAR_S,
     MODEL,

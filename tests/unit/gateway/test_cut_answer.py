@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from app.gateway.cut_answer import BROKEN_OFF, CutAnswer, parse_cut_answer
 from app.gateway.estimate import CallSize
-from app.usage import ProviderCall, TokenUsage
+from app.usage.records import ProviderCall, TokenUsage
 
 MODEL = "claude-haiku-5-5"
 CALL = ProviderCall(requested_model=MODEL, provider_request_id="req_1")

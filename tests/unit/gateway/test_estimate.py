@@ -21,7 +21,7 @@ from app.gateway.estimate import (
     PromptTooLarge,
     size_of,
 )
-from app.usage import UNKNOWN_MODEL, TokenUsage
+from app.usage.records import UNKNOWN_MODEL, TokenUsage
 
 PICTURE = base64.b64encode(b"\x89PNG" + bytes(300_000)).decode()
 FRAME = 400

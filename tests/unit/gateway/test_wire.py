@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from app.gateway.wire import UNNAMED, MessageUsage, StreamFold, parse_message
 from app.simulator import wire
 from app.simulator.script import HttpError, Reply, Text, Thinking, ToolUse
-from app.usage import UNKNOWN_MODEL, ProviderCall, TokenUsage, estimated_tokens
+from app.usage.records import UNKNOWN_MODEL, ProviderCall, TokenUsage, estimated_tokens
 
 MODEL = "claude-haiku-5-5"
 CALL = ProviderCall(provider_request_id="req_1")

@@ -11,7 +11,7 @@ from app.gateway.received import KEPT_BYTES
 from app.gateway.wire import ANSWER_BYTES, LINE_BYTES, AnswerTooLarge, MessageUsage, StreamFold
 from app.simulator import wire
 from app.simulator.script import HttpError
-from app.usage import TokenUsage
+from app.usage.records import TokenUsage
 from tests.unit.gateway.test_wire import EVENTS, MODEL, of
 
 

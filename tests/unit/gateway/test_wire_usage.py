@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from app.gateway.wire import RESTARTED, UNCOUNTED, StreamFold, is_error, parse_message
-from app.provider_usage import MOST_BYTES, OVERSIZED
 from app.simulator import wire
 from app.simulator.script import HttpError
-from app.usage import TokenUsage
+from app.usage.provider import MOST_BYTES, OVERSIZED
+from app.usage.records import TokenUsage
 from tests.unit.gateway.test_wire import CALL, EVENTS, MODEL, delta, of, text
 
 

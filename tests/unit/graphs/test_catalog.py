@@ -7,7 +7,7 @@ from app.errors import NotFound
 from app.executors.claude_agent.graph_keys import check_graph, needs_full_mode
 from app.graphs.catalog import SHIPPED_GRAPHS, GraphCatalog, GraphDefinitionError, GraphNotFound
 from app.graphs.spec import GraphSpec
-from app.requests import RunLimits
+from app.requests.runs import RunLimits
 from app.tools.catalog import ToolCatalog
 
 CHECKS = {"claude_agents": check_graph}

@@ -10,7 +10,7 @@ from app.errors import Unavailable
 from app.http.middleware import HeadRequests, RequestIds
 from app.http.problems import install_error_handlers
 from app.http.request_log import RequestLog
-from app.logs.context import note
+from app.platform.logs.context import note
 from tests.log_lines import written_log
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"

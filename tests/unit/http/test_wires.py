@@ -32,7 +32,8 @@ from app.http.ai_sdk.encoder import AiSdkEncoder
 from app.http.ai_sdk.mapper import AiSdkMessageMapper
 from app.http.native.encoder import NativeEncoder
 from app.http.streaming.encoder import Encoder
-from app.requests import FinalUsage, WireModel
+from app.requests.outcome import FinalUsage
+from app.requests.wire_models import WireModel
 from app.streams.port import LogEntry
 
 WIRES: dict[str, Callable[[], Encoder]] = {

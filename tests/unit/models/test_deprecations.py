@@ -8,7 +8,7 @@ from anthropic.resources.messages.messages import DEPRECATED_MODELS
 from app.graphs.spec import AgentSpec, GraphSpec
 from app.models.deprecations import ENDS, announced_ends
 from app.models.registry import ALIASES, ModelEntry, ModelOptions, ModelRegistry, OperatorModels
-from app.settings import Settings
+from app.platform.settings import Settings
 
 ENDING = "claude-sonnet-4-5"
 TODAY = date(2026, 11, 22)

@@ -1,6 +1,6 @@
 from typing import get_args
 
-from app.requests import ErrorCode
+from app.requests.outcome import ErrorCode
 from app.runs.generate import FAILURES, GenerationFailed
 
 

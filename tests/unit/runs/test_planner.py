@@ -13,11 +13,12 @@ from app.graphs.catalog import GraphCatalog, GraphNotFound
 from app.graphs.spec import AgentSpec, GraphSpec
 from app.ids import AccountId, ApiKeyId, RunId, RunKey, new_uuid
 from app.models.registry import ModelEntry, ModelOptions, ModelRegistry, OperatorModels
-from app.requests import GraphRunRequest, Message, RunLimits
+from app.requests.messages import Message
+from app.requests.runs import GraphRunRequest, RunLimits
 from app.runs.planner import RunPlanner
 from app.tools.catalog import ToolCatalog
 from app.tools.tool import Tool, ToolContext, ToolOutput, tool
-from app.usage import TokenUsage
+from app.usage.records import TokenUsage
 
 RUN = RunKey(AccountId(new_uuid()), RunId("run-1"))
 KEY = ApiKeyId(new_uuid())

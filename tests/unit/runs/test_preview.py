@@ -12,10 +12,11 @@ from app.executors.scripted import ScriptedExecutor, WriteMessage
 from app.graphs.catalog import GraphCatalog, GraphNotFound
 from app.graphs.spec import GraphSpec
 from app.ids import AccountId, ApiKeyId, new_uuid
-from app.json_schema.checker import SchemaChecker
 from app.models.registry import ModelRegistry, OperatorModels
-from app.principal import Principal
-from app.requests import GraphRunRequest, Message
+from app.platform.json_schema.checker import SchemaChecker
+from app.requests.messages import Message
+from app.requests.principal import Principal
+from app.requests.runs import GraphRunRequest
 from app.runs.planner import RunPlanner
 from app.runs.preview import RunPreviewer
 from app.tools.catalog import ToolCatalog

@@ -9,7 +9,7 @@ import pytest
 
 from app.events import Done, TextDelta
 from app.ids import AccountId, RunId, RunKey, new_uuid
-from app.requests import FinalUsage
+from app.requests.outcome import FinalUsage
 from app.streams.memory import DELETED_RUNS_REMEMBERED, MemoryEventLog
 from app.streams.run_buffer import BATCH, RunLogClosed
 from tests.bystander import a_bystander

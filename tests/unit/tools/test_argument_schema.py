@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from app.json_schema.document import SchemaUnusable
+from app.platform.json_schema.document import SchemaUnusable
 from app.tools.argument_schema import argument_schema
 
 PLAIN: dict[str, Any] = {

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from app.json_schema.document import SchemaUnusable
+from app.platform.json_schema.document import SchemaUnusable
 from app.tools.modern_schema import modern_schema
 
 DRAFT_4 = "http://json-schema.org/draft-04/schema#"

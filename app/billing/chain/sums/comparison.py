@@ -13,7 +13,7 @@ from app.billing.chain.sums.repository import (
     find_wrong_rollups,
     sum_ledger,
 )
-from app.db import Database, Reader
+from app.platform.db import Database, Reader
 
 ROWS_PER_SLICE = 50_000
 """How much one statement reads, so that its time and memory do not grow with the account."""

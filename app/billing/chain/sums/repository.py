@@ -9,7 +9,7 @@ from sqlalchemy import text
 
 from app.billing.chain.sums.records import LedgerSums, WrongRollup
 from app.billing.reports.tables import usage_rollups
-from app.db import Reader
+from app.platform.db import Reader
 
 _FIRST_ID = -(2**63)
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from app.usage import UsageFact
+from app.usage.records import UsageFact
 
 
 class OpenMessage(NamedTuple):

@@ -8,9 +8,9 @@ from sqlalchemy import Text, cast, select, text, tuple_
 from app.billing.receipts.journal_records import encode_fact
 from app.billing.receipts.open_messages.records import OpenMessage, StoredMessage
 from app.billing.receipts.open_messages.tables import open_messages
-from app.db import Reader, Transaction
 from app.ids import RunKey
-from app.usage import SOURCE_SYSTEM, parse_key
+from app.platform.db import Reader, Transaction
+from app.usage.records import SOURCE_SYSTEM, parse_key
 
 _open = open_messages.c
 

@@ -2,7 +2,7 @@
 
 from sqlalchemy import Boolean, Column, Integer, Table, Text, Uuid
 
-from app.db import Json, UtcDateTime, metadata
+from app.platform.db import Json, UtcDateTime, metadata
 
 open_messages = Table(
     "open_messages",

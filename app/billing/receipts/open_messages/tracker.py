@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from app.billing.receipts.open_messages.records import OpenMessage
-from app.clock.boot_time import boot_time
-from app.usage import UsageFact
+from app.platform.clock.boot_time import boot_time
+from app.usage.records import UsageFact
 
 FIRST_WRITE_S = 0.5
 """A message that is charged within this time is never written."""

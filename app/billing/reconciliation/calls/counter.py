@@ -7,14 +7,14 @@ from datetime import UTC, datetime
 
 import structlog
 
-from app.background import forever
 from app.billing.prices.model_names import undated_name
 from app.billing.reconciliation.calls.repository import add_calls, insert_unbilled
 from app.billing.reconciliation.records import MINUTE, CallCounts, UnbilledMessage, counts_of_usage, floor_to
-from app.db import Database
 from app.errors import Unavailable
 from app.ids import new_uuid
-from app.usage import TokenUsage
+from app.platform.background import forever
+from app.platform.db import Database
+from app.usage.records import TokenUsage
 
 log = structlog.get_logger(__name__)
 

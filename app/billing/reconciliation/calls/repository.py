@@ -8,7 +8,7 @@ from sqlalchemy import delete, insert, select, text
 
 from app.billing.reconciliation.records import CallCounts, UnbilledMessage, Window, by_kind, counts_from
 from app.billing.reconciliation.tables import gateway_calls, unbilled_messages
-from app.db import Reader, Transaction
+from app.platform.db import Reader, Transaction
 
 _ADD_CALLS = text(
     """

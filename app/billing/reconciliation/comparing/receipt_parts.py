@@ -20,7 +20,7 @@ from app.billing.reconciliation.records import (
     normal_dimensions,
 )
 from app.ids import AccountId
-from app.usage import TokenUsage
+from app.usage.records import TokenUsage
 
 _SEARCHES = "web_search_requests"
 

@@ -18,7 +18,7 @@ from app.billing.reconciliation.records import (
     ReportedUsage,
     normal_dimensions,
 )
-from app.serialization.storable import identifier
+from app.storable import identifier
 
 MOST_COUNT = 10**15
 _CENTS = Decimal(100)

@@ -34,7 +34,7 @@ from app.billing.reconciliation.records import (
     floor_to,
 )
 from app.errors import Unavailable
-from app.tls import tls_context
+from app.platform.tls import tls_context
 
 log = structlog.get_logger(__name__)
 

@@ -14,9 +14,9 @@ from app.billing.reconciliation.tables import (
     reconciliation_differences,
     reconciliations,
 )
-from app.db import Reader, page_of
 from app.ids import AccountId
-from app.pagination import PageRequest
+from app.platform.db import Reader, page_of
+from app.platform.pagination import PageRequest
 
 _hours = reconciled_usage.c
 _found = reconciliation_differences.c

@@ -19,9 +19,9 @@ from app.billing.reconciliation.statements.repository import (
     sum_models,
 )
 from app.billing.reports.service import check_window
-from app.db import Database, Snapshot
 from app.ids import AccountId
-from app.pagination import PageRequest
+from app.platform.db import Database, Snapshot
+from app.platform.pagination import PageRequest
 
 _NEWEST = 20
 _WRONG_PRICES = 2000

@@ -4,10 +4,10 @@ from collections.abc import Awaitable, Callable
 
 import structlog
 
-from app.background import forever
 from app.conversations.sdk_store import PostgresSessionStore
 from app.executors.claude_agent.launching.pool import CliPool, ParkedCli
 from app.ids import ApiKeyId
+from app.platform.background import forever
 
 log = structlog.get_logger(__name__)
 

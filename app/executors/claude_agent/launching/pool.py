@@ -12,7 +12,7 @@ from app.conversations.records import Conversation
 from app.executors.claude_agent.launching.started_cli import LaunchSpec, StartedCli
 from app.executors.port import RunPlan
 from app.ids import ApiKeyId
-from app.logs.context import start_detached
+from app.platform.logs.context import start_detached
 
 log = structlog.get_logger(__name__)
 

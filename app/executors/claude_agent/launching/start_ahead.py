@@ -7,7 +7,7 @@ from collections.abc import Callable
 from app.executors.claude_agent.launching.pool import CliPool
 from app.executors.claude_agent.launching.started_cli import LaunchSpec
 from app.executors.port import RunPlan
-from app.logs.context import start_detached
+from app.platform.logs.context import start_detached
 
 INTERVAL_S = 0.1
 """Between two checks; over this long the use of processors is measured."""

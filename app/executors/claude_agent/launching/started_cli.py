@@ -13,7 +13,7 @@ from app.gateway.channel import Channel
 from app.gateway.proxy import ChannelAddress
 from app.graphs.spec import GraphSpec
 from app.models.registry import ModelOptions
-from app.requests import ResponseFormat
+from app.requests.runs import ResponseFormat
 
 
 @dataclass(frozen=True, slots=True)

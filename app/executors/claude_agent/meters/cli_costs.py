@@ -18,9 +18,9 @@ from app.billing.prices.price_list import PriceList
 from app.billing.prices.quote import BilledUsage, Quote
 from app.billing.prices.usage_reading import ADVISOR, factor_value
 from app.gateway.wire import MessageUsage
-from app.provider_usage import FALLBACK, list_of, object_of
-from app.serialization.storable import storable
-from app.usage import CostComparison
+from app.storable import storable
+from app.usage.provider import FALLBACK, list_of, object_of
+from app.usage.records import CostComparison
 
 log = structlog.get_logger(__name__)
 

@@ -18,7 +18,7 @@ from app.executors.port import RunPlan
 from app.gateway.channel import Channel
 from app.gateway.wire import MessageUsage
 from app.ids import MessageId
-from app.usage import Meters, Origin, UsageFact
+from app.usage.records import Meters, Origin, UsageFact
 
 log = structlog.get_logger(__name__)
 

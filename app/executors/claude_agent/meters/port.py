@@ -6,7 +6,7 @@ from typing import Final, Protocol
 from claude_agent_sdk import Message
 
 from app.executors.claude_agent.meters.usage import MeteredMessage
-from app.usage import ExecutorType, Meters, UsageFact
+from app.usage.records import ExecutorType, Meters, UsageFact
 
 EXECUTOR_TYPE: Final[ExecutorType] = "claude_sdk"
 """What receipts of this executor's runs name."""

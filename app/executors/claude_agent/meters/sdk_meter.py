@@ -23,9 +23,9 @@ from app.executors.port import RunPlan
 from app.gateway.channel import Channel
 from app.gateway.wire import MessageUsage
 from app.ids import MessageId
-from app.provider_usage import Reported, clean_usage, list_of, model_of_iteration, object_of, token_usage
-from app.serialization.storable import identifier
-from app.usage import Meters, Origin, TokenUsage, UsageFact
+from app.storable import identifier
+from app.usage.provider import Reported, clean_usage, list_of, model_of_iteration, object_of, token_usage
+from app.usage.records import Meters, Origin, TokenUsage, UsageFact
 
 log = structlog.get_logger(__name__)
 

@@ -14,8 +14,8 @@ from claude_agent_sdk import AssistantMessage, Message, StreamEvent
 
 from app.gateway.wire import MessageUsage
 from app.ids import MessageId
-from app.provider_usage import Reported, clean_usage, merge_usage, served_by, token_usage
-from app.usage import BYTES_PER_TOKEN, UNKNOWN_MODEL, TokenUsage
+from app.usage.provider import Reported, clean_usage, merge_usage, served_by, token_usage
+from app.usage.records import BYTES_PER_TOKEN, UNKNOWN_MODEL, TokenUsage
 
 
 @dataclass(frozen=True, slots=True)

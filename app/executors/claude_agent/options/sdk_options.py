@@ -20,9 +20,9 @@ from app.executors.claude_agent.tools.names import AGENT_TOOL, SERVER_NAME, brid
 from app.executors.claude_agent.tools.sdk_hooks import SdkHooks
 from app.executors.port import RunPlan
 from app.graphs.spec import GraphSpec
-from app.json_schema.model_schema import model_schema
 from app.models.registry import Thinking
-from app.requests import ResponseFormat
+from app.platform.json_schema.model_schema import model_schema
+from app.requests.runs import ResponseFormat
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
 """One line of the CLI's output is one message; a line over the SDK's default of 1 MiB fails the run."""

@@ -31,16 +31,16 @@ from claude_agent_sdk import (
 )
 from claude_agent_sdk._internal.query import stamp_user_message
 
-from app.concurrency.offload import SMALL_BYTES
 from app.executors.claude_agent.process.cli_run import CliRun, UserContent
 from app.executors.claude_agent.process.directory import RunDirectory
 from app.executors.claude_agent.process.sanitizer import sanitize
 from app.executors.claude_agent.sandbox.running_sandbox import RunningSandbox
 from app.executors.inbox import RunEnded
-from app.logs.context import start_detached
-from app.requests import Priority
-from app.serialization.large_json import dumps
-from app.serialization.storable import storable
+from app.platform.concurrency.offload import SMALL_BYTES
+from app.platform.logs.context import start_detached
+from app.platform.serialization.large_json import dumps
+from app.requests.messages import Priority
+from app.storable import storable
 
 log = structlog.get_logger(__name__)
 

@@ -8,8 +8,8 @@ from claude_agent_sdk import Message, ResultMessage
 
 from app.executors.claude_agent.process.message_buffer import MessageBuffer
 from app.executors.claude_agent.process.pending_messages import PendingMessages
-from app.logs.context import Fields, fields_of_context
-from app.requests import Priority
+from app.platform.logs.context import Fields, fields_of_context
+from app.requests.messages import Priority
 
 UserContent: TypeAlias = str | list[dict[str, Any]]
 """The content of a user message: a text, or content blocks."""

@@ -5,8 +5,8 @@ from typing import Any
 
 from claude_agent_sdk import AssistantMessage, Message, StreamEvent
 
-from app.provider_usage import clean_usage
-from app.serialization.storable import identifier, storable
+from app.storable import identifier, storable
+from app.usage.provider import clean_usage
 
 
 def sanitize(message: Message) -> Message:

@@ -12,11 +12,11 @@ import structlog
 
 from app.conversations.records import TranscriptEntry
 from app.conversations.sdk_store import PostgresSessionStore
-from app.db import AttemptOver
 from app.errors import Unavailable
 from app.events import AiEvent, MessageDiscarded, TextDelta
 from app.executors.port import RunPlan
 from app.ids import new_uuid
+from app.platform.db import AttemptOver
 
 log = structlog.get_logger(__name__)
 

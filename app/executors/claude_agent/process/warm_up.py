@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from app.gateway.bodies import BodyRefused
-from app.server.loopback import Send
+from app.platform.server.loopback import Send
 
 _USAGE: Final = {"input_tokens": 0, "output_tokens": 0}
 

@@ -16,7 +16,7 @@ from app.executors.claude_agent.tools.sdk_hooks import HookCall, HookName, SdkHo
 from app.executors.port import RunContext, RunPlan
 from app.executors.tools.calls import ToolCalls
 from app.gateway.channel import Channel
-from app.serialization.storable import storable
+from app.storable import storable
 from app.tools.content import ToolContent, ToolImage, ToolText
 from app.tools.tool import Tool
 

@@ -14,7 +14,7 @@ from claude_agent_sdk import HookContext, HookMatcher, Message, ResultMessage, S
 from claude_agent_sdk.types import HookEvent, HookInput, HookJSONOutput, SyncHookJSONOutput
 
 from app.executors.port import RunPlan
-from app.serialization.storable import storable
+from app.storable import storable
 
 log = structlog.get_logger(__name__)
 

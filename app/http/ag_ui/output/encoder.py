@@ -24,7 +24,7 @@ from app.http.ag_ui.output.shown_messages import ShownMessages
 from app.http.ag_ui.releases.dialect import CURRENT, Dialect
 from app.http.streaming.encoder import EVENT_STREAM, RETRY_LINE, REVOKED_MESSAGE, STOPPING_MESSAGE
 from app.http.streaming.stopping import ServerStopping
-from app.serialization.storable import is_storable
+from app.storable import is_storable
 from app.streams.event_json import from_json, to_json
 from app.streams.port import LogEntry
 

@@ -57,7 +57,7 @@ from app.http.ag_ui.interrupt import METADATA_KEY, InterruptId, build_interrupt
 from app.http.ag_ui.output.client_calls import BegunCall, ClientCalls
 from app.http.ag_ui.output.message_builder import MessageBuilder
 from app.http.ag_ui.output.run_end import run_result, token_usage
-from app.requests import ErrorCode
+from app.requests.outcome import ErrorCode
 from app.streams.port import LogEntry
 
 ERROR_MESSAGES: Final[dict[ErrorCode, str]] = {

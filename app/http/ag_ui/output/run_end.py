@@ -5,7 +5,7 @@ from typing import Any
 from ag_ui.core import TokenUsage
 
 from app.events import AssistantFinal, Done
-from app.requests import FinalUsage
+from app.requests.outcome import FinalUsage
 
 
 def token_usage(usage: FinalUsage) -> list[TokenUsage] | None:

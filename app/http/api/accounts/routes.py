@@ -8,7 +8,7 @@ from app.http.admission.checks import CheckedRoute, small_body
 from app.http.api.accounts.schemas import AccountBalance, AccountResponse, Adjustment, Grant, TermsChange
 from app.http.dependencies import Admin, IdempotencyKey, ServicesDep
 from app.http.response_model import Page
-from app.pagination import MAX_PAGE
+from app.platform.pagination import MAX_PAGE
 
 router = APIRouter(route_class=CheckedRoute, prefix="/v1/accounts", tags=["accounts"])
 

@@ -14,8 +14,8 @@ from app.http.api.balance.schemas import BalanceResponse, balance_fields
 from app.http.parameters import NEVER_NULL
 from app.http.response_model import Moment, ResponseModel
 from app.ids import AccountId
-from app.request_fields.dollars import ABOVE_ZERO, Dollars
-from app.requests import InputModel
+from app.requests.dollars import ABOVE_ZERO, Dollars
+from app.requests.wire_models import InputModel
 
 MAX_CREDITS = 10**17
 """Ten billion dollars, a power of ten: JSON parsers that use doubles see the same bound."""

@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import Field, SecretStr
 
 from app.http.response_model import Moment, ResponseModel
-from app.requests import InputModel
+from app.requests.wire_models import InputModel
 
 
 class SignIn(InputModel):

@@ -8,7 +8,7 @@ from app.billing.prices.model_price import ModelPrice
 from app.graphs.spec import GraphSpec
 from app.http.response_model import Money, ResponseModel
 from app.models.registry import Effort, KnownModel, Thinking
-from app.requests import PermissionMode
+from app.requests.runs import PermissionMode
 from app.tools.tool import Effect, Tool
 
 

@@ -12,7 +12,7 @@ from app.http.dependencies import OpenExportReader, ReceiptReader, ServicesDep
 from app.http.openapi.headers import ATTACHED
 from app.http.response_model import Page
 from app.http.streaming.line_export import LineExport
-from app.pagination import MAX_PAGE
+from app.platform.pagination import MAX_PAGE
 
 JSON_LINES = "text/jsonl"
 

@@ -3,7 +3,7 @@
 from app.bootstrap.services import Services
 from app.http.api.conversations.schemas import ChatResponse
 from app.http.response_model import Page
-from app.principal import Principal
+from app.requests.principal import Principal
 
 
 async def page_of_chats(

@@ -20,8 +20,8 @@ from app.http.dependencies import Location, ReadWriter, RunReader, ServicesDep, 
 from app.http.openapi.headers import LOCATED
 from app.http.response_model import Page
 from app.ids import STATE_KEY_PATTERN
-from app.pagination import MAX_PAGE
-from app.principal import Principal
+from app.platform.pagination import MAX_PAGE
+from app.requests.principal import Principal
 from app.runs.conversations.branching import BranchSummary
 from app.runs.conversations.service import ConversationNotFound
 

@@ -12,7 +12,8 @@ from app.conversations.messages import MessageType
 from app.conversations.records import Conversation
 from app.http.response_model import Moment, Money, ResponseModel
 from app.ids import RUN_ID_PATTERN, STATE_KEY_PATTERN
-from app.requests import ErrorCode, FinishReason, InputModel
+from app.requests.outcome import ErrorCode, FinishReason
+from app.requests.wire_models import InputModel
 from app.runs.conversations.branching import BranchSummary
 from app.runs.conversations.page import ConversationPage, PageEntry
 from app.runs.conversations.records import TurnRecord

@@ -4,10 +4,10 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from app.fleet.service import LISTED_ACCOUNTS, MAX_LISTED_ACCOUNTS
 from app.http.admission.checks import CheckedRoute
 from app.http.api.fleet.schemas import FleetResponse
 from app.http.dependencies import Admin, ServicesDep
+from app.runs.fleet.service import LISTED_ACCOUNTS, MAX_LISTED_ACCOUNTS
 
 router = APIRouter(route_class=CheckedRoute, prefix="/v1/fleet", tags=["health"])
 

@@ -6,9 +6,9 @@ from uuid import UUID
 
 from pydantic import Field
 
-from app.fleet.records import FleetSnapshot, WorkerState
 from app.http.response_model import Moment, ResponseModel
 from app.ids import AccountId
+from app.runs.fleet.records import FleetSnapshot, WorkerState
 
 _Seconds = Annotated[float | None, Field(description="Since the oldest ready run is ready; null: none is.")]
 

@@ -22,9 +22,9 @@ from app.http.native.openapi import STREAM
 from app.http.streaming.disconnect import while_connected
 from app.http.streaming.sse import stream_events
 from app.ids import RunKey
-from app.principal import Principal
+from app.platform.telemetry.trace_context import CallerTrace
+from app.requests.principal import Principal
 from app.runs.requests.generate import GenerateObjectRequest, GenerateRequest, GenerateTextRequest
-from app.telemetry.trace_context import CallerTrace
 
 router = APIRouter(route_class=CheckedRoute, prefix="/v1/generate", tags=["generate"])
 

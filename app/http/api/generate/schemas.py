@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from app.http.response_model import ResponseModel
-from app.requests import FinalUsage
+from app.requests.outcome import FinalUsage
 
 
 class GeneratedText(ResponseModel):

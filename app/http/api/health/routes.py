@@ -8,11 +8,11 @@ from fastapi import APIRouter, Depends, Request
 
 from app import __version__
 from app.bootstrap.services import Services
-from app.concurrency.shared_result import SharedResult
 from app.errors import Unavailable
 from app.http.admission.checks import CheckedRoute
 from app.http.api.health.schemas import Liveness, Readiness
 from app.http.dependencies import ServicesDep
+from app.platform.concurrency.shared_result import SharedResult
 
 router = APIRouter(route_class=CheckedRoute, tags=["health"])
 

@@ -11,7 +11,7 @@ from app.http.api.keys.schemas import ApiKeyResponse, RevokedKey
 from app.http.dependencies import Admin, ReceiptReader, ServicesDep
 from app.http.response_model import Page
 from app.ids import ApiKeyId
-from app.pagination import MAX_PAGE
+from app.platform.pagination import MAX_PAGE
 
 router = APIRouter(route_class=CheckedRoute, prefix="/v1/keys", tags=["accounts"])
 

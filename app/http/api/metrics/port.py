@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Final
 
-from app.metrics.exposition import CONTENT_TYPE, Exposition
-from app.server.loopback import AsgiApp, Receive, Scope, Send
+from app.platform.metrics.exposition import CONTENT_TYPE, Exposition
+from app.platform.server.loopback import AsgiApp, Receive, Scope, Send
 
 PATH: Final = "/metrics"
 _READING: Final = ("GET", "HEAD")

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Response
 
 from app.http.admission.checks import CheckedRoute
 from app.http.dependencies import MetricsReader, ServicesDep
-from app.metrics.exposition import CONTENT_TYPE
+from app.platform.metrics.exposition import CONTENT_TYPE
 
 router = APIRouter(route_class=CheckedRoute, prefix="/metrics", tags=["health"])
 

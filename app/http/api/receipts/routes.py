@@ -18,9 +18,9 @@ from app.http.parameters import MomentParam, StorableText
 from app.http.response_model import Page
 from app.http.streaming.line_export import LineExport
 from app.http.streaming.sse import ReaderScope
-from app.pagination import MAX_PAGE
-from app.principal import Principal
-from app.usage import Origin
+from app.platform.pagination import MAX_PAGE
+from app.requests.principal import Principal
+from app.usage.records import Origin
 
 router = APIRouter(route_class=CheckedRoute, prefix="/v1/receipts", tags=["receipts"])
 

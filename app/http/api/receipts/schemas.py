@@ -7,7 +7,7 @@ from pydantic import Field
 
 from app.billing.receipts.records import Receipt
 from app.http.response_model import Moment, Money, ResponseModel
-from app.usage import MissCause
+from app.usage.records import MissCause
 
 
 class ReceiptLineResponse(ResponseModel):

@@ -9,7 +9,7 @@ from app.http.api.reconciliation.schemas import DifferenceResponse, Reconciliati
 from app.http.dependencies import Admin, ReceiptReader, ServicesDep
 from app.http.parameters import MomentParam
 from app.http.response_model import Page
-from app.pagination import MAX_PAGE
+from app.platform.pagination import MAX_PAGE
 
 router = APIRouter(route_class=CheckedRoute, prefix="/v1/reconciliation", tags=["receipts"])
 

@@ -5,7 +5,9 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, JsonValue
 
 from app.http.response_model import ResponseModel
-from app.requests import Content, InputModel, PermissionMode, Priority
+from app.requests.messages import Content, Priority
+from app.requests.runs import PermissionMode
+from app.requests.wire_models import InputModel
 
 
 class MessageToRun(InputModel):

@@ -33,11 +33,12 @@ from app.http.openapi.headers import LOCATED
 from app.http.response_model import Page
 from app.http.streaming.disconnect import while_connected
 from app.http.streaming.sse import stream_events
-from app.pagination import MAX_PAGE
-from app.principal import Principal
-from app.requests import GraphFinal, GraphRunRequest
+from app.platform.pagination import MAX_PAGE
+from app.platform.telemetry.trace_context import CallerTrace
+from app.requests.outcome import GraphFinal
+from app.requests.principal import Principal
+from app.requests.runs import GraphRunRequest
 from app.runs.records import RunRecord
-from app.telemetry.trace_context import CallerTrace
 
 router = APIRouter(route_class=CheckedRoute, prefix="/v1/runs", tags=["runs"])
 

@@ -8,9 +8,9 @@ from pydantic import Field
 from app.billing.receipts.records import RunTotals
 from app.events import StopKind, StopState
 from app.http.response_model import Moment, Money, ResponseModel
-from app.requests import GraphFinal, RunStatus
+from app.requests.outcome import GraphFinal, RunStatus
 from app.runs.records import RunRecord
-from app.usage import Meters
+from app.usage.records import Meters
 
 
 class AcceptedRunResponse(ResponseModel):

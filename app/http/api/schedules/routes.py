@@ -16,7 +16,7 @@ from app.http.dependencies import Location, RunReader, ServicesDep, Writer
 from app.http.openapi.headers import LOCATED
 from app.http.response_model import Page
 from app.ids import RUN_ID_PATTERN
-from app.pagination import MAX_PAGE
+from app.platform.pagination import MAX_PAGE
 from app.schedules.service import ScheduleNotFound
 
 router = APIRouter(route_class=CheckedRoute, prefix="/v1/schedules", tags=["schedules"])

@@ -9,7 +9,8 @@ from pydantic.json_schema import SkipJsonSchema
 from app.http.parameters import NEVER_NULL, MomentParam, StorableText
 from app.http.response_model import Moment, ResponseModel
 from app.ids import RUN_ID_PATTERN
-from app.requests import GraphRunRequest, InputModel
+from app.requests.runs import GraphRunRequest
+from app.requests.wire_models import InputModel
 from app.schedules.cron import MAX_CRON_CHARS, Timing
 from app.schedules.overlap import Overlap
 from app.schedules.records import Outcome, PausedReason, Schedule, ScheduledRun, ScheduleTerms, Trigger

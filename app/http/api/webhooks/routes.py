@@ -17,8 +17,8 @@ from app.http.api.webhooks.schemas import (
 from app.http.dependencies import Location, ReadWriter, RunReader, ServicesDep
 from app.http.openapi.headers import LOCATED
 from app.http.response_model import Page
-from app.pagination import MAX_PAGE
-from app.principal import Principal
+from app.platform.pagination import MAX_PAGE
+from app.requests.principal import Principal
 from app.webhooks.message import MONEY_EVENTS
 from app.webhooks.service import Registration
 

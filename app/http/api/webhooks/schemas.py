@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from app.http.parameters import NEVER_NULL, MomentParam
 from app.http.response_model import Moment, ResponseModel
-from app.requests import InputModel
+from app.requests.wire_models import InputModel
 from app.webhooks.message import WebhookEvent, message_id
 from app.webhooks.records import Delivery, DeliveryStatus, DisabledReason, Webhook
 from app.webhooks.retries import DeliveryProblem

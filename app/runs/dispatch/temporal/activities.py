@@ -8,16 +8,16 @@ from typing import Literal, Protocol
 
 from temporalio import activity
 
-from app.background import first_of, forever, until
-from app.clock.lease import Lease
-from app.db import StatementFailed
 from app.errors import AppError, NotFound, Unavailable
 from app.ids import RunKey
+from app.platform.background import first_of, forever, until
+from app.platform.clock.lease import Lease
+from app.platform.db import StatementFailed
+from app.platform.temporal.retries import try_again
 from app.runs.dispatch.places import Places
 from app.runs.dispatch.queue import RunQueue
 from app.runs.dispatch.records import ClaimedRun
 from app.runs.dispatch.temporal.workflows import CANCEL_RUN, EXECUTE_RUN, RunReference
-from app.temporal.retries import try_again
 
 HEARTBEATS = 3
 """In the time after which Temporal takes an attempt for lost."""

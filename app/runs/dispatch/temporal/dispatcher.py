@@ -9,14 +9,14 @@ from functools import partial
 import anyio
 from temporalio.worker import PollerBehaviorSimpleMaximum, UnsandboxedWorkflowRunner, Worker
 
-from app.background import first_of, forever, until
+from app.platform.background import first_of, forever, until
+from app.platform.temporal.connection import TemporalConnection
 from app.runs.dispatch.places import PlaceClaim, Places
 from app.runs.dispatch.port import READY_CHANNEL
 from app.runs.dispatch.records import Workers
 from app.runs.dispatch.temporal.activities import HEARTBEATS, RunActivities
 from app.runs.dispatch.temporal.submission import RunSubmitter
 from app.runs.dispatch.temporal.workflows import RunWorkflow
-from app.temporal.connection import TemporalConnection
 
 _WOKEN = 8
 """How many processes try to submit a run of which all are notified."""

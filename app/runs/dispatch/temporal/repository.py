@@ -5,8 +5,8 @@ from datetime import timedelta
 
 from sqlalchemy import text
 
-from app.db import Transaction
 from app.ids import AccountId, RunId, RunKey
+from app.platform.db import Transaction
 
 
 async def take_unsubmitted(tx: Transaction, *, count: int, again_after: timedelta) -> list[RunKey]:

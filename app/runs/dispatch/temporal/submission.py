@@ -8,13 +8,13 @@ from datetime import timedelta
 from temporalio.common import Priority, WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.service import RPCError
 
-from app.background import first_of
-from app.db import Database
 from app.ids import RunKey
+from app.platform.background import first_of
+from app.platform.db import Database
+from app.platform.temporal.connection import RPC_TIMEOUT, TemporalConnection
 from app.runs.dispatch.port import POLL_S
 from app.runs.dispatch.temporal.repository import mark_unsubmitted, take_unsubmitted
 from app.runs.dispatch.temporal.workflows import RunReference, RunWorkflow, workflow_id_of
-from app.temporal.connection import RPC_TIMEOUT, TemporalConnection
 
 SUBMITTED_AGAIN_AFTER = timedelta(seconds=10)
 """For a submitter that died between the database and Temporal, and a workflow that ended before its run."""

@@ -12,7 +12,7 @@ from temporalio import workflow
 from temporalio.exceptions import ActivityError, is_cancelled_exception
 
 from app.ids import AccountId, RunId, RunKey
-from app.temporal.retries import always
+from app.platform.temporal.retries import always
 
 EXECUTE_RUN = "execute_run"
 CANCEL_RUN = "cancel_run"

@@ -5,7 +5,7 @@ from datetime import timedelta
 from sqlalchemy import ColumnElement, and_, func, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
 
-from app.db import Reader, Transaction
+from app.platform.db import Reader, Transaction
 from app.tools.mcp.oauth.records import LoginKey
 from app.tools.mcp.oauth.tables import mcp_logins
 

@@ -10,9 +10,9 @@ import structlog
 from mcp.shared.auth import OAuthToken
 from pydantic import SecretStr
 
-from app.background import run_to_completion
-from app.db import Database, StatementFailed
 from app.errors import Unavailable
+from app.platform.background import run_to_completion
+from app.platform.db import Database, StatementFailed
 from app.tools.mcp.oauth.endpoints import OAuthFailed, oauth_http
 from app.tools.mcp.oauth.records import LoginKey, McpLogin, StoredLogin
 from app.tools.mcp.oauth.repository import (

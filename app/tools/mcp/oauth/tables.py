@@ -2,7 +2,7 @@
 
 from sqlalchemy import Column, Integer, LargeBinary, Table, Text
 
-from app.db import UtcDateTime, metadata
+from app.platform.db import UtcDateTime, metadata
 
 mcp_logins = Table(
     "mcp_logins",

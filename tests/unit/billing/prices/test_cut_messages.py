@@ -8,7 +8,7 @@ import pytest
 
 from app.billing.prices.price_list import PriceList
 from app.billing.prices.quote import BilledUsage
-from app.usage import TokenUsage
+from app.usage.records import TokenUsage
 
 AT = datetime(2026, 11, 22, tzinfo=UTC)
 

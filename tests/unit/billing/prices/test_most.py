@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from app.billing.prices.model_price import ModelPrice, OperatorPrice, Rate
 from app.billing.prices.price_list import PriceList
 from app.billing.prices.quote import BilledUsage
-from app.usage import TokenUsage
+from app.usage.records import TokenUsage
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
 ODD = ModelPrice(

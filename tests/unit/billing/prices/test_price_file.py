@@ -8,7 +8,7 @@ from app.billing.prices.library import LIBRARY_VERSION
 from app.billing.prices.price_file import PriceFileError, read_prices
 from app.billing.prices.price_list import PriceList
 from app.billing.prices.quote import BilledUsage
-from app.usage import TokenUsage
+from app.usage.records import TokenUsage
 
 WHOLE = """
 prices:

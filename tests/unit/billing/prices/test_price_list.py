@@ -11,7 +11,7 @@ from app.billing.prices.library import LIBRARY_VERSION
 from app.billing.prices.model_price import ModelPrice, OperatorPrice, Rate
 from app.billing.prices.price_list import PriceList, UnknownPrice
 from app.billing.prices.quote import BilledUsage
-from app.usage import TokenUsage
+from app.usage.records import TokenUsage
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 SONNET = "claude-sonnet-4-6"

@@ -13,7 +13,7 @@ import pytest
 from app.billing.prices.model_price import DatedFactors, Factors
 from app.billing.prices.price_list import PriceList
 from app.billing.prices.quote import BilledUsage, Quote
-from app.provider_usage import clean_usage, token_usage
+from app.usage.provider import clean_usage, token_usage
 from tests.unit.billing.prices.public_prices import PUBLIC_PRICES, PublicPrice
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)

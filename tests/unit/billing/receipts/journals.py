@@ -7,7 +7,7 @@ from uuid import UUID
 
 from app.billing.receipts.journal import Journal
 from app.ids import AccountId, ApiKeyId, MessageId, RunId, RunKey, new_uuid
-from app.usage import Attribution, TokenUsage, UsageFact
+from app.usage.records import Attribution, TokenUsage, UsageFact
 
 ACCOUNT = AccountId(UUID(int=1))
 KEY = ApiKeyId(UUID(int=2))

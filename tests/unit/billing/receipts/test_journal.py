@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from app.billing.receipts.journal import Journal
 from app.billing.receipts.journal_records import JournalReader
-from app.usage import UsageFact
+from app.usage.records import UsageFact
 from tests.unit.billing.receipts.journals import (
     SMALL,
     TIMEOUT_S,

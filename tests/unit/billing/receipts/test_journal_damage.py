@@ -19,7 +19,7 @@ from app.billing.receipts.journal_records import (
     encode_fact,
     encode_progress,
 )
-from app.usage import UsageFact
+from app.usage.records import UsageFact
 from tests.unit.billing.receipts.journals import JournalDirectory, a_fact, partial, recovered
 
 RECORDS = [

@@ -10,7 +10,7 @@ from app.billing.receipts.tables import charge_receipts
 from app.billing.reports.records import UsageSums
 from app.billing.reports.tables import usage_rollups
 from app.http.api.receipts.schemas import ReceiptResponse
-from app.usage import TokenUsage
+from app.usage.records import TokenUsage
 from tests.unit.billing.receipts.journals import a_fact
 
 CHARGE = Charge(Decimal("0.5"), 5, "v1", Decimal("0.1"))

@@ -1,5 +1,5 @@
 from app.executors.api_format.prompt import attachment_block, joined_prompt, without_system
-from app.requests import ImagePart, Message
+from app.requests.messages import ImagePart, Message
 
 
 def test_parts_of_a_prompt_are_paragraphs() -> None:

@@ -23,11 +23,12 @@ from app.gateway.call import MeteringHooks
 from app.gateway.channel import Channel, ChannelLimits
 from app.gateway.proxy import ChannelAddress
 from app.graphs.spec import GraphSpec
-from app.json_schema.checker import SchemaChecker
-from app.requests import GraphRunRequest, Message
-from app.telemetry.run_trace import RunTrace
+from app.platform.json_schema.checker import SchemaChecker
+from app.platform.telemetry.run_trace import RunTrace
+from app.requests.messages import Message
+from app.requests.runs import GraphRunRequest
 from app.tools.mcp.servers import McpConnector
-from app.usage import ExecutorType
+from app.usage.records import ExecutorType
 from app.workspaces.service import Workspaces
 from tests.factories import Events, a_control
 from tests.unit.executors.claude_agent.fake_cli import FakeCli

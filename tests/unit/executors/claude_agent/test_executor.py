@@ -15,7 +15,7 @@ from app.events import AssistantFinal, MeterReport, TextDelta, ToolCallResult, U
 from app.executors.claude_agent.tools.sdk_hooks import HookCall
 from app.executors.port import ExecutionFailed, RunPlan
 from app.ids import AccountId, RunId, RunKey, new_uuid
-from app.requests import RunLimits
+from app.requests.runs import RunLimits
 from app.tools.tool import Tool, ToolContext, ToolFailed, ToolOutput, tool
 from tests.factories import a_plan
 from tests.unit.executors.claude_agent.an_executor import a_graph, an_executor

@@ -3,7 +3,7 @@
 from typing import Any
 
 from app.executors.claude_agent.prompt import HISTORY_RULE, content_blocks, system_prompt, user_content
-from app.requests import Message
+from app.requests.messages import Message
 
 
 def a_message(role: str, content: Any) -> Message:

@@ -6,7 +6,7 @@ from claude_agent_sdk import UserMessage
 from app.executors.claude_agent.meters.comparing_meter import ComparingMeter
 from app.executors.claude_agent.run_stream import RunStream
 from app.executors.port import ABORTED, ExecutionFailed, RunOutcome
-from app.requests import Message, SentMessage
+from app.requests.messages import Message, SentMessage
 from tests.factories import a_plan
 from tests.unit.executors.claude_agent.frames import a_result
 from tests.unit.gateway.calls import Billing, a_channel

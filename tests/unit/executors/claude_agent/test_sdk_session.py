@@ -20,7 +20,7 @@ from app.executors.claude_agent.sdk_session import (
     SdkSession,
 )
 from app.executors.port import ExecutionFailed, RunPlan
-from app.requests import Message
+from app.requests.messages import Message
 from tests.factories import a_conversation, a_plan
 from tests.unit.executors.claude_agent.an_executor import NO_DATABASE
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from app.client_tools.declared import ClientTool
 from app.conversations.records import Conversation, TranscriptEntry
 from app.executors.claude_agent.launching.launcher import CliLauncher
 from app.executors.claude_agent.launching.started_cli import StartedCli
@@ -19,8 +18,10 @@ from app.executors.tools.client_tools import described_client_tools
 from app.graphs.spec import GraphSpec
 from app.ids import AccountId, ApiKeyId, RunId, RunKey, new_uuid
 from app.models.registry import ModelOptions
-from app.requests import GraphRunRequest, Message, RunLimits
-from app.usage import Attribution
+from app.requests.client_tools import ClientTool
+from app.requests.messages import Message
+from app.requests.runs import GraphRunRequest, RunLimits
+from app.usage.records import Attribution
 from tests.factories import a_conversation, a_plan
 from tests.unit.executors.claude_agent.an_executor import OwnAuth
 from tests.unit.executors.claude_agent.fake_cli import FakeCli

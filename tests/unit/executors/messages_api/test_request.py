@@ -9,9 +9,10 @@ from app.executors.messages_api.request import (
     end_of_request_before,
     posted_messages,
 )
-from app.json_schema.model_schema import model_schema
 from app.models.registry import ModelOptions
-from app.requests import Message, ResponseFormat
+from app.platform.json_schema.model_schema import model_schema
+from app.requests.messages import Message
+from app.requests.runs import ResponseFormat
 from tests.factories import a_plan
 from tests.unit.tools.samples.weather import weather
 

@@ -5,7 +5,7 @@ import pytest
 
 from app.executors.inbox import RunEnded
 from app.executors.messages_api.waiting_messages import WaitingMessages
-from app.requests import Message, SentMessage
+from app.requests.messages import Message, SentMessage
 
 
 def sent(name: str, priority: Any) -> SentMessage:

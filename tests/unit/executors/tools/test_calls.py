@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from app.client_tools.declared import ClientTool, client_tool_id
 from app.events import ClientToolCall, ControlEvent, Step, ToolCallStart
 from app.executors.client_calls import ClientToolResult
 from app.executors.control import RunControl
 from app.executors.tools.calls import ToolCalls
 from app.executors.tools.client_tools import with_client_tools
 from app.graphs.spec import GraphSpec
-from app.json_schema.checker import SchemaChecker
+from app.platform.json_schema.checker import SchemaChecker
+from app.requests.client_tools import ClientTool, client_tool_id
 from tests.factories import a_context, a_plan
 from tests.unit.gateway.calls import Billing, a_channel
 from tests.unit.tools.samples.weather import weather

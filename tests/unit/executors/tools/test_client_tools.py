@@ -5,11 +5,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from app.client_tools.declared import ClientTool
 from app.executors.tools.client_tools import described_client_tools, shown_schema, split_by_graph
 from app.graphs.spec import GraphSpec
 from app.ids import RunKey
-from app.json_schema.document import SchemaUnusable
+from app.platform.json_schema.document import SchemaUnusable
+from app.requests.client_tools import ClientTool
 from app.tools.policy import ToolPolicy
 from app.tools.runner import ToolRunner
 from app.tools.tool import ToolContext

@@ -6,7 +6,7 @@ import pytest
 
 from app.executors.port import ExecutionFailed
 from app.executors.tools.servers import connected_tools
-from app.json_schema.checker import SchemaChecker
+from app.platform.json_schema.checker import SchemaChecker
 from app.tools.mcp.servers import McpConnector
 from app.tools.mcp.spec import StdioServer
 from tests.factories import a_context, a_plan

@@ -8,7 +8,7 @@ from ag_ui.core import MessagesSnapshotEvent
 from app.errors import Invalid
 from app.http.ag_ui.input import AgUiInput, chat_message
 from app.http.ag_ui.releases.dialect import CURRENT, OLDEST, UNKNOWN
-from app.requests import ImagePart
+from app.requests.messages import ImagePart
 
 USER = {"id": "u", "role": "user", "content": "hi"}
 REASONING = {"id": "q", "role": "reasoning", "content": "hm"}

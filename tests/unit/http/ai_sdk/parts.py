@@ -15,7 +15,7 @@ from app.events import (
     ToolCallStart,
 )
 from app.http.ai_sdk.encoder import AiSdkEncoder
-from app.requests import FinalUsage
+from app.requests.outcome import FinalUsage
 from app.streams.port import LogEntry
 
 STARTED = RunStarted(run_id="r-1", graph_id="claude_agents:assistant", model="sonnet", attempt=0)

@@ -22,7 +22,7 @@ from app.events import (
 )
 from app.http.ai_sdk.encoder import AiSdkEncoder
 from app.http.streaming.encoder import Encoder
-from app.requests import ErrorCode, FinalUsage, FinishReason
+from app.requests.outcome import ErrorCode, FinalUsage, FinishReason
 from tests.unit.http.ai_sdk.parts import (
     STARTED,
     STOPPED,

@@ -8,7 +8,8 @@ from pydantic import ValidationError
 from app.errors import Invalid
 from app.http.ai_sdk.input import ChatRequest
 from app.http.field_errors import field_errors
-from app.requests import GraphRunRequest, ImagePart, Message, TextPart
+from app.requests.messages import ImagePart, Message, TextPart
+from app.requests.runs import GraphRunRequest
 
 PIXEL = "iVBORw0KGgo="
 GRAPH = "claude_agents:assistant"

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from app.errors import Invalid
 from app.http.ai_sdk.input import ChatRequest
 from app.http.ai_sdk.ui_message import MOST_ANSWERED
-from app.request_fields.attachments import PART_CHARS
+from app.requests.attachments import PART_CHARS
 
 HI: dict[str, Any] = {"id": "u1", "role": "user", "parts": [{"type": "text", "text": "hi"}]}
 NEW: dict[str, Any] = {"id": "u2", "role": "user", "parts": [{"type": "text", "text": "go on"}]}

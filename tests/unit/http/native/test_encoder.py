@@ -7,7 +7,6 @@ from httpx_sse import EventSource, ServerSentEvent
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.clock.event_times import rfc3339
 from app.events import (
     AssistantFinal,
     ClientEvent,
@@ -23,7 +22,8 @@ from app.events import (
 )
 from app.http.native.encoder import NativeEncoder
 from app.http.streaming.encoder import RETRY_LINE, Encoder
-from app.requests import FinalUsage
+from app.platform.clock.event_times import rfc3339
+from app.requests.outcome import FinalUsage
 from app.streams.port import LogEntry
 
 HEARTBEAT = b":\n"

@@ -8,7 +8,7 @@ from app.errors import Unavailable
 from app.graphs.spec import GraphSpec
 from app.http.admission.bodies import ClientDisconnected
 from app.http.streaming.disconnect import on_disconnect, while_connected
-from app.requests import OnDisconnect
+from app.requests.runs import OnDisconnect
 
 CANCEL: OnDisconnect = "cancel"
 CONTINUE: OnDisconnect = "continue"

@@ -20,7 +20,7 @@ from app.events import (
 from app.http.ag_ui.output.encoder import AgUiEncoder
 from app.http.ai_sdk.encoder import PAUSE_AT_LATEST_S, AiSdkEncoder
 from app.http.streaming.pausing import PausingEncoder, chunks_until_pause
-from app.requests import FinalUsage
+from app.requests.outcome import FinalUsage
 from app.streams.port import LogEntry
 
 STARTED = RunStarted(run_id="r-1", graph_id="claude_agents:assistant", model="sonnet", attempt=1)

@@ -7,10 +7,10 @@ import pytest
 from app.errors import AppError, FieldError, Invalid, Unavailable
 from app.executors.approvals import PermissionDecided, PermissionNotFound
 from app.executors.inbox import MessageQueueFull, RunEnded
-from app.principal import ScopeMissing
+from app.platform.server.memory import Overloaded
+from app.platform.storage.service import StorageFull
+from app.requests.principal import ScopeMissing
 from app.runs.commands.answers import MAX_FIELD_ERRORS, Answer, CommandFailed, CommandRefusal, NotApplied
-from app.server.memory import Overloaded
-from app.storage.service import StorageFull
 from app.streams.process_channel import MAX_MESSAGE_BYTES
 
 

@@ -4,13 +4,13 @@ import asyncio
 
 import pytest
 
-from app.clock.lease import Lease
 from app.errors import Invalid
 from app.events import ControlEvent
 from app.executors.control import RunControl
 from app.executors.inbox import RunEnded
 from app.graphs.spec import GraphSpec
-from app.principal import ScopeMissing
+from app.platform.clock.lease import Lease
+from app.requests.principal import ScopeMissing
 from app.runs.commands.answers import NotApplied
 from app.runs.commands.application import apply
 from app.runs.commands.records import COMMANDS, ChangeMode, Command, Send, Stop

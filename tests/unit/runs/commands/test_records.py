@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from app.concurrency.offload import SMALL_BYTES
-from app.request_fields.attachments import PART_CHARS
+from app.platform.concurrency.offload import SMALL_BYTES
+from app.requests.attachments import PART_CHARS
 from app.runs.commands.records import ChangeMode, Decide, Send, size_of
 
 

@@ -17,7 +17,7 @@ from app.events import (
     ToolCallStart,
 )
 from app.http.native.encoder import NativeEncoder
-from app.requests import FinalUsage
+from app.requests.outcome import FinalUsage
 from app.runs.events.codec import DELTAS_PER_ROW, decode_events, encode_events
 from app.runs.records import StoredEvents
 from app.streams.port import LogEntry

@@ -6,11 +6,11 @@ from typing import Any
 from structlog.testing import capture_logs
 
 from app.ids import ApiKeyId, new_uuid
-from app.requests import FinalUsage, GraphFinal
+from app.platform.telemetry.trace_context import RunTraceContext
+from app.requests.outcome import FinalUsage, GraphFinal
 from app.runs.events.ended import EndedRun, log_ended, queue_wait_of
 from app.runs.records import RunRecord
-from app.telemetry.trace_context import RunTraceContext
-from app.usage import ChargedUsage, Spent, TokenUsage
+from app.usage.records import ChargedUsage, Spent, TokenUsage
 from tests.factories import a_plan
 
 NOW = datetime(2026, 11, 23, tzinfo=UTC)

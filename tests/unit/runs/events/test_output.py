@@ -7,7 +7,6 @@ import pytest
 from app.billing.prices.price_list import PriceList
 from app.billing.receipts.journal import Journal
 from app.billing.receipts.queue import ReceiptQueue
-from app.clock.lease import Lease
 from app.events import (
     AiEvent,
     AssistantFinal,
@@ -21,12 +20,13 @@ from app.events import (
 )
 from app.executors.port import ABORTED, RunPlan
 from app.ids import MessageId, new_uuid
-from app.requests import Message, SentMessage
+from app.platform.clock.lease import Lease
+from app.requests.messages import Message, SentMessage
 from app.runs.events.output import RunOutput
 from app.runs.events.publisher import RunEventPublisher
 from app.runs.events.terminal import terminal_events
 from app.streams.memory import MemoryEventLog
-from app.usage import Meters, Spent, TokenUsage, UsageFact, UsageTotal
+from app.usage.records import Meters, Spent, TokenUsage, UsageFact, UsageTotal
 from tests.factories import a_control, a_plan, an_unused_database
 
 

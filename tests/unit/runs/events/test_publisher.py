@@ -2,11 +2,11 @@ import asyncio
 
 import pytest
 
-from app.clock.lease import Lease
-from app.db import DatabaseUnavailable
 from app.errors import Unavailable
 from app.events import ClientEvent, RunWarning, TextDelta
 from app.ids import AccountId, RunId, RunKey, new_uuid
+from app.platform.clock.lease import Lease
+from app.platform.db import DatabaseUnavailable
 from app.runs.events.publisher import RunEventPublisher
 from app.streams.memory import MemoryEventLog
 from tests.factories import an_unused_database

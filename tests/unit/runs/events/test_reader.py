@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from app.events import ClientEvent, Done, TextDelta
 from app.ids import AccountId, RunId, RunKey, new_uuid
-from app.requests import FinalUsage
+from app.requests.outcome import FinalUsage
 from app.runs.events.endings import RunEndings
 from app.runs.events.reader import RunEventReader
 from app.streams.memory import MemoryEventLog

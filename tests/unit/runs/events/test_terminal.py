@@ -1,9 +1,9 @@
 from datetime import UTC, datetime
 
-from app.clock.event_times import milliseconds
 from app.events import AssistantFinal, Done, RunError, TextDelta
 from app.ids import AccountId, RunId, RunKey, new_uuid
-from app.requests import FinalUsage, GraphFinal
+from app.platform.clock.event_times import milliseconds
+from app.requests.outcome import FinalUsage, GraphFinal
 from app.runs.events.terminal import (
     POSITIONS_PER_ATTEMPT,
     close_log,

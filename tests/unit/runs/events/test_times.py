@@ -5,11 +5,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from app.clock.event_times import milliseconds
 from app.errors import Unavailable
 from app.events import Done, Queued, TextDelta
 from app.ids import AccountId, RunId, RunKey, new_uuid
-from app.requests import FinalUsage
+from app.platform.clock.event_times import milliseconds
+from app.requests.outcome import FinalUsage
 from app.runs.events.times import KnownTimes
 from app.streams.port import LogEntry
 from tests.factories import a_record, an_unused_database

@@ -1,10 +1,10 @@
 from prometheus_client import CollectorRegistry
 
 from app.events import AiEvent, MeterReport, Status, TextDelta
-from app.metrics.labels import KnownNames
-from app.metrics.runs import RunMetrics
+from app.platform.metrics.labels import KnownNames
+from app.platform.metrics.runs import RunMetrics
 from app.runs.events.timing import TimedEvents
-from app.usage import Meters
+from app.usage.records import Meters
 
 
 class Sink:

@@ -3,10 +3,10 @@ from typing import Any
 
 import pytest
 
-from app.client_tools.declared import ClientTool
 from app.errors import Invalid
 from app.ids import AccountId, new_uuid
-from app.json_schema.checker import SchemaChecker
+from app.platform.json_schema.checker import SchemaChecker
+from app.requests.client_tools import ClientTool
 from app.runs.requests.client_tools import check_client_tools, usable_client_tools
 
 OWNER = AccountId(new_uuid())

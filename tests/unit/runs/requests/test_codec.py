@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.concurrency.offload import SMALL_BYTES, Offload
 from app.http.admission.strict_json import read_json
-from app.requests import GraphRunRequest
+from app.platform.concurrency.offload import SMALL_BYTES, Offload
+from app.requests.runs import GraphRunRequest
 from app.runs.requests.codec import RequestCodec
 
 LONG = "é" * SMALL_BYTES

@@ -5,7 +5,7 @@ import pytest
 
 from app.errors import Invalid
 from app.ids import AccountId, new_uuid
-from app.json_schema.checker import SchemaChecker
+from app.platform.json_schema.checker import SchemaChecker
 from app.runs.requests.response_schema import check_response_schema
 
 OWNER = AccountId(new_uuid())

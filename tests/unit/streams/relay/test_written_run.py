@@ -2,7 +2,7 @@
 
 from app.events import Done, TextDelta
 from app.ids import AccountId, RunId, RunKey, new_uuid
-from app.requests import FinalUsage
+from app.requests.outcome import FinalUsage
 from app.streams.relay.batch import EventBatch
 from app.streams.relay.written_run import WrittenRun
 from app.streams.run_buffer import RunBuffer

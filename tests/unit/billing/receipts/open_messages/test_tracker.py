@@ -10,7 +10,7 @@ from app.billing.receipts.open_messages.tracker import (
     OpenMessageChanges,
     OpenMessages,
 )
-from app.usage import UsageFact
+from app.usage.records import UsageFact
 from tests.unit.billing.receipts.journals import a_fact
 
 

@@ -21,7 +21,7 @@ from app.gateway.proxy import ChannelAddress
 from app.graphs.spec import GraphSpec
 from app.ids import AccountId, ApiKeyId, new_uuid
 from app.models.registry import ModelOptions
-from app.requests import ResponseFormat, RunLimits
+from app.requests.runs import ResponseFormat, RunLimits
 from tests.factories import a_conversation, a_plan
 from tests.unit.executors.claude_agent.fake_cli import FakeCli
 from tests.unit.executors.claude_agent.tools.test_sdk_hooks import nothing_against

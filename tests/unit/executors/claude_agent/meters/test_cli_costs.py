@@ -11,8 +11,8 @@ import structlog
 from app.executors.claude_agent.meters.cli_costs import CliCosts
 from app.gateway.wire import MessageUsage
 from app.ids import MessageId
-from app.provider_usage import token_usage
-from app.usage import CostComparison, ProviderCall, TokenUsage
+from app.usage.provider import token_usage
+from app.usage.records import CostComparison, ProviderCall, TokenUsage
 from tests.unit.executors.claude_agent.frames import a_result
 
 SONNET, OPUS = "claude-sonnet-4-6", "claude-opus-4-8"

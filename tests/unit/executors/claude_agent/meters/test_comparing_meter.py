@@ -8,7 +8,7 @@ from app.executors.claude_agent.meters.comparing_meter import ComparingMeter
 from app.executors.claude_agent.meters.usage import MeteredMessage
 from app.gateway.channel import Channel
 from app.ids import MessageId
-from app.usage import Meters, TokenUsage
+from app.usage.records import Meters, TokenUsage
 from tests.factories import a_plan
 from tests.unit.executors.claude_agent.frames import assistant, started
 from tests.unit.gateway.calls import MODEL, Billing, a_channel, a_message

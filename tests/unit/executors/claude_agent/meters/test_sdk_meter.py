@@ -5,7 +5,7 @@ from typing import Any
 from app.executors.claude_agent.meters.sdk_meter import residuals
 from app.executors.claude_agent.meters.usage import MeteredMessage
 from app.ids import MessageId
-from app.usage import TokenUsage
+from app.usage.records import TokenUsage
 
 REQUESTED = "claude-sonnet-5-5"
 OTHER = "claude-haiku-5-5"

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.executors.claude_agent.meters.usage import MeteredMessage, UsageFold
-from app.provider_usage import merge_usage, token_usage
-from app.usage import TokenUsage
+from app.usage.provider import merge_usage, token_usage
+from app.usage.records import TokenUsage
 from tests.unit.executors.claude_agent.frames import assistant, ended, started, stopped, text, user
 
 

@@ -12,7 +12,7 @@ from app.executors.claude_agent.tools.sdk_hooks import SdkHooks
 from app.executors.port import RunPlan
 from app.graphs.spec import AgentSpec
 from app.models.registry import ModelOptions
-from app.requests import ResponseFormat, RunLimits
+from app.requests.runs import ResponseFormat, RunLimits
 from tests.factories import a_plan
 from tests.unit.executors.claude_agent.an_executor import a_graph
 from tests.unit.executors.claude_agent.tools.test_sdk_hooks import nothing_against

@@ -1,8 +1,8 @@
 from claude_agent_sdk import AssistantMessage, StreamEvent, TextBlock, ToolUseBlock
 
 from app.executors.claude_agent.process.sanitizer import sanitize
-from app.provider_usage import token_usage
-from app.usage import TokenUsage
+from app.usage.provider import token_usage
+from app.usage.records import TokenUsage
 from tests.unit.executors.claude_agent.frames import assistant, stream
 
 

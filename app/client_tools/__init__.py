@@ -1,1 +1,0 @@
-"""Tools that come with a request and that its client executes."""

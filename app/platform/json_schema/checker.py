@@ -1,0 +1,110 @@
+"""SchemaChecker: checks untrusted JSON schemas, and values against them."""
+
+import hashlib
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+from pydantic_core import PydanticSerializationError, to_json
+
+from app.errors import Unavailable
+from app.platform.json_schema.document import SchemaDocument, SchemaUnusable, pointer
+from app.platform.json_schema.pool import WorkerEnded, WorkerPool
+
+MAX_VALUE_BYTES = 4 * 1024 * 1024
+_MAX_WAITING = 16
+"""Waiting checks of one account; more are refused."""
+_MAX_REMEMBERED = 4_096
+
+
+class ValueUncheckable(Exception):
+    """The value cannot be checked against its schema within the limits; the text is the reason."""
+
+
+class CheckerUnavailable(Unavailable):
+    """JSON schemas cannot be checked now; try again later."""
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaMismatch:
+    """The path to the value that does not match its schema, and the reason."""
+
+    path: tuple[str, ...]
+    reason: str
+
+
+class SchemaChecker:
+    """Checks schemas and values in processes that are killed when they take too long.
+
+    `owner` identifies whose schema it is; owners take turns, so none blocks the others.
+    """
+
+    def __init__(self, *, workers: int, check_s: float) -> None:
+        self._pool = WorkerPool(workers=workers, check_s=check_s)
+        self._usable: dict[bytes, None] = {}
+        """The digests of the latest documents that were found usable, oldest first."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._pool.aclose()
+
+    async def require_usable(
+        self, schema: dict[str, Any], *, owner: str, max_waiting: int | None = _MAX_WAITING
+    ) -> None:
+        """Raise `SchemaUnusable` if it is no schema, has external references or takes too long to check.
+
+        Raises `SchemasBusy` if so many checks of the owner wait, `CheckerUnavailable` without processes.
+        """
+        document = SchemaDocument.of(schema)
+        digest = hashlib.sha256(b"%d %s" % (document.dialect, document.text)).digest()
+        if digest in self._usable:
+            return
+        try:
+            # Check a value as well: some schemas loop endlessly only then.
+            verdict, path, reason = await self._pool.check(
+                document, b"{}", owner=owner, max_waiting=max_waiting
+            )
+        except WorkerEnded as error:
+            raise SchemaUnusable("#", str(error)) from error
+        except OSError as error:
+            raise CheckerUnavailable(retry_after_s=1) from error
+        if verdict == "unusable":
+            raise SchemaUnusable(pointer(path), reason)
+        self._usable[digest] = None
+        if len(self._usable) > _MAX_REMEMBERED:
+            del self._usable[next(iter(self._usable))]
+
+    async def mismatch(self, schema: dict[str, Any], value: Any, *, owner: str) -> SchemaMismatch | None:
+        """The first mismatch or None; raises `SchemaUnusable`, `ValueUncheckable`, `CheckerUnavailable`."""
+        document = SchemaDocument.of(schema)
+        try:
+            verdict, path, reason = await self._pool.check(document, _as_json(value), owner=owner)
+        except WorkerEnded as error:
+            raise ValueUncheckable(str(error)) from error
+        except OSError as error:
+            raise CheckerUnavailable(retry_after_s=1) from error
+        match verdict:
+            case "unusable":
+                raise SchemaUnusable(pointer(path), reason)
+            case "uncheckable":
+                raise ValueUncheckable(reason)
+            case "mismatch":
+                return SchemaMismatch(tuple(map(str, path)), reason)
+            case _:
+                return None
+
+
+def _as_json(value: Any) -> bytes:
+    try:
+        text = to_json(value)
+    except (PydanticSerializationError, ValueError) as error:
+        message = "cannot be written as JSON"
+        raise ValueUncheckable(message) from error
+    if len(text) > MAX_VALUE_BYTES:
+        message = f"is larger than {MAX_VALUE_BYTES} bytes"
+        raise ValueUncheckable(message)
+    return text

@@ -1,0 +1,64 @@
+"""GatewayMetrics: what the gateway adds to a model call, and what the provider answers."""
+
+from collections.abc import Mapping
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
+
+from app.platform.metrics.families import PREFIX
+from app.platform.metrics.labels import OTHER, KnownNames
+from app.platform.metrics.rate_limits import RateLimits
+
+_OVERHEAD_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 20)
+_STATUSES = KnownNames(
+    frozenset({"200", "400", "401", "402", "403", "404", "408", "409", "413", "422", "429"})
+    | frozenset({"500", "502", "503", "504", "524", "529"})
+)
+_UNREACHABLE = "unreachable"
+
+
+class GatewayMetrics:
+    """The model calls of this process."""
+
+    def __init__(
+        self, registry: CollectorRegistry | None = None, *, models: KnownNames | None = None
+    ) -> None:
+        """Without a registry nothing is exposed; `models` are the names that may be a label."""
+        self.rate_limits = RateLimits(models or KnownNames())
+        self._overhead = Histogram(
+            f"{PREFIX}gateway_overhead_seconds",
+            "From the last byte of an agent's request to its last byte on the way to the provider.",
+            buckets=_OVERHEAD_BUCKETS,
+            registry=registry,
+        )
+        self._responses = Counter(
+            f"{PREFIX}provider_responses",
+            "Answers of the provider to model calls.",
+            ["status"],
+            registry=registry,
+        )
+        self._refused = Counter(
+            f"{PREFIX}gateway_refused",
+            "Model calls that the gateway has refused.",
+            ["reason"],
+            registry=registry,
+        )
+        for status in ("200", "429", "529", _UNREACHABLE, OTHER):
+            # Also those that are 0: a first failure must be an increase.
+            self._responses.labels(status)
+
+    def request_sent(self, *, after_s: float) -> None:
+        """A whole request was sent to the provider, so long after its agent had sent it."""
+        self._overhead.observe(after_s)
+
+    def provider_responded(self, status: int, headers: Mapping[str, str], *, model: str) -> None:
+        """The provider has answered a call of this model; `headers` with names in lower case."""
+        self._responses.labels(_STATUSES.label(str(status))).inc()
+        self.rate_limits.update(headers, model=model)
+
+    def provider_unreachable(self) -> None:
+        """A call got no answer."""
+        self._responses.labels(_UNREACHABLE).inc()
+
+    def call_refused(self, reason: str) -> None:
+        """A call was refused; `reason` is one of the gateway's own."""
+        self._refused.labels(reason).inc()

@@ -1,0 +1,102 @@
+"""RunMetrics: how runs wait, begin and end."""
+
+import time
+from dataclasses import dataclass, field
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
+
+from app.events import AiEvent, MeterReport, TextDelta, UsageReport
+from app.platform.metrics.families import PREFIX
+from app.platform.metrics.labels import KnownNames
+from app.requests.outcome import GraphFinal
+
+_WAIT_BUCKETS = (0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800)
+_EVENT_BUCKETS = (0.05, 0.1, 0.25, 0.5, 0.75, 1, 1.5, 2, 3, 5, 10, 30, 60)
+_NO_ERROR = "none"
+
+
+class RunMetrics:
+    """The runs that this process has started or ended."""
+
+    def __init__(
+        self, registry: CollectorRegistry | None = None, *, graphs: KnownNames | None = None
+    ) -> None:
+        """Without a registry nothing is exposed; `graphs` are the ids that may be a label."""
+        self._graphs = graphs or KnownNames()
+        self._ended = Counter(
+            f"{PREFIX}runs_ended",
+            "Runs that have ended in this process.",
+            ["graph", "status", "error"],
+            registry=registry,
+        )
+        self._wait = Histogram(
+            f"{PREFIX}queue_wait_seconds",
+            "From the acceptance of a run, or its start time, to its start.",
+            buckets=_WAIT_BUCKETS,
+            registry=registry,
+        )
+        self._first_event = Histogram(
+            f"{PREFIX}first_event_seconds",
+            "From the start of an attempt to the first event of its executor.",
+            ["executor"],
+            buckets=_EVENT_BUCKETS,
+            registry=registry,
+        )
+        self._first_text = Histogram(
+            f"{PREFIX}first_text_seconds",
+            "From the start of an attempt to the first text for its client.",
+            ["executor"],
+            buckets=_EVENT_BUCKETS,
+            registry=registry,
+        )
+        self._drift = Counter(
+            f"{PREFIX}drift_messages",
+            "Messages of which the SDK and the gateway have counted different tokens.",
+            registry=registry,
+        )
+        self._drift_usd = Counter(
+            f"{PREFIX}drift_usd",
+            "Dollars by which the CLI's costs and those of the measured messages differ, without signs.",
+            registry=registry,
+        )
+
+    def run_started(self, *, waited_s: float) -> None:
+        """The first attempt of a run starts."""
+        self._wait.observe(max(0.0, waited_s))
+
+    def run_ended(self, graph_id: str, final: GraphFinal, report: MeterReport | None = None) -> None:
+        """The end of a run is stored."""
+        error = final.error or _NO_ERROR
+        self._ended.labels(self._graphs.label(graph_id), final.status, error).inc()
+        if report is not None:
+            self._drift.inc(report.meters.drift)
+            cost = report.meters.cost
+            if cost is not None and cost.drift_usd is not None:
+                self._drift_usd.inc(float(abs(cost.drift_usd)))
+
+    def attempt(self, graph_id: str) -> "AttemptTimer":
+        """Measures an attempt that starts now."""
+        executor = self._graphs.label(graph_id).partition(":")[0]
+        return AttemptTimer(self._first_event.labels(executor), self._first_text.labels(executor))
+
+
+@dataclass(slots=True)
+class AttemptTimer:
+    """When the first events of an attempt were published."""
+
+    first_event: Histogram
+    first_text: Histogram
+    _since: float = field(default_factory=time.monotonic)
+    _has_event: bool = False
+    _has_text: bool = False
+
+    def published(self, event: AiEvent) -> None:
+        """An event was published."""
+        if self._has_text or isinstance(event, UsageReport | MeterReport):
+            return
+        if not self._has_event:
+            self._has_event = True
+            self.first_event.observe(time.monotonic() - self._since)
+        if isinstance(event, TextDelta) and event.parent_tool_call_id is None:
+            self._has_text = True
+            self.first_text.observe(time.monotonic() - self._since)

@@ -1,0 +1,31 @@
+"""WebhookMetrics: what became of calls of webhooks."""
+
+from typing import Literal, TypeAlias, get_args
+
+from prometheus_client import CollectorRegistry, Counter
+
+from app.platform.metrics.families import PREFIX
+
+DeliveryResult: TypeAlias = Literal["delivered", "retried", "failed", "unrecorded"]
+"""`retried`: it failed and is tried again; `failed`: for the last time; `unrecorded`: the result could not be
+stored, so the call is made again."""
+
+
+class WebhookMetrics:
+    """The calls that this process has made."""
+
+    def __init__(self, registry: CollectorRegistry | None = None) -> None:
+        """Without a registry nothing is exposed."""
+        self._deliveries = Counter(
+            f"{PREFIX}webhook_deliveries",
+            "Calls of webhooks by this process.",
+            ["result"],
+            registry=registry,
+        )
+        for result in get_args(DeliveryResult):
+            # Also those that are 0: a first failure must be an increase.
+            self._deliveries.labels(result)
+
+    def called(self, result: DeliveryResult) -> None:
+        """A webhook was called."""
+        self._deliveries.labels(result).inc()

@@ -1,0 +1,42 @@
+"""Whether a database can be used: version of the server, schema, rights of the role."""
+
+from typing import Any
+
+from sqlalchemy import text
+from sqlalchemy.engine import Row
+
+from app.errors import OperatorError
+from app.platform.postgres.errors import target_of
+
+_LEAST_VERSION = 140_000
+SERVER = text(
+    "SELECT current_setting('server_version_num')::int AS version, pg_is_in_recovery() AS is_standby, "
+    "current_setting('default_transaction_read_only')::bool AS is_read_only"
+)
+MAY_WRITE = text("SELECT has_table_privilege('runs', 'SELECT') AND has_table_privilege('runs', 'INSERT')")
+
+NOT_WRITABLE = "the role may not read and write the tables; GRANT that to it, or use the role that migrates"
+OUTDATED = "its schema is older than this version requires; run `runtally migrate`"
+UNKNOWN = "a newer version of Runtally has migrated it, so that this one cannot use it; start the newer one"
+
+
+class DatabaseNotUsable(OperatorError):
+    """The database of DATABASE_URL cannot be used; the text names it, the reason and the next step."""
+
+    def __init__(self, url: str, problem: str) -> None:
+        self.target = target_of(url)
+        super().__init__(f"DATABASE_URL ({self.target}): {problem}.")
+
+
+def require_usable_server(url: str, row: Row[Any]) -> None:
+    """Raise `DatabaseNotUsable` if the server is too old or read-only; `row` is what `SERVER` returns."""
+    problem = None
+    if row.version < _LEAST_VERSION:
+        problem = (
+            f"the server is PostgreSQL {row.version // 10_000}, which is too old; use version "
+            f"{_LEAST_VERSION // 10_000} or later"
+        )
+    elif row.is_standby or row.is_read_only:
+        problem = "the database is read-only, such as a standby; connect to the primary server"
+    if problem is not None:
+        raise DatabaseNotUsable(url, problem)

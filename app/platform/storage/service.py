@@ -1,0 +1,37 @@
+"""StorageQuota: limits the requests, events, conversations and files an account stores."""
+
+from app.errors import InsufficientStorage
+from app.ids import AccountId
+from app.platform.db import Database, Reader
+from app.platform.storage.repository import compact_changes, stored_bytes
+
+_COMPACT_BATCH = 10_000
+
+
+class StorageFull(InsufficientStorage):
+    """The account's storage quota is used up; delete runs or conversations."""
+
+
+class StorageQuota:
+    """Refuses new contents to accounts that have used up their quota."""
+
+    def __init__(self, database: Database, max_bytes: int | None) -> None:
+        self._database = database
+        self._max_bytes = max_bytes
+
+    async def require_room(self, reader: Reader, account_id: AccountId, more_bytes: int = 0) -> None:
+        """Raise `StorageFull` unless the account may store so many more bytes."""
+        if self._max_bytes is None:
+            return
+        stored = await stored_bytes(reader, account_id)
+        if stored + more_bytes > self._max_bytes:
+            message = (
+                f"The account stores {stored} bytes of its quota of {self._max_bytes}, and this would add "
+                f"{more_bytes}; delete runs or conversations."
+            )
+            raise StorageFull(message)
+
+    async def compact(self) -> None:
+        """Compact the changes, so that summing them stays fast."""
+        async with self._database.transaction() as tx:
+            await compact_changes(tx, most=_COMPACT_BATCH)

@@ -1,0 +1,33 @@
+"""TelemetryConfig: what is exported, and where to, by the standard variables of OpenTelemetry."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from app.errors import OperatorError
+from app.platform.telemetry.records import SpanOptions
+
+SERVICE_NAME = "runtally"
+
+
+class TelemetryUnavailable(OperatorError):
+    """Telemetry is switched on and cannot be exported; the text names the variable."""
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """Where one signal is exported to."""
+
+    endpoint: str
+    """With the path of the signal."""
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class TelemetryConfig:
+    """Signals without a destination are not exported."""
+
+    traces: Destination | None = None
+    metrics: Destination | None = None
+    service_name: str | None = None
+    resource_attributes: Mapping[str, str] = field(default_factory=dict)
+    options: SpanOptions = field(default_factory=SpanOptions)

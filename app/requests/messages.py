@@ -1,0 +1,167 @@
+"""The messages of a request: texts, images and documents."""
+
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
+
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
+
+from app.requests.attachments import (
+    MAX_TITLE_CHARS,
+    PART_CHARS,
+    TEXT,
+    DocumentMediaType,
+    ImageMediaType,
+    require_content,
+    require_one_source,
+    require_pdf,
+    require_text,
+    require_url,
+    size_of_base64,
+)
+from app.requests.wire_models import InputModel
+
+Priority = Literal["now", "next", "later"]
+"""When a running agent gets a message: at once, interrupting its output; at the next opportunity; or
+in a turn of its own."""
+
+BASE64: dict[str, Any] = {"format": "byte", "contentEncoding": "base64"}
+"""What the OpenAPI document says of a text in base64."""
+
+_Data = Annotated[str, Field(json_schema_extra={**BASE64, "minLength": 4})]
+_Url = Annotated[str, AfterValidator(require_url), Field(json_schema_extra={"format": "uri"})]
+
+
+class TextPart(InputModel):
+    """A piece of text."""
+
+    type: Literal["text"]
+    text: str
+
+    @property
+    def chars(self) -> int:
+        """Its length."""
+        return len(self.text)
+
+
+class ImagePart(InputModel):
+    """An image: base64 encoded with its media type, or by a URL that only the provider opens."""
+
+    type: Literal["image"]
+    media_type: ImageMediaType | None = None
+    data: _Data | None = None
+    url: _Url | None = None
+
+    @field_validator("data")
+    @classmethod
+    def _is_base64(cls, data: str | None) -> str | None:
+        if data is not None:
+            require_content(data)
+        return data
+
+    @model_validator(mode="after")
+    def _is_one(self) -> "ImagePart":
+        require_one_source(self.media_type, data=self.data, url=self.url)
+        return self
+
+    @property
+    def chars(self) -> int:
+        """The length of its content in a request."""
+        return len(self.data or "")
+
+    @property
+    def size(self) -> int:
+        """The number of bytes; 0 of one by URL."""
+        return size_of_base64(self.data or "")
+
+
+class DocumentPart(InputModel):
+    """A PDF or a plain text: base64 encoded with its media type, as `text`, or a PDF by its URL."""
+
+    type: Literal["document"]
+    media_type: DocumentMediaType | None = None
+    data: _Data | None = None
+    text: Annotated[str, Field(min_length=1)] | None = None
+    url: _Url | None = None
+    title: Annotated[str, Field(min_length=1, max_length=MAX_TITLE_CHARS)] | None = None
+
+    @field_validator("data")
+    @classmethod
+    def _is_of_its_type(cls, data: str | None, info: ValidationInfo) -> str | None:
+        if data is not None:
+            match info.data.get("media_type"):
+                case "application/pdf":
+                    require_pdf(data)
+                case "text/plain":
+                    require_text(data)
+                case _:
+                    require_content(data)
+        return data
+
+    @model_validator(mode="after")
+    def _is_one(self) -> "DocumentPart":
+        require_one_source(self.media_type, data=self.data, url=self.url, text=self.text)
+        return self
+
+    @property
+    def content(self) -> str | None:
+        """The text of a plain text; None for a PDF."""
+        is_text = self.data is not None and self.media_type == TEXT
+        return require_text(self.data or "") if is_text else self.text
+
+    @property
+    def chars(self) -> int:
+        """The length of its content in a request."""
+        return len(self.data or self.text or "")
+
+    @property
+    def size(self) -> int:
+        """The number of bytes; 0 of one by URL."""
+        return len(self.text.encode()) if self.text is not None else size_of_base64(self.data or "")
+
+
+Attachment: TypeAlias = ImagePart | DocumentPart
+ContentPart = Annotated[TextPart | ImagePart | DocumentPart, Field(discriminator="type")]
+Content = Annotated[str, Field(min_length=1)] | Annotated[list[ContentPart], Field(min_length=1)]
+
+
+class Message(InputModel):
+    """A message of the conversation."""
+
+    role: Literal["user", "assistant", "system"]
+    content: Content
+
+    @model_validator(mode="after")
+    def _only_users_attach(self) -> "Message":
+        if self.role != "user" and self.attachments:
+            message = f"a message of role {self.role!r} may contain text only"
+            raise ValueError(message)
+        return self
+
+    @property
+    def parts(self) -> list[TextPart | ImagePart | DocumentPart]:
+        """The content as a list of parts."""
+        if isinstance(self.content, str):
+            return [TextPart(type="text", text=self.content)]
+        return list(self.content)
+
+    @property
+    def size(self) -> int:
+        """The approximate number of characters, attachments included."""
+        return sum(PART_CHARS + part.chars for part in self.parts)
+
+    @property
+    def attachments(self) -> list[Attachment]:
+        """Its images and documents, in order."""
+        return [part for part in self.parts if not isinstance(part, TextPart)]
+
+    @property
+    def text(self) -> str:
+        """The text parts, joined."""
+        return "\n\n".join(part.text for part in self.parts if isinstance(part, TextPart))
+
+
+class SentMessage(NamedTuple):
+    """A message for a running agent; `message_id` is a UUID that identifies it."""
+
+    message_id: str
+    message: Message
+    priority: Priority

@@ -1,0 +1,63 @@
+"""How a run ends: its status, the result that clients get, and why it has none."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from app.ids import RunId
+from app.requests.wire_models import WireModel
+
+ErrorCode = Literal[
+    "invalid_request",
+    "not_found",
+    "timeout",
+    "aborted",
+    "rate_limit",
+    "internal",
+    "insufficient_credits",
+    "provider_unavailable",
+    "tool_server_unavailable",
+    "database_unavailable",
+]
+"""Why a run did not succeed; clients get no other detail."""
+
+FinishReason = Literal["stop", "max_turns", "budget", "timeout", "aborted", "error"]
+RunStatus = Literal["queued", "running", "succeeded", "failed", "cancelled"]
+
+
+class FinalUsage(WireModel):
+    """Tokens of the whole run: `promptTokens` counts input, cache reads and cache writes."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+
+def _is_none(value: object) -> bool:
+    return value is None
+
+
+_Tokens = Annotated[int | None, Field(exclude_if=_is_none)]
+
+
+class GraphFinal(WireModel):
+    """How a run ended."""
+
+    ok: bool
+    run_id: RunId
+    request_id: str | None
+    content: str
+    structured_output: Any = None
+    error: ErrorCode | None = None
+    finish_reason: FinishReason
+    usage: FinalUsage
+    context_used: _Tokens = None
+    """How long the conversation is for the model: the tokens of its last prompt and answer."""
+    context_window: _Tokens = None
+    """How long it may be, if that is known."""
+
+    @property
+    def status(self) -> RunStatus:
+        """The status of the run."""
+        if self.ok:
+            return "succeeded"
+        return "cancelled" if self.error == "aborted" else "failed"

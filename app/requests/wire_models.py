@@ -1,0 +1,29 @@
+"""The base of all models of JSON that clients send or receive."""
+
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict
+from pydantic.alias_generators import to_camel
+
+
+class WireModel(BaseModel):
+    """camelCase in JSON, snake_case in Python; an unknown field is an error."""
+
+    model_config = ConfigDict(
+        alias_generator=to_camel,
+        validate_by_name=True,
+        validate_by_alias=True,
+        extra="forbid",
+        frozen=True,
+    )
+
+
+class InputModel(WireModel):
+    """A model of client input: accepts the JSON names only."""
+
+    model_config = ConfigDict(validate_by_name=False)
+
+    @classmethod
+    def of(cls, **fields: Any) -> Self:
+        """Create one by its Python names."""
+        return cls.model_validate(fields, by_name=True, by_alias=False)

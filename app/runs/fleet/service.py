@@ -1,0 +1,28 @@
+"""Fleet: the workers on one database and what waits for them, for operators."""
+
+from dataclasses import dataclass
+
+from app.platform.db import Database
+from app.runs.fleet.records import FleetSnapshot
+from app.runs.fleet.repository import fleet_workers, queue_of_accounts, snapshot_time
+
+LISTED_ACCOUNTS = 100
+MAX_LISTED_ACCOUNTS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """Reads the state of all processes from the database, so any process can answer."""
+
+    database: Database
+
+    async def snapshot(self, *, accounts: int = LISTED_ACCOUNTS) -> FleetSnapshot:
+        """Everything at one moment; at most so many `accounts` are listed."""
+        async with self.database.snapshot() as reader:
+            totals, listed = await queue_of_accounts(reader, limit=accounts)
+            return FleetSnapshot(
+                at=await snapshot_time(reader),
+                workers=await fleet_workers(reader),
+                totals=totals,
+                accounts=listed,
+            )

@@ -1,0 +1,1 @@
+"""Token usage of messages and runs, and how providers report it; pure."""

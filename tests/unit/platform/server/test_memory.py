@@ -1,0 +1,57 @@
+import asyncio
+
+import pytest
+
+from app.platform.server.memory import MemoryCeiling, Overloaded, memory_limit
+
+MB = 2**20
+
+
+def test_work_is_accepted_below_the_ceiling_and_refused_above_it() -> None:
+    held = 99 * MB
+    ceiling = MemoryCeiling(100 * MB, resident_bytes=lambda: held)
+
+    ceiling.require_room()
+    held = 101 * MB
+
+    with pytest.raises(Overloaded) as refused:
+        ceiling.require_room()
+    assert refused.value.retry_after_s
+
+
+def test_announced_bytes_count_in_advance() -> None:
+    ceiling = MemoryCeiling(100 * MB, resident_bytes=lambda: 90 * MB)
+
+    ceiling.require_room(10 * MB)
+    with pytest.raises(Overloaded):
+        ceiling.require_room(11 * MB)
+
+
+def test_memory_is_measured_at_each_call() -> None:
+    ceiling = MemoryCeiling(2**40)
+    before = ceiling.resident_bytes()
+    block = bytearray(64 * MB)
+
+    assert ceiling.resident_bytes() - before > 50 * MB
+    assert len(block) == 64 * MB
+
+
+def test_the_default_ceiling_is_half_of_the_memory() -> None:
+    assert MemoryCeiling().max_bytes == pytest.approx(memory_limit() / 2)
+
+
+async def test_freed_memory_is_returned_to_the_system_before_the_ceiling_is_reached() -> None:
+    # Too small to be mapped each on its own; the last one keeps the heap from shrinking by itself.
+    blocks = [bytearray(60 * 1024) for _ in range(2000)]
+    *freed, _kept = blocks
+    full = MemoryCeiling(2**40).resident_bytes()
+    del blocks, freed
+    ceiling = MemoryCeiling(full)
+
+    watching = asyncio.create_task(ceiling.watch())
+    try:
+        async with asyncio.timeout(10):
+            while ceiling.resident_bytes() > full - 80 * MB:
+                await asyncio.sleep(0.02)
+    finally:
+        watching.cancel()

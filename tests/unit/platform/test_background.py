@@ -1,0 +1,152 @@
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+from structlog.testing import capture_logs
+
+from app.errors import Unavailable
+from app.platform.background import LONGEST_BACKOFF_S, First, _pause_s, first_of, forever, until
+
+JOB = "test job"
+
+
+class KnownToBeAway(Unavailable):
+    """A service whose outage has log lines of its own."""
+
+    is_logged = True
+
+
+class Steps:
+    """A step that raises these exceptions one after the other, and counts its calls."""
+
+    def __init__(self, *failures: Exception) -> None:
+        self.calls = 0
+        self._failures = list(failures)
+        self._called = asyncio.Condition()
+
+    async def __call__(self) -> None:
+        self.calls += 1
+        async with self._called:
+            self._called.notify_all()
+        if self._failures:
+            raise self._failures.pop(0)
+
+    async def called(self, times: int) -> None:
+        async with asyncio.timeout(5), self._called:
+            await self._called.wait_for(lambda: self.calls >= times)
+
+
+async def cancelled(task: "asyncio.Task[None]") -> None:
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_a_loop_goes_on_after_failures_and_logs_each_kind_once() -> None:
+    away, gone = Unavailable("The disk is full."), KnownToBeAway()
+    steps = Steps(away, gone, away, KeyError("x"), KeyError("x"), KeyError("y"), away)
+    with capture_logs() as logs:
+        loop: asyncio.Task[None] = asyncio.create_task(forever(steps, 0.001, name=JOB))
+        await steps.called(9)
+    await cancelled(loop)
+
+    assert [(line["event"], line["log_level"], line["job"]) for line in logs] == [
+        ("background.delayed", "warning", JOB),
+        ("background.failed", "error", JOB),
+        ("background.failed", "error", JOB),
+        ("background.resumed", "info", JOB),
+    ]
+    assert (logs[0]["reason"], logs[-1]["failures"]) == ("The disk is full.", 7)
+
+
+async def test_a_loop_ends_when_it_is_cancelled_during_a_step() -> None:
+    started = asyncio.Event()
+
+    async def step() -> None:
+        started.set()
+        await asyncio.Event().wait()
+
+    loop: asyncio.Task[None] = asyncio.create_task(forever(step, 0, name=JOB))
+    await started.wait()
+    await cancelled(loop)
+
+
+def test_the_pause_grows_with_failures_up_to_a_bound_and_is_never_shorter_than_usual() -> None:
+    assert [_pause_s(0, failures) for failures in range(4)] == [0, 0.1, 0.2, 0.4]
+    assert _pause_s(0, 10_000) == LONGEST_BACKOFF_S
+    assert _pause_s(60, 1) == 60
+
+
+async def test_until_waits_for_the_condition_across_failures() -> None:
+    answers: list[bool | Exception] = [False, KeyError("x"), True]
+
+    async def condition() -> bool:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    async with asyncio.timeout(5):
+        await until(condition, 0.001, name=JOB)
+    assert answers == []
+
+
+class Waiter:
+    """Waits until it is released or cancelled, and remembers which."""
+
+    def __init__(self) -> None:
+        self.release = asyncio.Event()
+        self.cleaned_up = False
+
+    async def wait(self) -> str:
+        try:
+            await self.release.wait()
+        finally:
+            await asyncio.sleep(0)
+            self.cleaned_up = True
+        return "released"
+
+
+async def test_the_first_wait_to_finish_wins_and_the_others_have_ended() -> None:
+    slow, quick = Waiter(), Waiter()
+    quick.release.set()
+    assert await first_of(slow.wait(), quick.wait()) == First(1, "released")
+    assert slow.cleaned_up
+
+
+async def test_of_two_that_have_finished_the_first_argument_wins() -> None:
+    one, two = Waiter(), Waiter()
+    one.release.set()
+    two.release.set()
+    assert await first_of(one.wait(), two.wait()) == First(0, "released")
+
+
+async def test_a_race_that_nobody_wins_in_time_has_no_winner() -> None:
+    slow = Waiter()
+    assert await first_of(slow.wait(), timeout_s=0.001) is None
+    assert slow.cleaned_up
+
+
+async def test_a_race_raises_what_its_winner_raises() -> None:
+    async def failing() -> None:
+        raise KeyError("x")
+
+    slow = Waiter()
+    with pytest.raises(KeyError):
+        await first_of(slow.wait(), failing())
+    assert slow.cleaned_up
+
+
+@pytest.mark.parametrize("racing", [first_of, lambda *waits: first_of(*waits, timeout_s=60)])
+async def test_a_cancelled_race_leaves_nothing_running(racing: Callable[..., Awaitable[object]]) -> None:
+    one, two = Waiter(), Waiter()
+
+    async def race() -> None:
+        await racing(one.wait(), two.wait())
+
+    task = asyncio.create_task(race())
+    for _ in range(3):
+        await asyncio.sleep(0)
+    await cancelled(task)
+    assert one.cleaned_up
+    assert two.cleaned_up
