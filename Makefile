@@ -15,14 +15,14 @@ WEB_FILES := "app/web/**/*.{js,css,d.ts}" "tests/web/**/*.ts" "tests/clients/*.m
 	"clients/typescript/**/*.{ts,json}"
 ARGS ?=
 # In the order of the directories: the long files come first, and all processes end together. Four, because
-# many tests wait.
-PYTEST_ARGS ?= -n 4 --dist loadfile --no-loadscope-reorder
+# many tests wait. The report has the durations that tests/flaky reads.
+PYTEST_ARGS ?= -n 4 --dist loadfile --no-loadscope-reorder --junitxml=.pytest_cache/$@.xml
 
 # Where it is set, each process of the tests compiles all packages anew: 3 s for one that runs tests.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help package demo test check format format-check lint types imports web web-check web-format client-types serve migration benchmark lock clean
+.PHONY: help package demo test-fast test test-long check format format-check lint types imports web web-check web-format client-types serve migration benchmark lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -30,8 +30,14 @@ help: ## list the targets
 demo: $(RUNTIME) ## what Runtally does, with a scripted model (ARGS=--once exits after it)
 	@$(BIN)/runtally demo $(ARGS)
 
-test: check ## everything `check` does, then every test
-	$(BIN)/pytest $(PYTEST_ARGS)
+test-fast: $(READY) ## the tests without a database and without the CLI, for the inner loop
+	$(BIN)/pytest tests/unit -m "not long" $(PYTEST_ARGS)
+
+test: check ## everything `check` does, then all tests that a change can break
+	$(BIN)/pytest -m "not long" $(PYTEST_ARGS)
+
+test-long: $(READY) ## chaos, soaks, empty environments, other people's frontends and old releases
+	$(BIN)/pytest -m long $(PYTEST_ARGS)
 
 # Two at a time, the longest first. READY comes before, because the web target runs make again.
 check: $(READY) ## format, lint, types and import contracts

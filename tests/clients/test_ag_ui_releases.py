@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import pytest
 from ag_ui.core import AssistantMessage, ReasoningMessage, UserMessage
 from pydantic import TypeAdapter
 
@@ -26,6 +27,8 @@ from app.http.ag_ui.releases.dialect import UNKNOWN
 from app.requests.outcome import FinalUsage
 from app.streams.port import LogEntry
 from tests.clients.node import node
+
+pytestmark = pytest.mark.long
 
 RELEASES = {"0.0.40": "ag-ui-0.0.40", "0.0.53": "ag-ui-0.0.53", "0.0.59": "ag-ui-0.0.59"}
 CURRENT = "@ag-ui/client"

@@ -15,6 +15,8 @@ from tests.conftest import a_database
 from tests.e2e.stories import KEY, a_world
 from tests.e2e.the_bill import bill, wire
 
+pytestmark = pytest.mark.long
+
 CLIENTS = {
     "0.0.40": "ag-ui-0.0.40",
     "0.0.53": "ag-ui-0.0.53",

@@ -16,6 +16,8 @@ from tests.e2e.agents import CLAUDE, MESSAGES, named_by_caller
 from tests.e2e.office import MAIL, office, settings
 from tests.e2e.stories import CLOCK, KEY, a_world
 
+pytestmark = pytest.mark.long
+
 ODD = 'one\u2028two\u2029three\u0085four\r\nfive \U0001f469\u200d\U0001f680 "six" \\ </script>'
 PICK = "mcp__runtally__client-pick_color"
 HUGE = "x" * 1_000_000

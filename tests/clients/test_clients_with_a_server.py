@@ -15,6 +15,8 @@ from tests.clients.node import HERE, install_client, node
 from tests.e2e.agents import MESSAGES
 from tests.e2e.stories import KEY, World, WorldOf
 
+pytestmark = pytest.mark.long
+
 GRAPH = f"{MESSAGES}:assistant"
 HELPER = f"{MESSAGES}:helper"
 

@@ -14,6 +14,8 @@ from app.http.app import documented_app
 from tests.clients.node import install, node
 from tests.programs import require
 
+pytestmark = pytest.mark.long
+
 NOT_APPLICABLE = {
     # OpenAPI 3.1 cannot refer to the events of a stream, so no operation uses their schemas.
     "no-unused-components",

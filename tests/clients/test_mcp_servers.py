@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from app.simulator.script import ApiRequest, Reply, Responder, Text, ToolUse, blocks_of, in_turn
@@ -20,6 +21,8 @@ from tests.clients.node import install
 from tests.e2e.agents import every_agent
 from tests.e2e.stories import WorldOf, a_request
 from tests.e2e.the_bill import bill, wire
+
+pytestmark = pytest.mark.long
 
 KEEPER = "claude_agents:keeper"
 FILE, PICTURE = "files/note.txt", "files/pixel.png"

@@ -14,6 +14,8 @@ from tests.clients.node import HERE, compile_typescript, install_client, node
 from tests.e2e.office import MAIL, settings
 from tests.e2e.stories import KEY, World, WorldOf
 
+pytestmark = pytest.mark.long
+
 DOCS = HERE.parents[1] / "docs"
 ANSWER = "Paris is the capital of France."
 

@@ -31,7 +31,7 @@ def temporal_server() -> Iterator[TemporalServer]:
         yield server
 
 
-@pytest.fixture(params=["postgres", "temporal"])
+@pytest.fixture(params=["postgres", pytest.param("temporal", marks=pytest.mark.long)])
 def open_fleet(
     request: pytest.FixtureRequest, database: Database, database_url: str, tmp_path: Path
 ) -> OpenFleet:

@@ -25,6 +25,8 @@ from tests.e2e.stories import until
 from tests.factories import an_account
 from tests.integration.run_service import RETRIED, a_request, caller_of
 
+pytestmark = pytest.mark.long
+
 Workflow: TypeAlias = WorkflowHandle[Any, Any]
 
 

@@ -38,6 +38,8 @@ from tests.integration.schedule_server import (
     yearly,
 )
 
+pytestmark = pytest.mark.long
+
 DAY = 24 * HOUR
 NEVER = "0 0 29 2 *"
 """Not in a test."""

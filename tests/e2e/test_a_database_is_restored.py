@@ -9,6 +9,7 @@ from typing import Any
 
 import asyncpg
 import httpx
+import pytest
 from rich.console import Console
 
 from app.billing.chain.head_witness import HeadWitness
@@ -24,6 +25,8 @@ from tests.e2e.servers import a_server
 from tests.e2e.stories import PATIENCE_S, World, a_request, a_world, the_settings, until
 from tests.e2e.the_bill import bill, wire
 from tests.integration.gateway_seam import FIRST_DELTA
+
+pytestmark = pytest.mark.long
 
 GRANTED = 50_000_000
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import httpx
 import psutil
+import pytest
 
 from app.simulator.script import ApiRequest, Hold, Reply, Text
 from app.simulator.server import Simulator
@@ -15,6 +16,8 @@ from tests.e2e.agents import CLAUDE, named
 from tests.e2e.office import WORKER, settings
 from tests.e2e.servers import a_server
 from tests.e2e.stories import a_request
+
+pytestmark = pytest.mark.long
 
 WITHIN_S = 20
 

@@ -16,6 +16,8 @@ from tests.e2e.office import WORKER, settings
 from tests.e2e.stories import World, WorldOf, a_request, said, until
 from tests.valkey import redis_server
 
+pytestmark = pytest.mark.long
+
 LEASE_S = 1.5
 
 

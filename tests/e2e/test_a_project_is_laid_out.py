@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import psutil
+import pytest
 from dotenv import dotenv_values
 
 from app.simulator.demo import DemoModel
@@ -16,6 +17,8 @@ from runtally import AsyncClient, ToolCallResult
 from tests.conftest import a_database
 from tests.e2e.servers import _url_of
 from tests.e2e.test_the_commands import command
+
+pytestmark = pytest.mark.long
 
 BIN = Path(sys.executable).parent
 

@@ -7,12 +7,15 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
+import pytest
 
 from app.simulator.script import ApiRequest, Hold, Reply, Text, ToolUse, text_of
 from app.simulator.server import Simulator
 from tests.e2e.office import TASK, WORKER, settings
 from tests.e2e.servers import a_server
 from tests.e2e.stories import Heard, World, WorldOf, a_request, said, until
+
+pytestmark = pytest.mark.long
 
 LEASE_S = "4"
 

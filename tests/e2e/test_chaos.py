@@ -1,6 +1,10 @@
 """A few rounds of chaos; `python -m benchmarks.chaos` runs more."""
 
+import pytest
+
 from benchmarks.chaos import FAULTS, run_rounds
+
+pytestmark = pytest.mark.long
 
 ROUNDS = 2
 """Full disks have stories of their own."""

@@ -3,8 +3,12 @@
 import math
 from pathlib import Path
 
+import pytest
+
 from benchmarks.fleet.__main__ import SECTIONS, measure
 from benchmarks.fleet.sizes import TINY
+
+pytestmark = pytest.mark.long
 
 SHORT = [section for section in SECTIONS if section.name == "spread"]
 

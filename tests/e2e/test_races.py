@@ -12,6 +12,8 @@ from tests.e2e.races.meeting import an_open_arena, each_program
 from tests.e2e.races.programs import Program
 from tests.valkey import redis_server
 
+pytestmark = pytest.mark.long
+
 PROGRAMS = int(os.environ.get("RACES", "2"))
 SEED = int(os.environ.get("RACES_SEED", "1"))
 

@@ -17,6 +17,8 @@ from packaging.requirements import Requirement
 from app import __version__
 from tests.architecture.tree import ROOT, pyproject
 
+pytestmark = pytest.mark.long
+
 _NEEDED = {
     "app": [
         "*.py",

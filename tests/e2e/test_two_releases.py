@@ -25,6 +25,8 @@ from tests.e2e.stories import WorldOf, a_request
 from tests.e2e.test_a_fleet_is_deployed import ids_of, read
 from tests.factories import scripted
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def release(tmp_path_factory: pytest.TempPathFactory) -> Path:

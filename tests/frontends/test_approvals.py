@@ -15,7 +15,7 @@ from tests.frontends.frontend import (
     name_of,
 )
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.long]
 
 CLIENTS = [USE_CHAT_6, ASSISTANT_UI_AG_UI, COPILOT_KIT]
 

@@ -17,7 +17,7 @@ from tests.frontends.frontend import (
     name_of,
 )
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.long]
 
 _PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="
 PNG = FilePayload(name="dot.png", mimeType="image/png", buffer=base64.b64decode(_PIXEL))

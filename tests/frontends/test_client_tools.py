@@ -19,7 +19,7 @@ from tests.frontends.frontend import (
     name_of,
 )
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.long]
 
 CLIENTS = [USE_CHAT_TOOLS, USE_CHAT_TOOLS_5, ASSISTANT_UI_AI_SDK, *AG_UI]
 

@@ -18,7 +18,7 @@ from tests.frontends.frontend import (
     name_of,
 )
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.long]
 
 CLIENTS = [USE_CHAT, USE_CHAT_5, ASSISTANT_UI_AI_SDK, ASSISTANT_UI_AG_UI, COPILOT_KIT]
 

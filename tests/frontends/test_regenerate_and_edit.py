@@ -13,7 +13,7 @@ from tests.frontends.frontend import (
     name_of,
 )
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.long]
 
 CLIENTS = [USE_CHAT, ASSISTANT_UI_AI_SDK, ASSISTANT_UI_AG_UI]
 

@@ -5,7 +5,7 @@ import pytest
 from app.simulator.script import Reply, Text, in_turn
 from tests.frontends.frontend import ASSISTANT_UI_AG_UI, USE_CHAT, Client, Frontends, name_of
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.long]
 
 
 @pytest.mark.parametrize("client", [USE_CHAT, ASSISTANT_UI_AG_UI], ids=name_of)

@@ -17,7 +17,7 @@ from tests.frontends.frontend import (
     name_of,
 )
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.long]
 
 CLIENTS = [ASSISTANT_UI_AI_SDK, *AG_UI]
 

@@ -5,11 +5,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from app.executors.scripted import WriteMessage
 from app.simulator.script import in_turn
 from tests.contracts.temporal import a_temporal_server
 from tests.e2e.stories import WorldOf, a_request
 from tests.factories import scripted
+
+pytestmark = pytest.mark.long
 
 
 async def test_runs_end_and_an_unavailable_temporal_is_reported(world_of: WorldOf) -> None:

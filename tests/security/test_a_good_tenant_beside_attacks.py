@@ -7,10 +7,13 @@ from contextlib import AsyncExitStack, suppress
 from typing import TypeAlias
 
 import httpx
+import pytest
 import pytest_asyncio
 
 from tests.e2e.stories import a_request
 from tests.security.server import Target, Used, Watched
+
+pytestmark = pytest.mark.long
 
 JSON = {"Content-Type": "application/json"}
 QUIET_S = 1.5

@@ -10,12 +10,15 @@ from typing import Any
 
 import httpx
 import psutil
+import pytest
 
 from app.simulator.script import Hold, Reply, Text, in_turn
 from app.simulator.server import Simulator
 from tests.e2e.servers import a_server
 from tests.e2e.stories import ASSISTANT, a_request
 from tests.security.server import Target
+
+pytestmark = pytest.mark.long
 
 MB = 2**20
 IMAGE = base64.b64encode(os.urandom(6 * MB)).decode()

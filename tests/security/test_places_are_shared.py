@@ -6,12 +6,15 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import httpx
+import pytest
 
 from app.simulator.script import ApiRequest, Reply, Text
 from app.simulator.server import Simulator
 from tests.e2e.stories import PATIENCE_S, a_request
 from tests.security.conftest import OpenTarget
 from tests.security.tenant import LONGEST_S, Outcome, ran
+
+pytestmark = pytest.mark.long
 
 HANGING = 2
 """Of three places; see the function `active_limit` of the database."""

@@ -14,6 +14,8 @@ from tests.e2e.stories import PATIENCE_S, a_request
 from tests.security.conftest import OpenTarget
 from tests.security.server import Target
 
+pytestmark = pytest.mark.long
+
 FILES = 1024
 HALF_SENT = 1100
 FEW_FILES = ["prlimit", f"--nofile={FILES}:{FILES}"]

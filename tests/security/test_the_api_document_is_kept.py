@@ -12,6 +12,8 @@ from tests.e2e.stories import KEY
 from tests.security.conftest import OpenTarget
 from tests.security.fuzzing import fuzzed
 
+pytestmark = pytest.mark.long
+
 SECONDS = int(os.environ.get("FUZZ_S", "10"))
 ENOUGH = 75
 """So many requests mean something; a machine too slow for them gets twice the time, and twice that."""
