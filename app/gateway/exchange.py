@@ -7,7 +7,7 @@ from contextlib import aclosing
 from functools import partial
 from typing import Any
 
-import httpx
+import httpx2
 import structlog
 
 from app.errors import AppError
@@ -120,10 +120,10 @@ class Exchange:
         finally:
             call.end_trace()
 
-    async def _forward_request(self, request: httpx.Request, call: Call | None) -> None:
+    async def _forward_request(self, request: httpx2.Request, call: Call | None) -> None:
         try:
             response = await self._provider.send(request)
-        except httpx.HTTPError as error:
+        except httpx2.HTTPError as error:
             self._provider.availability.failed(type(error).__name__)
             self._metrics.provider_unreachable()
             if call is not None:
@@ -138,7 +138,7 @@ class Exchange:
             self._metrics.provider_responded(response.status_code, response.headers, model=call.size.model)
         try:
             await self._forward_received(request, response, call)
-        except (httpx.HTTPError, AppError, AnswerTooLarge, UndecodableBody) as error:
+        except (httpx2.HTTPError, AppError, AnswerTooLarge, UndecodableBody) as error:
             # The response was cut off, is unusable, or could not be recorded: cut it off for the agent, too.
             if call is not None:
                 call.fail_trace(type(error).__name__)
@@ -148,7 +148,7 @@ class Exchange:
         finally:
             await response.aclose()
 
-    def _trace(self, call: Call, request: httpx.Request) -> None:
+    def _trace(self, call: Call, request: httpx2.Request) -> None:
         """Begin the span of the call, and make it the parent of what the provider does."""
         call.start_trace(self._agent())
         if call.trace is not None:
@@ -162,7 +162,7 @@ class Exchange:
         return agent.decode("latin-1")
 
     async def _forward_received(
-        self, request: httpx.Request, response: httpx.Response, call: Call | None
+        self, request: httpx2.Request, response: httpx2.Response, call: Call | None
     ) -> None:
         if call is not None and not response.is_success:
             call.fail_trace(str(response.status_code))
@@ -179,7 +179,7 @@ class Exchange:
             await send_error(self._send, UNUSABLE)
 
     async def _forward_response(
-        self, response: httpx.Response, decoder: BodyDecoder, call: Call | None
+        self, response: httpx2.Response, decoder: BodyDecoder, call: Call | None
     ) -> None:
         await self._send(_start_event(response, decoder))
         async with aclosing(_decoded(response, decoder)) as chunks:
@@ -208,7 +208,7 @@ class Exchange:
             await time_slice.checkpoint()
 
     async def _forward_answer(
-        self, response: httpx.Response, chunks: AsyncIterator[bytes], call: Call
+        self, response: httpx2.Response, chunks: AsyncIterator[bytes], call: Call
     ) -> None:
         """Forward an answer as what it is, whatever was requested and whatever its content type says."""
         if call.trace is not None:
@@ -225,7 +225,7 @@ class Exchange:
             await self._forward_stream(bytes(head), response, chunks, call=call)
 
     async def _forward_stream(
-        self, head: bytes, response: httpx.Response, chunks: AsyncIterator[bytes], *, call: Call
+        self, head: bytes, response: httpx2.Response, chunks: AsyncIterator[bytes], *, call: Call
     ) -> None:
         fold = _fold_of(response, call)
         is_whole = False
@@ -257,7 +257,7 @@ class Exchange:
             call.on_progress(grown)
         await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
 
-    async def _count_output(self, response: httpx.Response, fold: StreamFold, call: Call) -> None:
+    async def _count_output(self, response: httpx2.Response, fold: StreamFold, call: Call) -> None:
         """Record the output of a truncated message, counted by the provider."""
         # First, so that the provider stops generating output.
         await response.aclose()
@@ -267,7 +267,7 @@ class Exchange:
             call.on_usage(fold.finish(counted=count) or message)
 
     async def _forward_json(
-        self, body: bytearray, response: httpx.Response, chunks: AsyncIterator[bytes], *, call: Call
+        self, body: bytearray, response: httpx2.Response, chunks: AsyncIterator[bytes], *, call: Call
     ) -> None:
         # The agent cannot use half a JSON object, so it gets all of it once it is recorded.
         time_slice, is_whole = TimeSlice(), False
@@ -282,7 +282,7 @@ class Exchange:
         self._record_json(bytes(body), response, call)
         await self._send({"type": "http.response.body", "body": bytes(body), "more_body": True})
 
-    async def _record_cut_json(self, body: bytes, response: httpx.Response, call: Call) -> None:
+    async def _record_cut_json(self, body: bytes, response: httpx2.Response, call: Call) -> None:
         """Record what arrived of an answer that broke off: estimated, then counted by the provider."""
         await response.aclose()
         cut = parse_cut_answer(body, call=_provider_call(response, call), size=call.size)
@@ -296,7 +296,7 @@ class Exchange:
         )
         call.on_usage(cut.counted(prompt=prompt, output=output))
 
-    def _record_json(self, body: bytes, response: httpx.Response, call: Call) -> None:
+    def _record_json(self, body: bytes, response: httpx2.Response, call: Call) -> None:
         message = parse_message(
             body,
             call=_provider_call(response, call),
@@ -310,7 +310,7 @@ class Exchange:
         else:
             self._record_disguised(body, response, call)
 
-    def _record_disguised(self, body: bytes, response: httpx.Response, call: Call) -> None:
+    def _record_disguised(self, body: bytes, response: httpx2.Response, call: Call) -> None:
         """Record a stream that begins like JSON: agents skip a first line that is none of an event."""
         fold = _fold_of(response, call)
         fold.feed(body)
@@ -327,7 +327,7 @@ def _append(body: bytearray, chunk: bytes) -> None:
         raise AnswerTooLarge
 
 
-async def _decoded(response: httpx.Response, decoder: BodyDecoder) -> AsyncGenerator[bytes, None]:
+async def _decoded(response: httpx2.Response, decoder: BodyDecoder) -> AsyncGenerator[bytes, None]:
     async for chunk in response.aiter_raw():
         for piece in decoder.decode(chunk):
             yield piece
@@ -339,7 +339,7 @@ async def _traced(chunks: AsyncIterator[bytes], trace: ModelCall) -> AsyncGenera
         yield chunk
 
 
-def _fold_of(response: httpx.Response, call: Call) -> StreamFold:
+def _fold_of(response: httpx2.Response, call: Call) -> StreamFold:
     return StreamFold(
         _provider_call(response, call),
         call.size.maximum.output_tokens,
@@ -347,7 +347,7 @@ def _fold_of(response: httpx.Response, call: Call) -> StreamFold:
     )
 
 
-def _provider_call(response: httpx.Response, call: Call) -> ProviderCall:
+def _provider_call(response: httpx2.Response, call: Call) -> ProviderCall:
     """What the headers say about the call; the ids name it to the provider's support and in its reports."""
 
     def header(name: str) -> str | None:
@@ -362,7 +362,7 @@ def _provider_call(response: httpx.Response, call: Call) -> ProviderCall:
     )
 
 
-def _start_event(response: httpx.Response, decoder: BodyDecoder) -> dict[str, Any]:
+def _start_event(response: httpx2.Response, decoder: BodyDecoder) -> dict[str, Any]:
     dropped = _DROPPED_HEADERS if decoder.is_identity else _DROPPED_HEADERS | _HEADERS_OF_ENCODED
     if "transfer-encoding" in response.headers:
         # It decides how long the body is, whatever length stands beside it.

@@ -5,16 +5,14 @@ import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
-import httpx
+import httpx2
 import structlog
 
 from app.platform.clock.clock import Clock
-from app.platform.concurrency.time_slice import TimeSlice
 from app.platform.logs.dependency import QUIET_S, DependencyLog
-from app.platform.tls import tls_context
+from app.platform.outgoing import HttpSender
 from app.usage.provider import count_of
 
 log = structlog.get_logger(__name__)
@@ -25,13 +23,12 @@ COUNT_TOKENS = "/v1/messages/count_tokens"
 _CONNECT_S = 10.0
 _COUNT_S = 2.0
 _COUNT_BYTES = 64 * 1024
-_COUNT_ERRORS = (TimeoutError, httpx.HTTPError, ValueError, KeyError, TypeError, RecursionError)
+_COUNT_ERRORS = (TimeoutError, httpx2.HTTPError, ValueError, KeyError, TypeError, RecursionError)
 _COUNTED_FIELDS = ("model", "messages", "system", "tools", "tool_choice", "thinking")
 _REQUEST_WRITTEN = "http11.send_request_body.complete"
 """httpcore's trace event for a request that was written completely."""
 
-_KEEPALIVE_CONNECTIONS = 64
-_KEEPALIVE_S = 60.0
+_IDLE_S = 60.0
 _REFUSED = {401, 403}
 _VERSION = {"anthropic-version": "2023-06-01"}
 _PROFILE = b"anthropic-user-profile-id"
@@ -47,46 +44,22 @@ _REPLACED_HEADERS = {
 """Headers of the agent that are replaced: connection, key and user profile are ours."""
 
 
-class Upstream:
+class Upstream(HttpSender):
     """`async with Upstream(...) as provider:` keeps connections open between runs."""
 
     def __init__(self, *, base_url: str, api_key: str | None, clock: Clock | None = None) -> None:
         """`clock` gets the time of every response."""
+        super().__init__(httpx2.Timeout(None, connect=_CONNECT_S), idle_s=_IDLE_S)
         self._clock = clock
         self._base_url = base_url.rstrip("/")
         self._api_key = api_key
         self._overheads: dict[str, int] = {}
-        # Nothing of this machine's environment: no proxy, no .netrc.
         self.availability = DependencyLog(
             unavailable="gateway.provider_unreachable",
             available="gateway.provider_reachable",
             quiet_s=QUIET_S,
         )
         """Whether calls get any response."""
-        self._client = httpx.AsyncClient(
-            trust_env=False,
-            verify=tls_context(),
-            timeout=httpx.Timeout(None, connect=_CONNECT_S),
-            limits=httpx.Limits(
-                max_connections=None,
-                max_keepalive_connections=_KEEPALIVE_CONNECTIONS,
-                keepalive_expiry=_KEEPALIVE_S,
-            ),
-        )
-
-    async def __aenter__(self) -> Self:
-        """Open."""
-        await self._client.__aenter__()
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Close all connections."""
-        await self._client.__aexit__(kind, error, trace)
 
     @property
     def has_key(self) -> bool:
@@ -102,7 +75,7 @@ class Upstream:
         query: bytes = b"",
         sent: Callable[[], None] | None = None,
         profile_id: str | None = None,
-    ) -> httpx.Request:
+    ) -> httpx2.Request:
         """An agent's request as the provider gets it; `sent` is called once it was written completely.
 
         `profile_id`: the user profile that the provider reports the call under.
@@ -112,9 +85,8 @@ class Upstream:
             passed = _with_profile(passed, profile_id)
         ours = [(b"x-api-key", (self._api_key or "").encode()), (b"accept-encoding", b"identity")]
         url = f"{self._base_url}{path}" + (f"?{query.decode()}" if query else "")
-        # Not `client.build_request`: that would add the client's headers, and cookies of other runs.
         extensions = {} if sent is None else {"trace": _trace(sent)}
-        return httpx.Request("POST", url, content=body, headers=passed + ours, extensions=extensions)
+        return httpx2.Request("POST", url, content=body, headers=passed + ours, extensions=extensions)
 
     async def problem(self) -> str | None:
         """The problem with the key, for the operator; None if none is known.
@@ -125,7 +97,7 @@ class Upstream:
             return "ANTHROPIC_API_KEY is not set: every run will end with provider_unavailable"
         headers = {"x-api-key": self._api_key, **_VERSION}
         try:
-            request = httpx.Request(
+            request = httpx2.Request(
                 "GET", f"{self._base_url}/v1/models", headers=headers, params={"limit": 1}
             )
             async with asyncio.timeout(_CONNECT_S):
@@ -133,15 +105,18 @@ class Upstream:
                 await response.aclose()
         except TimeoutError:
             return "ANTHROPIC_BASE_URL cannot be reached (TimeoutError)"
-        except httpx.HTTPError as error:
+        except httpx2.HTTPError as error:
             return f"ANTHROPIC_BASE_URL cannot be reached ({type(error).__name__})"
         if response.status_code in _REFUSED:
             return f"ANTHROPIC_API_KEY was refused by the provider ({response.status_code})"
         return None
 
-    async def send(self, request: httpx.Request) -> httpx.Response:
+    async def send(self, request: httpx2.Request) -> httpx2.Response:
         """Send a request; the caller must read and close the response's body."""
-        response = await self._client.send(request, stream=True)
+        return await self._send(request)
+
+    async def _send(self, request: httpx2.Request) -> httpx2.Response:
+        response = await super()._send(request)
         if self._clock is not None and (at := _date_of(response)) is not None:
             self._clock.observe("provider", at)
         return response
@@ -176,18 +151,10 @@ class Upstream:
         return await self._input_tokens({"model": model, "messages": [{"role": "user", "content": text}]})
 
     async def _input_tokens(self, fields: Mapping[str, Any]) -> int:
-        headers = httpx.Headers({"content-type": "application/json", **_VERSION}).raw
-        response = await self.send(self.request(COUNT_TOKENS, json.dumps(fields).encode(), headers))
-        try:
-            answer, time_slice = bytearray(), TimeSlice()
-            async for chunk in response.raise_for_status().aiter_raw():
-                answer += chunk
-                if len(answer) > _COUNT_BYTES:
-                    break
-                await time_slice.checkpoint()
-        finally:
-            await response.aclose()
-        count = count_of(json.loads(answer)["input_tokens"])
+        headers = httpx2.Headers({"content-type": "application/json", **_VERSION}).raw
+        request = self.request(COUNT_TOKENS, json.dumps(fields).encode(), headers)
+        response = (await self._fetch(request, max_bytes=_COUNT_BYTES)).raise_for_status()
+        count = count_of(json.loads(response.content)["input_tokens"])
         if count is None:
             raise ValueError
         return count
@@ -200,7 +167,7 @@ def _with_profile(headers: list[tuple[bytes, bytes]], profile_id: str) -> list[t
     return [*others, (_BETAS, b",".join([*betas, _PROFILES_BETA])), (_PROFILE, profile_id.encode())]
 
 
-def _date_of(response: httpx.Response) -> datetime | None:
+def _date_of(response: httpx2.Response) -> datetime | None:
     """The provider's time; None if it sends none that can be read."""
     try:
         return parsedate_to_datetime(response.headers.get("date", "")).astimezone(UTC)

@@ -1,9 +1,8 @@
 // The chat page.
 
-/** @import { Conversation, Decision, Turn as ConversationTurn } from "./chat/conversation.js" */
+/** @import { Actions, Conversation, Turn as ConversationTurn } from "./chat/conversation.js" */
 /** @import { Graphs, Problem, Sessions } from "./chat/hooks.js" */
 /** @import { Drawer } from "./chat/layout.js" */
-/** @import { Permission } from "./runs/run_state.js" */
 /** @import { Session } from "./shell.js" */
 
 import { Composer } from "./chat/composer.js";
@@ -13,19 +12,6 @@ import { Sidebar } from "./chat/sidebar.js";
 import { Turn } from "./chat/transcript.js";
 import { html, useState } from "./html.js";
 import { startPage } from "./shell.js";
-
-/**
- * The actions on a conversation; null for those that the API key does not allow. `send` resolves to whether the
- * message was sent.
- * @typedef {object} Actions
- * @property {(turn: ConversationTurn) => Promise<void>} loadEvents
- * @property {((text: string) => Promise<boolean>) | null} send
- * @property {((turn: ConversationTurn) => void) | null} retry
- * @property {(() => void) | null} stop
- * @property {((turn: ConversationTurn, permission: Permission, decision: Decision) => Promise<void>) | null} decide
- * @property {((turn: ConversationTurn) => void) | null} fork
- * @property {(() => void) | null} remove
- */
 
 /** @param {{who: Session}} props */
 function ChatPage({ who }) {

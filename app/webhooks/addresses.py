@@ -14,7 +14,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from types import TracebackType
 from typing import Self, TypeAlias
 
-import httpx
+import httpx2
 
 MAX_URL_CHARS = 2000
 
@@ -90,14 +90,14 @@ class AddressPolicy:
         """Shut the threads down; one that waits for a name server ends by itself."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    def check_url(self, text: str) -> httpx.URL:
+    def check_url(self, text: str) -> httpx2.URL:
         """Parse a URL and check all that needs no name resolution; raises `UrlRefused`."""
         if len(text) > MAX_URL_CHARS or not (text.isascii() and text.isprintable()) or " " in text:
             message = f"must be a URL of at most {MAX_URL_CHARS} ASCII characters without spaces"
             raise UrlRefused(message)
         try:
-            url = httpx.URL(text)
-        except httpx.InvalidURL as error:
+            url = httpx2.URL(text)
+        except httpx2.InvalidURL as error:
             message = "is not a URL"
             raise UrlRefused(message) from error
         schemes = ("https", "http") if self._allow_private else ("https",)
@@ -115,7 +115,7 @@ class AddressPolicy:
             raise UrlRefused(message)
         return url
 
-    async def resolve(self, url: httpx.URL) -> list[str]:
+    async def resolve(self, url: httpx2.URL) -> list[str]:
         """Every address of the URL's host; raises `AddressRefused` or `NameNotFound`.
 
         One address that is not allowed refuses them all, because the tenant does not choose which is called.
@@ -127,7 +127,7 @@ class AddressPolicy:
             raise AddressRefused
         return found[:_MAX_ADDRESSES]
 
-    async def _resolved(self, url: httpx.URL) -> list[str]:
+    async def _resolved(self, url: httpx2.URL) -> list[str]:
         name = f".{_host(url).removesuffix('.')}"
         if not self._allow_private and name.endswith(tuple(f".{local}" for local in _LOCAL_SUFFIXES)):
             raise AddressRefused
@@ -162,12 +162,12 @@ def is_public(address: IPv4Address | IPv6Address) -> bool:
     return isinstance(address, IPv4Address) or address in _GLOBAL_UNICAST
 
 
-def _host(url: httpx.URL) -> str:
-    # The raw host: httpx fails to decode some names.
+def _host(url: httpx2.URL) -> str:
+    # The raw host: httpx2 fails to decode some names.
     return url.raw_host.decode("ascii")
 
 
-def _literal(url: httpx.URL) -> str | None:
+def _literal(url: httpx2.URL) -> str | None:
     """The address in the URL itself, if its host is one."""
     try:
         return str(ip_address(_host(url).removesuffix(".")))

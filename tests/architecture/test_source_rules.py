@@ -137,6 +137,22 @@ def test_rows_are_mapped_by_name() -> None:
     assert {name: lines for name, lines in found.items() if lines} == {}
 
 
+def test_connections_to_other_machines_are_made_in_one_place() -> None:
+    """Otherwise a proxy, a certificate authority or a limit would have to be set in several."""
+    makers = {shown(path) for path in sources("app") if calls(path, "AsyncHTTPTransport", "HTTPTransport")}
+    clients = [
+        f"{shown(path)}:{node.lineno}"
+        for path in sources("app")
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "httpx2.AsyncClient"
+        if not {"transport", "trust_env"} <= {keyword.arg for keyword in node.keywords}
+    ]
+
+    assert makers == {"app/platform/outgoing.py"}
+    assert clients == []
+    assert [shown(path) for path in sources("app") if "httpx" in imports(path)] == []
+
+
 ENDS_WITH_WHAT_STARTS_IT = {
     "app/platform/background.py": 2,
     "app/cli/serve.py": 2,

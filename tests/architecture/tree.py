@@ -11,9 +11,9 @@ ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
 
 
-def sources(*packages: str) -> list[Path]:
+def sources(*packages: str, root: Path = ROOT) -> list[Path]:
     """The Python files of these directories; npm packages bring some as well."""
-    found = [path for package in packages for path in sorted((ROOT / package).rglob("*.py"))]
+    found = [path for package in packages for path in sorted((root / package).rglob("*.py"))]
     found = [path for path in found if "node_modules" not in path.parts]
     assert found, packages
     return found

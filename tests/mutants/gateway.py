@@ -8,6 +8,8 @@ LIMITS = ("tests/integration/test_spending_limits.py",)
 
 JUMPS = ("tests/integration/test_clocks_that_jump.py",)
 
+OUTGOING = ("tests/integration/test_outgoing.py",)
+
 GATEWAY = (
     # Clocks.
     Mutant(
@@ -199,5 +201,19 @@ GATEWAY = (
         'return self.reserve(f"unnamed-{self._unnamed}")',
         'return MessageId("unnamed-1")',
         UNREADABLE,
+    ),
+    Mutant(
+        "a whole response has no limit",
+        "app/platform/outgoing.py",
+        "        if len(body) > max_bytes:",
+        "        if False:",
+        OUTGOING,
+    ),
+    Mutant(
+        "a compressed response is read",
+        "app/platform/outgoing.py",
+        "    if is_compressed(response):",
+        "    if False:",
+        OUTGOING,
     ),
 )

@@ -11,6 +11,7 @@ from typing import Any
 import httpx2
 
 from app.platform.concurrency.time_slice import TimeSlice
+from app.platform.outgoing import is_compressed
 from app.tools.mcp.limits import MAX_VALUES, ResponseLimit, read_json
 from app.tools.mcp.oauth.endpoints import OAuthFailed
 
@@ -185,7 +186,7 @@ class IdentityTransport(httpx2.AsyncBaseTransport):
 
 
 async def _require_identity(response: httpx2.Response) -> None:
-    if response.headers.get("content-encoding", "identity").lower() != "identity":
+    if is_compressed(response):
         await response.aclose()
         message = "The MCP server compresses its response, though the request forbids it."
         raise McpResponseRefused(message)

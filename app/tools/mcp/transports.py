@@ -6,6 +6,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack
 import httpx2
 from mcp.client.streamable_http import streamable_http_client
 
+from app.platform.outgoing import outgoing_transport
 from app.tools.mcp.http import BoundedTransport, IdentityTransport, McpHttpClient
 from app.tools.mcp.limits import ResponseLimit
 from app.tools.mcp.spec import AnyServer, HttpServer, SseServer, StdioServer
@@ -33,7 +34,7 @@ async def open_transport(
         case StdioServer():
             return bounded_stdio(spec.command, values, limit=limit, server=server, write_s=write_s)
         case HttpServer():
-            bounded = BoundedTransport(_transport(), limit, response_s=spec.longest_call_s)
+            bounded = BoundedTransport(outgoing_transport(), limit, response_s=spec.longest_call_s)
             http: httpx2.AsyncClient = await stack.enter_async_context(
                 McpHttpClient(
                     headers=values, timeout=spec.timeout_s, trust_env=False, transport=bounded, auth=auth
@@ -48,12 +49,8 @@ async def open_transport(
                     headers=values,
                     timeout=timeout,
                     trust_env=False,
-                    transport=IdentityTransport(_transport()),
+                    transport=IdentityTransport(outgoing_transport()),
                     auth=auth,
                 )
             )
             return legacy_sse(spec.url, http, limit=limit, write_s=write_s)
-
-
-def _transport() -> httpx2.AsyncHTTPTransport:
-    return httpx2.AsyncHTTPTransport(trust_env=False)

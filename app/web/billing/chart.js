@@ -1,7 +1,5 @@
 // A chart of stacked bars per day, drawn by uPlot.
 
-/** @import { DayTable, LabelFor } from "./spending.js" */
-
 import { html, useEffect, useRef, useState } from "../html.js";
 import { barHeight, formatMoney, fromCredits } from "../money.js";
 import uPlot from "../vendor/uplot.js";
@@ -10,6 +8,13 @@ const DAY_S = 86_400;
 const TICKS_S = [1, 2, 5, 7, 14, 30, 61, 91].map((days) => days * DAY_S);
 const HEIGHT = 260;
 const DARK = matchMedia("(prefers-color-scheme: dark)");
+
+/**
+ * Credits of each part, the most charged first, on each day. The part null is the sum of all further parts.
+ * @typedef {{days: string[], parts: (string | null)[], rows: bigint[][], totals: Map<string | null, bigint>}} DayTable
+ */
+
+/** @typedef {(part: string | null) => string} LabelFor */
 
 /** @typedef {{index: number, left: string, right: string}} Pointed a day, and the position of its label */
 /** @typedef {(pointed: Pointed | null) => void} Point */

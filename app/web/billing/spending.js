@@ -1,5 +1,6 @@
 // Charges per day, split by model, graph or key: chart, table and sums.
 
+/** @import { DayTable, LabelFor } from "./chart.js" */
 /** @import { KeyName } from "./receipts.js" */
 /** @import { Days, Show, Split, View } from "./view.js" */
 
@@ -8,13 +9,6 @@ import { formatExact, formatFixed, fromCredits, parseDollars } from "../money.js
 import { Chart } from "./chart.js";
 import { count, percent } from "./format.js";
 import { eachDay, linkTo } from "./view.js";
-
-/**
- * Credits of each part, the most charged first, on each day. The part null is the sum of all further parts.
- * @typedef {{days: string[], parts: (string | null)[], rows: bigint[][], totals: Map<string | null, bigint>}} DayTable
- */
-
-/** @typedef {(part: string | null) => string} LabelFor */
 
 /** @type {[Split, string, string][]} */
 const SPLITS = [

@@ -1,7 +1,7 @@
 // The message field, the choice of a graph, and the buttons to send and stop.
 
 /** @import { RunState } from "../runs/run_state.js" */
-/** @import { Actions } from "../chat.js" */
+/** @import { Actions } from "./conversation.js" */
 /** @import { Graphs } from "./hooks.js" */
 
 import { html, useEffect, useLayoutEffect, useRef, useState, withValue } from "../html.js";

@@ -21,6 +21,19 @@ const RECEIPTS_DELAY_MS = 1200;
 /** @typedef {Schemas["ConversationDetailResponse"]} Detail */
 /** @typedef {{decision: "allow" | "deny", args?: Record<string, unknown>, message?: string}} Decision */
 
+/**
+ * The actions on a conversation; null for those that the API key does not allow. `send` resolves to whether the
+ * message was sent.
+ * @typedef {object} Actions
+ * @property {(turn: Turn) => Promise<void>} loadEvents
+ * @property {((text: string) => Promise<boolean>) | null} send
+ * @property {((turn: Turn) => void) | null} retry
+ * @property {(() => void) | null} stop
+ * @property {((turn: Turn, permission: Permission, decision: Decision) => Promise<void>) | null} decide
+ * @property {((turn: Turn) => void) | null} fork
+ * @property {(() => void) | null} remove
+ */
+
 /** Every change calls `onChange()`, every end of a run `onRunEnd(turn)`. */
 export class Conversation {
   /** @param {string} key @param {Listeners} listeners */

@@ -1,7 +1,6 @@
 // The turns of a conversation: user messages and the runs that answer them.
 
-/** @import { Turn as ConversationTurn, Decision } from "./conversation.js" */
-/** @import { Actions } from "../chat.js" */
+/** @import { Actions, Turn as ConversationTurn, Decision } from "./conversation.js" */
 /** @import { Html } from "../html.js" */
 /** @import { Item, Permission, TextItem } from "../runs/run_state.js" */
 

@@ -1,10 +1,18 @@
 // RunStream: the events of a run, and what can be done with it meanwhile.
-import type { Client } from "./client.js";
 import { segment, type Call, type Connection, type Exchange } from "./connection.js";
 import { ConnectionFailed, errorOf, Forbidden, InvalidResponse, isObject, RuntallyError } from "./errors.js";
 import { EventStreamDecoder, type Frame } from "./event-stream.js";
 import { pause, type Retries } from "./retries.js";
-import type { AcceptedRun, Decision, GraphFinal, RequestOptions, RunEvent, RunRequest, SentMessage } from "./types.js";
+import type {
+  AcceptedRun,
+  Decision,
+  GraphFinal,
+  RequestOptions,
+  Run,
+  RunEvent,
+  RunRequest,
+  SentMessage,
+} from "./types.js";
 
 /** A connection that has lasted so long with heartbeats only counts as progress. */
 const ALIVE_MS = 5_000;
@@ -30,6 +38,16 @@ const KNOWN: ReadonlySet<string> = new Set<Exclude<RunEvent["type"], "unknown">>
   "done",
 ]);
 
+/** What a stream asks of the client that made it. */
+export interface RunCommands {
+  get(runId: string, options: RequestOptions): Promise<Run>;
+  cancel(runId: string): Promise<AcceptedRun>;
+  interrupt(runId: string): Promise<AcceptedRun>;
+  send(runId: string, text: string, options: { priority: "now" | "next" | "later" }): Promise<SentMessage>;
+  decide(runId: string, requestId: string, decision: Decision): Promise<void>;
+  submitToolResult(runId: string, toolCallId: string, result: unknown, options: { isError?: boolean }): Promise<void>;
+}
+
 /** What a stream begins with: a run to start, or the id of one and the position after which to read. */
 export interface StreamStart extends RequestOptions {
   runId: string;
@@ -43,7 +61,7 @@ export interface StreamStart extends RequestOptions {
  */
 export class RunStream implements AsyncIterable<RunEvent> {
   readonly runId: string;
-  readonly #client: Client;
+  readonly #client: RunCommands;
   readonly #connection: Connection;
   readonly #request: RunRequest | undefined;
   readonly #signal: AbortSignal | undefined;
@@ -56,7 +74,7 @@ export class RunStream implements AsyncIterable<RunEvent> {
   #ended = false;
   #final: GraphFinal | undefined;
 
-  constructor(client: Client, connection: Connection, start: StreamStart) {
+  constructor(client: RunCommands, connection: Connection, start: StreamStart) {
     this.runId = start.runId;
     this.#client = client;
     this.#connection = connection;

@@ -1,7 +1,7 @@
 from collections.abc import Sequence
 from ipaddress import ip_address
 
-import httpx
+import httpx2
 import pytest
 
 from app.webhooks.addresses import AddressPolicy, AddressRefused, NameNotFound, UrlRefused, is_public
@@ -21,7 +21,7 @@ NEVER = [
     *("64:ff9b::a9fe:a9fe", "fd00:ec2::254", "fd20:ce::254", "100.100.100.200", "168.63.129.16"),
     *("192.0.0.192", "0.0.0.0", "::", "224.0.0.1", "ff02::1", "::ffff:0.0.0.0"),  # noqa: S104
 ]
-HOOK = httpx.URL("https://hooks.example/in")
+HOOK = httpx2.URL("https://hooks.example/in")
 
 
 def addresses_of(*found: str, allow_private: bool = False) -> AddressPolicy:

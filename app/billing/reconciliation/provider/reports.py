@@ -6,10 +6,9 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from http import HTTPStatus
-from types import TracebackType
 from typing import Any, Self
 
-import httpx
+import httpx2
 import structlog
 
 from app.billing.reconciliation.provider.mapper import (
@@ -34,7 +33,7 @@ from app.billing.reconciliation.records import (
     floor_to,
 )
 from app.errors import Unavailable
-from app.platform.tls import tls_context
+from app.platform.outgoing import HttpSender, ResponseRefused
 
 log = structlog.get_logger(__name__)
 
@@ -91,7 +90,7 @@ _FINAL: Mapping[int, type[ReportsUnavailable]] = {
 """What repeating a request cannot change."""
 
 
-class ProviderReports:
+class ProviderReports(HttpSender):
     """`async with ProviderReports(...) as reports:`; the only holder of the admin key."""
 
     def __init__(
@@ -104,27 +103,12 @@ class ProviderReports:
         timeout_s: float = _TIMEOUT_S,
     ) -> None:
         """`tries`: how often a request is made that fails for a time; `timeout_s`: how long each may take."""
+        super().__init__(httpx2.Timeout(timeout_s))
         self._tries = tries
         self._timeout_s = timeout_s
         self._base_url = base_url.rstrip("/")
         self._headers = {"x-api-key": admin_key, "anthropic-version": _VERSION}
         self._first_pause_s = first_pause_s
-        # Nothing of this machine's environment: no proxy, no .netrc. Redirects are not followed.
-        self._client = httpx.AsyncClient(trust_env=False, verify=tls_context(), timeout=timeout_s)
-
-    async def __aenter__(self) -> Self:
-        """Open."""
-        await self._client.__aenter__()
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Close all connections."""
-        await self._client.__aexit__(kind, error, trace)
 
     async def check(self) -> None:
         """Read a minute of the usage report, the smallest request that proves the key."""
@@ -235,16 +219,16 @@ class ProviderReports:
     ) -> dict[str, Any]:
         headers = {**self._headers, **({} if beta is None else {"anthropic-beta": beta})}
         url = f"{self._base_url}{path}"
-        request = httpx.Request("GET", url, params=httpx.QueryParams(tuple(query)), headers=headers)
+        request = httpx2.Request("GET", url, params=httpx2.QueryParams(tuple(query)), headers=headers)
         for tried in range(1, self._tries + 1):
             try:
-                async with asyncio.timeout(self._timeout_s):
-                    status, body, retry_after = await self._send(request)
-            except (TimeoutError, httpx.HTTPError) as error:
+                response = await self._page(request)
+            except (TimeoutError, httpx2.HTTPError) as error:
                 problem, retry_after = type(error).__name__, None
             else:
+                status, retry_after = response.status_code, response.headers.get("retry-after")
                 if status == HTTPStatus.OK:
-                    return _object(path, body)
+                    return _object(path, response.content)
                 problem = str(status)
                 if status in _FINAL:
                     raise _FINAL[status].of(path, problem)
@@ -254,17 +238,12 @@ class ProviderReports:
                 await asyncio.sleep(self._pause_s(tried, retry_after))
         raise ReportsUnavailable.of(path, problem)
 
-    async def _send(self, request: httpx.Request) -> tuple[int, bytes, str | None]:
-        response = await self._client.send(request, stream=True)
+    async def _page(self, request: httpx2.Request) -> httpx2.Response:
         try:
-            body = bytearray()
-            async for chunk in response.aiter_bytes():
-                body += chunk
-                if len(body) > _PAGE_BYTES:
-                    raise _unreadable(request.url.path, "size")
-            return response.status_code, bytes(body), response.headers.get("retry-after")
-        finally:
-            await response.aclose()
+            async with asyncio.timeout(self._timeout_s):
+                return await self._fetch(request, max_bytes=_PAGE_BYTES)
+        except ResponseRefused as error:
+            raise _unreadable(request.url.path, str(error)) from error
 
     def _pause_s(self, tried: int, retry_after: str | None) -> float:
         pause: float = self._first_pause_s * 2 ** (tried - 1)

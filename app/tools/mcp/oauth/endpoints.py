@@ -3,7 +3,6 @@
 import asyncio
 import re
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
 from typing import Annotated
 from urllib.parse import urlsplit
 
@@ -16,6 +15,8 @@ from mcp.client.auth.utils import (
 from mcp.shared.auth import OAuthToken, ProtectedResourceMetadata
 from mcp.shared.auth_utils import check_resource_allowed, resource_url_from_server_url
 from pydantic import BaseModel, Field, ValidationError
+
+from app.platform.outgoing import HttpSender, ResponseRefused, outgoing_transport
 
 _TIMEOUT_S = 10.0
 """For a whole response: runs wait for a refresh of their login even if they are cancelled."""
@@ -37,16 +38,16 @@ class ServerMetadata(BaseModel):
     token_endpoint: Annotated[str, Field(pattern=r"^https?://", max_length=2000)]
 
 
-class OAuthHttp:
-    """Requests for one MCP server; follows no redirects.
+class OAuthHttp(HttpSender):
+    """Requests for one MCP server; they have none of the headers for it, and follow no redirects.
 
     Addresses that a server names, and the operator has not, must be `https`, or on the server's own host: a
     server must not send requests, or the client's secret, to addresses of this network.
     """
 
-    def __init__(self, server_url: str, http: httpx2.AsyncClient) -> None:
+    def __init__(self, server_url: str) -> None:
+        super().__init__(httpx2.Timeout(_TIMEOUT_S))
         self._server_url = server_url
-        self._http = http
 
     async def metadata(self, issuer: str | None) -> ServerMetadata:
         """The metadata of the authorization server; without an issuer of the one that the server names."""
@@ -112,19 +113,15 @@ class OAuthHttp:
         data: dict[str, str] | None = None,
         headers: dict[str, str] | None = None,
     ) -> tuple[int, bytes]:
-        body = bytearray()
-        own = {"accept": "application/json", "accept-encoding": "identity", **(headers or {})}
+        own = {"accept": "application/json", "user-agent": "runtally", **(headers or {})}
         try:
-            async with (
-                asyncio.timeout(_TIMEOUT_S),
-                self._http.stream(method, url, data=data, headers=own) as response,
-            ):
-                async for chunk in response.aiter_raw():
-                    body += chunk
-                    if len(body) > _MAX_BYTES:
-                        message = "the authorization server's answer is too large"
-                        raise OAuthFailed(message)
-                return response.status_code, bytes(body)
+            async with asyncio.timeout(_TIMEOUT_S):
+                request = httpx2.Request(method, url, data=data, headers=own)
+                response = await self._fetch(request, max_bytes=_MAX_BYTES)
+                return response.status_code, response.content
+        except ResponseRefused as error:
+            message = f"the authorization server's answer is {error}"
+            raise OAuthFailed(message) from error
         except (httpx2.HTTPError, httpx2.InvalidURL, ValueError, TimeoutError) as error:
             # Also of an address that is none.
             message = f"the authorization server cannot be reached: {type(error).__name__}"
@@ -160,7 +157,7 @@ class LimitedTransport(httpx2.AsyncBaseTransport):
 
     def __init__(self, server_url: str) -> None:
         self._server_url = server_url
-        self._inner = httpx2.AsyncHTTPTransport(trust_env=False)
+        self._inner = outgoing_transport()
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """See httpx."""
@@ -200,13 +197,6 @@ class _LimitedStream(httpx2.AsyncByteStream):
 
     async def aclose(self) -> None:
         await self._response.aclose()
-
-
-@asynccontextmanager
-async def oauth_http(server_url: str) -> AsyncIterator[OAuthHttp]:
-    """A client of its own: it has none of the headers for the MCP server."""
-    async with httpx2.AsyncClient(timeout=_TIMEOUT_S, trust_env=False, follow_redirects=False) as http:
-        yield OAuthHttp(server_url, http)
 
 
 def _parsed(body: bytes) -> ServerMetadata:

@@ -13,7 +13,7 @@ from pydantic import SecretStr
 from app.errors import Unavailable
 from app.platform.background import run_to_completion
 from app.platform.db import Database, StatementFailed
-from app.tools.mcp.oauth.endpoints import OAuthFailed, oauth_http
+from app.tools.mcp.oauth.endpoints import OAuthFailed, OAuthHttp
 from app.tools.mcp.oauth.records import LoginKey, McpLogin, StoredLogin
 from app.tools.mcp.oauth.repository import (
     claim_refresh,
@@ -151,7 +151,7 @@ class LoginGrant:
             login.client_secret if login.client_auth else None,
             in_body=login.client_auth == "client_secret_post",
         )
-        async with oauth_http(self._server_url) as http:
+        async with OAuthHttp(self._server_url) as http:
             token = await http.token(login.token_url, form | more, headers)
         renewed = replace(
             login,

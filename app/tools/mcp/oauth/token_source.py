@@ -11,7 +11,7 @@ import structlog
 from mcp.shared.auth import OAuthToken
 from mcp.shared.auth_utils import resource_url_from_server_url
 
-from app.tools.mcp.oauth.endpoints import OAuthFailed, oauth_http
+from app.tools.mcp.oauth.endpoints import OAuthFailed, OAuthHttp
 from app.tools.mcp.spec import OAuthClient
 
 log = structlog.get_logger(__name__)
@@ -46,7 +46,7 @@ class ClientCredentials:
         }
         if client.scopes:
             form["scope"] = " ".join(client.scopes)
-        async with oauth_http(self._server_url) as http:
+        async with OAuthHttp(self._server_url) as http:
             url = client.token_url or (await http.metadata(client.issuer)).token_endpoint
             more, headers = client_authentication(
                 str(client.client_id), self._secret, in_body=client.client_auth == "post"
