@@ -11,6 +11,7 @@ from tests.e2e.agents import CLAUDE, MESSAGES, every_agent, without_cli
 from tests.e2e.parking import idle_pid_files, idle_pids, parked
 from tests.e2e.stories import CLOCK, Heard, World, WorldOf, a_request, cli_processes, said, until
 from tests.factories import a_wait, reached_by, scripted
+from tests.patience import PATIENCE_S
 
 SECRET = b"secret upstream detail"
 
@@ -381,7 +382,7 @@ async def _cancel_once_running(world: World, run_id: str) -> None:
 
 
 async def _heard(world: World, run_id: str, word: str) -> None:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         async for event in world.follow(run_id):
             if word in event.data.get("delta", ""):
                 return

@@ -22,6 +22,7 @@ from tests.integration.commanded import Agent, Pair, a_pair
 from tests.integration.run_process import begin_next_attempt, record_of
 from tests.integration.run_service import ONCE, RETRIED, Core, a_core, a_request, beat, caller_of
 from tests.integration.test_run_recovery import without_heartbeat
+from tests.patience import PATIENCE_S
 
 MESSAGE = Send(message_id="m1", content="And in Rome?", priority="next")
 
@@ -200,7 +201,7 @@ async def _with_all_handlers_busy(pair: Pair) -> "asyncio.Task[dict[str, object]
     pair.there.channel.serve({"wait": wait})
     handling = pair.there.channel._handling
     waits = []
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         # Some get lost if the relay is slow on a busy machine.
         while missing := MAX_HANDLERS - len(handling):
             request = partial(pair.here.channel.request, pair.there.process_id, "wait", {}, timeout_s=20)

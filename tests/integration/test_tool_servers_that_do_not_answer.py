@@ -14,6 +14,7 @@ from app.platform.server.loopback import Receive, Scope, Send
 from app.tools.mcp.http import CLOSE_S
 from tests.integration.hostile_mcp import SEARCH, HostileServer, serving
 from tests.integration.test_hostile_tool_servers import ID, call, connected
+from tests.patience import PATIENCE_S
 
 EITHER = {"type": "object", "properties": {"q": {"type": "string"}}, "anyOf": [{"required": ["q"]}]}
 ODD = {"type": "object", "properties": {"filter[q]": {"type": "string"}}}
@@ -82,7 +83,7 @@ async def test_any_number_of_runs_may_connect_at_once(schemas: SchemaChecker) ->
 
     async with (
         serving(HostileServer(a_new_schema)) as server,
-        asyncio.timeout(30),
+        asyncio.timeout(PATIENCE_S),
         asyncio.TaskGroup() as runs,
     ):
         started = [runs.create_task(tools_of_a_run(server)) for _ in range(40)]
@@ -140,7 +141,7 @@ async def test_a_call_whose_answer_is_none_is_an_error_for_the_model(
     async with (
         serving(hostile) as server,
         connected(schemas, server, timeout_s=0.3) as connections,
-        asyncio.timeout(20),
+        asyncio.timeout(PATIENCE_S),
     ):
         result = await call(connections)
 

@@ -19,8 +19,9 @@ from app.platform.db import StatementFailed
 from app.runs.readers.repository import readers_of, record_readers
 from app.runs.readers.service import RunReaders
 from app.simulator.script import in_turn
-from tests.e2e.stories import PATIENCE_S, World, WorldOf, a_request
+from tests.e2e.stories import World, WorldOf, a_request
 from tests.factories import a_wait, reached_by, scripted
+from tests.patience import PATIENCE_S
 
 GRACE_S = 1.0
 SHORT_S = 0.3

@@ -19,7 +19,8 @@ from app.auth.accounts import Accounts
 from app.platform.db import Database
 from app.requests.principal import SCOPES
 from tests.e2e.servers import ROOT, a_server
-from tests.e2e.stories import KEY, PATIENCE_S, a_client
+from tests.e2e.stories import KEY, a_client
+from tests.patience import PATIENCE_S
 from tests.security.probe import LONGEST_S
 from tests.security.tenant import ADDRESS as GOOD_ADDRESS
 from tests.security.tenant import Outcome

@@ -11,7 +11,8 @@ import httpx
 import pytest
 
 from app.http.admission.checks import SMALL_BODY_BYTES
-from tests.e2e.stories import ASSISTANT, PATIENCE_S
+from tests.e2e.stories import ASSISTANT
+from tests.patience import PATIENCE_S
 from tests.security.conftest import OpenTarget
 from tests.security.server import Target
 

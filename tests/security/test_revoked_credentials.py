@@ -20,6 +20,7 @@ from app.platform.db import Database
 from app.runs.revocation.service import KeyRevocation
 from tests.e2e.stories import ASSISTANT, a_request
 from tests.factories import a_fact
+from tests.patience import PATIENCE_S
 from tests.security.server import Target, a_target
 
 AT_ONCE_S = 1.0
@@ -104,11 +105,11 @@ class Streams:
 
     async def closed_by(self, cause: Callable[[], Awaitable[object]]) -> tuple[float, list[bytes]]:
         """Wait until all are open, then for their end; how long that took, and the outcome of each."""
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(PATIENCE_S):
             await asyncio.gather(*(event.wait() for event in self._opened))
         await cause()
         began = time.monotonic()
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(PATIENCE_S):
             outcomes = await asyncio.gather(*self._tasks)
         return time.monotonic() - began, outcomes
 
@@ -275,7 +276,7 @@ async def test_revoking_leaves_the_runs_of_a_key_alone_unless_told(target: Targe
 
 async def running(http: httpx.AsyncClient, number: int) -> None:
     """Wait until so many of the account's runs are under way."""
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(PATIENCE_S):
         while True:
             runs = (await http.get("/v1/runs")).json()["items"]
             if sum(run["status"] == "running" for run in runs) >= number:
@@ -285,7 +286,7 @@ async def running(http: httpx.AsyncClient, number: int) -> None:
 
 async def ended(http: httpx.AsyncClient, run_id: str) -> dict[str, Any]:
     """A run, once it has ended."""
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(PATIENCE_S):
         while True:
             run: dict[str, Any] = (await http.get(f"/v1/runs/{run_id}")).json()
             if run["final"] is not None:

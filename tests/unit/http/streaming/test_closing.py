@@ -10,6 +10,7 @@ import pytest
 
 from app.http.streaming.closing import OpenStreams
 from app.http.streaming.stopping import ServerStopping, retry_line
+from tests.patience import PATIENCE_S
 
 
 async def _send(streams: OpenStreams, pauses_s: Iterable[float]) -> None:
@@ -24,7 +25,7 @@ async def test_a_stream_ends_once_it_has_sent_what_there_is() -> None:
     streams, began = OpenStreams(), time.monotonic()
     sending = asyncio.create_task(_send(streams, [0.03] * 10))
     await asyncio.sleep(0)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         await streams.close()
     with pytest.raises(ServerStopping) as caught:
         await sending
@@ -37,7 +38,7 @@ async def test_a_stream_that_never_pauses_ends_as_well() -> None:
     streams = OpenStreams()
     sending = asyncio.create_task(_send(streams, repeat(0)))
     await asyncio.sleep(0)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         await streams.close()
 
     with pytest.raises(ServerStopping):

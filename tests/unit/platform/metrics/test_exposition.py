@@ -18,6 +18,7 @@ from app.platform.metrics.receipts import StoredReceipt
 from app.platform.metrics.registry import MetricsRegistry
 from app.platform.metrics.server import ServerMetrics
 from app.usage.records import TokenUsage
+from tests.patience import PATIENCE_S
 
 
 def samples(text: bytes) -> dict[tuple[str, ...], float]:
@@ -95,7 +96,7 @@ async def test_a_part_that_does_not_answer_is_missing_until_it_does_and_read_onc
     with capture_logs() as logs:
         frozen = [await exposition._render() for _ in range(3)]
         source.answers.set()
-        await asyncio.wait_for(part._task or asyncio.sleep(0), 20)
+        await asyncio.wait_for(part._task or asyncio.sleep(0), PATIENCE_S)
         after = await exposition._render()
 
     assert [samples(each) for each in frozen] == [{("runtally_metrics_available", "part"): 0}] * 3
