@@ -34,19 +34,24 @@ RSS_EVERY_S = 0.05
 class Watched:
     """What came of a server while it was attacked."""
 
-    healthz_s: list[float] = field(default_factory=list)
-    """How long each `/healthz` took; filled in at the end."""
+    healthz: list[tuple[float, float]] = field(default_factory=list)
+    """What each `/healthz` took, in seconds and in CPU of the server; filled in at the end."""
     rss_bytes: list[int] = field(default_factory=list)
 
     @property
     def worst_s(self) -> float:
         """The slowest `/healthz`."""
-        return max(self.healthz_s)
+        return max(seconds for seconds, _ in self.healthz)
 
     @property
-    def median_s(self) -> float:
-        """The usual `/healthz`."""
-        return statistics.median(self.healthz_s)
+    def worst_cpu_s(self) -> float:
+        """The most the server did before it answered a `/healthz`."""
+        return max(cpu for _, cpu in self.healthz)
+
+    @property
+    def median_cpu_s(self) -> float:
+        """What it usually did before."""
+        return statistics.median(cpu for _, cpu in self.healthz)
 
     @property
     def peak_bytes(self) -> int:
@@ -133,7 +138,7 @@ class Target:
     async def watched(self) -> AsyncIterator[Watched]:
         """Watch `/healthz`, from another process, and memory while the body runs."""
         watched = Watched()
-        probe = await _a_program("tests.security.probe", self.host, str(self.port))
+        probe = await _a_program("tests.security.probe", self.host, str(self.port), str(self.process.pid))
         weighing = asyncio.create_task(self._weigh(watched))
         try:
             await _line_of(probe)
@@ -141,7 +146,7 @@ class Target:
         finally:
             weighing.cancel()
             await asyncio.wait({weighing})
-            watched.healthz_s = await _reported(probe)
+            watched.healthz = [(*each,) for each in await _reported(probe)]
 
     @asynccontextmanager
     async def used(self, key: str) -> AsyncIterator["Used"]:
