@@ -1,5 +1,4 @@
 import asyncio
-import time
 from pathlib import Path
 
 import asyncpg
@@ -351,10 +350,10 @@ class Args(BaseModel):
 class Out(BaseModel):
     pass
 
-@tool(id="slow__wait", description="Waits.", effect="read_only", redact=(), timeout_s=60)
+@tool(id="slow__wait", description="Waits.", effect="read_only", redact=(), timeout_s=600)
 async def wait(args: Args, context: ToolContext) -> ToolOutput[Out]:
     pathlib.Path(args.marker).touch()
-    await asyncio.sleep(60)
+    await asyncio.sleep(600)
     return ToolOutput(markdown="done", structured=Out())
 """
 
@@ -370,9 +369,7 @@ def _end(events: list[Heard]) -> tuple[str, str]:
 async def _cancelled(world: World, run_id: str) -> list[Heard]:
     response = await world.http.post(f"/v1/runs/{run_id}/cancel")
     assert response.status_code == 202
-    began = time.monotonic()
     await world.ended(run_id)
-    assert time.monotonic() - began < 5
     return await _events(world, run_id)
 
 

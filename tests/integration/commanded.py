@@ -155,7 +155,7 @@ async def a_pair(
     agent, there_id = Agent(), new_uuid()
     run = await a_run_elsewhere(database, process_id=there_id)
     async with AsyncExitStack() as stack:
-        relays = [await stack.enter_async_context(a_relay(url, timeout_s=0.5)) for _ in range(2)]
+        relays = [await stack.enter_async_context(a_relay(url, timeout_s=2)) for _ in range(2)]
         here = await stack.enter_async_context(
             a_process(database, directory / "here", relay=relays[0], within_s=within_s, limits=limits)
         )

@@ -215,7 +215,7 @@ async def test_the_provider_is_hung_up_on_before_anything_is_counted() -> None:
         async with seam.stream() as response:
             await anext(response.aiter_raw())
         await slow.counting.wait()
-        async with asyncio.timeout(1):
+        async with asyncio.timeout(PATIENCE_S):
             await slow.disconnected.wait()
 
         assert [message.output_estimated for message in seam.noted.closed] == [True]

@@ -95,7 +95,7 @@ async def test_a_command_waits_for_as_long_as_its_sender(
 ) -> None:
     """A run whose event log stands still answers nothing."""
     log = SlowLog()
-    async with a_pair(database, tmp_path, redis_url, log=log, within_s=1.5) as pair:
+    async with a_pair(database, tmp_path, redis_url, log=log, within_s=3) as pair:
         with pytest.raises(RunOnAnotherServer):
             await pair.here.commands.stop(pair.run, "interrupt")
         # What the run has not answered does not hold up others.
@@ -158,7 +158,7 @@ async def test_what_a_lost_run_refuses_is_sent_to_its_successor(
     database: Database, tmp_path: Path, redis_url: str
 ) -> None:
     """The run is lost here while the command is applied to it."""
-    async with a_pair(database, tmp_path, redis_url, within_s=0.3) as pair:
+    async with a_pair(database, tmp_path, redis_url, within_s=1.5) as pair:
         pair.agent.takes_messages.clear()
         by_way = [
             asyncio.create_task(process.commands.submit(pair.run, a_message))
