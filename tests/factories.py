@@ -20,9 +20,7 @@ from app.platform.db import Database
 from app.requests.runs import RunLimits
 from app.runs.records import RunRecord
 from app.usage.records import Attribution, TokenUsage, UsageFact
-
-REACHED_S = 60.0
-"""How long a run may take to come to a wait, on a machine that has other things to do."""
+from tests.patience import PATIENCE_S
 
 
 async def an_account(database: Database, name: str = "acme") -> KeyRecord:
@@ -113,7 +111,7 @@ def a_wait() -> WaitFor:
 async def reached_by(wait: WaitFor) -> None:
     """Wait until a run waits; fail when it does not, for example because another executor has it."""
     assert wait.reached is not None
-    async with asyncio.timeout(REACHED_S):
+    async with asyncio.timeout(PATIENCE_S):
         await wait.reached.wait()
 
 

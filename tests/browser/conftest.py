@@ -12,7 +12,8 @@ from playwright.async_api import Browser, async_playwright, expect
 from tests.browser.site import Model, Site, a_site, in_its_own_task
 from tests.conftest import TEMPLATE
 from tests.e2e import office
-from tests.e2e.stories import PATIENCE_S, a_world
+from tests.e2e.stories import a_world
+from tests.patience import PATIENCE_S
 from tests.programs import require
 
 _ARGUMENTS = [

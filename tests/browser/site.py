@@ -15,7 +15,8 @@ from app.ids import ApiKeyId
 from app.requests.principal import SCOPES
 from app.simulator.script import Answer, ApiRequest, HttpError, Responder
 from tests.clients import node
-from tests.e2e.stories import PATIENCE_S, World
+from tests.e2e.stories import World
+from tests.patience import PATIENCE_S
 
 SCREENSHOTS = Path(__file__).parent / "screenshots"
 DESKTOP, PHONE = (1280, 800), (390, 844)

@@ -8,7 +8,7 @@ import pytest
 from playwright.async_api import Route
 
 from tests.browser.site import Site
-from tests.e2e.stories import PATIENCE_S
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

@@ -10,7 +10,8 @@ from app.simulator.script import HttpError, Reply, Text, ToolUse, in_turn
 from tests.clients.node import HERE, compile_typescript, node
 from tests.clients.test_quick_starts import programs
 from tests.e2e.agents import MESSAGES, without_cli
-from tests.e2e.stories import CALCULATOR, KEY, PATIENCE_S, World, WorldOf, a_request, events_only, positions
+from tests.e2e.stories import CALCULATOR, KEY, World, WorldOf, a_request, events_only, positions
+from tests.patience import PATIENCE_S
 from tests.programs import require
 
 NASTY = "one\u2028two\u2029three\u0085four\r\nfive \U0001f469\u200d\U0001f680 \x0b six"

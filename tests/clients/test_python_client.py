@@ -41,6 +41,7 @@ from tests.clients.scripted_server import (
     serving,
     text,
 )
+from tests.patience import PATIENCE_S
 
 KEY = "rt_" + "c1ient" * 4
 FINAL = {
@@ -194,7 +195,7 @@ async def test_a_broken_server_is_an_error_of_ours(name: str) -> None:
     answer, kind, words = FAILURES[name]
     wrong_run = [] if name != "an end without a result" else [json_response({"runId": 1})]
 
-    async with serving(answer, *wrong_run) as server, asyncio.timeout(30):
+    async with serving(answer, *wrong_run) as server, asyncio.timeout(PATIENCE_S):
         with pytest.raises(kind, match=words) as raised:
             await by_async_client(server.url, timeout_s=0.5 if name in SILENT else 30, max_retries=1)
 

@@ -23,6 +23,7 @@ from app.runs.records import RunRecord
 from app.runs.repository import find_run
 from tests.contracts.temporal import Temporal, TemporalServer
 from tests.integration.run_service import Core, a_core, beat
+from tests.patience import PATIENCE_S
 
 LEASE_S = 2.0
 
@@ -79,7 +80,7 @@ class Fleet:
             stdout=asyncio.subprocess.PIPE,
         )
         assert process.stdout is not None
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             assert await process.stdout.readline() == b"ready\n"
         return process
 
@@ -94,7 +95,7 @@ class Fleet:
 
     async def until(self, runs: Sequence[RunRecord], **expected: int) -> None:
         """Wait until so many of these runs have each status."""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             while await self.statuses(runs) != expected:
                 await asyncio.sleep(0.02)
 
@@ -109,7 +110,7 @@ class Fleet:
             task_queue_type=TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY,
             report_stats=True,
         )
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             while (
                 await client.workflow_service.describe_task_queue(request)
             ).stats.approximate_backlog_count < count:

@@ -13,6 +13,7 @@ from app.streams.port import LogEntry
 from app.streams.relay.server import Relay
 from app.streams.relayed import RelayedEventLog
 from tests.entries import AnyTime
+from tests.patience import PATIENCE_S
 
 Log: TypeAlias = MemoryEventLog | RelayedEventLog
 DONE = Done(usage=FinalUsage(prompt_tokens=3, completion_tokens=4), finish_reason="stop")
@@ -44,7 +45,7 @@ async def append_all(log: Log, run: RunKey, events: Sequence[ClientEvent]) -> No
 
 async def read_all(log: Log, run: RunKey, after: int = 0) -> list[LogEntry]:
     """Everything a reader gets until the log ends."""
-    async with asyncio.timeout(10), aclosing(log.follow(run, after=after)) as batches:
+    async with asyncio.timeout(PATIENCE_S), aclosing(log.follow(run, after=after)) as batches:
         return [entry async for batch in batches for entry in batch]
 
 

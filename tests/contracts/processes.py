@@ -9,6 +9,7 @@ from app.streams.port import LogEntry
 from app.streams.relay.connection import EventLogUnavailable
 from app.streams.relayed import RelayedEventLog
 from tests.contracts.event_logs import a_relayed_log
+from tests.patience import PATIENCE_S
 
 AFTER = 1_000_000
 """The position after which the next attempt begins."""
@@ -22,7 +23,7 @@ async def two_processes(url: str) -> AsyncIterator[tuple[RelayedEventLog, Relaye
 
 async def until_relayed(there: RelayedEventLog, run: RunKey, position: int) -> list[LogEntry]:
     """What another process reads, once this position is there."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         while True:
             with suppress(EventLogUnavailable):
                 held = list(await there.read(run))
@@ -47,11 +48,11 @@ class Reading:
         return self.received
 
     async def until(self, position: int) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             while not self.received or self.received[-1].position < position:
                 self.changed.clear()
                 await self.changed.wait()
 
     async def end(self) -> list[LogEntry]:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             return await self.task

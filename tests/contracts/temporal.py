@@ -13,6 +13,7 @@ from uuid import uuid4
 
 from app.platform.background import until
 from app.platform.temporal.connection import TemporalConfig, TemporalConnection, TemporalUnavailable, connect
+from tests.patience import PATIENCE_S
 
 _PROGRAM = Path(sys.executable).with_name("temporal")
 
@@ -68,7 +69,7 @@ class TemporalServer:
                 return False
             return True
 
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             await until(is_connected, 0.05, name="connecting")
         return connections[0]
 

@@ -30,6 +30,7 @@ from tests.integration.schedule_server import (
     a_schedule_server,
     this_minute,
 )
+from tests.patience import PATIENCE_S
 
 _COMPLETED = WorkflowExecutionStatus.COMPLETED
 
@@ -80,7 +81,7 @@ class FiredByTemporal:
 
     async def until_listed(self, *schedules: Schedule) -> None:
         """Wait until Temporal lists these and no others: its list follows changes a moment later."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             while (await self.schedules.list_all()).keys() != {each.id for each in schedules}:
                 await asyncio.sleep(0.05)
 
@@ -88,7 +89,7 @@ class FiredByTemporal:
         """Wait until so many workflows of its schedules have ended, no other is there; their histories."""
         client = self.schedules.temporal.client
         query = f"TaskQueue = '{self.schedules.firing_queue}'"
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             while True:
                 found = [each async for each in client.list_workflows(query)]
                 if len(found) >= count and {each.status for each in found} == {_COMPLETED}:

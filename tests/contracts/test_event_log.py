@@ -21,6 +21,7 @@ from tests.contracts.event_logs import (
     with_positions,
 )
 from tests.entries import AnyTime
+from tests.patience import PATIENCE_S
 
 
 async def test_positions_count_from_one_in_the_order_of_appending(event_log: Log) -> None:
@@ -70,7 +71,7 @@ async def test_two_readers_get_the_same_events(event_log: Log) -> None:
 async def test_a_slow_reader_does_not_slow_the_writer(event_log: Log) -> None:
     run, events = a_run(), some_events(300)
     await event_log.append(run, events[0])
-    async with aclosing(event_log.follow(run)) as slow, asyncio.timeout(10):
+    async with aclosing(event_log.follow(run)) as slow, asyncio.timeout(PATIENCE_S):
         received = list(await anext(slow))
         await append_all(event_log, run, events[1:])
         assert await read_all(event_log, run) == with_positions(events)
@@ -118,7 +119,7 @@ async def test_no_event_can_be_appended_after_done(event_log: Log) -> None:
 async def test_a_reader_that_is_behind_may_finish_after_delete(event_log: Log) -> None:
     run, events = a_run(), some_events(8)
     await append_all(event_log, run, events[:3])
-    async with aclosing(event_log.follow(run)) as behind, asyncio.timeout(10):
+    async with aclosing(event_log.follow(run)) as behind, asyncio.timeout(PATIENCE_S):
         received = list(await anext(behind))
         await append_all(event_log, run, events[3:])
         await event_log.delete(run)
@@ -129,7 +130,7 @@ async def test_a_reader_that_is_behind_may_finish_after_delete(event_log: Log) -
 async def test_deleting_an_unfinished_run_ends_its_readers(event_log: Log) -> None:
     run, events = a_run(), some_events(4)
     await append_all(event_log, run, events[:2])
-    async with asyncio.timeout(10), aclosing(event_log.follow(run)) as batches:
+    async with asyncio.timeout(PATIENCE_S), aclosing(event_log.follow(run)) as batches:
         assert list(await anext(batches)) == with_positions(events[:2])
         waiting = asyncio.ensure_future(anext(batches, None))
         await asyncio.wait({waiting}, timeout=0.02)
@@ -238,7 +239,7 @@ async def test_every_reader_gets_each_entry_once_however_they_interleave(
                 await pause(turns)
         return received
 
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         listening = []
         for number, (event, turns) in enumerate(zip(events, pauses, strict=True)):
             for start, after, slowness in readers:
@@ -280,5 +281,5 @@ async def test_stop_following_ends_readers_that_wait(event_log: Log) -> None:
     readers = [asyncio.create_task(read_all(event_log, run)) for _ in range(3)]
     await asyncio.wait(readers, timeout=0.02)
     event_log.stop_following(run)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         assert await asyncio.gather(*readers) == [[], [], []]

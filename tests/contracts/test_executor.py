@@ -34,6 +34,7 @@ from app.requests.runs import GraphRunRequest
 from tests.contracts.messages_executor import a_messages_executor
 from tests.contracts.messages_executor import playing as played
 from tests.factories import a_plan
+from tests.patience import PATIENCE_S
 from tests.unit.executors.claude_agent.an_executor import a_graph, an_executor
 from tests.unit.executors.claude_agent.fake_cli import FakeCli
 from tests.unit.tools.samples.weather import weather
@@ -128,12 +129,12 @@ class Run:
         return [event for event in self.published if isinstance(event, kind)]
 
     async def first(self, kind: type[Any]) -> Any:
-        async with asyncio.timeout(10), self._changed:
+        async with asyncio.timeout(PATIENCE_S), self._changed:
             await self._changed.wait_for(lambda: self.of(kind))
         return self.of(kind)[0]
 
     async def outcome(self) -> tuple[str, str] | None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             try:
                 await self.task
             except ExecutionFailed as error:

@@ -33,6 +33,7 @@ from app.tools.tool import ToolContext, ToolOutput, tool
 from tests.contracts.messages_executor import a_messages_executor
 from tests.contracts.test_executor import SENT, Run
 from tests.factories import a_plan
+from tests.patience import PATIENCE_S
 from tests.unit.executors.claude_agent.an_executor import a_graph
 from tests.unit.tools.samples.weather import Weather, WeatherArgs, weather
 
@@ -81,7 +82,7 @@ class Held(Asked):
 
     async def interrupted_there(self) -> None:
         """Send an urgent message while the event waits."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             await self.reached.wait()
         self.control.send(URGENT)
         # The turn is being cancelled.

@@ -13,6 +13,7 @@ from app.runs.events.publisher import LEASE_WAIT_S
 from app.runs.recovery.peers import ProcessPeers
 from app.streams.process_channel import MAX_HANDLERS, ProcessChannel, ProcessRefused
 from app.streams.relay.server import Relay
+from tests.patience import PATIENCE_S
 
 
 async def a_process(url: str, stack: AsyncExitStack, lease: Lease | None = None) -> tuple[UUID, ProcessPeers]:
@@ -28,7 +29,7 @@ async def test_a_process_is_alive_while_it_answers_and_its_events_may_still_be_p
 ) -> None:
     now = 0.0
     lease = Lease(15, elapsed_s=lambda: now)
-    async with AsyncExitStack() as stack, asyncio.timeout(20):
+    async with AsyncExitStack() as stack, asyncio.timeout(PATIENCE_S):
         other, _ = await a_process(redis_url, stack, lease)
         _, judge = await a_process(redis_url, stack)
         while not await judge.may_be_alive(other):
@@ -50,7 +51,7 @@ async def test_a_process_with_more_requests_than_it_may_handle_tells_whether_it_
         await may_end.wait()
         return {}
 
-    async with AsyncExitStack() as stack, asyncio.timeout(20):
+    async with AsyncExitStack() as stack, asyncio.timeout(PATIENCE_S):
         other, peers = await a_process(redis_url, stack, Lease(15, elapsed_s=lambda: now))
         _, judge = await a_process(redis_url, stack)
         while not await judge.may_be_alive(other):

@@ -27,6 +27,7 @@ from app.streams.process_channel import (
 from app.streams.run_buffer import RunLogClosed
 from tests.contracts.event_logs import a_relay
 from tests.contracts.servers import frozen
+from tests.patience import PATIENCE_S
 
 SECRET = "a secret"
 PING = "ping"
@@ -49,7 +50,7 @@ async def a_channel(url: str, process_id: UUID | None = None) -> AsyncIterator[t
 
 
 async def until_connected(channel: ProcessChannel, process_id: UUID) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         while True:
             try:
                 return await answered_ping(channel, process_id)
@@ -95,7 +96,7 @@ async def test_a_process_that_does_not_exist_is_gone(redis_url: str) -> None:
     async with a_channel(redis_url) as (_, here):
         async with a_channel(redis_url) as (there_id, _):
             await until_connected(here, there_id)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_S):
             # The relay may not have noticed it yet.
             while not await is_gone(here, there_id):
                 await asyncio.sleep(0.01)
@@ -159,10 +160,10 @@ async def test_a_process_refuses_more_requests_than_it_may_handle_and_answers_ur
 
         with capture_logs() as lines:
             waiting = [
-                asyncio.create_task(here.request(there_id, "wait", {}, timeout_s=60))
+                asyncio.create_task(here.request(there_id, "wait", {}, timeout_s=10 * PATIENCE_S))
                 for _ in range(MAX_HANDLERS)
             ]
-            async with asyncio.timeout(40):
+            async with asyncio.timeout(PATIENCE_S):
                 while wait.started < MAX_HANDLERS:
                     await asyncio.sleep(0.01)
             refused = await refusals(50)

@@ -23,6 +23,7 @@ from tests.contracts.event_logs import (
 )
 from tests.contracts.processes import AFTER, Reading, two_processes, until_relayed
 from tests.contracts.servers import frozen
+from tests.patience import PATIENCE_S
 
 
 class LossyWire:
@@ -77,7 +78,7 @@ async def test_an_append_whose_response_got_lost_is_not_repeated(redis_url: str)
     events: list[ClientEvent] = [a_word("one"), a_word("a word to lose"), a_word("two"), DONE]
     wire = LossyWire(int(redis_url.rpartition(":")[2]))
     async with (
-        asyncio.timeout(10),
+        asyncio.timeout(PATIENCE_S),
         a_relayed_log(redis_url) as there,
         wire.serving() as url,
         a_relayed_log(url) as log,

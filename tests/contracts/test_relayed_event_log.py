@@ -26,6 +26,7 @@ from tests.contracts.event_logs import (
 )
 from tests.contracts.processes import AFTER, Reading, two_processes, until_relayed
 from tests.entries import AnyTime
+from tests.patience import PATIENCE_S
 
 
 async def test_a_run_written_in_one_process_is_followed_in_another(redis_url: str) -> None:
@@ -104,7 +105,7 @@ async def test_a_handover_does_not_wait_for_a_relay_that_is_away(mortal_redis: V
     async with a_relayed_log(mortal_redis.connection_url) as log:
         await asyncio.to_thread(mortal_redis.stop)
         await log.append(run, a_word("one"))
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_S):
             await log.hand_over(run, within_s=0.2)
         with pytest.raises(WriterFenced):
             await log.append(run, a_word("late"))
@@ -199,7 +200,7 @@ async def test_many_readers_of_a_run_share_a_subscription(redis_url: str) -> Non
         await append_all(here, run, events[10:])
         for reader in readers:
             assert await reader.end() == with_positions(events)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_S):
             while await client.pubsub_numsub(stream_name(run)) != [(stream_name(run).encode(), 0)]:
                 await asyncio.sleep(0.01)
 
@@ -208,7 +209,7 @@ async def test_a_slow_reader_does_not_hold_up_others_and_loses_nothing(redis_url
     run, events = a_run(), some_events(3000)
     async with two_processes(redis_url) as (here, there):
         await here.append(run, events[0])
-        async with aclosing(there.follow(run)) as slow, asyncio.timeout(10):
+        async with aclosing(there.follow(run)) as slow, asyncio.timeout(PATIENCE_S):
             received = list(await anext(slow))
             reader = Reading(there, run)
             for start in range(1, 3000, 500):
@@ -236,7 +237,7 @@ async def test_the_relay_drops_runs_of_a_crash_and_deleted_runs(redis_url: str) 
         assert LIFETIME_S - 60 < await client.ttl(stream_name(run)) <= LIFETIME_S
         await log.delete(run)
         assert await read_all(there, run) == with_positions([a_word("one")])
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_S):
             while not 0 < await client.ttl(stream_name(run)) <= GRACE_S:
                 await asyncio.sleep(0.01)
 

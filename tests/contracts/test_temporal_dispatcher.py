@@ -24,6 +24,7 @@ from tests.contracts.temporal import TemporalServer, a_temporal_server
 from tests.e2e.stories import until
 from tests.factories import an_account
 from tests.integration.run_service import RETRIED, a_request, caller_of
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.long
 
@@ -121,7 +122,7 @@ async def test_what_is_done_to_a_workflow_is_done_to_its_run_and_the_other_way_r
         for run, workflow in zip((queued, running), workflows, strict=False):
             await workflow.cancel()
             await fleet.until([run], cancelled=1)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             ends = [await ended(workflow) for workflow in workflows]
         histories = [(await workflow.fetch_history()).to_json() for workflow in workflows]
 

@@ -37,6 +37,7 @@ from tests.integration.schedule_server import (
     this_minute,
     yearly,
 )
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.long
 
@@ -289,7 +290,7 @@ async def test_a_temporal_that_is_killed_and_comes_back_gets_what_has_changed(
                 away = [await server.history(owner, each) for each in (old, new)]
                 temporal.start()
                 await temporal.connect()
-                async with asyncio.timeout(20):
+                async with asyncio.timeout(PATIENCE_S):
                     while (await process.schedules.list_all()).keys() != {old.id, new.id}:
                         await process.mirror.step()
             await process.fire(old, minute)

@@ -24,6 +24,7 @@ from app.platform.settings import Settings
 from app.simulator.script import Responder
 from app.simulator.server import Simulator
 from tests.e2e.agents import CLAUDE, AgentClient, named
+from tests.patience import PATIENCE_S
 
 
 class OpenWorld(Protocol):
@@ -50,7 +51,6 @@ CLOCK = "mcp__runtally__core__get_current_time"
 CALCULATOR = "mcp__runtally__core__calculate"
 _TRUSTED = ssl.create_default_context()
 """Made once: each client would read all of the machine's certificates."""
-PATIENCE_S = 20.0
 
 
 @dataclass(frozen=True, slots=True)

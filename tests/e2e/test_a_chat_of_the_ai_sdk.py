@@ -12,7 +12,8 @@ from app.simulator.script import Answer, ApiRequest, Hold, HttpError, Reply, Tex
 from tests.e2e.agents import MESSAGES, every_agent
 from tests.e2e.office import MAIL, MAILER, office, settings
 from tests.e2e.parking import a_parking_world
-from tests.e2e.stories import ASSISTANT, PATIENCE_S, WorldOf, a_client, events_only
+from tests.e2e.stories import ASSISTANT, WorldOf, a_client, events_only
+from tests.patience import PATIENCE_S
 
 CHAT = f"/v1/ai-sdk/{ASSISTANT}/chat"
 CHEAP_CHAT = "/v1/ai-sdk/messages:assistant/chat"

@@ -8,8 +8,9 @@ from typing import Any
 from app.simulator.script import Answer, Hold, Reply, Text
 from tests.e2e.agents import every_agent
 from tests.e2e.parking import a_parking_world
-from tests.e2e.stories import PATIENCE_S, WorldOf
+from tests.e2e.stories import WorldOf
 from tests.e2e.test_a_chat_of_the_ai_sdk import a_post, conversation_of, parts_of, says, text_of_ui
+from tests.patience import PATIENCE_S
 
 
 @every_agent

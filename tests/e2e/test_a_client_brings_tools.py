@@ -6,7 +6,8 @@ from typing import Any
 
 from app.simulator.script import ApiRequest, Hold, Reply, Text, ToolUse, blocks_of, in_turn, text_of
 from tests.e2e.agents import MESSAGES, every_agent, without_cli
-from tests.e2e.stories import ASSISTANT, PATIENCE_S, Heard, World, WorldOf, a_request, a_world
+from tests.e2e.stories import ASSISTANT, Heard, World, WorldOf, a_request, a_world
+from tests.patience import PATIENCE_S
 
 HELPER = "claude_agents:helper"
 COLOR = {
@@ -323,7 +324,7 @@ async def test_a_run_is_left_for_a_message_that_another_process_has_accepted(
 async def waiting(world: World, run_id: str, count: int) -> list[dict[str, Any]]:
     """The first so many calls that wait for the client."""
     calls: list[dict[str, Any]] = []
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         async for event in world.follow(run_id):
             if event.type == "client_tool_call":
                 calls.append(event.data)

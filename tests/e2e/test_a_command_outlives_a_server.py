@@ -15,11 +15,9 @@ from tests.e2e.agents import named, without_cli
 from tests.e2e.office import WORKER, settings
 from tests.e2e.servers import a_server
 from tests.e2e.stories import World, WorldOf, a_request, until_sent
+from tests.patience import PATIENCE_S
 
 LEASE_S = 1.5
-WITHIN_S = 15.0
-"""The other server waits two seconds for an answer, and before that for the run's row: the first one may
-stand still in a transaction, which the database ends after ten seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +96,7 @@ async def test_a_cancelled_run_is_not_resumed_although_its_server_has_not_heard_
         world = there.world
         there.server.send_signal(signal.SIGSTOP)
         try:
-            async with asyncio.timeout(WITHIN_S):
+            async with asyncio.timeout(PATIENCE_S):
                 cancelled = await world.http.post("/v1/runs/run/cancel")
             requested = (await world.http.get("/v1/runs/run")).json()
             run = await world.ended("run")

@@ -22,9 +22,10 @@ from app.usage.records import TokenUsage
 from tests.conftest import a_database
 from tests.e2e.agents import named, without_cli
 from tests.e2e.servers import a_server
-from tests.e2e.stories import PATIENCE_S, World, a_request, a_world, the_settings, until
+from tests.e2e.stories import World, a_request, a_world, the_settings, until
 from tests.e2e.the_bill import bill, wire
 from tests.integration.gateway_seam import FIRST_DELTA
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.long
 

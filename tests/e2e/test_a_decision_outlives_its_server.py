@@ -6,8 +6,9 @@ from pathlib import Path
 from app.simulator.script import ApiRequest, Reply, Text, ToolUse
 from tests.e2e.agents import MESSAGES
 from tests.e2e.office import MAIL, office, settings
-from tests.e2e.stories import PATIENCE_S, OpenWorld
+from tests.e2e.stories import OpenWorld
 from tests.e2e.test_a_chat_of_the_ai_sdk import ARGS, V6, a_post, consent, parts_of, says, text_in
+from tests.patience import PATIENCE_S
 
 CHAT = "/v1/ai-sdk/messages:mailer/chat"
 

@@ -16,10 +16,9 @@ from tests.e2e.agents import CLAUDE, named
 from tests.e2e.office import WORKER, settings
 from tests.e2e.servers import a_server
 from tests.e2e.stories import a_request
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.long
-
-WITHIN_S = 20
 
 
 @asynccontextmanager
@@ -67,7 +66,7 @@ async def test_readers_and_the_next_turn_notice_nothing_of_a_deployment(
         await holds[0].reached.wait()
         async with a_fleet(tmp_path / "new", simulator.url, "worker", **shared) as (_new,):
             old[0].send_signal(signal.SIGTERM)
-            async with asyncio.timeout(WITHIN_S):
+            async with asyncio.timeout(PATIENCE_S):
                 await holds[1].reached.wait()
                 await asyncio.to_thread(old[0].wait)
             # The stream is at the second attempt when its server stops.

@@ -9,6 +9,7 @@ from app.simulator.script import Reply, Responder, Text, ToolUse, in_turn
 from tests.e2e.agents import CLAUDE, MESSAGES, every_agent, without_cli
 from tests.e2e.office import MAIL, MAILER, office, settings
 from tests.e2e.stories import Heard, World, WorldOf, a_request, a_world
+from tests.patience import PATIENCE_S
 
 ARGS = {"to": "bob@example.org", "text": "Hello Bob"}
 
@@ -214,7 +215,7 @@ async def asked(world: World) -> tuple[str, list[Heard], dict[str, Any]]:
     """Start a run and hear it until a person is asked."""
     run_id = await world.start(a_request("Write to Bob", graphId=MAILER))
     events: list[Heard] = []
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         async for event in world.follow(run_id):
             events.append(event)
             if event.type == "permission_request":

@@ -5,7 +5,7 @@ from typing import Any
 
 from app.simulator.script import Hold, Reply, Text
 from tests.e2e.agents import MESSAGES
-from tests.e2e.stories import PATIENCE_S, WorldOf
+from tests.e2e.stories import WorldOf
 from tests.e2e.test_a_chat_of_the_ai_sdk import (
     CHEAP_CHAT,
     a_post,
@@ -14,6 +14,7 @@ from tests.e2e.test_a_chat_of_the_ai_sdk import (
     says,
     text_in,
 )
+from tests.patience import PATIENCE_S
 
 
 async def test_what_a_refused_post_of_a_chat_has_taken_away_is_not_heard(world_of: WorldOf) -> None:

@@ -17,8 +17,9 @@ from app.simulator.script import Hold, Reply, Text, ToolUse, in_turn
 from app.simulator.server import Simulator
 from tests.conftest import in_memory
 from tests.e2e.servers import ROOT, a_server, an_environment
-from tests.e2e.stories import CLOCK, PATIENCE_S, a_client, a_request, until
+from tests.e2e.stories import CLOCK, a_client, a_request, until
 from tests.integration.gateway_seam import FIRST_DELTA
+from tests.patience import PATIENCE_S
 
 WORDS = 300
 

@@ -12,7 +12,6 @@ from app.simulator.script import Hold, Reply, Text, ToolUse, in_turn
 from tests.e2e.agents import without_cli
 from tests.e2e.stories import (
     CLOCK,
-    PATIENCE_S,
     World,
     WorldOf,
     a_client,
@@ -22,6 +21,7 @@ from tests.e2e.stories import (
     until,
 )
 from tests.e2e.workshop import EDITOR, answered, bash, calling, files, read, results, settings, upload
+from tests.patience import PATIENCE_S
 from tests.programs import require
 
 

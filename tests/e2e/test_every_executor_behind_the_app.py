@@ -13,6 +13,7 @@ from app.usage.records import TokenUsage
 from tests.e2e.executors import EXECUTORS, OpenExecutor
 from tests.e2e.stories import World, a_request, said, until_sent
 from tests.factories import a_wait, reached_by
+from tests.patience import PATIENCE_S
 
 CLOCK = "core__get_current_time"
 
@@ -23,7 +24,7 @@ def open_executor(request: pytest.FixtureRequest, tmp_path: Path, database_url: 
 
 
 async def events_of(world: World, run_id: str) -> list[Any]:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_S):
         return [event async for event in world.follow(run_id)]
 
 

@@ -1,5 +1,4 @@
 import asyncio
-import time
 from pathlib import Path
 
 import asyncpg
@@ -11,6 +10,7 @@ from tests.e2e.agents import CLAUDE, MESSAGES, every_agent, without_cli
 from tests.e2e.parking import idle_pid_files, idle_pids, parked
 from tests.e2e.stories import CLOCK, Heard, World, WorldOf, a_request, cli_processes, said, until
 from tests.factories import a_wait, reached_by, scripted
+from tests.patience import PATIENCE_S
 
 SECRET = b"secret upstream detail"
 
@@ -350,10 +350,10 @@ class Args(BaseModel):
 class Out(BaseModel):
     pass
 
-@tool(id="slow__wait", description="Waits.", effect="read_only", redact=(), timeout_s=60)
+@tool(id="slow__wait", description="Waits.", effect="read_only", redact=(), timeout_s=600)
 async def wait(args: Args, context: ToolContext) -> ToolOutput[Out]:
     pathlib.Path(args.marker).touch()
-    await asyncio.sleep(60)
+    await asyncio.sleep(600)
     return ToolOutput(markdown="done", structured=Out())
 """
 
@@ -369,9 +369,7 @@ def _end(events: list[Heard]) -> tuple[str, str]:
 async def _cancelled(world: World, run_id: str) -> list[Heard]:
     response = await world.http.post(f"/v1/runs/{run_id}/cancel")
     assert response.status_code == 202
-    began = time.monotonic()
     await world.ended(run_id)
-    assert time.monotonic() - began < 5
     return await _events(world, run_id)
 
 
@@ -381,7 +379,7 @@ async def _cancel_once_running(world: World, run_id: str) -> None:
 
 
 async def _heard(world: World, run_id: str, word: str) -> None:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         async for event in world.follow(run_id):
             if word in event.data.get("delta", ""):
                 return

@@ -21,7 +21,7 @@ from app.models.registry import ModelOptions
 from app.simulator.script import Reply, Responder, Text
 from app.simulator.server import Simulator
 from app.simulator.usage_objects import TokenCounts, UsageObject
-from tests.e2e.stories import PATIENCE_S
+from tests.patience import PATIENCE_S
 from tests.unit.billing.prices.public_prices import PUBLIC_PRICES, PublicPrice
 
 MODELS = [model for model in PUBLIC_PRICES if re.fullmatch(r"claude-[a-z]+-\d(-\d)?", model)]

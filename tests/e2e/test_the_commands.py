@@ -17,8 +17,9 @@ from app.cli.main import app, console
 from app.executors.scripted import WriteMessage
 from app.simulator.script import Reply, Text, in_turn
 from tests.e2e.agents import without_cli
-from tests.e2e.stories import ASSISTANT, KEY, PATIENCE_S, WorldOf, a_request, the_settings, until
+from tests.e2e.stories import ASSISTANT, KEY, WorldOf, a_request, the_settings, until
 from tests.factories import scripted
+from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
 

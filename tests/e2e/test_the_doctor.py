@@ -27,6 +27,7 @@ from tests.e2e.test_the_machines_own_login import ROUTING
 from tests.e2e.test_tools_of_other_peoples_servers import TOKEN, graphs, program
 from tests.e2e.workshop import EDITOR
 from tests.e2e.workshop import settings as the_editor
+from tests.patience import PATIENCE_S
 
 NAMES = [
     *("settings", "variables", "tools", "graphs", "models", "prices", "webhooks", "sandbox", "data_dir"),
@@ -61,7 +62,7 @@ async def doctor(directory: Path, *options: str, **variables: str) -> tuple[int,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )
-    printed, logged = await asyncio.wait_for(process.communicate(), 60)
+    printed, logged = await asyncio.wait_for(process.communicate(), PATIENCE_S)
     return process.returncode or 0, printed.decode(), logged.decode()
 
 

@@ -39,9 +39,10 @@ from app.requests.runs import RunLimits
 from app.simulator.script import Answer, ApiRequest, Reply, Text, ToolUse
 from app.simulator.server import Simulator
 from app.usage.records import Attribution, Meters
-from tests.e2e.stories import PATIENCE_S, PROVIDER_KEY, until
+from tests.e2e.stories import PROVIDER_KEY, until
 from tests.e2e.the_bill import bill, wire
 from tests.factories import an_account
+from tests.patience import PATIENCE_S
 
 SWITCHES = ("DISABLE_COMPACT", "CLAUDE_CODE_DISABLE_ATTACHMENTS")
 

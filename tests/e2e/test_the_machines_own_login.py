@@ -22,6 +22,7 @@ from tests.e2e.test_a_graph_gives_work_to_subagents import LEAD, delegating, gra
 from tests.e2e.the_bill import bill, wire
 from tests.e2e.workshop import EDITOR
 from tests.e2e.workshop import settings as the_editor
+from tests.patience import PATIENCE_S
 
 ROUTING = {
     **dict.fromkeys(
@@ -150,7 +151,7 @@ async def test_without_a_login_a_run_fails_whatever_keys_the_server_has(
         run_id = events[0].data["runId"]
         own = world.services.readiness
         assert own is not None
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             while not own.checked:
                 await asyncio.sleep(0.01)
         readiness = await world.http.get("/readyz")

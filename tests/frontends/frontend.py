@@ -15,7 +15,8 @@ from app.requests.principal import SCOPES
 from app.simulator.script import Answer, ApiRequest, Reply, Responder, Text, text_of
 from tests.browser.site import Model
 from tests.e2e.agents import CLAUDE, MESSAGES
-from tests.e2e.stories import PATIENCE_S, World, a_client
+from tests.e2e.stories import World, a_client
+from tests.patience import PATIENCE_S
 
 ASSISTANT, MAILER, WITH_CLI, CLIENT_TOOLS = "assistant", "mailer", "with-cli", "with-tools"
 THINKER = "thinker"

@@ -27,6 +27,7 @@ from tests.contracts.event_logs import a_relay
 from tests.e2e.stories import until
 from tests.factories import a_plan
 from tests.integration.run_process import REQUEST, Process, a_process, a_run_elsewhere, record_of
+from tests.patience import PATIENCE_S
 
 COMMANDED = GraphSpec(
     name="planner",
@@ -154,7 +155,7 @@ async def a_pair(
     agent, there_id = Agent(), new_uuid()
     run = await a_run_elsewhere(database, process_id=there_id)
     async with AsyncExitStack() as stack:
-        relays = [await stack.enter_async_context(a_relay(url, timeout_s=0.5)) for _ in range(2)]
+        relays = [await stack.enter_async_context(a_relay(url, timeout_s=2)) for _ in range(2)]
         here = await stack.enter_async_context(
             a_process(database, directory / "here", relay=relays[0], within_s=within_s, limits=limits)
         )
@@ -170,7 +171,7 @@ async def a_pair(
             )
         )
         start(there, run)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             await agent.started.wait()
             await until_connected(here, there)
         try:
@@ -196,7 +197,7 @@ async def until_connected(here: Process, there: Process) -> None:
 
 async def ended(database: Database, run: RunKey) -> RunRecord:
     """The run, once it has ended."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         while not (record := await record_of(database, run)).finished:
             await asyncio.sleep(0.01)
     return record

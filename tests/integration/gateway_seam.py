@@ -17,10 +17,10 @@ from app.gateway.upstream import Upstream
 from app.gateway.wire import MessageUsage
 from app.simulator.script import Responder, in_turn
 from app.simulator.server import Simulator
+from tests.patience import PATIENCE_S
 
 MODEL = "claude-haiku-5-5"
 PROVIDER_KEY = "sk-of-the-provider"
-TIMEOUT_S = 20.0
 MESSAGE_REQUEST: dict[str, Any] = {
     "model": MODEL,
     "max_tokens": 100,
@@ -108,7 +108,7 @@ async def gateway_to(url: str, simulator: Simulator | None = None) -> AsyncItera
     async with (
         Upstream(base_url=url, api_key=PROVIDER_KEY) as provider,
         Gateway(provider) as gateway,
-        httpx.AsyncClient(trust_env=False, timeout=TIMEOUT_S) as agent,
+        httpx.AsyncClient(trust_env=False, timeout=PATIENCE_S) as agent,
     ):
         noted = Noted()
         deadline = asyncio.get_running_loop().time() + 60

@@ -27,9 +27,9 @@ from app.platform.db import Database
 from app.simulator.script import Answer, ApiRequest, Reply
 from app.simulator.server import Simulator
 from tests.factories import a_plan, an_account
+from tests.patience import PATIENCE_S
 
 AT_ONCE = 8
-TIMEOUT_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class PricedWire:
         await self.gateway.close_channel(channel)
         for fact in ComparingMeter(plan, channel).finish():
             self.queue.record(fact)
-        await self.queue.flush(plan.run, within_s=TIMEOUT_S)
+        await self.queue.flush(plan.run, within_s=PATIENCE_S)
         found = {receipt.usage_unit_id: receipt for receipt in await self.receipts(run_id)}
         assert len(found) == len(asked)
         return [found[each.reply.message_id] for each in asked]
@@ -101,7 +101,7 @@ async def a_priced_wire(database: Database, directory: Path, prices: PriceList) 
         Simulator(_unscripted) as simulator,
         Upstream(base_url=simulator.url, api_key="k") as provider,
         Gateway(provider) as gateway,
-        httpx.AsyncClient(trust_env=False, timeout=TIMEOUT_S) as agent,
+        httpx.AsyncClient(trust_env=False, timeout=PATIENCE_S) as agent,
     ):
         metering = BilledMetering(queue, CreditLedger(database), prices)
         yield PricedWire(simulator, gateway, queue, metering, database, key, agent)

@@ -30,6 +30,7 @@ from app.schedules.records import FiringConfig, Schedule, ScheduledRun, Schedule
 from app.schedules.requests import ScheduledRequests
 from app.schedules.service import ScheduleOrder, ScheduleService
 from tests.integration.run_service import Core, a_core, a_request, answers, caller_of
+from tests.patience import PATIENCE_S
 
 NOON = datetime(2027, 3, 1, 12, tzinfo=UTC)
 SECOND, MINUTE, HOUR = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1)
@@ -61,7 +62,7 @@ class ScheduleServer:
 
     async def pass_once(self) -> None:
         """Do everything that is to be done now, and wait until it is done."""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             while due := await self.worker._find_work():
                 self.worker._active.extend(due)
                 works = [self.worker._work_on(each) for each in due]
@@ -90,7 +91,7 @@ class ScheduleServer:
 
     async def ended(self) -> None:
         """Wait for the end of all runs that this process executes."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             while self.core.starter.attempts():
                 await asyncio.sleep(0.01)
 

@@ -10,8 +10,9 @@ from app.auth.browser_sessions import BrowserSessions, SessionEnded
 from app.errors import Unauthenticated
 from app.platform.db import Database
 from app.simulator.script import in_turn
-from tests.e2e.stories import KEY, PATIENCE_S, World, WorldOf, a_request
+from tests.e2e.stories import KEY, World, WorldOf, a_request
 from tests.integration.conftest import in_shared_world
+from tests.patience import PATIENCE_S
 
 FRIEND = "https://chat.example.org"
 OURS = {"Sec-Fetch-Site": "same-origin"}

@@ -30,6 +30,7 @@ from tests.integration.chain_books import (
     verified,
 )
 from tests.integration.receipt_queues import delivered_queue
+from tests.patience import PATIENCE_S
 
 DAY = timedelta(days=1)
 
@@ -189,7 +190,7 @@ async def test_a_server_waits_while_another_makes_a_root(
     await grant(database, await an_account(database))
     waiting = text("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted")
 
-    async with asyncio.timeout(20), database.transaction() as other:
+    async with asyncio.timeout(PATIENCE_S), database.transaction() as other:
         await lock_sealing(other)
         sealing = asyncio.create_task(a_sealer(database, key, tmp_path).step())
         while not (await other.execute(waiting)).scalar_one():

@@ -11,6 +11,7 @@ import pytest
 from app.executors.claude_agent.process.cli import PINNED_VERSION, Cli, CliUnresponsive, bundled_cli
 from app.executors.claude_agent.process.environment import Login
 from tests.e2e.recording_cli import a_login
+from tests.patience import PATIENCE_S
 
 
 async def test_the_bundled_cli_is_the_pinned_one(tmp_path: Path) -> None:
@@ -42,7 +43,7 @@ async def test_a_cancelled_query_leaves_no_process(tmp_path: Path) -> None:
     program.write_text(f"#!/bin/sh\nsleep 1 &\necho $$ > {tmp_path}/started && exec sleep 60\n")
     program.chmod(0o700)
     starting = asyncio.create_task(Cli(program).version(tmp_path))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         while not (started := tmp_path / "started").exists() or not started.read_text():
             await asyncio.sleep(0.01)
 

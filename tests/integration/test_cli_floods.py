@@ -12,6 +12,7 @@ from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient
 from app.executors.claude_agent.process.cli_process import CliFailed, CliProcess
 from app.executors.claude_agent.process.directory import RunDirectory
 from app.executors.claude_agent.process.message_buffer import MAX_BYTES
+from tests.patience import PATIENCE_S
 
 # Answers the SDK's requests, the interrupt as well, and pours out text for ever once it is asked.
 FLOOD = """#!{python}
@@ -36,7 +37,6 @@ for line in sys.stdin:
     else:
         threading.Thread(target=pour, daemon=True).start()
 """
-TIMEOUT_S = 30.0
 MB = 2**20
 
 
@@ -49,7 +49,7 @@ async def test_a_cli_whose_words_nobody_reads_is_killed_at_a_bound(tmp_path: Pat
     owner = process.start()
     process.send("m", "go")
     try:
-        async with asyncio.timeout(TIMEOUT_S):
+        async with asyncio.timeout(PATIENCE_S):
             await process.exited.wait()
         grown = psutil.Process().memory_info().rss - before
         received, reading = 0, process.messages()

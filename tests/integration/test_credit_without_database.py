@@ -29,7 +29,8 @@ from app.usage.records import Attribution
 from tests.conftest import in_memory
 from tests.e2e.stories import until
 from tests.factories import a_plan, an_account
-from tests.integration.gateway_seam import AGENTS, MESSAGE_REQUEST, MODEL, PROVIDER_KEY, TIMEOUT_S
+from tests.integration.gateway_seam import AGENTS, MESSAGE_REQUEST, MODEL, PROVIDER_KEY
+from tests.patience import PATIENCE_S
 
 HALF_A_DOLLAR = 5_000_000
 ENOUGH = HALF_A_DOLLAR // 2
@@ -127,7 +128,7 @@ async def runs_of(
         Simulator(lambda _: Reply([Text("hi")])) as simulator,
         Upstream(base_url=simulator.url, api_key=PROVIDER_KEY) as provider,
         Gateway(provider) as gateway,
-        httpx.AsyncClient(trust_env=False, timeout=TIMEOUT_S) as agent,
+        httpx.AsyncClient(trust_env=False, timeout=PATIENCE_S) as agent,
     ):
         yield Runs(key, metering, gateway, agent=agent, simulator=simulator)
     journal.close()
@@ -160,7 +161,7 @@ async def test_a_run_that_never_got_an_answer_makes_no_call(
         assert {each.refused for each in (channel, *channels)} == {"database"}
         assert runs.simulator.requests == []
         # Nothing of it is left when the database answers again.
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             assert await runs.call(await runs.open()) == 200
 
 

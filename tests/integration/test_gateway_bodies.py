@@ -13,8 +13,9 @@ import pytest
 from app.gateway.bodies import BODY_BYTES, RUN_BYTES, BodyRefused, RequestBodies
 from app.platform.server.loopback import Receive, Scope, Send, serve_on_loopback
 from app.simulator.script import Hold, Reply, Text
-from tests.e2e.stories import PATIENCE_S, until
+from tests.e2e.stories import until
 from tests.integration.gateway_seam import MESSAGE_REQUEST, Seam, the_seam
+from tests.patience import PATIENCE_S
 
 MB = 1024 * 1024
 PIECE = b"x" * MB

@@ -28,7 +28,6 @@ from tests.integration.gateway_seam import (
     MESSAGE_REQUEST,
     MESSAGE_STOP,
     MODEL,
-    TIMEOUT_S,
     WORDS,
     Seam,
     gateway_to,
@@ -36,6 +35,7 @@ from tests.integration.gateway_seam import (
     read_to,
     the_seam,
 )
+from tests.patience import PATIENCE_S
 
 
 async def test_a_provider_that_cannot_be_reached_is_a_502_worth_another_try() -> None:
@@ -215,7 +215,7 @@ async def test_the_provider_is_hung_up_on_before_anything_is_counted() -> None:
         async with seam.stream() as response:
             await anext(response.aiter_raw())
         await slow.counting.wait()
-        async with asyncio.timeout(1):
+        async with asyncio.timeout(PATIENCE_S):
             await slow.disconnected.wait()
 
         assert [message.output_estimated for message in seam.noted.closed] == [True]
@@ -286,7 +286,7 @@ async def test_a_slow_reader_slows_the_provider_and_fills_no_memory() -> None:
 async def _stands_still(number: Callable[[], int]) -> int:
     """A number once it has not changed for a while."""
     before = -1
-    async with asyncio.timeout(TIMEOUT_S):
+    async with asyncio.timeout(PATIENCE_S):
         while before != number():
             before = number()
             await asyncio.sleep(0.3)

@@ -19,6 +19,7 @@ from app.simulator import wire
 from app.simulator.script import Reply, Text
 from tests.integration.gateway_seam import MODEL, STREAMED, WORDS, Seam, gateway_to
 from tests.integration.test_gateway_cut_short import a_start
+from tests.patience import PATIENCE_S
 
 JSON = (b"content-type", b"application/json")
 
@@ -94,7 +95,7 @@ async def test_countless_small_pieces_keep_nobody_waiting() -> None:
         writer.write(_request(seam))
         gc.collect()
         watching = asyncio.create_task(watch())
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE_S):
             await reader.readuntil(b"0\r\n\r\n")
         watching.cancel()
         writer.close()

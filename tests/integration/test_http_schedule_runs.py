@@ -8,11 +8,12 @@ import asyncpg
 import httpx
 
 from app.simulator.script import in_turn
-from tests.e2e.stories import PATIENCE_S, WorldOf, a_client, a_request
+from tests.e2e.stories import WorldOf, a_client, a_request
 from tests.factories import a_wait, reached_by, scripted
 from tests.integration.schedule_server import this_minute, yearly
 from tests.integration.test_http_schedules import SAYS_HI, a_body, created, history
 from tests.integration.test_http_storage import outcome
+from tests.patience import PATIENCE_S
 
 
 async def make_due(database_url: str, moment: datetime) -> None:

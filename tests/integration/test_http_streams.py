@@ -19,7 +19,6 @@ from app.http.streaming.encoder import RETRY_LINE
 from app.simulator.script import in_turn
 from tests.e2e.stories import (
     KEY,
-    PATIENCE_S,
     World,
     WorldOf,
     a_client,
@@ -29,6 +28,7 @@ from tests.e2e.stories import (
     until,
 )
 from tests.factories import a_wait, reached_by, scripted
+from tests.patience import PATIENCE_S
 
 COUNT = WriteMessage("one two three")
 HEARTBEAT = b":\n"

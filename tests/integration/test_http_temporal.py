@@ -12,6 +12,7 @@ from app.simulator.script import in_turn
 from tests.contracts.temporal import a_temporal_server
 from tests.e2e.stories import WorldOf, a_request
 from tests.factories import scripted
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.long
 
@@ -26,7 +27,7 @@ async def test_runs_end_and_an_unavailable_temporal_is_reported(world_of: WorldO
         run = (await world.http.get("/v1/runs/one")).json()
         before = await world.http.get("/readyz")
         temporal.kill()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             # Results are shared for a moment.
             while (after := await world.http.get("/readyz")).json()["dispatcher"] == "ok":
                 await asyncio.sleep(0.05)

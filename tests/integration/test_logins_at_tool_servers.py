@@ -34,6 +34,7 @@ from tests.integration.test_tool_servers_with_oauth import (
     settings_with_graph,
 )
 from tests.log_lines import written_log
+from tests.patience import PATIENCE_S
 
 __all__ = ["schemas"]
 
@@ -195,7 +196,7 @@ async def test_a_login_that_is_renewed_while_its_run_is_cancelled_is_kept(
         connecting = asyncio.create_task(
             connector.connect({"library": spec}, ["library__search"], graph=KEY_OF_LOGIN.graph)
         )
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             while not server.forms:
                 await asyncio.sleep(0.01)
         for _ in range(2):
@@ -225,7 +226,7 @@ class World:
 
     async def requested(self) -> None:
         """Wait until the authorization server has a request."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             while not self.server.forms:
                 await asyncio.sleep(0.01)
 
@@ -246,7 +247,7 @@ async def test_a_refresh_token_is_used_by_one_process_only(world: World) -> None
     # Time for the other one to do the same.
     await asyncio.wait(both, timeout=1)
     world.server.may_answer.set()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         await asyncio.gather(*both)
 
     assert len(world.server.forms) == 1
@@ -259,7 +260,7 @@ async def test_a_process_that_cannot_renew_a_login_keeps_no_other_one_from_it(wo
     with pytest.raises(OAuthFailed, match="status 400"):
         await world.renewed_by(0)
     world.server.refuses = False
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         await world.renewed_by(1)
 
 
@@ -270,7 +271,7 @@ async def test_a_process_that_has_died_does_not_keep_the_login_for_ever(
     dying = "UPDATE mcp_logins SET refreshing_until = clock_timestamp() + interval '1 second'"
     async with database.write() as tx:
         await tx.execute(text(dying))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         await world.renewed_by(0)
 
     assert len(world.server.forms) == 1

@@ -20,6 +20,7 @@ from app.requests.messages import Message
 from app.simulator import wire
 from app.simulator.script import Block, Compaction, Reply, Text, Thinking, ToolUse
 from tests.factories import a_conversation, a_plan
+from tests.patience import PATIENCE_S
 
 HI = Message.of(role="user", content="hi")
 AGAIN = Message.of(role="user", content="again")
@@ -173,7 +174,7 @@ async def test_a_line_that_cannot_be_stored_keeps_no_other_from_being_stored(
     transcript = await transcript_of(database, plan, HI)
     transcript.add_user([{"type": "tool_result", "tool_use_id": "t1", "content": float("nan")}])
     transcript.add_message(a_message(Text("hello")), model="m")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         await transcript.close()
 
     assert [message["role"] for message in await stored(database, plan)] == ["user", "assistant"]

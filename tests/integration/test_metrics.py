@@ -22,6 +22,7 @@ from tests.conftest import a_database, keep_open
 from tests.e2e.agents import MESSAGES
 from tests.e2e.stories import KEY, World, a_client, a_request, a_world
 from tests.integration.conftest import in_shared_world
+from tests.patience import PATIENCE_S
 
 GRAPH = f"{MESSAGES}:assistant"
 MODEL = "claude-sonnet-5-5"
@@ -34,8 +35,6 @@ LIMITS = {
 ROW = re.compile(r"^\| `(runtally_\w+)` \| (gauge|counter|histogram) \|([^|]*)\|", re.MULTILINE)
 NEVER_COMPARED = "runtally_reconciliation_compared_until_timestamp_seconds"
 """Absent here: nothing was compared."""
-
-TIMEOUT_S = 20.0
 
 
 def answers(request: ApiRequest) -> Reply:
@@ -52,7 +51,7 @@ class Port:
         self.url = url
 
     async def scrape(self) -> httpx.Response:
-        async with httpx.AsyncClient(trust_env=False, timeout=TIMEOUT_S) as client:
+        async with httpx.AsyncClient(trust_env=False, timeout=PATIENCE_S) as client:
             return (await client.get(self.url)).raise_for_status()
 
     async def families(self) -> dict[str, Metric]:
@@ -69,7 +68,7 @@ class Port:
 
     async def until(self, name: tuple[str, ...], value: float) -> dict[tuple[str, ...], float]:
         """Scrape until this sample has this value."""
-        async with asyncio.timeout(TIMEOUT_S):
+        async with asyncio.timeout(PATIENCE_S):
             while (found := await self.samples()).get(name) != value:
                 await asyncio.sleep(0.05)
         return found
@@ -102,7 +101,7 @@ async def test_what_happens_is_counted_once_and_without_ids(port: Port) -> None:
     assert found["cost_usd_total", MODEL] == sum(float(each["costUsd"]) for each in receipts)
     assert found["tokens_total", "output", "other"] == 20
     assert found["receipt_lag_seconds_count",] == 2
-    assert 0 < found["receipt_lag_seconds_sum",] < TIMEOUT_S
+    assert 0 < found["receipt_lag_seconds_sum",] < PATIENCE_S
     assert found["unpriced_messages_total",] == 1
     assert found["runs_ended_total", "none", GRAPH, "succeeded"] == 2
     assert found["queue_wait_seconds_count",] == 2
@@ -119,7 +118,7 @@ async def test_what_happens_is_counted_once_and_without_ids(port: Port) -> None:
 
 async def statuses(port: Port, *requests: tuple[str, str]) -> list[int]:
     origin = port.url.removesuffix("/metrics")
-    async with httpx.AsyncClient(trust_env=False, timeout=TIMEOUT_S) as client:
+    async with httpx.AsyncClient(trust_env=False, timeout=PATIENCE_S) as client:
         return [(await client.request(method, origin + path)).status_code for method, path in requests]
 
 

@@ -26,6 +26,7 @@ from tests.integration.lost_machines import (
     rows,
     used,
 )
+from tests.patience import PATIENCE_S
 
 
 @pytest_asyncio.fixture
@@ -165,7 +166,7 @@ async def test_a_server_writes_its_messages_and_charges_those_that_were_left(
         machine.queue.start_message(used(16, key))
         machine.seconds += 1
         working = asyncio.create_task(machine.rows.work())
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             await machine.queue.wait_not_empty()
         await machine.deliver()
         working.cancel()

@@ -14,9 +14,10 @@ import pytest_asyncio
 from app.simulator.script import ApiRequest, Hold, Reply, Text
 from app.simulator.server import Simulator
 from tests.conftest import a_database
-from tests.e2e.stories import KEY, PATIENCE_S, PROVIDER_KEY, the_settings
+from tests.e2e.stories import KEY, PROVIDER_KEY, the_settings
 from tests.integration.gateway_seam import FIRST_DELTA
 from tests.integration.proxies import PROXIES, Proxy, Restartable, a_proxy, free_ports
+from tests.patience import PATIENCE_S
 from tests.programs import require
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

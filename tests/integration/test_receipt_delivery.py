@@ -28,8 +28,8 @@ from app.platform.db import Database
 from app.usage.records import Attribution, TokenUsage
 from tests.factories import a_fact, a_plan, an_account
 from tests.integration.receipt_queues import a_delivery, delivered_queue
+from tests.patience import PATIENCE_S
 
-TIMEOUT_S = 20.0
 RUN_USD = Decimal("0.05")
 STATES = (
     *("08006", "0A000", "25006", "28000", "3D000", "40001", "40P01", "42501", "42P01", "53100", "53300"),
@@ -60,8 +60,8 @@ async def test_what_a_stored_message_used_more_is_charged_once(database: Databas
     for number, fact in enumerate((lower, higher, lower, higher)):
         async with a_delivery(database, tmp_path / str(number)) as (queue, _):
             queue.record(fact)
-            async with asyncio.timeout(TIMEOUT_S):
-                await queue.flush(fact.run, within_s=TIMEOUT_S)
+            async with asyncio.timeout(PATIENCE_S):
+                await queue.flush(fact.run, within_s=PATIENCE_S)
 
     async with database.snapshot() as reader:
         receipts = await find_run_receipts(reader, lower.run)
@@ -86,7 +86,7 @@ async def test_each_charged_receipt_is_announced_once_whatever_stored_it(
         async with database.transaction() as tx:
             await debit_undelivered(tx, queue, facts[0].run)
         queue.record(facts[1])
-        await queue.flush(facts[0].run, within_s=TIMEOUT_S)
+        await queue.flush(facts[0].run, within_s=PATIENCE_S)
     # Another process reports one of them again, as after a crash, and one is fenced.
     async with a_delivery(database, tmp_path / "2", on_stored=announce) as (queue, _):
         for statement in (RUN_ROW, TAKEOVER):
@@ -94,7 +94,7 @@ async def test_each_charged_receipt_is_announced_once_whatever_stored_it(
                 await tx.execute(text(statement), {**facts[0].run._asdict(), "key": key.id})
         for fact in (facts[1], facts[2]):
             queue.record(fact)
-        await queue.flush(facts[0].run, within_s=TIMEOUT_S)
+        await queue.flush(facts[0].run, within_s=PATIENCE_S)
 
     assert announced == ["msg_0", "msg_1"]
     assert await stored(database, facts[0].run) == announced
@@ -115,7 +115,7 @@ async def key(database: Database) -> KeyRecord:
 
 
 async def until(condition: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(TIMEOUT_S):
+    async with asyncio.timeout(PATIENCE_S):
         while not await condition():
             await asyncio.sleep(0.02)
 
@@ -145,7 +145,7 @@ async def test_no_sqlstate_loses_a_receipt(
             await until(tried_twice)
             assert queue.pending_credits(fact.run).total > 0
             await admin.execute("TRUNCATE answer")
-            await queue.flush(fact.run, within_s=TIMEOUT_S)
+            await queue.flush(fact.run, within_s=PATIENCE_S)
             assert queue.pending_credits(fact.run).total == 0
 
         assert await stored(database, fact.run) == [f"msg_{state}" for state in STATES]
@@ -167,7 +167,7 @@ async def test_a_receipt_that_alone_cannot_be_stored_delays_no_other(
             counted = queue.pending_credits(bad.run).total
             await admin.execute("TRUNCATE answer")
             await until(lambda: _has(database, bad.run, ["msg_good", "msg_bad"]))
-            await queue.wait_delivered(key.account_id, within_s=TIMEOUT_S)
+            await queue.wait_delivered(key.account_id, within_s=PATIENCE_S)
 
             assert counted > 0 == queue.pending_credits(bad.run).total
 
@@ -190,7 +190,7 @@ async def test_a_refused_receipt_keeps_no_segment_of_the_journal(
         queue.record(bad)
         for number in range(60):
             queue.record(a_fact(key, f"msg_{number}", run="run-2"))
-            await queue.flush(RunKey(key.account_id, RunId("run-2")), within_s=TIMEOUT_S)
+            await queue.flush(RunKey(key.account_id, RunId("run-2")), within_s=PATIENCE_S)
         await until(lambda: _is_alone(tmp_path, queue))
         assert queue.pending_credits(bad.run).total > 0
 
@@ -264,7 +264,7 @@ async def test_a_database_that_refuses_for_a_while_gets_everything_afterwards(
 
     async with delivered_queue(database, tmp_path) as queue:
         queue.record(facts[0])
-        await queue.flush(facts[0].run, within_s=TIMEOUT_S)
+        await queue.flush(facts[0].run, within_s=PATIENCE_S)
         await admin.execute(begin)
         await _reconnect(admin)
         for fact in facts[1:]:
@@ -275,7 +275,7 @@ async def test_a_database_that_refuses_for_a_while_gets_everything_afterwards(
         await _reconnect(admin)
         await admin.execute(end)
         await _reconnect(admin)
-        await queue.flush(facts[0].run, within_s=TIMEOUT_S)
+        await queue.flush(facts[0].run, within_s=PATIENCE_S)
 
         assert (during, pending) == (["msg_0"], 4 * 45_000)
         assert await stored(database, facts[0].run) == [fact.message_id for fact in facts]

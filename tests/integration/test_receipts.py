@@ -27,8 +27,7 @@ from app.platform.db import Database, StatementFailed
 from app.usage.records import TokenUsage, UsageFact
 from tests.factories import a_fact, an_account
 from tests.integration.receipt_queues import delivered_queue
-
-FLUSH_TIMEOUT_S = 10.0
+from tests.patience import PATIENCE_S
 
 
 @pytest_asyncio.fixture
@@ -46,7 +45,7 @@ async def write(queue: ReceiptQueue, *facts: UsageFact) -> None:
     for fact in facts:
         queue.record(fact)
     for run in {fact.run for fact in facts}:
-        await queue.flush(run, within_s=FLUSH_TIMEOUT_S)
+        await queue.flush(run, within_s=PATIENCE_S)
 
 
 async def debits(database: Database) -> tuple[int, int]:
@@ -100,7 +99,7 @@ async def test_the_same_ids_in_two_accounts_are_charged_to_both(
             queue.record(a_fact(owner, model="claude-unheard-of-9"))
         for owner in (key, other):
             queue.recover()
-            await queue.flush(a_fact(owner).run, within_s=FLUSH_TIMEOUT_S)
+            await queue.flush(a_fact(owner).run, within_s=PATIENCE_S)
     rate = Rate(Decimal(1))
     price = ModelPrice("file x", rate, rate, rate, rate, rate)
     own = OperatorPrice("claude-unheard-of-9", a_fact(key).at - timedelta(days=1), price)
@@ -145,7 +144,7 @@ async def test_concurrent_deliveries_and_broken_connections_charge_once(
             if number % 5 == 0:
                 await asyncio.sleep(rng.random() / 100)
         for each in queues:
-            await each.flush(facts[0].run, within_s=FLUSH_TIMEOUT_S)
+            await each.flush(facts[0].run, within_s=PATIENCE_S)
         done.set()
         await killing
 
@@ -254,7 +253,7 @@ async def test_messages_that_no_executor_reported_are_charged_when_the_run_ends(
     queue.start_message(a_fact(key, "msg_shut", basis="partial", output_estimated=True))
     queue.complete_message(a_fact(key, "msg_shut", usage=TokenUsage(1, 2)))
 
-    await queue.flush(a_fact(key).run, within_s=FLUSH_TIMEOUT_S)
+    await queue.flush(a_fact(key).run, within_s=PATIENCE_S)
 
     receipts = await BillingReports(database).of_run(a_fact(key).run)
     assert [(r.usage_unit_id, r.basis, r.output_tokens) for r in receipts] == [
@@ -277,7 +276,7 @@ async def test_receipts_of_a_dead_process_are_delivered(
     async with delivered_queue(database, tmp_path / "journal") as queue:
         while not await BillingReports(database).of_run(a_fact(key).run):
             await asyncio.sleep(0.01)
-        await queue.flush(a_fact(key).run, within_s=FLUSH_TIMEOUT_S)
+        await queue.flush(a_fact(key).run, within_s=PATIENCE_S)
 
     receipts = await BillingReports(database).of_run(a_fact(key).run)
     assert [(r.usage_unit_id, r.basis, r.output_estimated) for r in receipts] == [

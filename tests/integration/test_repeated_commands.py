@@ -22,6 +22,7 @@ from tests.integration.commanded import Agent, Pair, a_pair
 from tests.integration.run_process import begin_next_attempt, record_of
 from tests.integration.run_service import ONCE, RETRIED, Core, a_core, a_request, beat, caller_of
 from tests.integration.test_run_recovery import without_heartbeat
+from tests.patience import PATIENCE_S
 
 MESSAGE = Send(message_id="m1", content="And in Rome?", priority="next")
 
@@ -94,7 +95,7 @@ async def test_a_command_waits_for_as_long_as_its_sender(
 ) -> None:
     """A run whose event log stands still answers nothing."""
     log = SlowLog()
-    async with a_pair(database, tmp_path, redis_url, log=log, within_s=1.5) as pair:
+    async with a_pair(database, tmp_path, redis_url, log=log, within_s=3) as pair:
         with pytest.raises(RunOnAnotherServer):
             await pair.here.commands.stop(pair.run, "interrupt")
         # What the run has not answered does not hold up others.
@@ -157,7 +158,7 @@ async def test_what_a_lost_run_refuses_is_sent_to_its_successor(
     database: Database, tmp_path: Path, redis_url: str
 ) -> None:
     """The run is lost here while the command is applied to it."""
-    async with a_pair(database, tmp_path, redis_url, within_s=0.3) as pair:
+    async with a_pair(database, tmp_path, redis_url, within_s=1.5) as pair:
         pair.agent.takes_messages.clear()
         by_way = [
             asyncio.create_task(process.commands.submit(pair.run, a_message))
@@ -200,7 +201,7 @@ async def _with_all_handlers_busy(pair: Pair) -> "asyncio.Task[dict[str, object]
     pair.there.channel.serve({"wait": wait})
     handling = pair.there.channel._handling
     waits = []
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         # Some get lost if the relay is slow on a busy machine.
         while missing := MAX_HANDLERS - len(handling):
             request = partial(pair.here.channel.request, pair.there.process_id, "wait", {}, timeout_s=20)

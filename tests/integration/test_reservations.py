@@ -27,6 +27,7 @@ from app.streams.memory import MemoryEventLog
 from app.usage.records import Attribution, TokenUsage
 from tests.factories import a_control, a_plan, an_account
 from tests.integration.run_process import UNLIMITED, insert, undelivered_over
+from tests.patience import PATIENCE_S
 
 GRAPH = "claude_agents:assistant"
 ENDED = GraphFinal(
@@ -96,7 +97,7 @@ async def test_what_a_run_has_spent_is_debited_before_its_credit_is_released(
 
     plan = a_plan(run=run, attribution=Attribution(key.id, GRAPH, None))
     publisher = RunEventPublisher(database, log, run, attempt=0, lease=Lease())
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         await worker.execute(plan, request, a_control(), publisher=publisher)
 
     credit = await ledger.balance(key.account_id)
@@ -135,7 +136,7 @@ async def test_a_reservation_made_after_another_process_ended_the_run_is_release
     )
     request = GraphRunRequest.of(graph_id=GRAPH, messages=[Message.of(role="user", content="go")])
 
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         publisher = RunEventPublisher(database, log, run, attempt=0, lease=Lease())
         await worker.execute(plan, request, a_control(), publisher=publisher)
     journal.close()

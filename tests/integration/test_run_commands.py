@@ -21,6 +21,7 @@ from tests.contracts.servers import frozen
 from tests.e2e.stories import until
 from tests.integration.commanded import Agent, a_pair, ended, start
 from tests.integration.run_process import a_process, a_run_elsewhere, record_of
+from tests.patience import PATIENCE_S
 
 PLAN = ChangeMode(mode="plan")
 FAR_TOO_LATE_S = 0.4
@@ -189,7 +190,9 @@ async def test_commands_that_wait_for_another_process_are_limited(
     database: Database, tmp_path: Path, mortal_redis: ValkeyServer
 ) -> None:
     limits = MessageLimits(count=2, size=1000)
-    async with a_pair(database, tmp_path, mortal_redis.connection_url, limits=limits, within_s=3) as pair:
+    async with a_pair(
+        database, tmp_path, mortal_redis.connection_url, limits=limits, within_s=PATIENCE_S
+    ) as pair:
 
         async def refused(waiting: list[Command], further: Command) -> None:
             tasks = [asyncio.create_task(pair.here.commands.submit(pair.run, each)) for each in waiting]

@@ -32,6 +32,7 @@ from tests.entries import AnyTime
 from tests.factories import an_account
 from tests.integration.run_service import ONCE, Core, a_core, a_request, caller_of
 from tests.integration.test_storage import kept
+from tests.patience import PATIENCE_S
 
 STOPPED: list[ClientEvent] = [
     *(Interrupted(kind="cancel", state=state) for state in ("requested", "acknowledged", "stopped")),
@@ -42,7 +43,7 @@ STOPPED: list[ClientEvent] = [
 
 async def followed(core: Core, run: RunKey, after: int = 0) -> list[LogEntry]:
     """What a reader gets of a run until its end."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         return [entry async for batch in core.service.follow(run, after=after) for entry in batch]
 
 
@@ -222,7 +223,7 @@ async def test_without_notifications_ready_runs_are_found_all_the_same(
         core.process.places.may_have_backlog = False
         core.process.places.give_back(core.process.places.total)
 
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             assert (await core.service.wait(record.key)).ok
 
 
@@ -243,7 +244,7 @@ async def test_a_run_that_cannot_be_started_any_more_ends_and_gives_back_its_pla
             async with database.write() as tx:
                 await tx.execute(text(changed), {"request": text_, "run_id": run.key.run_id})
         go_on.set()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             ends = [await core.service.wait(run.key) for run in (gone, unreadable, last)]
 
         assert [end.error for end in ends] == ["internal", "internal", None]
@@ -302,7 +303,7 @@ async def standing_still(database: Database) -> AsyncIterator[None]:
 async def until_blocked(database: Database) -> None:
     """Wait until a statement waits for a lock."""
     waiting = text("SELECT count(*) FROM pg_locks WHERE NOT granted")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         while True:
             async with database.read() as reader:
                 if (await reader.execute(waiting)).scalar_one():

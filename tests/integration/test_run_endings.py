@@ -21,6 +21,7 @@ from app.streams.memory import MemoryEventLog
 from app.streams.port import LogEntry
 from tests.entries import AnyTime
 from tests.integration.run_process import a_run_elsewhere
+from tests.patience import PATIENCE_S
 
 FINAL = GraphFinal(
     ok=False,
@@ -93,7 +94,7 @@ async def test_readers_get_the_stored_end_of_a_run_that_published_none(database:
     assert len(statements) == 1
     done = Done(usage=FinalUsage(), finish_reason="error")
     expected = [AnyTime(1, RunError(error="timeout")), AnyTime(2, done)]
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         assert await asyncio.gather(*readers[:2]) == [expected, expected]
     assert not any(task.done() for task in readers[2:])
 

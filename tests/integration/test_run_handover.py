@@ -27,6 +27,7 @@ from tests.factories import an_account
 from tests.integration.run_service import ONCE, RETRIED, Core, a_core, a_request, caller_of
 from tests.integration.test_run_dispatcher import followed
 from tests.integration.test_run_recovery import without_heartbeat
+from tests.patience import PATIENCE_S
 
 MESSAGE = Send(message_id="m1", content="And in Rome?", priority="next")
 
@@ -197,7 +198,7 @@ async def test_an_answer_is_given_once(database: Database, tmp_path: Path, *, an
 
 async def _until_one_waits_for_a_lock(database: Database) -> None:
     waiting = text("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         while True:
             async with database.read() as reader:
                 if (await reader.execute(waiting)).scalar_one():

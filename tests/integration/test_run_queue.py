@@ -16,6 +16,7 @@ from app.runs.recovery.repository import requeue_run
 from app.runs.repository import find_run
 from tests.factories import an_account
 from tests.integration.run_queue import GRAPH, Queue
+from tests.patience import PATIENCE_S
 
 
 @pytest_asyncio.fixture
@@ -75,7 +76,7 @@ async def test_no_more_runs_of_an_account_are_active_than_its_limit(
                 ended.add(row.run_id)
 
     posting = (post(worker, number) for number, worker in enumerate(workers))
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         await asyncio.gather(*posting, *map(work, workers))
 
     assert most == limit
@@ -196,7 +197,7 @@ async def test_turns_posted_while_others_end_are_executed_in_order(
                     executed.append(row.run_id)
                     await worker.end(key, row.run_id)
 
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         await asyncio.gather(post("a"), post("b"), work())
 
     for chat in ("a", "b"):
@@ -221,7 +222,7 @@ async def test_the_next_turn_is_offered_to_the_worker_that_keeps_the_agent(
     assert posted.status == "queued"
 
     # That worker is busy.
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         while not (claimed := await other.claim()):
             await asyncio.sleep(0.02)
     assert claimed == ["r2"]
@@ -329,7 +330,7 @@ async def test_a_release_that_another_transaction_prevented_is_made_up_for(
         await worker.post(key, f"r{number}", chat="chat", at_once=True)
     async with database.transaction() as tx:
         await tx.execute(text("SELECT FROM runs WHERE run_id = 'r1' FOR UPDATE"))
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_S):
             await worker.end(key, "r0")
     assert await worker.held() == {"r1": "turn"}
 

@@ -29,6 +29,7 @@ from tests.e2e.stories import until
 from tests.factories import an_account
 from tests.integration.run_process import ELSEWHERE, begin_next_attempt
 from tests.integration.run_service import ONCE, RETRIED, Core, a_core, a_request, beat, caller_of
+from tests.patience import PATIENCE_S
 
 
 async def a_lost_run(
@@ -185,7 +186,7 @@ async def test_a_run_that_has_just_ended_here_is_not_lost(database: Database, tm
 
 
 async def _types_of(log: MemoryEventLog, run: RunKey) -> list[str]:
-    async with asyncio.timeout(10), aclosing(log.follow(run)) as batches:
+    async with asyncio.timeout(PATIENCE_S), aclosing(log.follow(run)) as batches:
         return [entry.event.type async for batch in batches for entry in batch]
 
 
@@ -244,7 +245,7 @@ async def test_a_process_that_stood_still_stops_runs_that_another_has_resumed_or
 
         await beat(frozen)
 
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             while supervisor.active_attempts():
                 await asyncio.sleep(0.01)
         finals = [await other.service.wait(run.key) for run in (resumed, ended)]
@@ -254,7 +255,7 @@ async def test_a_process_that_stood_still_stops_runs_that_another_has_resumed_or
 
 async def beats(core: Core, until: Callable[[], Awaitable[bool]]) -> None:
     """Send heartbeats as often as a server with this lease."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         while not await until():
             await beat(core)
             await asyncio.sleep(core.process.lease.term_s / 6)
@@ -354,7 +355,7 @@ async def test_what_a_frozen_process_publishes_after_a_takeover_is_dropped(
         pause.until.set()
         final = await other.service.wait(run.key)
         supervisor = frozen.process.supervisor
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             while supervisor.active_attempts():
                 await asyncio.sleep(0.01)
         events = [entry.event for entry in await other.service.events(run.key)]
@@ -374,7 +375,7 @@ async def test_the_transactions_of_a_process_that_stands_still_are_ended(
 
         still = asyncio.Event()
         standing_still = asyncio.create_task(_stand_still(of_frozen, run, still))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             while not await _holds_the_run(database, run):
                 await asyncio.sleep(0.01)
 

@@ -29,6 +29,7 @@ from tests.integration.schedule_server import (
     due_at,
     execute,
 )
+from tests.patience import PATIENCE_S
 
 
 async def test_a_run_is_started_when_it_is_due_and_not_before(database: Database, tmp_path: Path) -> None:
@@ -322,7 +323,7 @@ async def test_the_worker_starts_what_is_due_until_it_is_cancelled(
         schedules = [await a_schedule(server, owner) for _ in range(30)]
         working = asyncio.create_task(server.worker.work())
         server.clock.now = NOON + MINUTE
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             while len(await server.runs(owner)) < len(schedules):
                 await asyncio.sleep(0.01)
         working.cancel()

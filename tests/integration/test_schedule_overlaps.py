@@ -21,6 +21,7 @@ from tests.integration.schedule_server import (
     execute,
     until,
 )
+from tests.patience import PATIENCE_S
 
 
 async def test_while_its_run_has_not_ended_no_other_is_started(database: Database, tmp_path: Path) -> None:
@@ -66,7 +67,7 @@ async def test_the_earlier_run_is_cancelled(database: Database, tmp_path: Path) 
         schedule = await a_schedule(server, owner, overlap="cancel")
         for minutes in (1, 2, 3):
             await server.at(NOON + minutes * MINUTE)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             first, second, _third = [run.key for run in await server.runs(owner)]
             finals = [await server.core.service.wait(key) for key in (first, second)]
         running = [run.finished for run in await server.runs(owner)]

@@ -35,6 +35,7 @@ from tests.integration.schedule_server import (
     a_schedule_server,
     execute,
 )
+from tests.patience import PATIENCE_S
 
 T = TypeVar("T")
 LEASE = FiringConfig().lease
@@ -188,7 +189,7 @@ async def test_a_hundred_schedules_that_are_due_at_once_get_a_run_each(
         schedules = [(owner, await a_schedule(first, owner)) for owner in owners for _ in range(25)]
         clock.now = NOON + MINUTE
         working = [asyncio.create_task(server.worker.work()) for server in (first, second)]
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             for owner, schedule in schedules:
                 while await first.outcomes(owner, schedule) != ["started"]:
                     await asyncio.sleep(0.02)

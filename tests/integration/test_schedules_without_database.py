@@ -19,6 +19,7 @@ from tests.integration.schedule_server import (
     a_schedule_server,
 )
 from tests.integration.test_schedule_races import LEASE, runs_of
+from tests.patience import PATIENCE_S
 
 STARTED = "SELECT count(*) FROM schedule_runs WHERE outcome = 'started'"
 BROKEN = 25
@@ -57,7 +58,7 @@ async def test_connections_that_break_while_runs_are_started_cost_none_and_doubl
                 await admin.fetchval(breaking)
                 await asyncio.sleep(0.02)
             # What was claimed by then is claimed again, twice.
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(PATIENCE_S):
                 while (
                     await admin.fetchval("SELECT count(*) FROM schedule_runs WHERE outcome = 'started'") < 40
                 ):

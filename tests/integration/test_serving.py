@@ -20,8 +20,8 @@ from app.platform.server.protocol import (
     ConnectionLimits,
     ConnectionTable,
 )
+from tests.patience import PATIENCE_S
 
-TIMEOUT_S = 20.0
 HEAD = b"GET / HTTP/1.1\r\nHost: x\r\n"
 CHUNKED = b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
 LAST_CHUNKED = b"POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -59,7 +59,7 @@ class Port:
                 await writer.drain()
                 # One after the other, as a slow client sends them.
                 await asyncio.sleep(0.01)
-            async with asyncio.timeout(TIMEOUT_S):
+            async with asyncio.timeout(PATIENCE_S):
                 while piece := await reader.read(65_536):
                     came += piece
         except ConnectionError:
@@ -68,7 +68,7 @@ class Port:
 
     async def until_open(self, count: int) -> None:
         """Wait until so many connections are open."""
-        async with asyncio.timeout(TIMEOUT_S):
+        async with asyncio.timeout(PATIENCE_S):
             while len(self.table) != count:
                 await asyncio.sleep(0.01)
 
@@ -225,7 +225,7 @@ async def test_a_connection_with_a_request_is_not_evicted() -> None:
         for _, writer in busy:
             writer.write(CHUNKED)
         await port.until_open(5)
-        async with asyncio.timeout(TIMEOUT_S):
+        async with asyncio.timeout(PATIENCE_S):
             while not (came := await port.answered(HEAD + b"\r\n")).startswith(b"HTTP/1.1 503 "):
                 # Their requests are not known yet.
                 assert came
@@ -264,7 +264,7 @@ async def test_a_slow_reader_is_not_disconnected() -> None:
         reader, writer = await port.connect()
         writer.write(b"GET /big HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
         came = 0
-        async with asyncio.timeout(TIMEOUT_S):
+        async with asyncio.timeout(PATIENCE_S):
             while piece := await reader.read(1_000_000):
                 came += len(piece)
                 if came < 30_000_000:
@@ -282,7 +282,7 @@ async def test_a_response_reaches_a_client_that_is_still_sending(last: bytes) ->
         for _ in range(30):
             writer.write(b"x" * 1_000_000)
             await writer.drain()
-        async with asyncio.timeout(TIMEOUT_S):
+        async with asyncio.timeout(PATIENCE_S):
             assert await reader.readline() == b"HTTP/1.1 200 OK\r\n"
             assert (await reader.readuntil(b"no")).endswith(b"no")
             if last:

@@ -33,7 +33,8 @@ from app.simulator.server import Simulator
 from app.usage.records import Attribution
 from tests.e2e.stories import until
 from tests.factories import a_plan, an_account
-from tests.integration.gateway_seam import AGENTS, PROVIDER_KEY, TIMEOUT_S
+from tests.integration.gateway_seam import AGENTS, PROVIDER_KEY
+from tests.patience import PATIENCE_S
 
 MODEL = "claude-sonnet-4-6"
 LONGEST = 1_000
@@ -118,7 +119,7 @@ async def a_process(
         provider = await stack.enter_async_context(Upstream(base_url=provider_url, api_key=PROVIDER_KEY))
         gateway = await stack.enter_async_context(Gateway(provider))
         agent = await stack.enter_async_context(
-            httpx.AsyncClient(trust_env=False, timeout=TIMEOUT_S, limits=httpx.Limits(max_connections=None))
+            httpx.AsyncClient(trust_env=False, timeout=PATIENCE_S, limits=httpx.Limits(max_connections=None))
         )
         metering = BilledMetering(queue, CreditLedger(database), PriceList())
         yield Process(database, metering, gateway, agent)
@@ -131,7 +132,7 @@ async def work(process: Process, channel: Channel, *, agents: int) -> None:
         while await process.call(channel) == 200:
             pass
 
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         await asyncio.gather(*(one() for _ in range(agents)))
         await process.gateway.close_channel(channel)
     assert all(message.complete for message in channel.messages.values())
@@ -236,7 +237,7 @@ async def test_messages_without_a_price_do_not_open_an_account(
             answered += await process.call(channel) == 200
             await process.gateway.close_channel(channel)
             run = RunKey(key.account_id, RunId(f"run-{number}"))
-            await metering.receipts.flush(run, within_s=TIMEOUT_S)
+            await metering.receipts.flush(run, within_s=PATIENCE_S)
             async with database.transaction() as tx:
                 await ledger.release(tx, run)
 

@@ -14,6 +14,7 @@ from app.tools.mcp.servers import McpConnector
 from app.tools.mcp.spec import SseServer
 from tests.integration.hostile_mcp import HELLO, SEARCH
 from tests.integration.test_tool_servers_that_are_lost import FOUND, Calls
+from tests.patience import PATIENCE_S
 
 EVENTS = b"event: other\ndata: x\n\n" * 1_000
 
@@ -83,7 +84,7 @@ async def calls_of(server: OlderServer, *, timeout_s: float) -> AsyncIterator[Ca
     async with (
         SchemaChecker(workers=1, check_s=0.1) as schemas,
         serve_on_loopback(server) as url,
-        asyncio.timeout(60),
+        asyncio.timeout(PATIENCE_S),
     ):
         spec = SseServer(type="sse", url=f"{url}/sse", tools={"search": "read_only"}, timeout_s=timeout_s)
         connections = await McpConnector({}, schemas).connect({"library": spec}, ["library__search"])

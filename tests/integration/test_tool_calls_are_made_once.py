@@ -12,6 +12,7 @@ from app.platform.server.loopback import Receive, Scope, Send, read_body
 from tests.integration.hostile_mcp import SEARCH, HostileServer, serving
 from tests.integration.test_hostile_tool_servers import connected
 from tests.integration.test_tool_servers_that_are_lost import FOUND, Calls, Forgetful
+from tests.patience import PATIENCE_S
 
 RESUMABLE = b"id: 1\nretry: 0\ndata:\n\n"
 """A stream that ends without a response, and can be resumed."""
@@ -30,7 +31,7 @@ def forgetful(on_call: Any) -> Forgetful:
 
 async def received(server: HostileServer, method: str) -> None:
     """Wait until the server has received such a message."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         while method not in server.methods:
             await asyncio.sleep(0.01)
 
@@ -103,7 +104,7 @@ class Busy(Forgetful):
 
     async def called(self, how: str) -> None:
         """Wait for such a call."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             while how not in self.calls:
                 await asyncio.sleep(0.01)
 
@@ -157,7 +158,7 @@ async def test_a_call_without_an_answer_does_not_end_the_connection(
             unanswered.cancel()
         await asyncio.wait({unanswered})
         # When the request for it ends as well.
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             await server.disconnected.wait()
         later = await calls.call("library__search", how="another")
 

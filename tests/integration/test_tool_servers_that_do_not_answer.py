@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import time
 from collections.abc import AsyncIterator
 from itertools import count
 from typing import Any
@@ -11,9 +10,9 @@ import pytest
 
 from app.platform.json_schema.checker import SchemaChecker
 from app.platform.server.loopback import Receive, Scope, Send
-from app.tools.mcp.http import CLOSE_S
 from tests.integration.hostile_mcp import SEARCH, HostileServer, serving
 from tests.integration.test_hostile_tool_servers import ID, call, connected
+from tests.patience import PATIENCE_S
 
 EITHER = {"type": "object", "properties": {"q": {"type": "string"}}, "anyOf": [{"required": ["q"]}]}
 ODD = {"type": "object", "properties": {"filter[q]": {"type": "string"}}}
@@ -45,14 +44,14 @@ class WithSession(HostileServer):
 async def test_a_server_that_does_not_answer_the_end_of_a_session_keeps_no_run(
     schemas: SchemaChecker,
 ) -> None:
-    async with serving(WithSession(lambda _params: {"tools": [SEARCH]})) as server:
-        async with connected(schemas, server):
-            closing = time.monotonic()
-        took = time.monotonic() - closing
+    async with (
+        serving(WithSession(lambda _params: {"tools": [SEARCH]})) as server,
+        asyncio.timeout(PATIENCE_S),
+        connected(schemas, server, timeout_s=10 * PATIENCE_S),
+    ):
+        pass
 
     assert server.methods[-1] == "DELETE"
-    # Of the 30 s that a response may take.
-    assert took < CLOSE_S + 10
 
 
 async def test_a_schema_with_alternatives_is_checked_though_no_model_takes_it(schemas: SchemaChecker) -> None:
@@ -82,7 +81,7 @@ async def test_any_number_of_runs_may_connect_at_once(schemas: SchemaChecker) ->
 
     async with (
         serving(HostileServer(a_new_schema)) as server,
-        asyncio.timeout(30),
+        asyncio.timeout(PATIENCE_S),
         asyncio.TaskGroup() as runs,
     ):
         started = [runs.create_task(tools_of_a_run(server)) for _ in range(40)]
@@ -140,7 +139,7 @@ async def test_a_call_whose_answer_is_none_is_an_error_for_the_model(
     async with (
         serving(hostile) as server,
         connected(schemas, server, timeout_s=0.3) as connections,
-        asyncio.timeout(20),
+        asyncio.timeout(PATIENCE_S),
     ):
         result = await call(connections)
 

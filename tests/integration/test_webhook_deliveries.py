@@ -33,6 +33,7 @@ from tests.integration.webhook_seam import (
     until,
     webhooks_over,
 )
+from tests.patience import PATIENCE_S
 from tests.receivers import a_receiver
 from tests.unit.platform.telemetry.spans_in_memory import InMemory
 
@@ -377,6 +378,6 @@ async def test_a_stopped_worker_ends_at_once(database: Database, key: KeyRecord)
     async with a_receiver(holds=True) as receiver:
         await register(database, key, receiver.url)
         await charge(database, key, "msg_1")
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_S):
             async with delivering(database, config=DeliveryConfig(poll_interval_s=0.02)):
                 await until_so(lambda: receiver.at_once == 1)

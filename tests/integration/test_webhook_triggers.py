@@ -31,6 +31,7 @@ from tests.integration.webhook_seam import (
     register,
     webhooks_over,
 )
+from tests.patience import PATIENCE_S
 
 
 @pytest_asyncio.fixture
@@ -144,7 +145,7 @@ async def test_deleting_a_webhook_blocks_no_receipt(database: Database, key: Key
 
     async with database.transaction() as tx:
         await tx.execute(text("DELETE FROM webhooks WHERE id = :id"), {"id": webhook.id})
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_S):
             await charge(database, key, "msg_1")
 
     assert await payloads(database) == []

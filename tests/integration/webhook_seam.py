@@ -22,8 +22,8 @@ from app.webhooks.records import Delivery, Webhook
 from app.webhooks.sender import WebhookSender
 from app.webhooks.service import Registration, Webhooks
 from tests.factories import a_fact
+from tests.patience import PATIENCE_S
 
-TIMEOUT_S = 20.0
 AT_ONCE = timedelta(0)
 QUICK = DeliveryConfig(retry_schedule=(AT_ONCE,) * 3, poll_interval_s=0.02, lease=timedelta(seconds=30))
 
@@ -105,7 +105,7 @@ async def settled(database: Database, webhook: Webhook, **wanted: Any) -> list[D
 
 async def until(true: Callable[[], Awaitable[bool]]) -> None:
     """Wait for something to become true; fail when it does not."""
-    async with asyncio.timeout(TIMEOUT_S):
+    async with asyncio.timeout(PATIENCE_S):
         while not await true():
             await asyncio.sleep(0.02)
 

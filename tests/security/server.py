@@ -19,7 +19,8 @@ from app.auth.accounts import Accounts
 from app.platform.db import Database
 from app.requests.principal import SCOPES
 from tests.e2e.servers import ROOT, a_server
-from tests.e2e.stories import KEY, PATIENCE_S, a_client
+from tests.e2e.stories import KEY, a_client
+from tests.patience import PATIENCE_S
 from tests.security.probe import LONGEST_S
 from tests.security.tenant import ADDRESS as GOOD_ADDRESS
 from tests.security.tenant import Outcome
@@ -33,19 +34,24 @@ RSS_EVERY_S = 0.05
 class Watched:
     """What came of a server while it was attacked."""
 
-    healthz_s: list[float] = field(default_factory=list)
-    """How long each `/healthz` took; filled in at the end."""
+    healthz: list[tuple[float, float]] = field(default_factory=list)
+    """What each `/healthz` took, in seconds and in CPU of the server; filled in at the end."""
     rss_bytes: list[int] = field(default_factory=list)
 
     @property
     def worst_s(self) -> float:
         """The slowest `/healthz`."""
-        return max(self.healthz_s)
+        return max(seconds for seconds, _ in self.healthz)
 
     @property
-    def median_s(self) -> float:
-        """The usual `/healthz`."""
-        return statistics.median(self.healthz_s)
+    def worst_cpu_s(self) -> float:
+        """The most the server did before it answered a `/healthz`."""
+        return max(cpu for _, cpu in self.healthz)
+
+    @property
+    def median_cpu_s(self) -> float:
+        """What it usually did before."""
+        return statistics.median(cpu for _, cpu in self.healthz)
 
     @property
     def peak_bytes(self) -> int:
@@ -132,7 +138,7 @@ class Target:
     async def watched(self) -> AsyncIterator[Watched]:
         """Watch `/healthz`, from another process, and memory while the body runs."""
         watched = Watched()
-        probe = await _a_program("tests.security.probe", self.host, str(self.port))
+        probe = await _a_program("tests.security.probe", self.host, str(self.port), str(self.process.pid))
         weighing = asyncio.create_task(self._weigh(watched))
         try:
             await _line_of(probe)
@@ -140,7 +146,7 @@ class Target:
         finally:
             weighing.cancel()
             await asyncio.wait({weighing})
-            watched.healthz_s = await _reported(probe)
+            watched.healthz = [(*each,) for each in await _reported(probe)]
 
     @asynccontextmanager
     async def used(self, key: str) -> AsyncIterator["Used"]:

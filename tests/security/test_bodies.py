@@ -11,15 +11,15 @@ import httpx
 import pytest
 
 from app.http.admission.checks import SMALL_BODY_BYTES
-from tests.e2e.stories import ASSISTANT, PATIENCE_S
+from tests.e2e.stories import ASSISTANT
+from tests.patience import PATIENCE_S
 from tests.security.conftest import OpenTarget
 from tests.security.server import Target
 
 MB = 2**20
 JSON = {"Content-Type": "application/json"}
 NO_KEY = {"Authorization": ""}
-HEALTHY_S = 0.25
-SLACK_S = 1.0
+HEALTHY_CPU_S = 1.25
 """What a loaded machine adds to it."""
 
 BRACKETS = b"[" + b"[]," * (20 * MB // 3 - 1) + b"[]]"
@@ -90,7 +90,7 @@ async def test_nested_json_without_a_key_is_not_parsed(target: Target) -> None:
         answers = await asyncio.gather(*(_posted(http, BRACKETS, **NO_KEY) for _ in range(4)))
 
     assert [each.status_code for each in answers] == [401] * 4
-    assert watched.worst_s < HEALTHY_S + SLACK_S
+    assert watched.worst_cpu_s < HEALTHY_CPU_S
     assert watched.grown_bytes < 50 * MB
 
 
@@ -100,7 +100,7 @@ async def test_deeply_nested_json_is_rejected_before_parsing(target: Target) -> 
         answers = await asyncio.gather(*(_posted(http, BRACKETS) for _ in range(3)))
 
     assert [each.status_code for each in answers] == [422] * 3
-    assert watched.worst_s < HEALTHY_S + SLACK_S
+    assert watched.worst_cpu_s < HEALTHY_CPU_S
     assert watched.grown_bytes < 100 * MB
 
 
@@ -111,7 +111,7 @@ async def test_large_images_are_accepted_concurrently(target: Target) -> None:
         answers = await asyncio.gather(*(_posted(http, body, path="/v1/runs/preview") for _ in range(3)))
 
     assert [each.status_code for each in answers] == [200] * 3, answers[0].text[:500]
-    assert watched.worst_s < HEALTHY_S + SLACK_S
+    assert watched.worst_cpu_s < HEALTHY_CPU_S
 
 
 async def test_the_body_bytes_of_an_account_are_limited(open_target: OpenTarget, model_url: str) -> None:

@@ -51,7 +51,7 @@ async def test_a_flood_of_unauthenticated_requests_does_not_block_others(target:
             answers = await asyncio.gather(*(nobody.get(path) for _ in range(200)))
             assert {answer.status_code for answer in answers} == {200}
 
-    assert watched.worst_s < 2
+    assert watched.worst_cpu_s < 2
 
 
 async def test_addresses_that_guess_keys_are_limited_and_others_are_not(

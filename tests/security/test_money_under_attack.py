@@ -41,8 +41,9 @@ from app.simulator import wire
 from app.simulator.script import ApiRequest, Hold, HttpError, Reply, Responder, Text, in_turn
 from app.simulator.server import Simulator
 from app.usage.records import Attribution
-from tests.e2e.stories import PATIENCE_S, WorldOf, a_request, until
+from tests.e2e.stories import WorldOf, a_request, until
 from tests.factories import a_plan, an_account
+from tests.patience import PATIENCE_S
 
 MODEL = "claude-sonnet-4-5"
 DEAR_PROMPT = "word " * 60_000

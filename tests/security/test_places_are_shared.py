@@ -10,7 +10,8 @@ import pytest
 
 from app.simulator.script import ApiRequest, Reply, Text
 from app.simulator.server import Simulator
-from tests.e2e.stories import PATIENCE_S, a_request
+from tests.e2e.stories import a_request
+from tests.patience import PATIENCE_S
 from tests.security.conftest import OpenTarget
 from tests.security.tenant import LONGEST_S, Outcome, ran
 

@@ -3,6 +3,7 @@
 import asyncio
 import re
 
+from tests.patience import PATIENCE_S
 from tests.security.server import Target
 
 HEAD = b"POST /v1/runs HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
@@ -29,7 +30,7 @@ async def test_what_follows_a_skipped_body_is_a_request_of_its_own(target: Targe
         HEAD % len(hidden) + hidden + b"GET /nowhere HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
     )
 
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         answered = await reader.read()
 
     writer.close()

@@ -1,7 +1,6 @@
 """A key that is revoked, or a session that is left, closes what it has opened: on every server, at once."""
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from decimal import Decimal
@@ -18,14 +17,11 @@ from app.billing.receipts.repository import insert_receipts
 from app.ids import ApiKeyId
 from app.platform.db import Database
 from app.runs.revocation.service import KeyRevocation
-from tests.e2e.stories import ASSISTANT, a_request
+from tests.e2e.stories import ASSISTANT, a_request, until
 from tests.factories import a_fact
+from tests.patience import PATIENCE_S
 from tests.security.server import Target, a_target
 
-AT_ONCE_S = 1.0
-"""How long a stream may outlive its credential."""
-SLACK_S = 1.0
-"""What a busy machine of two cores may take on top."""
 RECEIPTS = 8000
 LONG_NOTE = "note " * 400
 SESSION = "/v1/browser-session"
@@ -102,15 +98,13 @@ class Streams:
         self._opened.append(opened)
         self._tasks.append(asyncio.create_task(read_to_the_end(http, method, path, opened.set, **options)))
 
-    async def closed_by(self, cause: Callable[[], Awaitable[object]]) -> tuple[float, list[bytes]]:
-        """Wait until all are open, then for their end; how long that took, and the outcome of each."""
-        async with asyncio.timeout(15):
+    async def closed_by(self, cause: Callable[[], Awaitable[object]]) -> list[bytes]:
+        """Wait until all are open, then for their end, and return the outcome of each."""
+        async with asyncio.timeout(PATIENCE_S):
             await asyncio.gather(*(event.wait() for event in self._opened))
         await cause()
-        began = time.monotonic()
-        async with asyncio.timeout(15):
-            outcomes = await asyncio.gather(*self._tasks)
-        return time.monotonic() - began, outcomes
+        async with asyncio.timeout(PATIENCE_S):
+            return await asyncio.gather(*self._tasks)
 
 
 async def test_a_revoked_key_closes_its_streams_on_every_wire_and_no_other(target: Target) -> None:
@@ -129,7 +123,7 @@ async def test_a_revoked_key_closes_its_streams_on_every_wire_and_no_other(targe
             http, "POST", f"/v1/ai-sdk/{ASSISTANT}/chat", json={"id": uuid4().hex, "messages": [question]}
         )
 
-        took_s, (native, ag_ui, ai_sdk) = await streams.closed_by(lambda: revoke(target, doomed))
+        native, ag_ui, ai_sdk = await streams.closed_by(lambda: revoke(target, doomed))
         back = await http.get(f"/v1/runs/{run_id}/events", headers={"Last-Event-ID": "1"})
         still_open = not others.done()
         runs = {run["status"] for run in (await other.get("/v1/runs")).json()["items"]}
@@ -137,7 +131,6 @@ async def test_a_revoked_key_closes_its_streams_on_every_wire_and_no_other(targe
             await other.post(f"/v1/runs/{run['runId']}/cancel")
         received = await others
 
-    assert took_s < AT_ONCE_S + SLACK_S
     assert native.endswith(b": The API key was revoked, or the session has ended.\n")
     assert b'"code":"unauthenticated"' in ag_ui.splitlines()[-2]
     assert ai_sdk.endswith(b'data: {"type":"error","errorText":"unauthenticated"}\n\ndata: [DONE]\n\n')
@@ -156,7 +149,8 @@ async def test_a_revoked_key_ends_its_exports(target: Target) -> None:
 
     await revoke(target, key)
     # Who takes it slowly, so that most of it is not sent yet when the key is looked up.
-    await asyncio.sleep(AT_ONCE_S + SLACK_S)
+    _, port = writer.get_extra_info("sockname")
+    await until(lambda: port not in ports_of_clients(target))
     rest = await reader.read()
     writer.close()
 
@@ -179,14 +173,11 @@ async def test_a_revoked_key_ends_waiting_requests_with_401(target: Target) -> N
         ]
         await running(operator, 3)
         await revoke(target, key, stop_runs=True)
-        began = time.monotonic()
         answers = await asyncio.gather(*waits)
-        took_s = time.monotonic() - began
 
     assert {(answer.status_code, answer.json()["code"]) for answer in answers} <= {
         (401, "unauthenticated"),
     }
-    assert took_s < AT_ONCE_S + SLACK_S
 
 
 async def test_signing_out_closes_the_streams_of_that_session_only(target: Target) -> None:
@@ -207,12 +198,11 @@ async def test_signing_out_closes_the_streams_of_that_session_only(target: Targe
         ]
         streams.open(one, "GET", f"/v1/runs/{run_id}/events")
 
-        took_s, _ = await streams.closed_by(lambda: one.delete(SESSION, headers=OURS))
+        await streams.closed_by(lambda: one.delete(SESSION, headers=OURS))
         still_open = [not task.done() for task in others]
         await http.post(f"/v1/runs/{run_id}/cancel")
         ends = await asyncio.gather(*others)
 
-    assert took_s < AT_ONCE_S + SLACK_S
     assert still_open == [True, True]
     assert all(b"event: done" in end for end in ends)
 
@@ -238,16 +228,13 @@ async def test_stopping_the_runs_of_a_key_stops_what_waits_and_what_runs_on_ever
         await running(other, 3)
         streams.open(there, "GET", f"/v1/runs/{runs[0]}/events")
 
-        took_s, _ = await streams.closed_by(
-            lambda: admin.delete(f"/v1/keys/{key_id}", params={"stopRuns": True})
-        )
+        await streams.closed_by(lambda: admin.delete(f"/v1/keys/{key_id}", params={"stopRuns": True}))
         ends = [await ended(other, run_id) for run_id in runs]
         again = (await admin.delete(f"/v1/keys/{key_id}", params={"stopRuns": True})).json()
         untouched = (await other.get(f"/v1/runs/{kept}")).json()
         await other.post(f"/v1/runs/{kept}/cancel")
         await ended(other, kept)
 
-    assert took_s < AT_ONCE_S + SLACK_S
     assert [run["status"] for run in ends] == ["cancelled"] * 3
     assert again["stoppedRuns"] == 0
     assert untouched["status"] == "running"
@@ -273,9 +260,14 @@ async def test_revoking_leaves_the_runs_of_a_key_alone_unless_told(target: Targe
     assert status == "running"
 
 
+def ports_of_clients(target: Target) -> set[int]:
+    """Where the connections that the server has open come from."""
+    return {each.raddr.port for each in target.process.net_connections("tcp") if each.raddr}
+
+
 async def running(http: httpx.AsyncClient, number: int) -> None:
     """Wait until so many of the account's runs are under way."""
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(PATIENCE_S):
         while True:
             runs = (await http.get("/v1/runs")).json()["items"]
             if sum(run["status"] == "running" for run in runs) >= number:
@@ -285,7 +277,7 @@ async def running(http: httpx.AsyncClient, number: int) -> None:
 
 async def ended(http: httpx.AsyncClient, run_id: str) -> dict[str, Any]:
     """A run, once it has ended."""
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(PATIENCE_S):
         while True:
             run: dict[str, Any] = (await http.get(f"/v1/runs/{run_id}")).json()
             if run["final"] is not None:

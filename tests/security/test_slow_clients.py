@@ -10,7 +10,8 @@ import httpx
 import pytest
 
 from tests.e2e.servers import a_server
-from tests.e2e.stories import PATIENCE_S, a_request
+from tests.e2e.stories import a_request
+from tests.patience import PATIENCE_S
 from tests.security.conftest import OpenTarget
 from tests.security.server import Target
 

@@ -1,7 +1,6 @@
 """OpenStreams: the streams and waiting requests of this server, which end when it stops."""
 
 import asyncio
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -23,11 +22,11 @@ class OpenStream:
     """A stream that is being sent, or a request that waits for a result."""
 
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
-    sent_at: float = field(default_factory=time.monotonic)
+    sent_at: float = field(default_factory=lambda: asyncio.get_running_loop().time())
 
     def sent(self) -> None:
         """Something was sent."""
-        self.sent_at = time.monotonic()
+        self.sent_at = asyncio.get_running_loop().time()
 
 
 class OpenStreams:
@@ -59,9 +58,10 @@ class OpenStreams:
     async def close(self) -> None:
         """Close all streams; from now on none is opened."""
         self._is_closing = True
-        began = time.monotonic()
+        loop = asyncio.get_running_loop()
+        began = loop.time()
         while self._streams:
-            now = time.monotonic()
+            now = loop.time()
             for stream in self._streams:
                 if now - max(stream.sent_at, began) > _QUIET_S or now - began > _AT_MOST_S:
                     stream.scope.cancel()

@@ -38,6 +38,7 @@ from app.tools.tool import ToolContext, ToolOutput, tool
 from app.usage.provider import token_usage
 from tests.factories import a_plan
 from tests.integration.messages_runs.sendable import require_sendable
+from tests.patience import PATIENCE_S
 
 Action: TypeAlias = Literal["cancel", "continue", "urgent", "deadline", "shutdown"]
 
@@ -158,7 +159,7 @@ class StoppedRun:
             await self._act(task)
         await asyncio.wait({task})
         self.outcome = _outcome_of(task)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             await self.control.end()
 
     async def _execute(self, executor: MessagesExecutor) -> None:

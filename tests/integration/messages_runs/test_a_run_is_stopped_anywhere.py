@@ -24,6 +24,7 @@ from tests.integration.messages_runs.stopped_run import (
     check,
     history_of,
 )
+from tests.patience import PATIENCE_S
 
 CALLS: list[Block] = [
     Thinking("hm"),
@@ -69,7 +70,7 @@ async def test_a_run_that_is_stopped_anywhere_is_billed_and_its_conversation_goe
             a_run(played, f"{story}-{action}-{number}", action=action, boundary=boundary)
             for number, boundary in enumerate(boundaries(played, dry))
         ]
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE_S):
             found = await asyncio.gather(
                 *(attack(run, executor, provider, simulator) for run in runs), return_exceptions=True
             )

@@ -12,6 +12,7 @@ from app.auth.records import Credential
 from app.errors import Unavailable
 from app.ids import AccountId, ApiKeyId, new_uuid
 from app.requests.principal import Principal
+from tests.patience import PATIENCE_S
 
 
 class Books:
@@ -53,7 +54,7 @@ async def open_for_ever(monitor: CredentialMonitor, caller: Principal) -> Any:
 
 
 async def until_queried(books: Books, times: int) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         while len(books.queried) < times:
             await asyncio.sleep(0)
 
@@ -67,7 +68,7 @@ async def test_streams_of_revoked_credentials_end_and_others_stay_open() -> None
         await until_queried(books, 1)
         books.valid.discard(credential_of(doomed))
 
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_S):
             answers = await asyncio.gather(*ends, return_exceptions=True)
 
         assert [type(answer) for answer in answers] == [CredentialRevoked] * 3
@@ -115,7 +116,7 @@ async def test_streams_stay_open_while_the_database_is_unavailable() -> None:
 
         books.away = False
         with pytest.raises(CredentialRevoked):
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(PATIENCE_S):
                 await stream
 
 

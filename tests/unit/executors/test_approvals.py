@@ -19,6 +19,7 @@ from app.ids import AccountId, RunId, RunKey, new_uuid
 from app.requests.runs import PermissionMode
 from app.tools.policy import ToolCallDenied
 from app.tools.tool import Effect, Tool, ToolContext, ToolOutput, tool
+from tests.patience import PATIENCE_S
 
 CONTEXT = ToolContext(run=RunKey(AccountId(new_uuid()), RunId("run")), tool_call_id="call", request_id=None)
 ARGS = {"to": "bob@example.org"}
@@ -58,7 +59,7 @@ class Readers:
         return asyncio.create_task(self.approvals.review(a_tool(effect), ARGS, CONTEXT))
 
     async def next(self) -> Any:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_S):
             return await self.events.get()
 
 

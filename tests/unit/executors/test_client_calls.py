@@ -15,6 +15,7 @@ from app.executors.client_calls import (
     ClientToolResult,
 )
 from app.tools.result import ToolResult
+from tests.patience import PATIENCE_S
 
 
 class Readers:
@@ -27,7 +28,7 @@ class Readers:
     async def call(self, call_id: str = "c") -> "asyncio.Task[ToolResult]":
         """A call that clients can see."""
         calling = asyncio.create_task(self.calls.call("pick", {"about": "sky"}, call_id=call_id))
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_S):
             event = await self.events.get()
         assert isinstance(event, ClientToolCall)
         assert (event.tool_call_id, event.tool_name, event.args) == (call_id, "pick", {"about": "sky"})
@@ -40,7 +41,7 @@ async def test_a_run_waits_while_readers_see_a_call_without_a_result() -> None:
     async def publish(_event: ControlEvent) -> None:
         await is_published.wait()
 
-    unseen = ClientToolCalls(publish, timeout=timedelta(seconds=60))
+    unseen = ClientToolCalls(publish, timeout=timedelta(seconds=10 * PATIENCE_S))
     calling = asyncio.create_task(unseen.call("pick", {}, call_id="c"))
     await asyncio.sleep(0)
     before = (readers.calls.is_waiting, unseen.is_waiting)
@@ -127,6 +128,6 @@ async def test_a_call_that_clients_cannot_get_fails() -> None:
     async def publish(_event: ControlEvent) -> None:
         raise Unavailable
 
-    calls = ClientToolCalls(publish, timeout=timedelta(seconds=60))
+    calls = ClientToolCalls(publish, timeout=timedelta(seconds=10 * PATIENCE_S))
 
     assert (await calls.call("pick", {}, call_id="c")).visible == {"error": "failed"}

@@ -15,6 +15,7 @@ from app.ids import AccountId, RunId, RunKey, new_uuid
 from app.requests.messages import Message, SentMessage
 from app.tools.policy import ToolCallDenied
 from app.tools.tool import Tool, ToolContext, ToolOutput, tool
+from tests.patience import PATIENCE_S
 
 
 class Nothing(BaseModel):
@@ -65,7 +66,7 @@ async def settled() -> None:
 
 
 async def ended(*tasks: "asyncio.Task[None]") -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         await asyncio.gather(*tasks)
 
 

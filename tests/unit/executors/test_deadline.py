@@ -7,12 +7,13 @@ from app.executors.control import RunControl
 from app.executors.deadline import RunDeadline
 from app.executors.port import ABORTED, BUDGET, INTERNAL, TIMEOUT, RunOutcome
 from tests.factories import a_control
+from tests.patience import PATIENCE_S
 
-LONG = timedelta(seconds=60)
+LONG = timedelta(seconds=10 * PATIENCE_S)
 
 
 async def next_stop(deadline: RunDeadline) -> RunOutcome | None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         return await deadline.next_stop()
 
 

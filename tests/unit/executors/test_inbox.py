@@ -6,6 +6,7 @@ from app.executors.control import RunControl
 from app.executors.inbox import MessageInbox, MessageLimits, MessageQueueFull, RunEnded
 from app.requests.messages import Message, SentMessage
 from tests.factories import a_control
+from tests.patience import PATIENCE_S
 
 
 def a_message(number: int, text: str = "hello") -> SentMessage:
@@ -48,7 +49,7 @@ async def test_messages_are_delivered_in_order_also_those_from_before_the_agent_
         inbox.put(a_message(2))
         inbox.put(a_message(2))
         inbox.put(a_message(3))
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_S):
             assert [(await delivered.get()).message_id for _ in range(3)] == ["m1", "m2", "m3"]
     assert delivered.empty()
 
@@ -102,9 +103,9 @@ async def test_a_message_that_cannot_be_delivered_fails_alone() -> None:
 async def test_the_sender_of_a_message_without_effect_stops_waiting_when_the_run_ends() -> None:
     control: RunControl = a_control()
     control.send(a_message(1))
-    waiting = asyncio.create_task(control.inbox.wait_for_position("m1", within_s=60))
+    waiting = asyncio.create_task(control.inbox.wait_for_position("m1", within_s=10 * PATIENCE_S))
     await control.end()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         assert await waiting is None
     with pytest.raises(RunEnded):
         control.send(a_message(2))

@@ -14,11 +14,11 @@ from app.gateway.estimate import CallSize
 from app.gateway.wire import MessageUsage
 from app.ids import MessageId
 from app.usage.records import TokenUsage
+from tests.patience import PATIENCE_S
 
 MODEL = "claude-haiku-5-5"
 SOON_S = 0.02
-TIMEOUT_S = 30.0
-FAR_S = 60.0
+FAR_S = 10 * PATIENCE_S
 
 
 @dataclass(slots=True)
@@ -96,7 +96,7 @@ class Caller:
         self.task = asyncio.create_task(self._call())
 
     async def enters(self) -> None:
-        async with asyncio.timeout(TIMEOUT_S):
+        async with asyncio.timeout(PATIENCE_S):
             await self.admitted.wait()
 
     async def answer(self, message: MessageUsage | None = None) -> None:
@@ -106,7 +106,7 @@ class Caller:
     async def _call(self) -> None:
         async with self.channel.call(size(self.tokens)) as call:
             self.admitted.set()
-            async with asyncio.timeout(TIMEOUT_S):
+            async with asyncio.timeout(PATIENCE_S):
                 message = await self._messages.get()
             if message is not None:
                 call.on_usage(message)

@@ -9,10 +9,10 @@ import pytest
 from app.gateway import channel as channels
 from app.gateway.call import Call
 from app.gateway.channel import CallRefused
+from tests.patience import PATIENCE_S
 from tests.unit.gateway.calls import (
     FAR_S,
     SOON_S,
-    TIMEOUT_S,
     Billing,
     Caller,
     a_channel,
@@ -196,7 +196,7 @@ async def test_of_many_that_wait_one_at_a_time_is_let_through(billing: Billing) 
             call.on_usage(a_message(number, tokens=1))
             under_way -= 1
 
-    async with asyncio.timeout(TIMEOUT_S):
+    async with asyncio.timeout(PATIENCE_S):
         await asyncio.gather(*map(calls, range(50)))
 
     assert (maximum, len(channel.messages)) == (1, 50)
@@ -214,7 +214,7 @@ async def test_whoever_waits_and_gives_up_leaves_nothing_behind(billing: Billing
     await asyncio.wait([caller.task for caller in waiting[:-1]])
     await first.answer(a_message(tokens=1))
 
-    async with asyncio.timeout(TIMEOUT_S):
+    async with asyncio.timeout(PATIENCE_S):
         await waiting[-1].admitted.wait()
         await waiting[-1].answer()
         await channel.close()

@@ -9,10 +9,10 @@ from app.gateway.call import CallCost, Refusal
 from app.gateway.channel import CallRefused
 from app.gateway.estimate import COUNT_TOLERANCE_TOKENS, CallSize
 from app.usage.records import TokenUsage
+from tests.patience import PATIENCE_S
 from tests.unit.gateway.calls import (
     FAR_S,
     MODEL,
-    TIMEOUT_S,
     Billing,
     Caller,
     a_channel,
@@ -128,7 +128,7 @@ async def test_an_objection_takes_no_room(billing: Billing) -> None:
     assert await refusal_of(channel, tokens=1000) == "journal"
     billing.refusal = None
 
-    async with asyncio.timeout(TIMEOUT_S):
+    async with asyncio.timeout(PATIENCE_S):
         await answered(channel, a_message())
 
 
@@ -164,7 +164,7 @@ async def test_whoever_is_cancelled_while_credit_is_asked_for_leaves_nothing_beh
     await asyncio.wait({caller.task})
     channel.hooks = billing.hooks()
 
-    async with asyncio.timeout(TIMEOUT_S):
+    async with asyncio.timeout(PATIENCE_S):
         await answered(channel, a_message())
 
 

@@ -6,6 +6,7 @@ from structlog.testing import capture_logs
 
 from app.errors import Unavailable
 from app.platform.background import LONGEST_BACKOFF_S, First, _pause_s, first_of, forever, until
+from tests.patience import PATIENCE_S
 
 JOB = "test job"
 
@@ -32,7 +33,7 @@ class Steps:
             raise self._failures.pop(0)
 
     async def called(self, times: int) -> None:
-        async with asyncio.timeout(5), self._called:
+        async with asyncio.timeout(PATIENCE_S), self._called:
             await self._called.wait_for(lambda: self.calls >= times)
 
 
@@ -86,7 +87,7 @@ async def test_until_waits_for_the_condition_across_failures() -> None:
             raise answer
         return answer
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         await until(condition, 0.001, name=JOB)
     assert answers == []
 
@@ -137,7 +138,7 @@ async def test_a_race_raises_what_its_winner_raises() -> None:
     assert slow.cleaned_up
 
 
-@pytest.mark.parametrize("racing", [first_of, lambda *waits: first_of(*waits, timeout_s=60)])
+@pytest.mark.parametrize("racing", [first_of, lambda *waits: first_of(*waits, timeout_s=10 * PATIENCE_S)])
 async def test_a_cancelled_race_leaves_nothing_running(racing: Callable[..., Awaitable[object]]) -> None:
     one, two = Waiter(), Waiter()
 

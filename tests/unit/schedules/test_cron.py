@@ -224,13 +224,13 @@ def test_the_latest_times_across_a_change_of_clocks_are_those_that_were_due() ->
 
 
 def test_a_gap_of_years_takes_no_longer_than_one_of_hours() -> None:
-    began = time.perf_counter()
+    began = time.thread_time()
     for cron in ("* * * * *", "* * 29 2 *", "0 0 */29 2 SUN#1", "* * * 1 *"):
         first = Timing(cron, BERLIN).next_after(NOW)
         assert first is not None
         Timing(cron, BERLIN).latest(first, first + 40 * 365 * DAY, most=100)
 
-    assert time.perf_counter() - began < 2
+    assert time.thread_time() - began < 5
 
 
 FIELDS = st.sampled_from(

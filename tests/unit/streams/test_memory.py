@@ -14,6 +14,7 @@ from app.streams.memory import DELETED_RUNS_REMEMBERED, MemoryEventLog
 from app.streams.run_buffer import BATCH, RunLogClosed
 from tests.bystander import a_bystander
 from tests.entries import AnyTime
+from tests.patience import PATIENCE_S
 
 DONE = Done(usage=FinalUsage(), finish_reason="stop")
 
@@ -71,7 +72,7 @@ async def test_a_reader_that_leaves_does_not_free_a_run_others_wait_for() -> Non
     leaving.cancel()
     await asyncio.wait({leaving})
     await log.append(run, DONE)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         assert await staying == (AnyTime(1, DONE),)
 
 

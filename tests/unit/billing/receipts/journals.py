@@ -12,7 +12,6 @@ from app.usage.records import Attribution, TokenUsage, UsageFact
 ACCOUNT = AccountId(UUID(int=1))
 KEY = ApiKeyId(UUID(int=2))
 SMALL = 4096
-TIMEOUT_S = 20.0
 
 
 AT = datetime(2026, 11, 22, 12, 0, 0, 123456, tzinfo=UTC)

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from app.billing.receipts.journal import Journal
 from app.billing.receipts.journal_records import JournalReader
 from app.usage.records import UsageFact
+from tests.patience import PATIENCE_S
 from tests.unit.billing.receipts.journals import (
     SMALL,
-    TIMEOUT_S,
     JournalDirectory,
     a_fact,
     partial,
@@ -209,7 +209,7 @@ async def test_a_sync_returns_with_everything_on_disk(journals: JournalDirectory
         journal.complete_message(a_fact(f"msg_{number}"))
 
     assert journal.unsynced_bytes > 0
-    async with asyncio.timeout(TIMEOUT_S):
+    async with asyncio.timeout(PATIENCE_S):
         await asyncio.gather(*(journal.sync() for _ in range(20)))
         await journal.sync()
 
@@ -219,7 +219,7 @@ async def test_a_sync_returns_with_everything_on_disk(journals: JournalDirectory
 
 async def test_a_rotation_during_a_sync_loses_nothing(journals: JournalDirectory) -> None:
     journal = journals.journal(segment_bytes=SMALL)
-    async with asyncio.timeout(TIMEOUT_S):
+    async with asyncio.timeout(PATIENCE_S):
         for number in range(300):
             journal.complete_message(a_fact(f"msg_{number}"))
             flushing = asyncio.create_task(journal.sync())

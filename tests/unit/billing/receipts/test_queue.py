@@ -9,7 +9,8 @@ from app.billing.prices.price_list import PriceList
 from app.billing.receipts.journal import Journal
 from app.billing.receipts.queue import ReceiptQueue
 from app.ids import RunId, RunKey
-from tests.unit.billing.receipts.journals import ACCOUNT, TIMEOUT_S, JournalDirectory, a_fact, recovered
+from tests.patience import PATIENCE_S
+from tests.unit.billing.receipts.journals import ACCOUNT, JournalDirectory, a_fact, recovered
 
 RUN = a_fact().run
 
@@ -72,8 +73,8 @@ async def test_a_flush_returns_as_soon_as_the_runs_receipts_are_stored(queue: Re
     other = replace(a_fact("msg_2"), run=RunKey(ACCOUNT, RunId("run-2")))
     queue.record(other)
 
-    async with asyncio.timeout(TIMEOUT_S):
-        flushing = asyncio.create_task(queue.flush(RUN, within_s=10 * TIMEOUT_S))
+    async with asyncio.timeout(PATIENCE_S):
+        flushing = asyncio.create_task(queue.flush(RUN, within_s=10 * PATIENCE_S))
         await queue.acknowledge(queue.first(1))
         await flushing
 
@@ -117,9 +118,9 @@ async def test_a_refused_receipt_counts_as_charged_until_it_is_stored(queue: Rec
     credits_ = queue.pending_credits(RUN).total
 
     await queue.set_aside(pending)
-    async with asyncio.timeout(TIMEOUT_S):
+    async with asyncio.timeout(PATIENCE_S):
         # Waiting for it would not help a call.
-        await queue.wait_delivered(ACCOUNT, within_s=10 * TIMEOUT_S)
+        await queue.wait_delivered(ACCOUNT, within_s=10 * PATIENCE_S)
     refused = queue.pending_credits(RUN).total
     queue.retry_refused()
     retried = queue.pending_credits(RUN).total
@@ -147,9 +148,9 @@ async def test_pending_credits_are_those_of_completed_and_of_queued_messages(que
 async def test_waiting_for_delivery_ends_after_its_time(queue: ReceiptQueue) -> None:
     queue.record(a_fact())
 
-    async with asyncio.timeout(TIMEOUT_S):
+    async with asyncio.timeout(PATIENCE_S):
         await queue.wait_delivered(ACCOUNT, within_s=0.01)
-        waiting = asyncio.create_task(queue.wait_delivered(ACCOUNT, within_s=10 * TIMEOUT_S))
+        waiting = asyncio.create_task(queue.wait_delivered(ACCOUNT, within_s=10 * PATIENCE_S))
         await queue.acknowledge(queue.first(1))
         await waiting
 
@@ -161,7 +162,7 @@ async def test_the_queue_wakes_its_delivery_only_while_it_holds_receipts(queue: 
         async with asyncio.timeout(0.01):
             await queue.wait_not_empty()
     queue.record(a_fact())
-    async with asyncio.timeout(TIMEOUT_S):
+    async with asyncio.timeout(PATIENCE_S):
         await queue.wait_not_empty()
     await queue.acknowledge(queue.first(1))
     with pytest.raises(TimeoutError):

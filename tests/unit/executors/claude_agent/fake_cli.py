@@ -10,9 +10,10 @@ from typing import Any, TypeAlias
 
 from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient, Transport
 
+from tests.patience import PATIENCE_S
+
 MODEL = "claude-sonnet-4-6"
 SERVER = "runtally"
-TIMEOUT_S = 30.0
 
 Script: TypeAlias = Callable[["FakeCli", dict[str, Any]], Awaitable[None]]
 """What the CLI does with a user message."""
@@ -195,7 +196,7 @@ class FakeCli(Transport):
         future: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
         self._answers[request_id] = future
         self._lines.put_nowait({"type": "control_request", "request_id": request_id, "request": request})
-        response = await asyncio.wait_for(future, TIMEOUT_S)
+        response = await asyncio.wait_for(future, PATIENCE_S)
         assert response["subtype"] == "success", response
         answered: dict[str, Any] = response["response"]
         return answered

@@ -18,6 +18,7 @@ from app.ids import AccountId, RunId, RunKey, new_uuid
 from app.requests.runs import RunLimits
 from app.tools.tool import Tool, ToolContext, ToolFailed, ToolOutput, tool
 from tests.factories import a_plan
+from tests.patience import PATIENCE_S
 from tests.unit.executors.claude_agent.an_executor import a_graph, an_executor
 from tests.unit.executors.claude_agent.fake_cli import FakeCli, answer, write_pid
 from tests.unit.tools.samples.weather import weather
@@ -146,7 +147,7 @@ async def test_what_a_tool_logs_names_its_own_run(tmp_path: Path, idle_processes
             with structlog.contextvars.bound_contextvars(run_id=name):
                 await bench.run(with_tools(who, run=RunKey(AccountId(new_uuid()), RunId(name))))
             if idle_processes:
-                await asyncio.wait_for(clis[len(found)].connected.wait(), 30)
+                await asyncio.wait_for(clis[len(found)].connected.wait(), PATIENCE_S)
 
     assert found == ["one", "two", "three"]
 
@@ -163,7 +164,7 @@ async def test_a_process_that_is_ready_is_started_outside_of_every_run(tmp_path:
     async with an_executor(tmp_path, FakeCli(), second, idle_processes=1) as bench:
         with structlog.contextvars.bound_contextvars(run_id="one", request_id="req"):
             await bench.run(a_run("one"))
-        await asyncio.wait_for(second.connected.wait(), 30)
+        await asyncio.wait_for(second.connected.wait(), PATIENCE_S)
 
     assert contexts == [{}]
 
@@ -231,7 +232,7 @@ async def test_a_ready_process_can_call_nothing_before_its_run(tmp_path: Path) -
     first, second = FakeCli(tools=(NAME,)), FakeCli(tools=(NAME,))
     async with an_executor(tmp_path, first, second, idle_processes=1) as bench:
         await bench.run(with_tools(weather))
-        await asyncio.wait_for(second.connected.wait(), 30)
+        await asyncio.wait_for(second.connected.wait(), PATIENCE_S)
         result = await second.call_tool("demo__weather", "toolu_1", city="Rome")
 
     assert (result["isError"], result["content"][0]["text"]) == (
@@ -313,7 +314,7 @@ async def test_a_run_whose_server_stops_is_closed_and_gives_its_process_back(tmp
         await asyncio.Event().wait()
 
     cli = FakeCli(waits)
-    async with asyncio.timeout(10), an_executor(tmp_path, cli) as bench:
+    async with asyncio.timeout(PATIENCE_S), an_executor(tmp_path, cli) as bench:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(bench.run, a_run())
             await asked.wait()

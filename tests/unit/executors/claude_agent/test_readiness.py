@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import structlog
 
 from app.executors.claude_agent.readiness import ReadinessProbe
+from tests.patience import PATIENCE_S
 from tests.unit.executors.claude_agent.an_executor import OwnAuth
 
 
@@ -21,7 +22,7 @@ class FailingAuth(OwnAuth):
 
 async def checked_once(probe: ReadinessProbe, auth: FailingAuth) -> None:
     running = asyncio.create_task(probe.run())
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         await auth.called.wait()
         await asyncio.sleep(0)
     running.cancel()

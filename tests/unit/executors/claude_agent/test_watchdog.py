@@ -17,10 +17,11 @@ from app.executors.port import ABORTED, BUDGET, INTERNAL, RunContext
 from app.workspaces.spec import WorkspaceSpec
 from app.workspaces.workspace import Workspace
 from tests.factories import a_context, a_plan
+from tests.patience import PATIENCE_S
 from tests.unit.executors.claude_agent.fake_cli import FakeCli
 from tests.unit.gateway.calls import Billing, a_channel, a_message
 
-LONG = timedelta(seconds=60)
+LONG = timedelta(seconds=10 * PATIENCE_S)
 
 
 class Sandbox(RunningSandbox):
@@ -54,7 +55,7 @@ async def watched(
     context = a_context(a_plan(timeout=LONG))
     watchdog = Watchdog(context, process, sandbox)
     try:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             process.send("m1", "go")
             await process.responded.wait()
             yield watchdog, process, context, cli

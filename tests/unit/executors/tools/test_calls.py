@@ -14,6 +14,7 @@ from app.graphs.spec import GraphSpec
 from app.platform.json_schema.checker import SchemaChecker
 from app.requests.client_tools import ClientTool, client_tool_id
 from tests.factories import a_context, a_plan
+from tests.patience import PATIENCE_S
 from tests.unit.gateway.calls import Billing, a_channel
 from tests.unit.tools.samples.weather import weather
 
@@ -79,7 +80,7 @@ async def test_a_call_of_a_client_tool_waits_for_the_end_of_its_message_and_for_
     plan = a_plan(spec=spec, client_tools=(ClientTool(name="pick", inputSchema=schema),))
     async with SchemaChecker(workers=1, check_s=5.0) as schemas:
         events: asyncio.Queue[ControlEvent] = asyncio.Queue()
-        control = RunControl(events.put, client_tool_timeout=timedelta(seconds=60))
+        control = RunControl(events.put, client_tool_timeout=timedelta(seconds=10 * PATIENCE_S))
         context = with_client_tools(replace(a_context(plan), control=control), schemas)
         calls, tool_id = ToolCalls(context.plan), client_tool_id("pick")
         calls.attach_run(context, a_channel(Billing()))
@@ -89,13 +90,13 @@ async def test_a_call_of_a_client_tool_waits_for_the_end_of_its_message_and_for_
         calling = asyncio.create_task(calls.run(tool_id, {"n": 1}, "toolu_1"))
         # Its arguments are checked first, so the other check ends after it.
         await asyncio.sleep(0)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_S):
             wrong = await calls.run(tool_id, {"n": "1"}, "toolu_2")
         for _ in range(100):
             await asyncio.sleep(0)
         assert events.empty()
         calls.on_published(Step(step_index=1, step_budget=None))
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_S):
             called = await events.get()
         assert isinstance(called, ClientToolCall)
         answer("toolu_1", ClientToolResult("blue"))

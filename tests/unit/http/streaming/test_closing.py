@@ -2,7 +2,6 @@
 
 import asyncio
 import re
-import time
 from collections.abc import Iterable
 from itertools import repeat
 
@@ -10,6 +9,8 @@ import pytest
 
 from app.http.streaming.closing import OpenStreams
 from app.http.streaming.stopping import ServerStopping, retry_line
+from tests.patience import PATIENCE_S
+from tests.virtual_time import in_virtual_time
 
 
 async def _send(streams: OpenStreams, pauses_s: Iterable[float]) -> None:
@@ -20,24 +21,26 @@ async def _send(streams: OpenStreams, pauses_s: Iterable[float]) -> None:
         await asyncio.Event().wait()
 
 
+@in_virtual_time
 async def test_a_stream_ends_once_it_has_sent_what_there_is() -> None:
-    streams, began = OpenStreams(), time.monotonic()
+    streams, began = OpenStreams(), asyncio.get_running_loop().time()
     sending = asyncio.create_task(_send(streams, [0.03] * 10))
     await asyncio.sleep(0)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         await streams.close()
     with pytest.raises(ServerStopping) as caught:
         await sending
 
     assert caught.value.retry_after_s == 1
-    assert 0.4 < time.monotonic() - began < 2
+    # A tenth of a second after the last of the ten.
+    assert asyncio.get_running_loop().time() - began == pytest.approx(0.4, abs=0.05)
 
 
 async def test_a_stream_that_never_pauses_ends_as_well() -> None:
     streams = OpenStreams()
     sending = asyncio.create_task(_send(streams, repeat(0)))
     await asyncio.sleep(0)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         await streams.close()
 
     with pytest.raises(ServerStopping):
@@ -48,7 +51,7 @@ async def test_a_stream_that_has_ended_is_not_waited_for() -> None:
     streams = OpenStreams()
     with streams.opened():
         pass
-    async with asyncio.timeout(1):
+    async with asyncio.timeout(PATIENCE_S):
         await streams.close()
     with pytest.raises(ServerStopping), streams.opened():
         pytest.fail("a stream was opened")

@@ -22,6 +22,7 @@ from app.http.ai_sdk.encoder import PAUSE_AT_LATEST_S, AiSdkEncoder
 from app.http.streaming.pausing import PausingEncoder, chunks_until_pause
 from app.requests.outcome import FinalUsage
 from app.streams.port import LogEntry
+from tests.patience import PATIENCE_S
 
 STARTED = RunStarted(run_id="r-1", graph_id="claude_agents:assistant", model="sonnet", attempt=1)
 CALL = ToolCallStart(tool_call_id="t", tool_name="mail", args={})
@@ -64,7 +65,7 @@ def an_encoder(wire: str) -> PausingEncoder:
 
 
 async def response_of(run: Run, encoder: PausingEncoder) -> bytes:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         return b"".join([chunk async for chunk in chunks_until_pause(run.follow(), encoder)])
 
 
@@ -126,7 +127,7 @@ async def test_events_of_a_subagent_do_not_delay_the_pause_for_ever() -> None:
             clock.now += 0.01
             yield [LogEntry(position, SUBAGENT)]
 
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         chunks = [chunk async for chunk in chunks_until_pause(follow(), an_encoder("ai_sdk"), clock=clock)]
 
     assert clock.now == pytest.approx(PAUSE_AT_LATEST_S, abs=0.02)
@@ -143,7 +144,7 @@ async def test_the_time_a_slow_reader_takes_does_not_count() -> None:
         [TextDelta(message_id="m", delta="Sent."), DONE],
     )
 
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         async for chunk in chunks_until_pause(run.follow(), an_encoder("ai_sdk"), clock=clock):
             chunks.append(chunk)
             clock.now += 2 * PAUSE_AT_LATEST_S

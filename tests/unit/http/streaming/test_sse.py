@@ -11,9 +11,9 @@ from app.http.native.encoder import NativeEncoder
 from app.http.streaming.encoder import RETRY_LINE
 from app.http.streaming.sse import stream_events
 from app.streams.port import LogEntry
+from tests.patience import PATIENCE_S
 
 HEARTBEAT = b":\n"
-TIMEOUT_S = 30.0
 
 
 class Reader:
@@ -29,7 +29,7 @@ class Reader:
 
     async def chunk(self) -> bytes:
         """The next chunk of the body."""
-        async with asyncio.timeout(TIMEOUT_S):
+        async with asyncio.timeout(PATIENCE_S):
             while True:
                 message = await self.sent.get()
                 if message["type"] == "http.response.body":
@@ -99,7 +99,7 @@ async def test_a_disconnect_closes_the_batches() -> None:
 
     reader.left.set()
 
-    async with asyncio.timeout(TIMEOUT_S):
+    async with asyncio.timeout(PATIENCE_S):
         await task
         await run.closed.wait()
 
@@ -118,7 +118,7 @@ async def test_a_disconnect_during_a_chunk_closes_the_batches() -> None:
     await sending.wait()
     reader.left.set()
 
-    async with asyncio.timeout(TIMEOUT_S):
+    async with asyncio.timeout(PATIENCE_S):
         await task
     assert run.closed.is_set()
 

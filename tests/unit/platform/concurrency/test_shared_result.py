@@ -3,6 +3,7 @@ import asyncio
 import pytest
 
 from app.platform.concurrency.shared_result import SharedResult
+from tests.patience import PATIENCE_S
 
 
 class Question:
@@ -37,7 +38,7 @@ async def test_an_expired_result_is_computed_again() -> None:
     shared = SharedResult(question, max_age_s=0)
 
     first = await shared.get()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         while await shared.get() == first:
             await asyncio.sleep(0)
 

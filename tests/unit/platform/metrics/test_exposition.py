@@ -18,6 +18,8 @@ from app.platform.metrics.receipts import StoredReceipt
 from app.platform.metrics.registry import MetricsRegistry
 from app.platform.metrics.server import ServerMetrics
 from app.usage.records import TokenUsage
+from tests.patience import PATIENCE_S
+from tests.virtual_time import in_virtual_time
 
 
 def samples(text: bytes) -> dict[tuple[str, ...], float]:
@@ -87,6 +89,7 @@ async def test_a_value_is_read_again_only_when_it_is_old() -> None:
     assert source.reads == 3
 
 
+@in_virtual_time
 async def test_a_part_that_does_not_answer_is_missing_until_it_does_and_read_once() -> None:
     source, registry = Source(), MetricsRegistry()
     part = a_reading(source, timeout_s=0.01)
@@ -95,7 +98,7 @@ async def test_a_part_that_does_not_answer_is_missing_until_it_does_and_read_onc
     with capture_logs() as logs:
         frozen = [await exposition._render() for _ in range(3)]
         source.answers.set()
-        await asyncio.wait_for(part._task or asyncio.sleep(0), 20)
+        await asyncio.wait_for(part._task or asyncio.sleep(0), PATIENCE_S)
         after = await exposition._render()
 
     assert [samples(each) for each in frozen] == [{("runtally_metrics_available", "part"): 0}] * 3
@@ -104,6 +107,7 @@ async def test_a_part_that_does_not_answer_is_missing_until_it_does_and_read_onc
     assert [line["event"] for line in logs] == ["metrics.part_failed", "metrics.part_restored"]
 
 
+@in_virtual_time
 async def test_a_reading_that_is_late_is_waited_for_once() -> None:
     loop, part = asyncio.get_running_loop(), a_reading(Source(), timeout_s=0.2)
     times = [loop.time()]
@@ -112,8 +116,7 @@ async def test_a_reading_that_is_late_is_waited_for_once() -> None:
         await part.refresh()
         times.append(loop.time())
 
-    first, second = times[1] - times[0], times[2] - times[1]
-    assert second < 0.2 <= first + 0.001
+    assert (times[1] - times[0], times[2] - times[1]) == (pytest.approx(0.2), 0)
     await part.aclose()
 
 

@@ -3,6 +3,7 @@ import asyncio
 import pytest
 
 from app.platform.server.memory import MemoryCeiling, Overloaded, memory_limit
+from tests.patience import PATIENCE_S
 
 MB = 2**20
 
@@ -50,7 +51,7 @@ async def test_freed_memory_is_returned_to_the_system_before_the_ceiling_is_reac
 
     watching = asyncio.create_task(ceiling.watch())
     try:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             while ceiling.resident_bytes() > full - 80 * MB:
                 await asyncio.sleep(0.02)
     finally:

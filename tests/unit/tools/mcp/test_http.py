@@ -8,7 +8,9 @@ from typing import Any
 import httpx2
 import pytest
 
-from app.tools.mcp.http import McpHttpClient
+from app.tools.mcp.http import CLOSE_S, McpHttpClient
+from tests.patience import PATIENCE_S
+from tests.virtual_time import in_virtual_time
 
 URL = "http://127.0.0.1/mcp"
 NOTIFICATION = {"jsonrpc": "2.0", "method": "notifications/initialized"}
@@ -43,8 +45,9 @@ async def followed(http: httpx2.AsyncClient, method: str, **content: Any) -> htt
 
 
 @pytest.mark.parametrize(
-    "server", [Slow(), Slow(307, 0.3), Slow(pause_s=60)], ids=["answer", "redirects", "silence"]
+    "server", [Slow(), Slow(307, 0.3), Slow(pause_s=10 * PATIENCE_S)], ids=["answer", "redirects", "silence"]
 )
+@in_virtual_time
 async def test_the_end_of_a_session_takes_a_second_at_most(server: Slow) -> None:
     began = asyncio.get_running_loop().time()
     async with McpHttpClient(transport=server, timeout=60) as http:
@@ -53,12 +56,13 @@ async def test_the_end_of_a_session_takes_a_second_at_most(server: Slow) -> None
     assert answer.is_success
     assert server.requests[0].method == "DELETE"
     # Followed to the end, redirections would take six seconds.
-    assert asyncio.get_running_loop().time() - began < 4
+    assert asyncio.get_running_loop().time() - began <= CLOSE_S
 
 
-@pytest.mark.parametrize("server", [Slow(), Slow(pause_s=60)], ids=["answer", "silence"])
+@pytest.mark.parametrize("server", [Slow(), Slow(pause_s=10 * PATIENCE_S)], ids=["answer", "silence"])
+@in_virtual_time
 async def test_a_message_that_is_no_request_does_not_wait_for_its_answer(server: Slow) -> None:
-    async with McpHttpClient(transport=server, timeout=0.2) as http, asyncio.timeout(20):
+    async with McpHttpClient(transport=server, timeout=0.2) as http, asyncio.timeout(PATIENCE_S):
         notified = await followed(http, "POST", json=NOTIFICATION)
 
     assert notified.status_code == 202
@@ -66,7 +70,7 @@ async def test_a_message_that_is_no_request_does_not_wait_for_its_answer(server:
 
 async def test_a_message_that_is_no_request_follows_a_redirection() -> None:
     server = Slow(307)
-    async with McpHttpClient(transport=server, timeout=5) as http, asyncio.timeout(20):
+    async with McpHttpClient(transport=server, timeout=5) as http, asyncio.timeout(PATIENCE_S):
         await followed(http, "POST", json=NOTIFICATION)
 
     assert len(server.requests) == 21

@@ -12,6 +12,7 @@ from app.tools.mcp.content import ContentLimits
 from app.tools.mcp.limits import ResponseLimit
 from app.tools.mcp.stdio import bounded_stdio
 from tests.log_lines import written_log
+from tests.patience import PATIENCE_S
 
 LIMIT = ResponseLimit.of_results(ContentLimits(1000, 0))
 PROGRAM = """
@@ -27,7 +28,7 @@ async def test_what_a_program_writes_to_standard_error_is_logged_in_part_and_cle
     with written_log() as written:
         async with (
             bounded_stdio([sys.executable, "-c", PROGRAM], {}, limit=LIMIT, server="shop", write_s=5),
-            asyncio.timeout(20),
+            asyncio.timeout(PATIENCE_S),
         ):
             while len(written.getvalue().splitlines()) < 20:
                 await asyncio.sleep(0.01)
@@ -57,7 +58,7 @@ async def test_a_flood_of_lines_on_standard_error_takes_no_time() -> None:
             bounded_stdio(
                 [sys.executable, "-c", FLOOD], {}, limit=LIMIT, server="shop", write_s=5
             ) as streams,
-            asyncio.timeout(60),
+            asyncio.timeout(PATIENCE_S),
         ):
             await streams[0].receive()
 
@@ -73,7 +74,7 @@ async def test_a_program_that_reads_nothing_more_has_no_connection_any_more() ->
     message = JSONRPCNotification(jsonrpc="2.0", method="x" * 1_000_000)
     async with (
         bounded_stdio([sys.executable, "-c", DEAF], {}, limit=LIMIT, server="shop", write_s=0.1) as streams,
-        asyncio.timeout(20),
+        asyncio.timeout(PATIENCE_S),
     ):
         reading, writing = streams
         await writing.send(SessionMessage(message))
@@ -95,7 +96,7 @@ async def test_the_children_of_a_program_end_with_it() -> None:
     with written_log() as written:
         async with (
             bounded_stdio(command, {}, limit=LIMIT, server="shop", write_s=5),
-            asyncio.timeout(20),
+            asyncio.timeout(PATIENCE_S),
         ):
             while not (lines := written.of("mcp_server.stderr")):
                 await asyncio.sleep(0.01)

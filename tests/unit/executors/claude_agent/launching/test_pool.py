@@ -23,6 +23,7 @@ from app.ids import AccountId, ApiKeyId, new_uuid
 from app.models.registry import ModelOptions
 from app.requests.runs import ResponseFormat, RunLimits
 from tests.factories import a_conversation, a_plan
+from tests.patience import PATIENCE_S
 from tests.unit.executors.claude_agent.fake_cli import FakeCli
 from tests.unit.executors.claude_agent.tools.test_sdk_hooks import nothing_against
 from tests.unit.tools.samples.weather import weather
@@ -43,7 +44,7 @@ class Bench:
     async def refill(self, plan: RunPlan, prompt: str = "p") -> StartedCli:
         before = len(self.started)
         self.pool.refill(spec_of(plan, prompt), plan)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             while len(self.started) == before:
                 await asyncio.sleep(0)
             await asyncio.sleep(0)
@@ -75,7 +76,7 @@ def spec_of(plan: RunPlan, prompt: str = "p", schema: dict[str, Any] | None = No
 
 async def ended(cli: StartedCli) -> None:
     """Wait until a process has ended."""
-    await asyncio.wait_for(cli.process.exited.wait(), 10)
+    await asyncio.wait_for(cli.process.exited.wait(), PATIENCE_S)
 
 
 @asynccontextmanager
@@ -185,7 +186,7 @@ async def test_a_process_that_is_being_started_prevents_no_parking(tmp_path: Pat
 
         assert bench.pool.park(parked)
 
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             while bench.pool.is_starting:
                 await asyncio.sleep(0)
         await ended(bench.started[-1])
@@ -248,7 +249,7 @@ async def test_a_process_for_a_schema_is_started_once_the_schema_has_come_twice(
         await asyncio.sleep(0)
         assert bench.started == []
         bench.pool.refill(spec, plan)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             while not bench.started:
                 await asyncio.sleep(0)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from app.executors.claude_agent.launching.start_ahead import StartAhead
 from app.executors.claude_agent.launching.start_slots import StartSlots
 from tests.factories import a_plan
+from tests.patience import PATIENCE_S
 from tests.unit.executors.claude_agent.launching.test_pool import a_pool, spec_of
 
 
@@ -27,7 +28,7 @@ class Machine:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         while not condition():
             await asyncio.sleep(0)
 
@@ -115,7 +116,7 @@ async def test_slots_limit_how_many_start_at_the_same_time_and_serve_in_order() 
 
 async def test_a_cli_that_hangs_does_not_keep_its_slot() -> None:
     slots = StartSlots(1, longest_s=0)
-    async with slots.slot(), asyncio.timeout(10), slots.slot():
+    async with slots.slot(), asyncio.timeout(PATIENCE_S), slots.slot():
         assert slots.wanted == 2
     # None was released twice.
     assert slots.wanted == 0

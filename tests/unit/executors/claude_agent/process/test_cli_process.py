@@ -14,9 +14,9 @@ from app.executors.claude_agent.process.cli_process import CliFailed, CliProcess
 from app.executors.claude_agent.process.cli_run import CliRun
 from app.executors.claude_agent.process.directory import RunDirectory
 from app.executors.inbox import RunEnded
+from tests.patience import PATIENCE_S
 from tests.unit.executors.claude_agent.fake_cli import FakeCli, Script, answer, write_pid
 
-TIMEOUT_S = 30.0
 RETRY_S = 0.003
 
 
@@ -26,11 +26,11 @@ async def a_process(tmp_path: Path, cli: FakeCli, **fields: Any) -> AsyncIterato
     process = CliProcess(cli.client(ClaudeAgentOptions()), directory, interrupt_retry_s=RETRY_S, **fields)
     owner = process.start()
     try:
-        async with asyncio.timeout(TIMEOUT_S):
+        async with asyncio.timeout(PATIENCE_S):
             yield process
     finally:
         process.kill()
-        async with asyncio.timeout(TIMEOUT_S):
+        async with asyncio.timeout(PATIENCE_S):
             await asyncio.wait({owner})
 
 
@@ -283,7 +283,7 @@ async def test_one_that_was_interrupted_or_says_something_unasked_is_not_used_ag
         process.send("m1", "one")
         await all_of(process)
         cli.reply("by the way")
-        async with asyncio.timeout(TIMEOUT_S):
+        async with asyncio.timeout(PATIENCE_S):
             while process.reusable:
                 await asyncio.sleep(0)
         process.discard()
