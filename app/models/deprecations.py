@@ -1,7 +1,7 @@
 """The models that their provider has announced to retire, and when.
 
-Source: `DEPRECATED_MODELS` of the `anthropic` package 2.11.0, read on 22 November 2026.
-A test compares the table with the installed package.
+Source: `DEPRECATED_MODELS` of the `anthropic` package, up to 2.14.0 of November 2026, which no longer lists
+models that were retired before. A test compares the table with the installed package.
 """
 
 from collections.abc import Iterable, Iterator
@@ -31,6 +31,8 @@ ENDS = {
     "claude-mythos-preview": date(2026, 6, 30),
     "claude-sonnet-4-5": date(2026, 11, 30),
     "claude-sonnet-4-5-20250929": date(2026, 11, 30),
+    "claude-opus-4-5": date(2027, 1, 22),
+    "claude-opus-4-5-20251101": date(2027, 1, 22),
 }
 """The first day on which requests for a model fail."""
 

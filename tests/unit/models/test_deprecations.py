@@ -28,7 +28,8 @@ def test_the_table_is_that_of_the_providers_own_client() -> None:
         for model, day in DEPRECATED_MODELS.items()
     }
 
-    assert announced == ENDS
+    # The client forgets what was retired long ago; here it stays, because somebody may still configure it.
+    assert {model: end for model, end in ENDS.items() if end >= TODAY or model in announced} == announced
 
 
 def test_no_shipped_model_is_deprecated() -> None:
