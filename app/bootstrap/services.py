@@ -133,9 +133,7 @@ async def _open(
     opened = await open_runs(infra, stack, executor, accounts=accounts, temporal=temporal)
     runs, commands, conversations = opened.runs, opened.commands, opened.conversations
     previewer = RunPreviewer(planner, PreviewerAggregator(open_previewers(settings)), infra.schemas)
-    schedules = await open_schedules(
-        infra, stack, opened, previewer=previewer, accounts=accounts, temporal=temporal
-    )
+    schedules = await open_schedules(infra, stack, opened, previewer=previewer, accounts=accounts)
     if settings.bootstrap_key is not None:
         await accounts.ensure_key(settings.bootstrap_key.get_secret_value())
     readiness = None if infra.agent is None else _start_agent(infra, infra.agent, accounts)

@@ -28,11 +28,6 @@ _MACROS = {
 _FIELDS = 5
 _HORIZON = timedelta(days=50 * 365)
 _INSTANT = timedelta(microseconds=1)
-_ALL_DAYS = frozenset(range(1, 32))
-_ALL_WEEKDAYS = frozenset(range(7))
-_EVERY = 0
-"""The week of a weekday that is meant in each."""
-_NEAR_A_CHANGE = timedelta(days=2)
 _LONGEST_SHIFT = timedelta(hours=3)
 """No clock is changed by more; where one is, some missed times are not listed."""
 
@@ -41,18 +36,6 @@ _LONGEST_SHIFT = timedelta(hours=3)
 def _time_zones() -> frozenset[str]:
     # Collecting them walks a directory tree. On some machines it contains a name for the local zone.
     return frozenset(available_timezones()) - {"localtime"}
-
-
-@dataclass(frozen=True, slots=True)
-class CalendarTimes:
-    """The times of a calendar in a time zone: each combination of these, where the calendar has it."""
-
-    minutes: frozenset[int]
-    hours: frozenset[int]
-    days: frozenset[int]
-    months: frozenset[int]
-    weekdays: frozenset[int]
-    """0 is Sunday."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,39 +67,6 @@ class Timing:
     def next_after(self, moment: datetime) -> datetime | None:
         """The first due time after this moment; None if there is none in the next 50 years."""
         return next(self._after(moment), None)
-
-    def is_due(self, moment: datetime) -> bool:
-        """Whether this moment is a due time."""
-        return self.next_after(moment - _INSTANT) == moment
-
-    def may_match_clock(self, moment: datetime) -> bool:
-        """Whether the expression matches what clocks of the time zone show at this moment.
-
-        It is a due time then, too. Always true near a change of clocks: other implementations of cron may
-        match anything then.
-        """
-        zone, nearby = ZoneInfo(self.time_zone), (-_NEAR_A_CHANGE, timedelta(), _NEAR_A_CHANGE)
-        offset, *others = {(moment + shift).astimezone(zone).utcoffset() or timedelta() for shift in nearby}
-        return bool(others) or Timing(self.cron).is_due(moment + offset)
-
-    def calendars(self) -> list[CalendarTimes]:
-        """What the expression matches, without regard to changes of clocks and to the period.
-
-        Empty if it needs to know how a month ends (`L`).
-        """
-        parsed = CronSim(_expanded(self.cron), datetime.now(UTC))
-        weekdays = [day if isinstance(day, tuple) else (day, _EVERY) for day in parsed.weekdays]
-        if min(parsed.days) < 0 or any(week == CronSim.LAST for _, week in weekdays):
-            return []
-        days = frozenset(parsed.days)
-        found = [] if parsed.day_and else [(days, _ALL_WEEKDAYS)]
-        for nth in {week for _, week in weekdays}:
-            of_week = _ALL_DAYS if nth == _EVERY else _ALL_DAYS & frozenset(range(nth * 7 - 6, nth * 7 + 1))
-            matching = frozenset(day % 7 for day, week in weekdays if week == nth)
-            found.append((of_week & days if parsed.day_and else of_week, matching))
-        fields = frozenset(parsed.minutes), frozenset(parsed.hours)
-        months = frozenset(parsed.months)
-        return [CalendarTimes(*fields, some, months, matching) for some, matching in found if some]
 
     def latest(self, first: datetime, until: datetime, *, most: int) -> list[datetime]:
         """The due times from `first`, which is one, to `until`, oldest first; of many, the latest `most`.

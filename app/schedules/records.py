@@ -78,8 +78,6 @@ class Schedule:
     """How many due times in a row were refused."""
     bytes: int
     created_at: datetime
-    revision: int
-    """Raised by the database with each change of its times, of `catch_up_s`, and of whether it is paused."""
 
     @property
     def paused(self) -> bool:
@@ -147,8 +145,6 @@ class DueSchedule:
 
     id: UUID
     account_id: AccountId
-    is_due: bool
-    """Whether that is a due time; otherwise it is one that was taken before."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Text, and_, bindparam, cast, delete, func, insert, select, text, update
+from sqlalchemy import Text, and_, bindparam, cast, delete, func, select, text, update
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.engine import RowMapping
 
@@ -23,7 +23,7 @@ from app.schedules.records import (
     ScheduleTerms,
     StoredRequest,
 )
-from app.schedules.tables import deleted_schedules, schedule_runs, schedules
+from app.schedules.tables import schedule_runs, schedules
 
 _TIMING = [field.name for field in fields(Timing)]
 _SUMMARY = [field.name for field in fields(RequestSummary)]
@@ -124,15 +124,8 @@ async def pause_schedule(tx: Transaction, schedule: UUID, reason: PausedReason, 
 
 
 async def delete_schedule(tx: Transaction, schedule: UUID) -> None:
-    """Delete a schedule and its history; its id is kept until Temporal has deleted it, if it has it."""
-    deleted = (
-        delete(schedules)
-        .where(schedules.c.id == schedule)
-        .returning(schedules.c.id, schedules.c.mirrored_revision)
-        .cte("deleted")
-    )
-    mirrored = select(deleted.c.id).where(deleted.c.mirrored_revision != 0)
-    await tx.execute(insert(deleted_schedules).from_select(["id"], mirrored).add_cte(deleted))
+    """Delete a schedule and its history."""
+    await tx.execute(delete(schedules).where(schedules.c.id == schedule))
 
 
 async def stored_request(reader: Reader, schedule: UUID) -> str | None:

@@ -22,7 +22,6 @@ from app.requests.runs import GraphRunRequest
 from app.runs.preview import RunPreviewer
 from app.runs.records import RunRecord
 from app.schedules.cron import Timing
-from app.schedules.firing.port import Timer
 from app.schedules.firing.service import ScheduleFiring
 from app.schedules.firing.worker import ScheduleWorker
 from app.schedules.overlap import Overlap
@@ -110,7 +109,6 @@ async def a_schedule_server(
     max_per_account: int = 100,
     storage: StorageQuota | None = None,
     memory: MemoryCeiling | None = None,
-    timer: Timer | None = None,
 ) -> AsyncIterator[ScheduleServer]:
     clock, accounts = clock or SetClock(), Accounts(database)
     async with (
@@ -140,7 +138,7 @@ async def a_schedule_server(
             require_active_key=accounts.require_active_key,
             max_per_account=max_per_account,
         )
-        worker = ScheduleWorker(database, firing, timer)
+        worker = ScheduleWorker(database, firing)
         yield ScheduleServer(core, database, clock, firing, service, worker)
 
 

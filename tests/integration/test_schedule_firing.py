@@ -7,12 +7,10 @@ from pathlib import Path
 
 from app.auth.accounts import Accounts
 from app.executors.scripted import WriteMessage
-from app.ids import new_uuid
 from app.platform.db import Database
 from app.requests.runs import GraphRunRequest, RunLimits, UploadedFile
 from app.schedules.cron import Timing
 from app.schedules.firing.agenda import MISSED_AT_ONCE
-from app.schedules.firing.moments import Firing
 from app.schedules.firing.repository import HISTORY_ROWS
 from app.schedules.records import FiringConfig, run_id_of
 from app.schedules.upkeep import ScheduleUpkeep
@@ -142,27 +140,6 @@ async def test_a_clock_that_goes_back_starts_nothing_twice_and_the_schedule_goes
     # Those that were missed when the clock jumped forward are due after all.
     assert {due.outcome for due in due_times} == {"started"}
     assert sorted(run.key.run_id for run in runs) == sorted(due.run_id for due in due_times)
-
-
-async def test_firing_a_due_time_again_has_no_further_effect(database: Database, tmp_path: Path) -> None:
-    async with a_schedule_server(database, tmp_path) as server:
-        owner = caller_of(await an_account(database))
-        schedule = await a_schedule(server, owner, overlap="allow")
-        by_timer = Firing(1, NOON + MINUTE, fired_at=NOON + MINUTE)
-        by_person = Firing(1, NOON + SECOND, fired_at=NOON + SECOND)
-        server.clock.now = NOON + MINUTE
-
-        found = [await server.firing.fire(schedule.id, each) for each in (by_timer, by_person) * 3]
-        await server.ended()
-
-        assert found == [True] * 6
-        history = await server.history(owner, schedule)
-        assert [(due.trigger, due.outcome) for due in history] == [
-            ("request", "started"),
-            ("cron", "started"),
-        ]
-        assert len(await server.runs(owner)) == 2
-        assert not await server.firing.fire(new_uuid(), by_person)
 
 
 async def test_a_server_that_accepts_no_runs_leaves_them_to_others(

@@ -60,8 +60,8 @@ SCHEDULES = (
     Mutant(
         "no due time is too late",
         _AGENDA,
-        "is_late = not starts or now > latest + _catch_up(schedule)",
-        "is_late = not starts",
+        "is_late = now > latest + _catch_up(schedule)",
+        "is_late = False",
         OVERLAPS,
     ),
     Mutant(

@@ -21,7 +21,6 @@ from tests.mutants.schedules import SCHEDULES
 from tests.mutants.schema import SCHEMA
 from tests.mutants.stopping import STOPPING
 from tests.mutants.telemetry import TELEMETRY
-from tests.mutants.temporal_schedules import TEMPORAL_SCHEDULES
 from tests.mutants.times import TIMES
 from tests.mutants.tool_servers import TOOL_SERVERS
 from tests.mutants.wires import WIRES
@@ -56,7 +55,6 @@ MUTANTS = (
     *SCHEMA,
     *STOPPING,
     *TELEMETRY,
-    *TEMPORAL_SCHEDULES,
     *TIMES,
     *TOOL_SERVERS,
     *WIRES,

@@ -1,1 +1,1 @@
-"""Temporal: the connection to it, which what dispatches runs and what fires schedules share."""
+"""The connection to Temporal."""

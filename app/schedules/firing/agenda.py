@@ -29,11 +29,10 @@ MISSED_AT_ONCE = 100
 """Of an outage the history has only the latest missed times; all would replace what was before it."""
 
 
-async def take_due_times(tx: Transaction, schedule: Schedule, now: datetime, *, starts: bool = True) -> None:
+async def take_due_times(tx: Transaction, schedule: Schedule, now: datetime) -> None:
     """Add the times at which the schedule has been due since, and compute the next one.
 
-    Of several only the latest may get a run, so that an outage, or a clock that jumps forward, starts one;
-    without `starts` none gets one.
+    Of several only the latest may get a run, so that an outage, or a clock that jumps forward, starts one.
     """
     timing = schedule.terms.timing
     if schedule.next_at is None:
@@ -42,8 +41,8 @@ async def take_due_times(tx: Transaction, schedule: Schedule, now: datetime, *, 
     # None, if the time zone has changed its rules since.
     if times := timing.latest(schedule.next_at, now, most=MISSED_AT_ONCE):
         latest = times[-1]
-        is_late = not starts or now > latest + _catch_up(schedule)
-        await _miss(tx, schedule, times if is_late else times[:-1], is_expected=not starts)
+        is_late = now > latest + _catch_up(schedule)
+        await _miss(tx, schedule, times if is_late else times[:-1])
         if not is_late:
             await add_due_time(tx, schedule, latest, now=now)
         changed["last_at"] = latest
@@ -112,11 +111,10 @@ async def _open(tx: Transaction, schedule: Schedule) -> tuple[list[ScheduledRun]
     return starting, [due for due in due_times if due.outcome == "waiting"]
 
 
-async def _miss(tx: Transaction, schedule: Schedule, times: list[datetime], *, is_expected: bool) -> None:
+async def _miss(tx: Transaction, schedule: Schedule, times: list[datetime]) -> None:
     if times:
         await insert_missed(tx, schedule.id, times)
         await prune_history(tx, schedule.id)
-    if times and not is_expected:
         log.warning("schedule.missed", schedule_id=schedule.schedule_id, due_times=len(times))
 
 

@@ -24,17 +24,17 @@ HISTORY_ROWS = 1000
 
 _WORK = text(
     """
-    WITH work (id, account_id, work_at, is_due) AS (
-        SELECT id, account_id, next_at, true FROM schedules WHERE next_at <= :due_before
+    WITH work (id, account_id, work_at) AS (
+        SELECT id, account_id, next_at FROM schedules WHERE next_at <= :now
         UNION ALL
-        SELECT id, account_id, CAST(:now AS timestamptz), false FROM schedules
+        SELECT id, account_id, CAST(:now AS timestamptz) FROM schedules
          WHERE next_at IS NOT NULL AND aligned_at > :farthest_alignment
         UNION ALL
-        SELECT schedules.id, account_id, next_attempt_at, false
+        SELECT schedules.id, account_id, next_attempt_at
           FROM schedule_runs AS due JOIN schedules ON schedules.id = due.schedule
          WHERE outcome = 'starting' AND (next_attempt_at <= :now OR next_attempt_at > :farthest_attempt)
         UNION ALL
-        SELECT schedules.id, account_id, due_at, false
+        SELECT schedules.id, account_id, due_at
           FROM schedule_runs AS due JOIN schedules ON schedules.id = due.schedule
          WHERE outcome = 'waiting'
            AND NOT EXISTS (SELECT FROM schedule_runs AS other
@@ -43,13 +43,13 @@ _WORK = text(
                    SELECT FROM runs WHERE runs.account_id = schedules.account_id
                       AND runs.run_id = waits_for AND ended_at IS NULL))
     ), of_each_account AS (
-        SELECT id, account_id, min(work_at) AS work_at, bool_or(is_due) AS is_due,
+        SELECT id, account_id, min(work_at) AS work_at,
                row_number() OVER (
                    PARTITION BY account_id ORDER BY min(work_at), hashtextextended(id::text, :salt)
                ) AS place
           FROM work WHERE id <> ALL (CAST(:busy AS uuid[])) GROUP BY id, account_id
     )
-    SELECT id, account_id, is_due FROM of_each_account
+    SELECT id, account_id FROM of_each_account
      WHERE place <= :per_account AND account_id <> ALL (CAST(:busy_accounts AS uuid[]))
      ORDER BY work_at, hashtextextended(id::text, :salt) LIMIT :limit
     """
@@ -68,7 +68,6 @@ async def find_work(
     reader: Reader,
     *,
     now: datetime,
-    due_before: datetime,
     farthest_alignment: datetime,
     farthest_attempt: datetime,
     per_account: int,
@@ -79,13 +78,12 @@ async def find_work(
 ) -> list[DueSchedule]:
     """Schedules for which there is something to do, the longest due first, without those that are `busy`.
 
-    Due times after `due_before` are left alone. Of those due at the same moment, processes with different
+    Of those due at the same moment, processes with different
     `salt` find different ones first. Times beyond `farthest_alignment` and `farthest_attempt` were stored
     before the database's clock went back.
     """
     values = {
         "now": now,
-        "due_before": due_before,
         "farthest_alignment": farthest_alignment,
         "farthest_attempt": farthest_attempt,
         "per_account": per_account,

@@ -23,8 +23,6 @@ from app.runs.deletion.service import RunDeleted
 from app.runs.requests.codec import RequestCodec
 from app.runs.service import RunIdTaken, RunService
 from app.schedules.firing.agenda import add_due_time, claim, take_due_times, wake
-from app.schedules.firing.moments import Firing
-from app.schedules.firing.port import Overdue
 from app.schedules.firing.repository import find_due, record_started, update_open
 from app.schedules.records import Claim, FiringConfig, PausedReason, Schedule, ScheduledRun, Trigger
 from app.schedules.repository import lock_schedule, pause_schedule, stored_request, update_schedule
@@ -63,23 +61,6 @@ class ScheduleFiring:
         self.read_time = read_time or database.time
         self.config = config or FiringConfig()
 
-    async def fire(self, schedule: UUID, firing: Firing) -> bool:
-        """Start what another timer than this service has noticed; False if the schedule is deleted.
-
-        Repeating it has no further effect. If a run is refused for the moment, any server's worker goes on.
-        """
-
-        async def take(tx: Transaction, locked: Schedule, now: datetime) -> None:
-            if firing.is_manual(locked):
-                await add_due_time(tx, locked, firing.moment, now=now, trigger="request")
-            elif locked.next_at is not None and locked.next_at <= now:
-                await take_due_times(tx, locked, now)
-
-        if (claims := await self._decide(schedule, take)) is None:
-            return False
-        await self._start_all(claims)
-        return True
-
     async def fire_now(self, schedule: UUID) -> ScheduledRun | None:
         """Start a run as if the schedule were due now, also if it is paused; None if it is deleted."""
         added: list[datetime] = []
@@ -94,7 +75,7 @@ class ScheduleFiring:
         async with self._database.read() as reader:
             return await find_due(reader, schedule, added[0])
 
-    async def take(self, schedule: UUID, overdue: Overdue = "start") -> list[Claim] | None:
+    async def take(self, schedule: UUID) -> list[Claim] | None:
         """Decide everything that has become due, and claim what is to be started.
 
         None if another process is at it, or the schedule is deleted.
@@ -103,8 +84,8 @@ class ScheduleFiring:
         async def take(tx: Transaction, locked: Schedule, now: datetime) -> None:
             await wake(tx, locked, now)
             is_due = locked.next_at is not None and locked.next_at <= now
-            if self._is_ahead(locked, now) or (is_due and overdue != "leave"):
-                await take_due_times(tx, locked, now, starts=overdue != "miss")
+            if is_due or self._is_ahead(locked, now):
+                await take_due_times(tx, locked, now)
 
         return await self._decide(schedule, take, skip_locked=True)
 

@@ -14,7 +14,6 @@ from app.ids import new_uuid
 from app.platform.background import forever
 from app.platform.db import Database
 from app.schedules.firing.agenda import farthest_attempt
-from app.schedules.firing.port import Overdue, Timer
 from app.schedules.firing.repository import find_work
 from app.schedules.firing.service import ScheduleFiring
 from app.schedules.records import DueSchedule
@@ -25,10 +24,8 @@ log = structlog.get_logger(__name__)
 class ScheduleWorker:
     """Finds schedules for which there is something to do; any number of processes may do so at once."""
 
-    def __init__(self, database: Database, firing: ScheduleFiring, timer: Timer | None = None) -> None:
-        """With a `timer` only what that does not notice is noticed here."""
+    def __init__(self, database: Database, firing: ScheduleFiring) -> None:
         self._database = database
-        self._timer = timer
         self._firing = firing
         self._config = firing.config
         self._active: list[DueSchedule] = []
@@ -60,7 +57,6 @@ class ScheduleWorker:
             return await find_work(
                 reader,
                 now=now,
-                due_before=now if self._timer is None else self._timer.due_before(now),
                 farthest_alignment=now + config.clock_tolerance,
                 farthest_attempt=farthest_attempt(now, config),
                 per_account=config.max_per_account,
@@ -78,7 +74,7 @@ class ScheduleWorker:
 
     async def _work_on(self, due: DueSchedule) -> None:
         try:
-            if (claims := await self._firing.take(due.id, await self._overdue(due))) is None:
+            if (claims := await self._firing.take(due.id)) is None:
                 await self._pause()
                 return
             for claimed in claims:
@@ -92,11 +88,6 @@ class ScheduleWorker:
         finally:
             self._active.remove(due)
             self._slot_free.set()
-
-    async def _overdue(self, due: DueSchedule) -> Overdue:
-        if self._timer is None:
-            return "start"
-        return await self._timer.overdue(due.id) if due.is_due else "leave"
 
     async def _pause(self) -> None:
         """Keep the schedule from being tried again at once."""
