@@ -9,6 +9,7 @@ from typing import Any
 from uuid import uuid4
 
 import httpx
+import psutil
 
 from app.auth.accounts import Accounts
 from app.billing.prices.price_list import Charge
@@ -262,7 +263,8 @@ async def test_revoking_leaves_the_runs_of_a_key_alone_unless_told(target: Targe
 
 def ports_of_clients(target: Target) -> set[int]:
     """Where the connections that the server has open come from."""
-    return {each.raddr.port for each in target.process.net_connections("tcp") if each.raddr}
+    connections = target.process.net_connections("tcp")
+    return {each.raddr.port for each in connections if each.status == psutil.CONN_ESTABLISHED}
 
 
 async def running(http: httpx.AsyncClient, number: int) -> None:

@@ -3,7 +3,7 @@ from datetime import date, datetime
 from typing import Any
 
 import pytest
-from anthropic.resources.messages.messages import DEPRECATED_MODELS
+from anthropic._data import DEPRECATED_MODELS
 
 from app.graphs.spec import AgentSpec, GraphSpec
 from app.models.deprecations import ENDS, announced_ends
