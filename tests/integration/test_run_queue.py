@@ -33,8 +33,7 @@ async def test_a_ready_run_goes_to_one_worker(database: Database, key: KeyRecord
     claimed = await asyncio.gather(*(worker.claim(3) for worker in workers for _ in range(3)))
 
     assert sorted(run for runs in claimed for run in runs) == names
-    assert await workers[0].held() == {}
-    assert await workers[0].claim() == []
+    assert (await workers[0].held(), await workers[0].claim()) == ({}, [])
 
 
 async def test_a_run_is_stored_as_running_where_it_may_start_at_once(

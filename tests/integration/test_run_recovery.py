@@ -84,7 +84,6 @@ async def test_a_lost_run_ends_and_its_credit_is_released(database: Database, tm
         before = await reserved(core, run)
 
         assert await core.recovery.recover() == 1
-
         assert (await core.service.get(run)).status == "failed"
         assert [entry.event for entry in await core.service.events(run)] == [
             RunError(error="internal"),
