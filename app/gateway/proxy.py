@@ -8,7 +8,6 @@ import secrets
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, contextmanager
 from functools import partial
-from types import TracebackType
 from typing import NamedTuple, Self, TypeAlias
 
 import structlog
@@ -60,12 +59,7 @@ class Gateway:
         self._url = await self._stack.enter_async_context(serve_on_loopback(self.handle))
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_error: object) -> None:
         """Stop listening."""
         await self._stack.aclose()
 

@@ -5,7 +5,6 @@ Nothing of this machine's environment is used: no proxy, no `.netrc`, no `SSL_CE
 
 import ssl
 from functools import cache
-from types import TracebackType
 from typing import Self
 
 import certifi
@@ -62,17 +61,11 @@ class HttpSender:
 
     async def __aenter__(self) -> Self:
         """Open."""
-        await self._transport.__aenter__()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_error: object) -> None:
         """Close all connections."""
-        await self._transport.__aexit__(kind, error, trace)
+        await self._transport.aclose()
 
     async def _send(self, request: httpx2.Request) -> httpx2.Response:
         """The response; the caller must read and close its body."""

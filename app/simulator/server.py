@@ -7,7 +7,6 @@ import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Any, Self
 
 from app.platform.server.loopback import (
@@ -70,12 +69,7 @@ class Simulator:
         self.url = await self._stack.enter_async_context(serve_on_loopback(self._handle))
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_error: object) -> None:
         """Stop listening; open responses are cut off."""
         await self._stack.aclose()
 

@@ -11,7 +11,6 @@ import socket
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
-from types import TracebackType
 from typing import Self, TypeAlias
 
 import httpx2
@@ -81,12 +80,7 @@ class AddressPolicy:
         """Return self."""
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_error: object) -> None:
         """Shut the threads down; one that waits for a name server ends by itself."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 

@@ -5,7 +5,7 @@ import importlib
 import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from types import MappingProxyType, TracebackType
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self, cast
 
 import httpx2
@@ -61,12 +61,7 @@ class MessagesClient:
         """Open."""
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_error: object) -> None:
         """Wait for the calls that have not ended."""
         await self._http.aclose()
 

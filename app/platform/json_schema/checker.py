@@ -2,7 +2,6 @@
 
 import hashlib
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any, Self
 
 from pydantic_core import PydanticSerializationError, to_json
@@ -47,9 +46,7 @@ class SchemaChecker:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_error: object) -> None:
         await self._pool.aclose()
 
     async def require_usable(
