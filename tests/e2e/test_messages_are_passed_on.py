@@ -26,6 +26,17 @@ async def cancelled(world: World, *, behind: Hold, messages: list[Any]) -> list[
     return runs
 
 
+async def held(world_of: WorldOf) -> tuple[World, Hold, str]:
+    """A world whose first answer is held, and the run that waits for it; answer N is `aN b`."""
+    hold = Hold(index=3)
+    answers = iter(range(10))
+    world = await world_of(
+        lambda _: Reply([Text(f"a{(index := next(answers))} b")], hold=hold if index == 0 else None),
+        agent=MESSAGES,
+    )
+    return world, hold, await world.start(a_request("M1", stateKey="chat-1"))
+
+
 @pytest.mark.parametrize("agent", [MESSAGES, CLAUDE])
 async def test_a_message_that_waited_when_its_chat_was_stopped_is_heard_with_the_next(
     world_of: WorldOf, agent: str
@@ -58,13 +69,7 @@ async def test_a_message_that_waited_when_its_chat_was_stopped_is_heard_with_the
 
 
 async def test_several_messages_are_passed_on_in_order_on_every_branch(world_of: WorldOf) -> None:
-    hold = Hold(index=3)
-    answers = iter(range(10))
-    world = await world_of(
-        lambda _: Reply([Text(f"a{(index := next(answers))} b")], hold=hold if index == 0 else None),
-        agent=MESSAGES,
-    )
-    first = await world.start(a_request("M1", stateKey="chat-1"))
+    world, hold, first = await held(world_of)
     with_file = [{"type": "text", "text": "M2"}, DOCUMENT]
     second, third = await cancelled(world, behind=hold, messages=[with_file, "M3"])
     await world.ended(first)
@@ -97,13 +102,7 @@ async def test_several_messages_are_passed_on_in_order_on_every_branch(world_of:
 
 
 async def test_what_a_client_shows_of_them_decides(world_of: WorldOf) -> None:
-    hold = Hold(index=3)
-    answers = iter(range(10))
-    world = await world_of(
-        lambda _: Reply([Text(f"a{(index := next(answers))} b")], hold=hold if index == 0 else None),
-        agent=MESSAGES,
-    )
-    first = await world.start(a_request("M1", stateKey="chat-1"))
+    world, hold, first = await held(world_of)
     await cancelled(world, behind=hold, messages=["M2"])
     await world.ended(first)
     start = [{"role": "user", "content": "M1"}, {"role": "assistant", "content": "a0 b"}]
@@ -126,13 +125,7 @@ async def test_what_a_client_shows_of_them_decides(world_of: WorldOf) -> None:
 
 
 async def test_a_message_is_not_passed_on_once_it_is_deleted(world_of: WorldOf) -> None:
-    hold = Hold(index=3)
-    answers = iter(range(10))
-    world = await world_of(
-        lambda _: Reply([Text(f"a{(index := next(answers))} b")], hold=hold if index == 0 else None),
-        agent=MESSAGES,
-    )
-    first = await world.start(a_request("M1", stateKey="chat-1"))
+    world, hold, first = await held(world_of)
     second, _ = await cancelled(world, behind=hold, messages=["M2", "M3"])
     await world.ended(first)
 

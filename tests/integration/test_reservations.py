@@ -1,6 +1,8 @@
 """What runs have set aside is given back, whoever ends them."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from app.billing.credit.ledger import AccountTerms, CreditLedger
@@ -10,9 +12,9 @@ from app.billing.receipts.journal import Journal
 from app.billing.receipts.queue import ReceiptQueue
 from app.events import AssistantFinal, UsageReport
 from app.executors.metering import usage_fact
-from app.executors.port import INTERNAL, ExecutionFailed, RunContext
+from app.executors.port import INTERNAL, ExecutionFailed, GraphExecutor, RunContext
 from app.gateway.wire import MessageUsage
-from app.ids import MessageId, RunId, RunKey, new_uuid
+from app.ids import AccountId, MessageId, RunId, RunKey, new_uuid
 from app.platform.clock.lease import Lease
 from app.platform.db import Database
 from app.requests.messages import Message
@@ -69,22 +71,23 @@ class CallsOnce:
         await context.events.publish(AssistantFinal(content="done"))
 
 
-async def test_what_a_run_has_spent_is_debited_before_its_credit_is_released(
-    database: Database, tmp_path: Path
-) -> None:
-    """Otherwise another process could spend it until the receipt arrives."""
+@asynccontextmanager
+async def an_executed_run(
+    database: Database, executor: GraphExecutor, directory: Path, *, reserved: int
+) -> AsyncIterator[tuple[AccountId, ReceiptQueue]]:
+    """A run of an account with 1000 credits, some of them reserved, and the receipts to be delivered."""
     key, ledger = await an_account(database), CreditLedger(database)
     await ledger.change_terms(key.account_id, lambda _: AccountTerms("prepaid", None))
     await ledger.grant(key.account_id, 1000)
     run = RunKey(key.account_id, RunId("run-1"))
     async with database.transaction() as tx:
         await insert(tx, NewRun(run, key.id, GRAPH, "claude-sonnet-4-6", "{}", "", b"", None, new_uuid()))
-        assert await ledger.reserve(tx, run, 1000) == 1000
-    journal, log = Journal(tmp_path, new_uuid()), MemoryEventLog()
+        assert await ledger.reserve(tx, run, reserved) == reserved
+    journal, log = Journal(directory, new_uuid()), MemoryEventLog()
     receipts = ReceiptQueue(journal, PriceList())
     worker = RunWorker(
         database,
-        CallsOnce(),
+        executor,
         log,
         complete=undelivered_over(database).add,
         receipts=receipts,
@@ -94,52 +97,36 @@ async def test_what_a_run_has_spent_is_debited_before_its_credit_is_released(
         max_output_bytes=2**20,
     )
     request = GraphRunRequest.of(graph_id=GRAPH, messages=[Message.of(role="user", content="go")])
-
     plan = a_plan(run=run, attribution=Attribution(key.id, GRAPH, None))
     publisher = RunEventPublisher(database, log, run, attempt=0, lease=Lease())
     async with asyncio.timeout(PATIENCE_S):
         await worker.execute(plan, request, a_control(), publisher=publisher)
-
-    credit = await ledger.balance(key.account_id)
-    assert (credit.reserved, credit.spent) == (0, 300)
-    # The delivery inserts it again, which changes nothing.
-    delivery = ReceiptDelivery(database, receipts)
-    assert len(receipts) == 1
-    await delivery.aclose()
-    assert len(receipts) == 0
-    assert (await ledger.balance(key.account_id)).spent == 300
+    yield key.account_id, receipts
     journal.close()
+
+
+async def test_what_a_run_has_spent_is_debited_before_its_credit_is_released(
+    database: Database, tmp_path: Path
+) -> None:
+    """Otherwise another process could spend it until the receipt arrives."""
+    ledger = CreditLedger(database)
+    async with an_executed_run(database, CallsOnce(), tmp_path, reserved=1000) as (account, receipts):
+        credit = await ledger.balance(account)
+        assert (credit.reserved, credit.spent) == (0, 300)
+        # The delivery inserts it again, which changes nothing.
+        delivery = ReceiptDelivery(database, receipts)
+        assert len(receipts) == 1
+        await delivery.aclose()
+        assert len(receipts) == 0
+        assert (await ledger.balance(account)).spent == 300
 
 
 async def test_a_reservation_made_after_another_process_ended_the_run_is_released(
     database: Database, tmp_path: Path
 ) -> None:
-    key, ledger = await an_account(database), CreditLedger(database)
-    await ledger.change_terms(key.account_id, lambda _: AccountTerms("prepaid", None))
-    await ledger.grant(key.account_id, 1000)
-    run = RunKey(key.account_id, RunId("run-1"))
-    async with database.transaction() as tx:
-        await insert(tx, NewRun(run, key.id, GRAPH, "claude-sonnet-4-6", "{}", "", b"", None, new_uuid()))
-        assert await ledger.reserve(tx, run, 100) == 100
-    plan = a_plan(run=run, attribution=Attribution(key.id, GRAPH, None))
-    journal, log = Journal(tmp_path, new_uuid()), MemoryEventLog()
-    worker = RunWorker(
-        database,
-        TakenForDead(database, ledger),
-        log,
-        complete=undelivered_over(database).add,
-        receipts=ReceiptQueue(journal, PriceList()),
-        ledger=ledger,
-        queue=RunQueue(database, new_uuid(), UNLIMITED),
-        lease=Lease(),
-        max_output_bytes=2**20,
-    )
-    request = GraphRunRequest.of(graph_id=GRAPH, messages=[Message.of(role="user", content="go")])
+    ledger = CreditLedger(database)
+    executor = TakenForDead(database, ledger)
+    async with an_executed_run(database, executor, tmp_path, reserved=100) as (account, _):
+        credit = await ledger.balance(account)
 
-    async with asyncio.timeout(PATIENCE_S):
-        publisher = RunEventPublisher(database, log, run, attempt=0, lease=Lease())
-        await worker.execute(plan, request, a_control(), publisher=publisher)
-    journal.close()
-
-    credit = await ledger.balance(key.account_id)
     assert (credit.reserved, credit.balance) == (0, 1000)
