@@ -12,7 +12,7 @@ from app.bootstrap.catalogs import graph_checks, graph_directories, model_regist
 from app.bootstrap.prices import price_list
 from app.doctor.report import Check
 from app.errors import AppError, OperatorError
-from app.graphs.catalog import GraphCatalog
+from app.graphs.catalog import GraphCatalog, GraphDefinitionError
 from app.ids import AccountId, ApiKeyId, RunId, RunKey
 from app.models.deprecations import announced_ends
 from app.models.registry import DEFAULT, ModelRegistry
@@ -41,12 +41,14 @@ def check_catalogs(settings: Settings) -> Catalogs:
     tools, tool_checks = _tools(settings)
     prices, price_checks = _prices(settings)
     models, model_checks = _models(settings, prices)
-    graphs, errors = GraphCatalog.load_valid(
+    errors: list[GraphDefinitionError] = []
+    graphs = GraphCatalog.load(
         graph_directories(settings),
         checks=graph_checks(settings),
         known_tools=tools.ids(),
         known_secrets=settings.mcp_secrets,
         host_roots=settings.allowed_host_roots,
+        problems=errors,
     )
     checks_of_graphs = [Check("graphs", "error", str(problem)) for problem in errors]
     if models is not None:

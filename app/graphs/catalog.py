@@ -70,38 +70,19 @@ class GraphCatalog:
         known_tools: Collection[str],
         known_secrets: Collection[str] = (),
         host_roots: Sequence[Path] = (),
+        problems: list[GraphDefinitionError] | None = None,
     ) -> "GraphCatalog":
         """Read every `*.md`; raises `GraphDefinitionError` for the first invalid one.
+
+        With `problems`, the errors are added there instead, and those graphs left out.
 
         A graph whose file names no provider has one id for each provider whose check finds no problem.
         `checks` are those of the executors, by provider; `host_roots` are the directories that graphs may
         mount files from.
         """
-        catalog, problems = cls.load_valid(
-            directories,
-            checks=checks,
-            known_tools=known_tools,
-            known_secrets=known_secrets,
-            host_roots=host_roots,
-        )
-        for problem in problems:
-            raise problem
-        return catalog
-
-    @classmethod
-    def load_valid(
-        cls,
-        directories: Iterable[Path],
-        *,
-        checks: Mapping[str, GraphCheck],
-        known_tools: Collection[str],
-        known_secrets: Collection[str] = (),
-        host_roots: Sequence[Path] = (),
-    ) -> tuple["GraphCatalog", list[GraphDefinitionError]]:
-        """The valid graphs, and the errors of the others."""
+        invalid = [] if problems is None else problems
         found: dict[str, GraphSpec] = {}
         unsupported: dict[str, list[KeyProblem]] = {}
-        problems: list[GraphDefinitionError] = []
         paths: dict[str, Path] = {}
         for path in [path for directory in directories for path in sorted(directory.glob("*.md"))]:
             graph, errors = _read(path, known_tools, known_secrets)
@@ -113,7 +94,7 @@ class GraphCatalog:
                 ]
             if graph is not None and graph.id in found:
                 errors = [_error(path, "name", f"there is another graph {graph.id}")]
-            problems.extend(errors)
+            invalid.extend(errors)
             if graph is not None and not errors:
                 found[graph.id] = graph
                 paths[graph.name] = path
@@ -122,7 +103,9 @@ class GraphCatalog:
                         unsupported[other.id] = faults
                     else:
                         found.setdefault(other.id, other)
-        return cls(found.values(), unsupported, paths=paths), problems
+        if problems is None and invalid:
+            raise invalid[0]
+        return cls(found.values(), unsupported, paths=paths)
 
     def require_models(self, problem_of: Callable[[str], str | None]) -> None:
         """Raise `GraphDefinitionError` for the first model that cannot be used.
