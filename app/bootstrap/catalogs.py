@@ -15,7 +15,7 @@ from app.errors import Invalid
 from app.executors.claude_agent import graph_keys as claude_agent
 from app.executors.inbox import MessageLimits
 from app.executors.messages_api import graph_keys as messages_api
-from app.graphs.catalog import SHIPPED_GRAPHS, GraphCatalog, GraphCheck
+from app.graphs.catalog import SHIPPED_GRAPHS, GraphCatalog, GraphCheck, GraphDefinitionError
 from app.models.deprecations import announced_ends
 from app.models.file import read_models
 from app.models.registry import ModelRegistry
@@ -29,7 +29,7 @@ from app.tools.catalog import ToolCatalog
 log = structlog.get_logger(__name__)
 
 
-def graph_checks(settings: Settings) -> Mapping[str, GraphCheck]:
+def _graph_checks(settings: Settings) -> Mapping[str, GraphCheck]:
     """The checks of executor-specific keys, by the provider in a graph's id."""
     checks: dict[str, GraphCheck] = {claude_agent.PROVIDER: claude_agent.check_graph}
     if settings.claude_auth != "local_session":
@@ -38,16 +38,24 @@ def graph_checks(settings: Settings) -> Mapping[str, GraphCheck]:
     return checks
 
 
-def open_planner(settings: Settings) -> RunPlanner:
-    """The planner of this server's runs; raises the first error in its graphs, tools, models or prices."""
-    tools = ToolCatalog.load(settings.tools, project_directory())
-    graphs = GraphCatalog.load(
-        graph_directories(settings),
-        checks=graph_checks(settings),
+def load_graphs(
+    settings: Settings, tools: ToolCatalog, *, problems: list[GraphDefinitionError] | None = None
+) -> GraphCatalog:
+    """The graphs of this server; see `GraphCatalog.load`."""
+    return GraphCatalog.load(
+        _graph_directories(settings),
+        checks=_graph_checks(settings),
         known_tools=tools.ids(),
         known_secrets=settings.mcp_secrets,
         host_roots=settings.allowed_host_roots,
+        problems=problems,
     )
+
+
+def open_planner(settings: Settings) -> RunPlanner:
+    """The planner of this server's runs; raises the first error in its graphs, tools, models or prices."""
+    tools = ToolCatalog.load(settings.tools, project_directory())
+    graphs = load_graphs(settings, tools)
     prices = price_list(settings)
     models = model_registry(settings, prices)
     graphs.require_models(lambda name: _problem_of(models, name))
@@ -107,6 +115,6 @@ def project_directory() -> Path:
     return Path.cwd()
 
 
-def graph_directories(settings: Settings) -> list[Path]:
+def _graph_directories(settings: Settings) -> list[Path]:
     """The directories of this server's graphs."""
     return [SHIPPED_GRAPHS, *([settings.graphs_dir] if settings.graphs_dir else [])]

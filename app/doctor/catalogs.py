@@ -8,7 +8,7 @@ from uuid import UUID
 from app.billing.prices.library import LIBRARY_VERSION
 from app.billing.prices.price_file import PriceFileError
 from app.billing.prices.price_list import PriceList
-from app.bootstrap.catalogs import graph_checks, graph_directories, model_registry, project_directory
+from app.bootstrap.catalogs import load_graphs, model_registry, project_directory
 from app.bootstrap.prices import price_list
 from app.doctor.report import Check
 from app.errors import AppError, OperatorError
@@ -42,14 +42,7 @@ def check_catalogs(settings: Settings) -> Catalogs:
     prices, price_checks = _prices(settings)
     models, model_checks = _models(settings, prices)
     errors: list[GraphDefinitionError] = []
-    graphs = GraphCatalog.load(
-        graph_directories(settings),
-        checks=graph_checks(settings),
-        known_tools=tools.ids(),
-        known_secrets=settings.mcp_secrets,
-        host_roots=settings.allowed_host_roots,
-        problems=errors,
-    )
+    graphs = load_graphs(settings, tools, problems=errors)
     checks_of_graphs = [Check("graphs", "error", str(problem)) for problem in errors]
     if models is not None:
         timeout = timedelta(seconds=settings.run_timeout_s)

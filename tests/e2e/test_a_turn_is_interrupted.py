@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from app.executors.scripted import WriteMessage
@@ -24,8 +25,6 @@ from tests.e2e.agents import CLAUDE, MESSAGES, every_agent, without_cli
 from tests.e2e.office import MAIL, MAILER, TASK, WORKER, office, settings
 from tests.e2e.stories import Heard, World, WorldOf, a_request, a_world, cli_processes, until, until_sent
 from tests.factories import scripted
-
-"""Two seconds to stop, and what a busy machine needs."""
 
 
 class Phase:
@@ -113,18 +112,21 @@ async def test_a_run_stops_in_every_phase_and_its_conversation_goes_on(
     await until(lambda: not cli_processes())
 
 
+async def held_with_a_message(world: World, hold: Hold) -> tuple[str, asyncio.Task[httpx.Response]]:
+    """A run whose answer is held, and a message that waits for its end."""
+    run_id = await world.start(a_request("long story"))
+    await hold.reached.wait()
+    body = {"content": "something else", "priority": "later"}
+    sending = asyncio.create_task(world.http.post(f"/v1/runs/{run_id}/messages", json=body))
+    await until_sent(world, run_id)
+    return run_id, sending
+
+
 @every_agent
 async def test_an_interrupted_turn_makes_way_for_the_message_that_waits(world_of: WorldOf) -> None:
     hold = Hold(index=5)
     world = await world_of(in_turn(Reply([Text("one two three")], hold=hold), Reply([Text("Gladly.")])))
-    run_id = await world.start(a_request("long story"))
-    await hold.reached.wait()
-    sending = asyncio.create_task(
-        world.http.post(
-            f"/v1/runs/{run_id}/messages", json={"content": "something else", "priority": "later"}
-        )
-    )
-    await until_sent(world, run_id)
+    run_id, sending = await held_with_a_message(world, hold)
 
     await world.http.post(f"/v1/runs/{run_id}/interrupt")
     events = [event async for event in world.follow(run_id)]
@@ -144,14 +146,7 @@ async def test_an_interrupted_turn_makes_way_for_the_message_that_waits(world_of
 async def test_a_cancel_leaves_no_turn_to_the_message_that_waits(world_of: WorldOf) -> None:
     hold = Hold(index=5)
     world = await world_of(in_turn(Reply([Text("one two three")], hold=hold)))
-    run_id = await world.start(a_request("long story"))
-    await hold.reached.wait()
-    sending = asyncio.create_task(
-        world.http.post(
-            f"/v1/runs/{run_id}/messages", json={"content": "something else", "priority": "later"}
-        )
-    )
-    await until_sent(world, run_id)
+    run_id, sending = await held_with_a_message(world, hold)
 
     await world.http.post(f"/v1/runs/{run_id}/cancel")
     events = [event async for event in world.follow(run_id)]
