@@ -28,6 +28,7 @@ from app.tools.policy import ToolPolicy
 from app.tools.result import ToolResult
 from app.tools.runner import ToolRunner
 from app.tools.tool import ToolContext
+from tests.bystander import a_bystander
 from tests.integration.hostile_mcp import NOISE, SEARCH, HostileServer, serving, without_end
 from tests.unit.platform.json_schema.schemas import a_bomb
 
@@ -164,30 +165,21 @@ class Pieces(httpx2.AsyncBaseTransport, httpx2.AsyncByteStream):
     ids=["byte by byte", "in one piece"],
 )
 async def test_a_large_answer_keeps_nobody_waiting(pieces: tuple[Iterable[bytes], ...]) -> None:
-    turns = 0
-
-    async def count_turns() -> None:
-        nonlocal turns
-        while True:
-            await asyncio.sleep(0)
-            turns += 1
-
     transport = BoundedTransport(Pieces(*pieces), ResponseLimit(8 * MB), response_s=30)
-    counting = asyncio.create_task(count_turns())
-    async with httpx2.AsyncClient(transport=transport) as http:
+    async with a_bystander() as bystander, httpx2.AsyncClient(transport=transport) as http:
         began = time.thread_time()
         answer = await http.post("http://127.0.0.1/")
         took = time.thread_time() - began
-    counting.cancel()
 
     assert len(answer.content) > MB
     # Counted, not timed: a collection of garbage can take as long as the answer.
-    assert turns > 20
+    assert bystander.turns > 20
     assert took < 10
 
 
-async def test_an_answer_of_too_many_values_is_not_parsed(schemas: SchemaChecker) -> None:
-    many = b'{"jsonrpc": "2.0", "id": 1, "result": {"tools": [' + b"[]," * 300_000 + b"[]]}}"
+@asynccontextmanager
+async def waits_of_others() -> AsyncIterator[list[float]]:
+    """The CPU seconds that another task waits for each of its turns of the event loop."""
     waits: list[float] = []
 
     async def watch() -> None:
@@ -196,10 +188,15 @@ async def test_an_answer_of_too_many_values_is_not_parsed(schemas: SchemaChecker
             await asyncio.sleep(0.005)
             waits.append(time.thread_time() - began)
 
-    async with serving(HostileServer(lambda _params: iter([many]))) as server:
-        watching = asyncio.create_task(watch())
+    watching = asyncio.create_task(watch())
+    yield waits
+    watching.cancel()
+
+
+async def test_an_answer_of_too_many_values_is_not_parsed(schemas: SchemaChecker) -> None:
+    many = b'{"jsonrpc": "2.0", "id": 1, "result": {"tools": [' + b"[]," * 300_000 + b"[]]}}"
+    async with serving(HostileServer(lambda _params: iter([many]))) as server, waits_of_others() as waits:
         grown = await most_memory(refused(schemas, server))
-        watching.cancel()
 
     # Read, it comes to 1.2 million objects.
     assert grown < 20 * MB, f"{grown / MB:.0f} MB"
@@ -250,19 +247,9 @@ async def test_a_program_whose_answer_never_ends_is_an_error_for_the_model(schem
 
 @pytest.mark.parametrize("noise", NOISE)
 async def test_noise_keeps_nothing_else_from_running(schemas: SchemaChecker, noise: str) -> None:
-    waits: list[float] = []
-
-    async def watch() -> None:
-        # Each turn of the loop that others have to wait for.
-        while True:
-            began = time.thread_time()
-            await asyncio.sleep(0.005)
-            waits.append(time.thread_time() - began)
-
-    watching = asyncio.create_task(watch())
     began = time.thread_time()
-    grown = await most_memory(refused(schemas, noise))
-    watching.cancel()
+    async with waits_of_others() as waits:
+        grown = await most_memory(refused(schemas, noise))
 
     # It is not listened to for as long as it makes noise.
     assert time.thread_time() - began < CONNECT_S / 2
