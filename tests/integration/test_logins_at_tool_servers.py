@@ -65,6 +65,7 @@ REFUSED: list[tuple[dict[str, Any], Callable[[str], str], str]] = [
     ({"authorization_endpoint": INTERNAL}, str, "without https"),
     ({"answer": Response(b'{"access_token": "' + b"x" * 10_000_000 + b'"}')}, str, "too large"),
     ({"answer": RedirectResponse("/internal", 307)}, str, "redirects"),
+    ({"answer": Response(b"x", headers={"content-encoding": "gzip"})}, str, "compresses"),
     ({"answer": Response(b"\x1b[31mred" + b"x" * 9_000, 400)}, str, "400"),
 ]
 

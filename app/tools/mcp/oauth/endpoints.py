@@ -16,7 +16,7 @@ from mcp.shared.auth import OAuthToken, ProtectedResourceMetadata
 from mcp.shared.auth_utils import check_resource_allowed, resource_url_from_server_url
 from pydantic import BaseModel, Field, ValidationError
 
-from app.platform.outgoing import HttpSender, ResponseRefused, outgoing_transport
+from app.platform.outgoing import HttpSender, ResponseRefused, is_compressed, outgoing_transport
 
 _TIMEOUT_S = 10.0
 """For a whole response: runs wait for a refresh of their login even if they are cancelled."""
@@ -168,6 +168,10 @@ class LimitedTransport(httpx2.AsyncBaseTransport):
             # The library follows redirects, also with a code or a secret.
             await response.aclose()
             message = "the server redirects a request of the login"
+            raise OAuthFailed(message)
+        if is_compressed(response):
+            await response.aclose()
+            message = "the server compresses an answer of the login, though the request forbids it"
             raise OAuthFailed(message)
         return httpx2.Response(
             response.status_code,
