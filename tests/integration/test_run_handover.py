@@ -25,9 +25,8 @@ from tests.contracts.event_logs import a_relay, a_relayed_log
 from tests.e2e.stories import until
 from tests.factories import an_account
 from tests.integration.run_service import ONCE, RETRIED, Core, a_core, a_request, caller_of
-from tests.integration.test_run_dispatcher import followed
+from tests.integration.test_run_dispatcher import followed, until_blocked
 from tests.integration.test_run_recovery import without_heartbeat
-from tests.patience import PATIENCE_S
 
 MESSAGE = Send(message_id="m1", content="And in Rome?", priority="next")
 
@@ -187,23 +186,13 @@ async def test_an_answer_is_given_once(database: Database, tmp_path: Path, *, an
             if answers_first:
                 await until(lambda: core.process.supervisor._is_stopping)
             else:
-                await _until_one_waits_for_a_lock(database)
+                await until_blocked(database)
                 agent.may_answer.set()
         await draining
         answers = [entry for entry in await reading if isinstance(entry.event, AssistantFinal)]
         record = await core.service.get(run)
 
     assert (len(answers), record.status) == ((1, "succeeded") if answers_first else (0, "queued"))
-
-
-async def _until_one_waits_for_a_lock(database: Database) -> None:
-    waiting = text("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'")
-    async with asyncio.timeout(PATIENCE_S):
-        while True:
-            async with database.read() as reader:
-                if (await reader.execute(waiting)).scalar_one():
-                    return
-            await asyncio.sleep(0.01)
 
 
 async def test_a_process_that_dies_during_a_handover_leaves_the_run_to_recovery(
