@@ -97,7 +97,7 @@ package: $(RUNTIME) ## build the wheel and the source distribution into dist/
 	@$(BIN)/python -m hatchling build
 
 lock: $(READY) ## resolve the dependencies anew; needs uv and npm
-	uv pip compile pyproject.toml --group dev -o requirements.lock $(LOCK_ARGS)
+	uv pip compile pyproject.toml --extra server --group dev -o requirements.lock $(LOCK_ARGS)
 	uv pip compile pyproject.toml --extra telemetry -o requirements-runtime.lock $(LOCK_ARGS)
 	uv pip compile --group pyproject.toml:build -o requirements-build.lock $(LOCK_ARGS)
 	@# npm notes where to pay for a package; a lock holds no address.

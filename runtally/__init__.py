@@ -18,7 +18,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from app.tools.tool import (
+    from runtally.tools.tool import (
         Tool as Tool,
         ToolContext as ToolContext,
         ToolFailed as ToolFailed,
@@ -106,7 +106,7 @@ if TYPE_CHECKING:
     )
 
 _PLACES = {
-    "app.tools.tool": ("Tool", "ToolContext", "ToolFailed", "ToolOutput", "tool"),
+    "runtally.tools.tool": ("Tool", "ToolContext", "ToolFailed", "ToolOutput", "tool"),
     "runtally.async_client": ("AsyncClient",),
     "runtally.client": ("Client",),
     "runtally.client_tools": ("ClientTool",),

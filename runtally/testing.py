@@ -1,12 +1,14 @@
 """Helpers for tests of tools."""
 
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
-from app.ids import AccountId, RunId, RunKey
-from app.tools.tool import Tool, ToolContext, ToolOutput
+from runtally.tools.tool import Tool, ToolContext, ToolOutput
 
-_ACCOUNT = AccountId(UUID(int=0))
+
+class _TestRun(NamedTuple):
+    account_id: UUID
+    run_id: str
 
 
 async def call_tool(tool: Tool, **arguments: Any) -> ToolOutput[Any]:
@@ -15,7 +17,7 @@ async def call_tool(tool: Tool, **arguments: Any) -> ToolOutput[Any]:
     Raises what the tool raises, pydantic's `ValidationError` (a `ValueError`) for wrong arguments, and
     `TypeError` if it returns no `ToolOutput`.
     """
-    context = ToolContext(run=RunKey(_ACCOUNT, RunId("test")), tool_call_id="test", request_id=None)
+    context = ToolContext(run=_TestRun(UUID(int=0), "test"), tool_call_id="test", request_id=None)
     output = await tool.handler(await tool.arguments(arguments), context)
     if not isinstance(output, ToolOutput):
         message = f"{tool.id} did not return ToolOutput"

@@ -21,7 +21,6 @@ from app.requests.messages import Message
 from app.requests.runs import GraphRunRequest
 from app.runs.planner import RunPlanner
 from app.tools.catalog import ToolCatalog, ToolCatalogError
-from app.tools.tool import ToolDefinitionError
 
 _NO_ID = UUID(int=0)
 
@@ -59,7 +58,7 @@ def _tools(settings: Settings) -> tuple[ToolCatalog, list[Check]]:
     for module in settings.tools:
         try:
             ToolCatalog.load([module], project_directory())
-        except (ToolCatalogError, ToolDefinitionError) as error:
+        except ToolCatalogError as error:
             errors.append(Check("tools", "error", str(error)))
         else:
             usable.append(module)

@@ -15,7 +15,7 @@ from app.ids import new_uuid
 from app.requests.runs import PermissionMode
 from app.storable import storable
 from app.tools.policy import ToolCallDenied
-from app.tools.tool import ArgumentsRefused, Effect, ToolContext
+from runtally.tools.tool import ArgumentsRefused, Effect, ToolContext
 
 log = structlog.get_logger(__name__)
 

@@ -13,7 +13,7 @@ from pydantic import JsonValue
 from app.errors import AppError, Conflict, NotFound
 from app.events import ClientToolCall, ControlEvent
 from app.storable import storable
-from app.tools.result import ToolErrorCode, ToolResult
+from runtally.tools.result import ToolErrorCode, ToolResult
 
 MAX_RESULT_BYTES: Final = 50_000
 """Of a result, in UTF-8; the rest is cut off."""

@@ -20,8 +20,8 @@ from app.platform.telemetry.trace_context import RunTraceContext
 from app.requests.client_tools import ClientTool
 from app.requests.outcome import ErrorCode, FinishReason
 from app.requests.runs import GraphRunRequest, RunLimits
-from app.tools.tool import Tool
 from app.usage.records import NOTHING_SPENT, Attribution, Spent
+from runtally.tools.tool import Tool
 
 
 class RunOutcome(NamedTuple):

@@ -33,8 +33,8 @@ from app.requests.messages import SentMessage
 from app.requests.runs import GraphRunRequest
 from app.tools.policy import ToolPolicy
 from app.tools.runner import ToolRunner
-from app.tools.tool import ToolContext
 from app.usage.records import Basis, Meters, TokenUsage, UsageFact
+from runtally.tools.tool import ToolContext
 
 
 class WaitFor(NamedTuple):

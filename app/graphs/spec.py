@@ -8,8 +8,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validat
 from app.requests.dollars import Dollars
 from app.requests.runs import OnDisconnect, PermissionMode, RunLimits
 from app.tools.mcp.spec import McpServer, check_names, remote_ids
-from app.tools.tool import Effect
 from app.workspaces.spec import WorkspaceSpec
+from runtally.tools.tool import Effect
 
 
 class AgentSpec(BaseModel):

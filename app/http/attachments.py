@@ -8,8 +8,9 @@ from typing import Any, Final, TypeAlias, get_args
 from pydantic import ValidationError
 
 from app.errors import Invalid
-from app.requests.attachments import MAX_TITLE_CHARS, PDF, TEXT, ImageMediaType
+from app.requests.attachments import MAX_TITLE_CHARS, PDF, TEXT
 from app.requests.messages import Attachment, DocumentPart, ImagePart
+from runtally.tools.content import ImageMediaType
 
 _DATA_URL_HEAD = re.compile(
     r"data:(?P<type>[\w.+-]+/[\w.+-]+)(?:;[\w.+-]+=[^;,]*)*(?P<base64>;base64)?", re.ASCII | re.IGNORECASE

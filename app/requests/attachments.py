@@ -9,7 +9,6 @@ from urllib.parse import urlsplit
 
 import pybase64
 
-ImageMediaType = Literal["image/png", "image/jpeg", "image/gif", "image/webp"]
 DocumentMediaType = Literal["application/pdf", "text/plain"]
 
 PDF: DocumentMediaType = "application/pdf"

@@ -9,7 +9,6 @@ from app.requests.attachments import (
     PART_CHARS,
     TEXT,
     DocumentMediaType,
-    ImageMediaType,
     require_content,
     require_one_source,
     require_pdf,
@@ -18,6 +17,7 @@ from app.requests.attachments import (
     size_of_base64,
 )
 from app.requests.wire_models import InputModel
+from runtally.tools.content import ImageMediaType
 
 Priority = Literal["now", "next", "later"]
 """When a running agent gets a message: at once, interrupting its output; at the next opportunity; or

@@ -4,7 +4,7 @@ from typing import Any
 
 from app.platform.json_schema.checker import SchemaChecker, ValueUncheckable
 from app.platform.json_schema.document import SchemaUnusable
-from app.tools.tool import ArgumentsRefused
+from runtally.tools.tool import ArgumentsRefused
 
 
 async def check_arguments(

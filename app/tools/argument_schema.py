@@ -1,17 +1,16 @@
 """The schema of a tool's arguments as APIs of models take it; pure."""
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from app.platform.json_schema.document import SchemaUnusable
 from app.platform.json_schema.pointers import resolved
+from runtally.tools.tool import ARGUMENT_NAME
 
 _NOT_AT_ROOT = ("anyOf", "oneOf", "allOf")
 """What the Messages API does not take at the root; one such tool makes it refuse the whole request."""
 
-_PROPERTY = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 _MOST_CHARS = 5_000
 _MOST_REFERENCES = 10
 
@@ -31,7 +30,7 @@ def argument_schema(schema: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
         properties = dict(_properties(left_out, whole)) | _object(whole.get("properties"))
         shown |= {"properties": properties} if properties else {}
     for name in _object(shown.get("properties")):
-        if not _PROPERTY.fullmatch(name):
+        if not ARGUMENT_NAME.fullmatch(name):
             raise SchemaUnusable("#/properties", f"has a name that no model takes: {name[:64]!r}")
     return shown, _described(left_out)
 

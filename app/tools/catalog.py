@@ -11,7 +11,7 @@ from types import ModuleType
 from app.errors import NotFound, OperatorError
 from app.tools import builtin
 from app.tools.project import ProjectModules, UnsafeToolDirectory
-from app.tools.tool import Tool
+from runtally.tools.tool import Tool
 
 ENTRY_POINTS = "runtally.tools"
 """The entry point group by which installed packages provide tools."""

@@ -7,7 +7,7 @@ with it every later request of the conversation. So an image is looked at before
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from app.requests.attachments import ImageMediaType
+from runtally.tools.content import ImageMediaType
 
 MAX_PIXELS = 8_000
 """The Messages API takes no image that is wider or higher."""

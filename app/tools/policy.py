@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from app.tools.tool import Tool, ToolContext
+from runtally.tools.tool import Tool, ToolContext
 
 
 class ToolCallDenied(Exception):

@@ -8,10 +8,10 @@ import structlog
 from pydantic import BaseModel, JsonValue, ValidationError
 from pydantic_core import ErrorDetails, PydanticSerializationError, from_json, to_json
 
-from app.tools.content import text_of
 from app.tools.policy import ToolCallDenied, ToolPolicy
-from app.tools.result import ToolErrorCode, ToolResult
-from app.tools.tool import ArgumentsRefused, Tool, ToolContext, ToolFailed, ToolOutput
+from runtally.tools.content import text_of
+from runtally.tools.result import ToolErrorCode, ToolResult
+from runtally.tools.tool import ArgumentsRefused, Tool, ToolContext, ToolFailed, ToolOutput
 
 log = structlog.get_logger(__name__)
 

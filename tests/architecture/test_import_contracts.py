@@ -32,8 +32,8 @@ PLANTS = {
     },
     "executors": {"app/executors/messages_api/planted.py": "import app.executors.claude_agent.auth"},
     "pure": {"app/http/native/encoder.py": "import asyncio"},
-    "public": {"runtally/planted.py": "import app.requests\nimport app.runs.service"},
-    "client": {"app/http/planted.py": "import runtally.client"},
+    "public": {"runtally/tools/planted.py": "import app.ids\nimport app.runs.service"},
+    "client": {"app/http/planted.py": "import runtally.client\nimport runtally.protocol.calls"},
     "private-sql": {"app/runs/planted.py": "import app.billing.receipts.repository"},
 }
 """One violation of each contract, as files to write into a copy of the project."""

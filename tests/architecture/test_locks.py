@@ -44,7 +44,8 @@ def test_a_lock_of_the_tests_own_packages_holds_hashes_and_no_address(directory:
 
 def requirements() -> dict[str, list[str]]:
     """What each lock must satisfy."""
-    needed, groups = pyproject()["project"]["dependencies"], pyproject()["dependency-groups"]
+    project, groups = pyproject()["project"], pyproject()["dependency-groups"]
+    needed = project["dependencies"] + project["optional-dependencies"]["server"]
     assert groups["dev"][0] == {"include-group": "build"}
     return dict(
         zip(LOCKS, [needed + groups["build"] + groups["dev"][1:], needed, groups["build"]], strict=True)

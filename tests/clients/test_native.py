@@ -8,7 +8,7 @@ from typing import Any
 
 from app.simulator.script import HttpError, Reply, Text, ToolUse, in_turn
 from tests.clients.node import HERE, compile_typescript, node
-from tests.clients.test_quick_starts import programs
+from tests.clients.quick_starts import programs
 from tests.e2e.agents import MESSAGES, without_cli
 from tests.e2e.stories import CALCULATOR, KEY, World, WorldOf, a_request, events_only, positions
 from tests.patience import PATIENCE_S

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import re
 import sys
 from pathlib import Path
 
@@ -10,25 +9,14 @@ import pytest
 import pytest_asyncio
 
 from app.simulator.script import ApiRequest, Reply, Text, ToolUse
-from tests.clients.node import HERE, compile_typescript, install_client, node
+from tests.clients.node import compile_typescript, install_client, node
+from tests.clients.quick_starts import programs
 from tests.e2e.office import MAIL, settings
 from tests.e2e.stories import KEY, World, WorldOf
 
 pytestmark = pytest.mark.long
 
-DOCS = HERE.parents[1] / "docs"
 ANSWER = "Paris is the capital of France."
-
-
-def programs(document: str, language: str) -> list[tuple[str, str]]:
-    """The title of each chapter with a program in it, and the program."""
-    chapters = re.split("^## ", (DOCS / document).read_text("utf-8"), flags=re.MULTILINE)
-    found = []
-    for chapter in chapters:
-        title, _, text = chapter.partition("\n")
-        blocks = re.findall(rf"^```{language}\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
-        found += [(title, block) for block in blocks]
-    return found
 
 
 PYTHON = programs("QUICKSTART_PYTHON.md", "python")

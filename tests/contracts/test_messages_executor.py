@@ -28,8 +28,8 @@ from app.requests.messages import Message, SentMessage
 from app.requests.runs import GraphRunRequest, ResponseFormat
 from app.simulator.script import Answer, Hold, HttpError, Reply, Text, Thinking, ToolUse, in_turn
 from app.simulator.server import Simulator
-from app.tools.content import ToolImage, ToolText
-from app.tools.tool import ToolContext, ToolOutput, tool
+from runtally.tools.content import ToolImage, ToolText
+from runtally.tools.tool import ToolContext, ToolOutput, tool
 from tests.contracts.messages_executor import a_messages_executor
 from tests.contracts.test_executor import SENT, Run
 from tests.factories import a_plan

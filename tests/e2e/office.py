@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel, Field, field_validator
 
-from app.tools.tool import ToolContext, ToolOutput, tool
+from runtally.tools.tool import ToolContext, ToolOutput, tool
 
 MAIL = "mcp__runtally__office__send_mail"
 TASK = "mcp__runtally__office__long_task"

@@ -342,7 +342,7 @@ def idle_folders(world: World) -> set[Path]:
 SLOW_TOOL = """
 import asyncio, pathlib
 from pydantic import BaseModel
-from app.tools.tool import ToolContext, ToolOutput, tool
+from runtally.tools.tool import ToolContext, ToolOutput, tool
 
 class Args(BaseModel):
     marker: str

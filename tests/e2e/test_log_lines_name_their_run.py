@@ -9,7 +9,7 @@ import structlog
 from pydantic import BaseModel
 
 from app.simulator.script import ApiRequest, Reply, Text, ToolUse
-from app.tools.tool import ToolContext, ToolOutput, tool
+from runtally.tools.tool import ToolContext, ToolOutput, tool
 from tests.e2e.parking import pool_of
 from tests.e2e.stories import World, WorldOf, a_client, a_request, until
 from tests.log_lines import written_log

@@ -6,6 +6,7 @@ import re
 import sys
 import tarfile
 import zipfile
+from collections.abc import Mapping
 from importlib.metadata import distribution
 from pathlib import Path
 from shutil import which
@@ -15,7 +16,10 @@ import pytest
 from packaging.requirements import Requirement
 
 from app import __version__
+from app.simulator.script import Reply, Text
 from tests.architecture.tree import ROOT, pyproject
+from tests.clients.quick_starts import programs
+from tests.e2e.stories import KEY, WorldOf
 
 pytestmark = pytest.mark.long
 
@@ -28,13 +32,16 @@ _NEEDED = {
         "*.js",
         "*.css",
         "*.svg",
+        "*.gz",
         "*.LICENSE",
         "*.template",
-        "py.typed",
     ],
     "runtally": ["*.py", "py.typed"],
     "migrations": ["*.py"],
 }
+
+_DECLARED = pyproject()["project"]
+_MOST_BYTES_OF_CLIENT = 15_000_000
 
 _SHOWN: list[list[str]] = [
     ["simulated", "URL", "API key", "server.log"],
@@ -49,18 +56,27 @@ _SHOWN: list[list[str]] = [
 ]
 """What each scene of the demo shows; before the first one is the heading."""
 
+_TEST_OF_A_TOOL = """
+import asyncio
+from runtally.testing import call_tool
+from shipping import quote
+print(asyncio.run(call_tool(quote, country="FR", weight_kg=2)).markdown)
+"""
 
-async def output_of(*command: str | Path, cwd: Path, path: str = os.defpath) -> str:
-    """What a program prints, in an environment that has nothing but a search path; fails if it does."""
+
+async def output_of(
+    *command: str | Path, cwd: Path, variables: Mapping[str, str] | None = None, exit_code: int = 0
+) -> str:
+    """What a program prints, in an environment that has nothing but a search path and these variables."""
     process = await asyncio.create_subprocess_exec(
         *command,
         cwd=cwd,
-        env={"PATH": path, "HOME": str(cwd)},
+        env={"PATH": os.defpath, "HOME": str(cwd), **(variables or {})},
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
     )
     printed, _ = await process.communicate()
-    assert process.returncode == 0, printed.decode()
+    assert process.returncode == exit_code, printed.decode()
     return printed.decode()
 
 
@@ -111,11 +127,8 @@ def test_the_wheel_has_every_file_that_a_server_needs(built: tuple[Path, Path]) 
 async def test_an_empty_environment_with_the_wheel_runs_the_demo(
     built: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    await output_of(sys.executable, "-m", "venv", "--without-pip", "venv", cwd=tmp_path)
-    (packages,) = (tmp_path / "venv" / "lib").glob("*/site-packages")
-    install = ("-m", "pip", "--python", "venv", "install", "--quiet", "--no-index", "--no-deps", built[1])
-    await output_of(sys.executable, *install, cwd=tmp_path)
-    link_declared_dependencies(packages)
+    server = _DECLARED["dependencies"] + _DECLARED["optional-dependencies"]["server"]
+    await install(built[1], server, tmp_path)
     (empty := tmp_path / "empty").mkdir()
     runtally = tmp_path / "venv" / "bin" / "runtally"
 
@@ -134,10 +147,52 @@ async def test_an_empty_environment_with_the_wheel_runs_the_demo(
     assert key[0] not in picture
 
 
-def link_declared_dependencies(packages: Path) -> None:
-    """Let an environment use the installed copies of what `pyproject.toml` declares, and of nothing else."""
+async def test_the_client_is_small_and_needs_nothing_of_the_server(
+    built: tuple[Path, Path], world_of: WorldOf, tmp_path: Path
+) -> None:
+    packages = await install(built[1], _DECLARED["dependencies"], tmp_path)
+    world = await world_of(lambda _request: Reply([Text("Paris.")]))
+    (_, quick_start), *_ = programs("QUICKSTART_PYTHON.md", "python")
+    (tmp_path / "quick_start.py").write_text(quick_start)
+    template = ROOT / "app" / "cli" / "project" / "templates" / "tools" / "shipping.py.template"
+    (tmp_path / "shipping.py").write_text(template.read_text("utf-8"))
+    (tmp_path / "author.py").write_text(_TEST_OF_A_TOOL)
+    binaries = tmp_path / "venv" / "bin"
+    there = {"RUNTALLY_URL": world.url, "RUNTALLY_API_KEY": KEY}
+
+    answered = await output_of(binaries / "python", "quick_start.py", cwd=tmp_path, variables=there)
+    quoted = await output_of(binaries / "python", "author.py", cwd=tmp_path)
+    refused = await output_of(binaries / "runtally", "serve", cwd=tmp_path, exit_code=1)
+
+    assert answered.split("\n") == ["Paris.", "ended: stop", ""]
+    assert quoted == "2 kg to FR cost 10.40 USD\n"
+    assert refused == 'The command `runtally` needs the server: pip install "runtally[server]"\n'
+    assert bytes_of(packages) <= _MOST_BYTES_OF_CLIENT
+
+
+async def install(wheel: Path, requirements: list[str], directory: Path) -> Path:
+    """Install the wheel into the environment `venv`, where nothing else is but these requirements.
+
+    Returns the directory of the packages.
+    """
+    await output_of(sys.executable, "-m", "venv", "--without-pip", "venv", cwd=directory)
+    (packages,) = (directory / "venv" / "lib").glob("*/site-packages")
+    pip = (sys.executable, "-m", "pip", "--python", "venv", "install", "--quiet", "--no-compile")
+    await output_of(*pip, "--no-index", "--no-deps", wheel, cwd=directory)
+    link(requirements, packages)
+    return packages
+
+
+def bytes_of(packages: Path) -> int:
+    """The size of all files as they are unpacked."""
+    files = (file for entry in packages.iterdir() for file in [entry, *entry.resolve().rglob("*")])
+    return sum(file.stat().st_size for file in files if file.is_file() and file.suffix != ".pyc")
+
+
+def link(requirements: list[str], packages: Path) -> None:
+    """Let an environment use the installed copies of these requirements, and of nothing else."""
     installed, linked = Path(get_path("purelib")), set[str]()
-    waiting = [Requirement(text) for text in pyproject()["project"]["dependencies"]]
+    waiting = [Requirement(text) for text in requirements]
     while waiting:
         requirement = waiting.pop()
         if (key := f"{requirement.name} {sorted(requirement.extras)}") in linked:

@@ -22,7 +22,7 @@ from app.runs.commands.service import WITHIN_S
 from app.runs.records import RunRecord
 from app.streams.port import EventLog
 from app.tools.policy import ToolCallDenied
-from app.tools.tool import ToolContext, ToolOutput, tool
+from runtally.tools.tool import ToolContext, ToolOutput, tool
 from tests.contracts.event_logs import a_relay
 from tests.e2e.stories import until
 from tests.factories import a_plan

@@ -9,7 +9,7 @@ from app.platform.db import Database
 from app.platform.json_schema.checker import SchemaChecker
 from app.runs.chats import Chat
 from app.runs.client_tools.service import ClientToolRuns
-from app.tools.result import ToolResult
+from runtally.tools.result import ToolResult
 from tests.e2e.stories import until
 from tests.factories import an_account
 from tests.integration.conversations import KEY, conversations_over

@@ -25,9 +25,9 @@ from app.tools.mcp.servers import (
 )
 from app.tools.mcp.spec import HttpServer, StdioServer
 from app.tools.policy import ToolPolicy
-from app.tools.result import ToolResult
 from app.tools.runner import ToolRunner
-from app.tools.tool import ToolContext
+from runtally.tools.result import ToolResult
+from runtally.tools.tool import ToolContext
 from tests.bystander import a_bystander
 from tests.integration.hostile_mcp import NOISE, SEARCH, HostileServer, serving, without_end
 from tests.unit.platform.json_schema.schemas import a_bomb

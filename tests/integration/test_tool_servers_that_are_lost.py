@@ -11,13 +11,13 @@ from starlette.applications import Starlette
 
 from app.platform.json_schema.checker import SchemaChecker
 from app.platform.server.loopback import Receive, Scope, Send, serve_on_loopback
-from app.tools.content import ToolImage, ToolText
 from app.tools.mcp.servers import McpConnector
 from app.tools.mcp.spec import AnyServer, HttpServer, SseServer
 from app.tools.policy import ToolPolicy
-from app.tools.result import ToolResult
 from app.tools.runner import ToolRunner
-from app.tools.tool import Tool, ToolContext
+from runtally.tools.content import ToolImage, ToolText
+from runtally.tools.result import ToolResult
+from runtally.tools.tool import Tool, ToolContext
 from tests.clients.mcp_kinds import server as kinds
 from tests.integration.hostile_mcp import SEARCH, HostileServer, serving
 from tests.integration.test_hostile_tool_servers import RUN, connected

@@ -81,7 +81,7 @@ FENCES = (
     Mutant(
         "a tool call does not wait for the lease",
         "app/executors/tools/calls.py",
-        "if not await self._lease.wait_held(context.run, within_s=_LEASE_WAIT_S):",
+        "if not await self._lease.wait_held(run, within_s=_LEASE_WAIT_S):",
         "if False:",
     ),
     Mutant(

@@ -2,7 +2,7 @@
 
 from pydantic import BaseModel, Field
 
-from app.tools.tool import ToolContext, ToolOutput, tool
+from runtally.tools.tool import ToolContext, ToolOutput, tool
 
 
 class Table(BaseModel):

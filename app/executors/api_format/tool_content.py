@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from app.tools.content import ToolContent, ToolImage, ToolText
+from runtally.tools.content import ToolContent, ToolImage, ToolText
 
 
 def content_block(content: ToolContent) -> dict[str, Any]:

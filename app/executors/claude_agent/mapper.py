@@ -34,7 +34,7 @@ from app.executors.claude_agent.tools.builtin_tools import visible_args
 from app.executors.claude_agent.tools.names import STRUCTURED_OUTPUT, tool_id_of
 from app.requests.client_tools import is_client_tool, shown_name
 from app.requests.messages import SentMessage
-from app.tools.result import ToolResult
+from runtally.tools.result import ToolResult
 
 _REMOVED = re.compile(r"\b(image|document|PDF)s?\b.*\bremoved\b")
 """In an error text of the CLI: the provider has refused an attachment, and the CLI goes on without it."""

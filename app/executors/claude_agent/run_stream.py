@@ -22,7 +22,7 @@ from app.executors.port import BUDGET, ExecutionFailed, RunOutcome, RunPlan
 from app.executors.text import loggable
 from app.requests.messages import SentMessage
 from app.requests.runs import ResponseFormat
-from app.tools.result import ToolResult
+from runtally.tools.result import ToolResult
 
 
 class RunStream:

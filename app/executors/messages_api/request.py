@@ -18,7 +18,7 @@ from app.models.registry import ModelOptions, Thinking
 from app.platform.json_schema.model_schema import model_schema
 from app.requests.messages import Message, TextPart
 from app.requests.runs import ResponseFormat
-from app.tools.tool import Tool
+from runtally.tools.tool import Tool
 
 STRUCTURED_OUTPUT = "StructuredOutput"
 """The tool for answers whose schema the provider's own output format does not take."""

@@ -16,7 +16,7 @@ from app.executors.messages_api.sent_attachments import ResultImages
 from app.executors.port import EventSink
 from app.executors.tools.calls import ToolCalls
 from app.platform.background import run_to_completion
-from app.tools.result import ToolResult
+from runtally.tools.result import ToolResult
 
 log = structlog.get_logger(__name__)
 T = TypeVar("T")

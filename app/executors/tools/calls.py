@@ -8,12 +8,13 @@ from app.events import AiEvent, Status, Step, ToolCallStart
 from app.executors.approvals import ApprovableTool, Approvals
 from app.executors.port import EventSink, RunContext, RunPlan
 from app.gateway.channel import Channel
+from app.ids import AccountId, RunId, RunKey
 from app.platform.clock.lease import Lease
 from app.requests.client_tools import is_client_tool
 from app.tools.policy import ToolCallDenied, ToolPolicy
-from app.tools.result import ToolResult
 from app.tools.runner import ToolRunner
-from app.tools.tool import Tool, ToolContext
+from runtally.tools.result import ToolResult
+from runtally.tools.tool import Tool, ToolContext
 
 _NO_RUN = "No tool is called before there is a run."
 _NOT_HELD = "This run cannot go on here; no tool is called any more."
@@ -112,7 +113,8 @@ class ToolCalls:
         else:
             reviewed = await self._approvals.review(tool, args, context)
         # Another process may have taken the run over, and may call the same tool.
-        if not await self._lease.wait_held(context.run, within_s=_LEASE_WAIT_S):
+        run = RunKey(AccountId(context.run.account_id), RunId(context.run.run_id))
+        if not await self._lease.wait_held(run, within_s=_LEASE_WAIT_S):
             raise ToolCallDenied(_NOT_HELD)
         return reviewed
 

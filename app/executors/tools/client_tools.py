@@ -13,8 +13,8 @@ from app.requests.client_tools import ClientTool, client_tool_id
 from app.tools.argument_check import check_arguments
 from app.tools.argument_schema import argument_schema
 from app.tools.modern_schema import modern_schema
-from app.tools.result import ToolResult
-from app.tools.tool import Tool, ToolContext, ToolFailed
+from runtally.tools.result import ToolResult
+from runtally.tools.tool import Tool, ToolContext, ToolFailed
 
 _NO_RUN = "No tool is called before there is a run."
 _NO_DESCRIPTION = "A tool of the application."

@@ -18,7 +18,7 @@ from app.tools.mcp.filter import McpMessageFilter
 from app.tools.mcp.http import delivery_of_call
 from app.tools.mcp.limits import ResponseLimit
 from app.tools.mcp.text import one_line
-from app.tools.tool import ToolFailed, ToolResultTooLarge, ToolServerLost
+from runtally.tools.tool import ToolFailed
 
 log = structlog.get_logger(__name__)
 
@@ -36,6 +36,18 @@ _OF_CONNECTION = ("Connection closed", "SSE stream ended", "SSE stream failed")
 """The beginnings of the library's own errors with the code `CONNECTION_CLOSED`."""
 _LOST = "The connection to the tool server was lost during the call. The call may have taken effect."
 _UNAVAILABLE = "The tool server is not available now."
+
+
+class ToolResultTooLarge(ToolFailed):
+    """The result of a tool exceeds its limit."""
+
+    code = "too_large"
+
+
+class ToolServerLost(ToolFailed):
+    """The external server of a tool cannot be reached, or was lost during the call."""
+
+    code = "tool_server_unavailable"
 
 
 class McpServerUnavailable(Exception):

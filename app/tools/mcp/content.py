@@ -10,9 +10,9 @@ import pybase64
 from mcp import types
 
 from app.storable import storable
-from app.tools.content import ToolContent, ToolImage, ToolText
 from app.tools.images import MAX_BYTES, image_header
 from app.tools.mcp.text import cut_to, one_line
+from runtally.tools.content import ToolContent, ToolImage, ToolText
 
 MAX_IMAGES = 20
 """Of one result."""

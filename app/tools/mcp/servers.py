@@ -37,7 +37,7 @@ from app.tools.mcp.spec import (
 )
 from app.tools.mcp.tools import ToolMaker
 from app.tools.mcp.transports import open_transport
-from app.tools.tool import Effect, Tool
+from runtally.tools.tool import Effect, Tool
 
 log = structlog.get_logger(__name__)
 

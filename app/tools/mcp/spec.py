@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from app.tools.mcp.content import NOTES_BYTES, ContentLimits
-from app.tools.tool import Effect
+from runtally.tools.tool import Effect
 
 MAX_ID_CHARS = 100
 """Executors add a prefix to the id; the Messages API allows 128 characters in all."""

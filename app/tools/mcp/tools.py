@@ -11,13 +11,13 @@ from app.platform.json_schema.checker import SchemaChecker, ValueUncheckable
 from app.platform.json_schema.document import SchemaUnusable
 from app.tools.argument_check import check_arguments
 from app.tools.argument_schema import argument_schema
-from app.tools.content import text_of
 from app.tools.mcp.connection import ServerConnection
 from app.tools.mcp.content import error_content, model_content
 from app.tools.mcp.spec import AnyServer
 from app.tools.mcp.text import cut_as_json, one_line
 from app.tools.modern_schema import modern_schema
-from app.tools.tool import Effect, Tool, ToolContext, ToolFailed, ToolOutput
+from runtally.tools.content import text_of
+from runtally.tools.tool import Effect, Tool, ToolContext, ToolFailed, ToolOutput
 
 MAX_DESCRIPTION_CHARS = 20_000
 _MAX_LABEL_CHARS = 200

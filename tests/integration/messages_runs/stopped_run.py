@@ -34,8 +34,8 @@ from app.requests.runs import GraphRunRequest, ResponseFormat
 from app.simulator import wire
 from app.simulator.script import Answer, ApiRequest, Block, Compaction, Hold, Reply, Text, ToolUse
 from app.simulator.server import RecordedMessage
-from app.tools.tool import ToolContext, ToolOutput, tool
 from app.usage.provider import token_usage
+from runtally.tools.tool import ToolContext, ToolOutput, tool
 from tests.factories import a_plan
 from tests.integration.messages_runs.sendable import require_sendable
 from tests.patience import PATIENCE_S

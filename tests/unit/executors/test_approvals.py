@@ -18,7 +18,7 @@ from app.executors.approvals import (
 from app.ids import AccountId, RunId, RunKey, new_uuid
 from app.requests.runs import PermissionMode
 from app.tools.policy import ToolCallDenied
-from app.tools.tool import Effect, Tool, ToolContext, ToolOutput, tool
+from runtally.tools.tool import Effect, Tool, ToolContext, ToolOutput, tool
 from tests.patience import PATIENCE_S
 
 CONTEXT = ToolContext(run=RunKey(AccountId(new_uuid()), RunId("run")), tool_call_id="call", request_id=None)

@@ -14,7 +14,7 @@ from app.executors.client_calls import (
     ClientToolCalls,
     ClientToolResult,
 )
-from app.tools.result import ToolResult
+from runtally.tools.result import ToolResult
 from tests.patience import PATIENCE_S
 
 

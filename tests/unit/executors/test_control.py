@@ -14,7 +14,7 @@ from app.executors.inbox import RunEnded
 from app.ids import AccountId, RunId, RunKey, new_uuid
 from app.requests.messages import Message, SentMessage
 from app.tools.policy import ToolCallDenied
-from app.tools.tool import Tool, ToolContext, ToolOutput, tool
+from runtally.tools.tool import Tool, ToolContext, ToolOutput, tool
 from tests.patience import PATIENCE_S
 
 

@@ -14,7 +14,7 @@ from app.requests.client_tools import (
     is_longer,
     shown_name,
 )
-from app.tools import tool as tools
+from runtally.tools import tool as tools
 
 
 def described(name: str = "pick", **fields: Any) -> dict[str, Any]:

@@ -17,8 +17,8 @@ from app.requests.messages import Message
 from app.requests.runs import GraphRunRequest, RunLimits
 from app.runs.planner import RunPlanner
 from app.tools.catalog import ToolCatalog
-from app.tools.tool import Tool, ToolContext, ToolOutput, tool
 from app.usage.records import TokenUsage
+from runtally.tools.tool import Tool, ToolContext, ToolOutput, tool
 
 RUN = RunKey(AccountId(new_uuid()), RunId("run-1"))
 KEY = ApiKeyId(new_uuid())

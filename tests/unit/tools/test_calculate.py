@@ -18,9 +18,9 @@ from app.tools.builtin.calculate import (
     format_decimal,
 )
 from app.tools.policy import ToolPolicy
-from app.tools.result import ToolResult
 from app.tools.runner import ToolRunner
-from app.tools.tool import ToolContext
+from runtally.tools.result import ToolResult
+from runtally.tools.tool import ToolContext
 
 CONTEXT = ToolContext(RunKey(AccountId(new_uuid()), RunId("r1")), "call-1", None)
 

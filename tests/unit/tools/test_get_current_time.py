@@ -6,9 +6,9 @@ import pytest
 from app.ids import AccountId, RunId, RunKey, new_uuid
 from app.tools.builtin.get_current_time import get_current_time
 from app.tools.policy import ToolPolicy
-from app.tools.result import ToolResult
 from app.tools.runner import ToolRunner
-from app.tools.tool import ToolContext
+from runtally.tools.result import ToolResult
+from runtally.tools.tool import ToolContext
 
 CONTEXT = ToolContext(RunKey(AccountId(new_uuid()), RunId("r1")), "call-1", None)
 

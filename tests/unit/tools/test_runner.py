@@ -18,9 +18,9 @@ from structlog.testing import capture_logs
 
 from app.ids import AccountId, RunId, RunKey, new_uuid
 from app.tools.policy import ToolPolicy
-from app.tools.result import ToolResult
 from app.tools.runner import ToolRunner
-from app.tools.tool import Tool, ToolContext, ToolOutput, tool
+from runtally.tools.result import ToolResult
+from runtally.tools.tool import Tool, ToolContext, ToolOutput, tool
 
 CONTEXT = ToolContext(RunKey(AccountId(new_uuid()), RunId("r1")), "call-1", "request-1")
 HIDDEN = "hunter2-do-not-tell"

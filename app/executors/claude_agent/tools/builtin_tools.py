@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from app.tools.tool import Effect
+from runtally.tools.tool import Effect
 
 WORKSPACE = "/workspace"
 """The agent's workspace as the agent sees it, wherever it is on this machine."""

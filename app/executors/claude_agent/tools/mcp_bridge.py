@@ -17,8 +17,8 @@ from app.executors.port import RunContext, RunPlan
 from app.executors.tools.calls import ToolCalls
 from app.gateway.channel import Channel
 from app.storable import storable
-from app.tools.content import ToolContent, ToolImage, ToolText
-from app.tools.tool import Tool
+from runtally.tools.content import ToolContent, ToolImage, ToolText
+from runtally.tools.tool import Tool
 
 _CALL_ID = "claudecode/toolUseId"
 

@@ -9,7 +9,7 @@ from app.graphs.spec import GraphSpec
 from app.http.response_model import Money, ResponseModel
 from app.models.registry import Effort, KnownModel, Thinking
 from app.requests.runs import PermissionMode
-from app.tools.tool import Effect, Tool
+from runtally.tools.tool import Effect, Tool
 
 
 class GraphResponse(ResponseModel):

@@ -27,6 +27,8 @@ class PageFiles(StaticFiles):
         """A file, or 304."""
         response = super().file_response(full_path, stat_result, *args, **kwargs)
         response.headers.update(PAGE_HEADERS)
+        if str(full_path).endswith(".gz"):
+            response.headers["Content-Encoding"] = "gzip"
         return response
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from app.executors.port import Preview, RunPlan
 from app.http.api.catalogs.schemas import ModelOptionsResponse
 from app.http.response_model import Money, ResponseModel
-from app.tools.tool import Effect
+from runtally.tools.tool import Effect
 
 
 class PreviewedTool(ResponseModel):

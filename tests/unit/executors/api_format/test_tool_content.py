@@ -1,5 +1,5 @@
 from app.executors.api_format.tool_content import content_block
-from app.tools.content import ToolImage, ToolText
+from runtally.tools.content import ToolImage, ToolText
 
 
 def test_content_in_the_format_of_the_api() -> None:

@@ -16,7 +16,7 @@ from app.executors.claude_agent.tools.sdk_hooks import HookCall
 from app.executors.port import ExecutionFailed, RunPlan
 from app.ids import AccountId, RunId, RunKey, new_uuid
 from app.requests.runs import RunLimits
-from app.tools.tool import Tool, ToolContext, ToolFailed, ToolOutput, tool
+from runtally.tools.tool import Tool, ToolContext, ToolFailed, ToolOutput, tool
 from tests.factories import a_plan
 from tests.patience import PATIENCE_S
 from tests.unit.executors.claude_agent.an_executor import a_graph, an_executor

@@ -10,7 +10,7 @@ from app.events import (
     ToolCallStart,
 )
 from app.executors.claude_agent.mapper import EventMapper
-from app.tools.result import ToolResult
+from runtally.tools.result import ToolResult
 from tests.unit.executors.claude_agent.frames import assistant, started, stream, text, user
 
 CALL = ToolUseBlock("toolu_1", "mcp__runtally__core__get_current_time", {"timezone": "UTC"})

@@ -5,8 +5,8 @@ from app.executors.messages_api.message import ModelToolCall
 from app.executors.messages_api.sent_attachments import MAX_CHARS
 from app.executors.messages_api.tool_turn import MOST_AT_ONCE, ToolTurn
 from app.executors.tools.calls import ToolCalls
-from app.tools.content import ToolImage, ToolText
-from app.tools.tool import Effect, Tool, ToolContext, ToolOutput, tool
+from runtally.tools.content import ToolImage, ToolText
+from runtally.tools.tool import Effect, Tool, ToolContext, ToolOutput, tool
 from tests.factories import Events, a_context, a_plan
 from tests.unit.gateway.calls import Billing, a_channel
 from tests.unit.tools.samples.weather import Weather, WeatherArgs, weather

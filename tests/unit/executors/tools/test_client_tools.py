@@ -12,7 +12,7 @@ from app.platform.json_schema.document import SchemaUnusable
 from app.requests.client_tools import ClientTool
 from app.tools.policy import ToolPolicy
 from app.tools.runner import ToolRunner
-from app.tools.tool import ToolContext
+from runtally.tools.tool import ToolContext
 from tests.factories import a_plan
 
 PICK = ClientTool(name="pick_color", description=" Pick. ", inputSchema={"anyOf": [{"required": ["a"]}]})

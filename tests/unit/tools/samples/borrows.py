@@ -1,6 +1,6 @@
 """A module that defines a tool and imports another module's."""
 
-from app.tools.tool import ToolContext, ToolOutput, tool
+from runtally.tools.tool import ToolContext, ToolOutput, tool
 from tests.unit.tools.samples.weather import Weather, WeatherArgs, weather
 
 borrowed = weather

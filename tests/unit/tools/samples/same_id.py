@@ -1,6 +1,6 @@
 """A module whose tool takes the id of another."""
 
-from app.tools.tool import ToolContext, ToolOutput, tool
+from runtally.tools.tool import ToolContext, ToolOutput, tool
 from tests.unit.tools.samples.weather import Weather, WeatherArgs
 
 

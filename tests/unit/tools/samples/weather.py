@@ -2,7 +2,7 @@
 
 from pydantic import BaseModel
 
-from app.tools.tool import ToolContext, ToolOutput, tool
+from runtally.tools.tool import ToolContext, ToolOutput, tool
 
 
 class WeatherArgs(BaseModel):

@@ -16,29 +16,29 @@ from typing import (
     get_origin,
     get_type_hints,
 )
+from uuid import UUID
 
 from pydantic import BaseModel, RootModel
 from pydantic.errors import PydanticUserError
 from pydantic_core import to_json
 
-from app.errors import OperatorError
-from app.ids import RunKey
-from app.platform.json_schema.document import SchemaUnusable
-from app.tools.argument_schema import argument_schema
-from app.tools.content import ToolContent
-from app.tools.result import ToolErrorCode, ToolResult
+from runtally.tools.content import ToolContent
+from runtally.tools.result import ToolErrorCode, ToolResult
 
 Effect = Literal["read_only", "state_change", "external_side_effect"]
 
 MAX_ID_CHARS = 64
 """Executors add a prefix to the id; the Messages API allows 128 characters in all."""
 
+ARGUMENT_NAME = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
+"""The names of arguments that the Messages API takes; one other name makes it refuse the whole request."""
+
 _ID = re.compile(r"[a-z0-9][a-z0-9_]*__[a-z0-9][a-z0-9_]*")
 
 StructuredT_co = TypeVar("StructuredT_co", bound=BaseModel, covariant=True)
 
 
-class ToolDefinitionError(OperatorError):
+class ToolDefinitionError(Exception):
     """The definition of a tool is invalid; the text names the tool and the problem."""
 
     def __init__(self, tool_id: object, fault: str) -> None:
@@ -74,18 +74,6 @@ class ToolFailed(Exception):
     """What clients get."""
 
 
-class ToolResultTooLarge(ToolFailed):
-    """The result of a tool exceeds its limit."""
-
-    code = "too_large"
-
-
-class ToolServerLost(ToolFailed):
-    """The external server of a tool cannot be reached, or was lost during the call."""
-
-    code = "tool_server_unavailable"
-
-
 ReportProgress: TypeAlias = Callable[[str], Awaitable[None]]
 """Takes what clients may see of a call's progress; the call may then take its `timeout_s` again."""
 
@@ -94,11 +82,25 @@ async def _no_progress(_label: str) -> None:
     return None
 
 
+class CallingRun(Protocol):
+    """The run that calls a tool."""
+
+    @property
+    def account_id(self) -> UUID:
+        """Its account; the ids of runs are unique per account."""
+        ...
+
+    @property
+    def run_id(self) -> str:
+        """Its id."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class ToolContext:
     """What a tool gets to know about the run that calls it."""
 
-    run: RunKey
+    run: CallingRun
     tool_call_id: str
     request_id: str | None
     report_progress: ReportProgress = field(default=_no_progress, repr=False, compare=False)
@@ -252,11 +254,10 @@ def _input_model(tool_id: str, annotation: object) -> type[BaseModel]:
     if schema.get("type") != "object":
         fault = f"takes {annotation.__name__}, whose JSON schema is not an object's"
         raise ToolDefinitionError(tool_id, fault)
-    try:
-        argument_schema(schema)
-    except SchemaUnusable as error:
-        fault = f"takes {annotation.__name__}, whose JSON schema no model takes: {error}"
-        raise ToolDefinitionError(tool_id, fault) from error
+    for name in schema.get("properties", ()):
+        if not ARGUMENT_NAME.fullmatch(name):
+            fault = f"takes {annotation.__name__} with an argument that no model takes: {name[:64]!r}"
+            raise ToolDefinitionError(tool_id, fault)
     return annotation
 
 

@@ -1,9 +1,9 @@
 """The content of a tool's result as the model gets it: texts and images."""
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
-from app.requests.attachments import ImageMediaType
+ImageMediaType = Literal["image/png", "image/jpeg", "image/gif", "image/webp"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,9 +3,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from pydantic import BaseModel, RootModel, computed_field
+from pydantic import BaseModel, Field, RootModel, computed_field
 
-from app.tools.tool import Tool, ToolContext, ToolDefinitionError, ToolOutput, tool
+from runtally.tools.tool import Tool, ToolContext, ToolDefinitionError, ToolOutput, tool
 
 
 class Args(BaseModel):
@@ -31,6 +31,10 @@ class ListOut(RootModel[list[str]]):
 
 class NoSchema(BaseModel):
     call: Callable[[], None]
+
+
+class Spaced(BaseModel):
+    city: str = Field(alias="the city")
 
 
 class Tree(BaseModel):
@@ -180,6 +184,10 @@ async def schemaless_args(_args: NoSchema, _context: ToolContext) -> ToolOutput[
     raise AssertionError
 
 
+async def spaced_args(_args: Spaced, _context: ToolContext) -> ToolOutput[Out]:
+    raise AssertionError
+
+
 async def recursive_args(_args: Tree, _context: ToolContext) -> ToolOutput[Out]:
     raise AssertionError
 
@@ -215,6 +223,7 @@ async def unresolved(_args: "Nowhere", _context: ToolContext) -> ToolOutput[Out]
         (plain_args, "must take its arguments as a pydantic BaseModel"),
         (list_args, "whose JSON schema is not an object's"),
         (schemaless_args, "which has no JSON schema"),
+        (spaced_args, "with an argument that no model takes: 'the city'"),
         (recursive_args, "whose JSON schema is not an object's"),
         (no_return, "must be annotated to return ToolOutput"),
         (bare_output, "must be annotated to return ToolOutput"),

@@ -5,7 +5,7 @@ from typing import Literal
 
 from pydantic import JsonValue
 
-from app.tools.content import ToolContent, ToolText
+from runtally.tools.content import ToolContent, ToolText
 
 ToolErrorCode = Literal[
     "unknown_tool",

@@ -1,0 +1,1 @@
+"""The interface for authors of tools, which the server executes; no I/O."""
