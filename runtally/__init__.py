@@ -47,7 +47,6 @@ if TYPE_CHECKING:
         InvalidResponse as InvalidResponse,
         NotFound as NotFound,
         RateLimited as RateLimited,
-        RunFailed as RunFailed,
         RuntallyError as RuntallyError,
         ServerUnavailable as ServerUnavailable,
         Unauthenticated as Unauthenticated,
@@ -96,6 +95,7 @@ if TYPE_CHECKING:
         ReceiptLine as ReceiptLine,
         Run as Run,
         RunBilling as RunBilling,
+        RunFailed as RunFailed,
         RunFile as RunFile,
         SentMessage as SentMessage,
         StartedRun as StartedRun,
@@ -113,7 +113,7 @@ _PLACES = {
     "runtally.errors": (
         *("ApiError", "ConfigurationError", "Conflict", "ConnectionFailed", "FieldError", "Forbidden"),
         *("Gone", "InsufficientCredits", "InvalidRequest", "InvalidResponse", "NotFound", "RateLimited"),
-        *("RunFailed", "RuntallyError", "ServerUnavailable", "Unauthenticated"),
+        *("RuntallyError", "ServerUnavailable", "Unauthenticated"),
     ),
     "runtally.events": (
         *("AssistantFinal", "Done", "Event", "Interrupted", "MessageDiscarded"),
@@ -132,6 +132,7 @@ _PLACES = {
             "ReceiptLine",
             "Run",
             "RunBilling",
+            "RunFailed",
             "RunFile",
             "SentMessage",
             "StartedRun",

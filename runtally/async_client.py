@@ -97,7 +97,7 @@ class AsyncClient:
         """Run a graph and stream its events; the request is sent when the first one is read."""
         run_id = options.get("run_id") or str(uuid4())
         body = body_of(run_id, graph, prompt, options=options)
-        return AsyncRunStream(self, self._http, Following(self._connection, run_id, body=body, after=0))
+        return AsyncRunStream(self.call, self._http, Following(self._connection, run_id, body=body, after=0))
 
     async def start(self, graph: str, prompt: Prompt, **options: Unpack[RunOptions]) -> StartedRun:
         """Start a run in the background."""
@@ -106,7 +106,9 @@ class AsyncClient:
 
     def follow(self, run_id: str, *, after: int = 0) -> AsyncRunStream:
         """Stream the events of a run after a position."""
-        return AsyncRunStream(self, self._http, Following(self._connection, run_id, body=None, after=after))
+        return AsyncRunStream(
+            self.call, self._http, Following(self._connection, run_id, body=None, after=after)
+        )
 
     async def wait(self, run_id: str) -> GraphFinal:
         """Wait for the end of a run."""

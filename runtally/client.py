@@ -97,7 +97,7 @@ class Client:
         """Run a graph and stream its events; the request is sent when the first one is read."""
         run_id = options.get("run_id") or str(uuid4())
         body = body_of(run_id, graph, prompt, options=options)
-        return RunStream(self, self._http, Following(self._connection, run_id, body=body, after=0))
+        return RunStream(self.call, self._http, Following(self._connection, run_id, body=body, after=0))
 
     def start(self, graph: str, prompt: Prompt, **options: Unpack[RunOptions]) -> StartedRun:
         """Start a run in the background."""
@@ -106,7 +106,7 @@ class Client:
 
     def follow(self, run_id: str, *, after: int = 0) -> RunStream:
         """Stream the events of a run after a position."""
-        return RunStream(self, self._http, Following(self._connection, run_id, body=None, after=after))
+        return RunStream(self.call, self._http, Following(self._connection, run_id, body=None, after=after))
 
     def wait(self, run_id: str) -> GraphFinal:
         """Wait for the end of a run."""

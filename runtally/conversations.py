@@ -2,28 +2,17 @@
 
 from collections.abc import AsyncIterator, Iterator, Sequence
 from functools import partial
-from typing import Protocol, TypeVar
 
 from runtally.protocol import calls
-from runtally.protocol.call import Call
+from runtally.protocol.call import AsyncSend, Send
 from runtally.protocol.pages import each, each_async
 from runtally.types import Branch, Conversation, ConversationMessage
-
-T = TypeVar("T")
-
-
-class _Send(Protocol):
-    def __call__(self, call: Call[T], /) -> T: ...
-
-
-class _AsyncSend(Protocol):
-    async def __call__(self, call: Call[T], /) -> T: ...
 
 
 class Conversations:
     """The runs with one `state_key` form a conversation."""
 
-    def __init__(self, send: _Send) -> None:
+    def __init__(self, send: Send) -> None:
         self._send = send
 
     def list(self) -> Iterator[Conversation]:
@@ -58,7 +47,7 @@ class Conversations:
 class AsyncConversations:
     """The runs with one `state_key` form a conversation."""
 
-    def __init__(self, send: _AsyncSend) -> None:
+    def __init__(self, send: AsyncSend) -> None:
         self._send = send
 
     def list(self) -> AsyncIterator[Conversation]:

@@ -2,10 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from runtally.types import GraphFinal
 
 
 class RuntallyError(Exception):
@@ -22,14 +18,6 @@ class ConnectionFailed(RuntallyError):
 
 class InvalidResponse(RuntallyError):
     """The response is none of a Runtally server's: another program, a proxy, or a broken server."""
-
-
-class RunFailed(RuntallyError):
-    """The run ended without an answer; raised by `GraphFinal.raise_for_error` only."""
-
-    def __init__(self, final: "GraphFinal") -> None:
-        self.final = final
-        super().__init__(f"The run {final.run_id} failed: {final.error}.")
 
 
 @dataclass(frozen=True, slots=True)

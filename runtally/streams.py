@@ -4,19 +4,17 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import httpx
 
 from runtally.errors import Forbidden, RuntallyError
 from runtally.events import Event
 from runtally.options import Priority
+from runtally.protocol import calls
+from runtally.protocol.call import AsyncSend, Send
 from runtally.protocol.following import Following, not_ended
 from runtally.types import GraphFinal, SentMessage, StartedRun
-
-if TYPE_CHECKING:
-    from runtally.async_client import AsyncClient
-    from runtally.client import Client
 
 
 class _Stream:
@@ -50,9 +48,9 @@ class RunStream(_Stream):
     Leaving it early, or closing it, does not stop the run.
     """
 
-    def __init__(self, client: "Client", http: httpx.Client, following: Following) -> None:
+    def __init__(self, call: Send, http: httpx.Client, following: Following) -> None:
         super().__init__(following)
-        self._client = client
+        self._call = call
         self._http = http
         self._events = self._read()
 
@@ -79,15 +77,15 @@ class RunStream(_Stream):
 
     def cancel(self) -> StartedRun:
         """See `Client.cancel`."""
-        return self._client.cancel(self.run_id)
+        return self._call(calls.cancel_run(self.run_id))
 
     def interrupt(self) -> StartedRun:
         """See `Client.interrupt`."""
-        return self._client.interrupt(self.run_id)
+        return self._call(calls.interrupt_run(self.run_id))
 
     def send(self, text: str, priority: Priority = "next") -> SentMessage:
         """See `Client.send`."""
-        return self._client.send(self.run_id, text, priority=priority)
+        return self._call(calls.send_message(self.run_id, text, priority=priority))
 
     def decide(
         self,
@@ -98,11 +96,11 @@ class RunStream(_Stream):
         message: str | None = None,
     ) -> None:
         """See `Client.decide`."""
-        self._client.decide(self.run_id, request_id, allow=allow, args=args, message=message)
+        self._call(calls.decide_permission(self.run_id, request_id, allow=allow, args=args, message=message))
 
     def submit_tool_result(self, tool_call_id: str, result: Any, *, is_error: bool = False) -> None:
         """See `Client.submit_tool_result`."""
-        self._client.submit_tool_result(self.run_id, tool_call_id, result, is_error=is_error)
+        self._call(calls.submit_tool_result(self.run_id, tool_call_id, result, is_error=is_error))
 
     def _read(self) -> Generator[Event, None, None]:
         following = self._following
@@ -124,9 +122,9 @@ class RunStream(_Stream):
 
     def _result(self) -> GraphFinal:
         try:
-            return self._following.final_of(self._client.call(self._following.result_call()))
+            return self._following.final_of(self._call(self._following.result_call()))
         except Forbidden as refused:
-            return self._client.call(self._following.result_by_joining(refused))
+            return self._call(self._following.result_by_joining(refused))
 
 
 class AsyncRunStream(_Stream):
@@ -136,9 +134,9 @@ class AsyncRunStream(_Stream):
     connection of one that is left.
     """
 
-    def __init__(self, client: "AsyncClient", http: httpx.AsyncClient, following: Following) -> None:
+    def __init__(self, call: AsyncSend, http: httpx.AsyncClient, following: Following) -> None:
         super().__init__(following)
-        self._client = client
+        self._call = call
         self._http = http
         self._events = self._read()
 
@@ -165,15 +163,15 @@ class AsyncRunStream(_Stream):
 
     async def cancel(self) -> StartedRun:
         """See `AsyncClient.cancel`."""
-        return await self._client.cancel(self.run_id)
+        return await self._call(calls.cancel_run(self.run_id))
 
     async def interrupt(self) -> StartedRun:
         """See `AsyncClient.interrupt`."""
-        return await self._client.interrupt(self.run_id)
+        return await self._call(calls.interrupt_run(self.run_id))
 
     async def send(self, text: str, priority: Priority = "next") -> SentMessage:
         """See `AsyncClient.send`."""
-        return await self._client.send(self.run_id, text, priority=priority)
+        return await self._call(calls.send_message(self.run_id, text, priority=priority))
 
     async def decide(
         self,
@@ -184,11 +182,13 @@ class AsyncRunStream(_Stream):
         message: str | None = None,
     ) -> None:
         """See `AsyncClient.decide`."""
-        await self._client.decide(self.run_id, request_id, allow=allow, args=args, message=message)
+        await self._call(
+            calls.decide_permission(self.run_id, request_id, allow=allow, args=args, message=message)
+        )
 
     async def submit_tool_result(self, tool_call_id: str, result: Any, *, is_error: bool = False) -> None:
         """See `AsyncClient.submit_tool_result`."""
-        await self._client.submit_tool_result(self.run_id, tool_call_id, result, is_error=is_error)
+        await self._call(calls.submit_tool_result(self.run_id, tool_call_id, result, is_error=is_error))
 
     async def _read(self) -> AsyncGenerator[Event, None]:
         following = self._following
@@ -211,6 +211,6 @@ class AsyncRunStream(_Stream):
 
     async def _result(self) -> GraphFinal:
         try:
-            return self._following.final_of(await self._client.call(self._following.result_call()))
+            return self._following.final_of(await self._call(self._following.result_call()))
         except Forbidden as refused:
-            return await self._client.call(self._following.result_by_joining(refused))
+            return await self._call(self._following.result_by_joining(refused))

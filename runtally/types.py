@@ -5,7 +5,7 @@ from typing import Annotated, Any, Generic, NamedTuple, TypeVar
 
 from pydantic import AwareDatetime, Field
 
-from runtally.errors import RunFailed
+from runtally.errors import RuntallyError
 from runtally.model import Model
 
 Item = TypeVar("Item")
@@ -46,6 +46,14 @@ class GraphFinal(Model):
         if not self.ok:
             raise RunFailed(self)
         return self
+
+
+class RunFailed(RuntallyError):
+    """The run ended without an answer; raised by `GraphFinal.raise_for_error` only."""
+
+    def __init__(self, final: GraphFinal) -> None:
+        self.final = final
+        super().__init__(f"The run {final.run_id} failed: {final.error}.")
 
 
 class StartedRun(Model):

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 from urllib.parse import quote
 
 import httpx
@@ -48,6 +48,22 @@ class Call(Generic[T]):
         if not self.is_json:
             return self.parse(response.content)
         return self.parse(json_of(response) if response.content else None)
+
+
+class Send(Protocol):
+    """Sends a call as often as it takes: `Client.call`."""
+
+    def __call__(self, call: Call[T], /) -> T:
+        """The result; raises `RuntallyError`."""
+        ...
+
+
+class AsyncSend(Protocol):
+    """The same for asyncio: `AsyncClient.call`."""
+
+    async def __call__(self, call: Call[T], /) -> T:
+        """The result; raises `RuntallyError`."""
+        ...
 
 
 _PAGE_LIMIT = 200
