@@ -42,10 +42,13 @@ from app.runs.client_tools.service import ClientToolRuns
 from app.runs.commands.service import RunCommands
 from app.runs.conversations.service import ConversationService
 from app.runs.deletion.service import RunDeletion
+from app.runs.dispatch.port import Dispatcher
 from app.runs.fleet.service import Fleet
 from app.runs.generate import Generator
+from app.runs.intake.readiness import IntakeReadiness
 from app.runs.preview import RunPreviewer
 from app.runs.readers.service import RunReaders
+from app.runs.recovery.draining import RunDrain
 from app.runs.requests.attachments import AttachmentRules
 from app.runs.revocation.service import KeyRevocation
 from app.runs.service import RunService
@@ -73,6 +76,9 @@ class Services:
     chats: ChatRuns
     readers: RunReaders
     client_tools: ClientToolRuns
+    intake: IntakeReadiness
+    dispatcher: Dispatcher
+    drain: RunDrain
     generator: Generator
     previewer: RunPreviewer
     schedules: ScheduleService
@@ -152,6 +158,9 @@ async def _open(
         conversations=conversations,
         chats=_open_chats(infra, opened),
         client_tools=_open_client_tools(infra, opened),
+        intake=opened.intake,
+        dispatcher=opened.dispatcher,
+        drain=opened.drain,
         readers=_open_readers(infra, opened),
         generator=Generator(runs, planner.models, infra.schemas),
         previewer=previewer,

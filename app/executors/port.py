@@ -10,6 +10,7 @@ from app.conversations.cuts.answer_cuts import ShownAnswer
 from app.conversations.records import Conversation
 from app.events import AiEvent
 from app.executors.control import RunControl
+from app.executors.run_schemas import NO_SCHEMAS, RunSchemas
 from app.graphs.spec import GraphSpec
 from app.ids import RunKey
 from app.models.registry import ModelOptions
@@ -73,6 +74,8 @@ class RunPlan:
     """The tools of the request that the client executes."""
     ignored_client_tools: tuple[str, ...] = ()
     """The names of those that the graph does not take."""
+    schemas: RunSchemas = NO_SCHEMAS
+    """Of the answer and the client tools, prepared."""
     remote_tools: tuple[str, ...] = ()
     """The ids of tools of external MCP servers that it may use; connected when the run starts."""
     spent: Spent = NOTHING_SPENT

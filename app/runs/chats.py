@@ -15,6 +15,7 @@ from app.conversations.cuts.answer_cuts import ShownAnswer
 from app.events import PermissionRequest
 from app.executors.approvals import PermissionDecided, PermissionNotFound
 from app.executors.inbox import RunEnded
+from app.executors.run_schemas import NO_SCHEMAS, RunSchemas
 from app.ids import AccountId, RunId, RunKey
 from app.platform.db import Database
 from app.platform.telemetry.trace_context import CallerTrace
@@ -28,7 +29,8 @@ from app.runs.conversations.view import ConversationView
 from app.runs.records import MessageOrigin, RunRecord
 from app.runs.repository import existing_runs
 from app.runs.requests.codec import RequestCodec
-from app.runs.service import RunIdTaken, RunService
+from app.runs.requests.posted import RunIdTaken
+from app.runs.service import RunService
 
 MESSAGE_ID_CHARS = 200
 """How long the client's id of a message may be."""
@@ -86,6 +88,8 @@ class ChatMessage:
     """Where the client's messages have the ids of runs: the answer that it may have stopped reading."""
     cancels_earlier: bool = False
     """Whether the user has left the active runs of the chat."""
+    schemas: RunSchemas = NO_SCHEMAS
+    """Those of its client tools."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +153,9 @@ class ChatRuns:
                     request_id=request_id,
                     idempotency_key=idempotency_key,
                     caller_trace=caller_trace,
-                    origin=MessageOrigin(placement.place, message.message_id, fingerprint, shown),
+                    origin=MessageOrigin(
+                        *(placement.place, message.message_id, fingerprint, shown), schemas=message.schemas
+                    ),
                 )
             except RunIdTaken:
                 if idempotency_key:
@@ -185,6 +191,7 @@ class ChatRuns:
                 message.message_id,
                 fingerprint,
                 cancels_earlier=message.cancels_earlier,
+                schemas=message.schemas,
             ),
         )
         self._abandoned.look()

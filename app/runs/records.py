@@ -10,6 +10,7 @@ from uuid import UUID
 from app.conversations.branching.records import Place
 from app.conversations.cuts.answer_cuts import ShownAnswer
 from app.conversations.records import Conversation
+from app.executors.run_schemas import NO_SCHEMAS, RunSchemas
 from app.ids import ApiKeyId, RunKey
 from app.platform.telemetry.trace_context import CallerTrace
 from app.requests.outcome import GraphFinal, RunStatus
@@ -93,6 +94,11 @@ class MessageOrigin:
     """What the client shows of the answer before the message, if that may not be all."""
     cancels_earlier: bool = False
     """Whether the user has left the active runs of the conversation."""
+    schemas: RunSchemas = NO_SCHEMAS
+    """Those of the request that are prepared already."""
+
+
+AT_THE_END = MessageOrigin()
 
 
 @dataclass(frozen=True, slots=True)

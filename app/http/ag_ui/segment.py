@@ -117,12 +117,12 @@ async def start_segment(
     with suppress(RunNotFound):
         segment = RunSegment(segment.run, entries=await services.runs.events(segment.run))
         messages = segment.new_messages(posted)
-    tools = await services.client_tools.usable(caller, graph_id, posted.described_tools)
+    tools, schemas = await services.client_tools.usable(caller, graph_id, posted.described_tools)
     message = chat_message(graph_id, posted, messages, tools=tools, rules=services.attachments)
     message = _with_policy(message, spec, services.settings.on_disconnect)
     await services.client_tools.answer_left(caller, message.chat, posted.left_tool_results)
     # It follows interrupts that are all cancelled: the user has left them.
-    message = replace(message, cancels_earlier=bool(posted.resume))
+    message = replace(message, cancels_earlier=bool(posted.resume), schemas=schemas)
     record, placement = await services.chats.start_as(
         caller, message, posted.run_id, request_id=request_id, caller_trace=trace
     )

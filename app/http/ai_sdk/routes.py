@@ -1,6 +1,7 @@
 """Routes of the Vercel AI SDK: `useChat` posts messages and reads UI message streams."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any, Final, TypeAlias
 
@@ -102,8 +103,8 @@ async def chat(
         body.require_no_system(graph)
         policy = on_disconnect(body.on_disconnect, graph, services.settings.on_disconnect)
         body = body.model_copy(update={"on_disconnect": policy})
-        tools = await services.client_tools.usable(caller, graph_id, body.described_tools)
-        message = body.chat_message(graph_id, tools, services.attachments)
+        tools, schemas = await services.client_tools.usable(caller, graph_id, body.described_tools)
+        message = replace(body.chat_message(graph_id, tools, services.attachments), schemas=schemas)
         await services.client_tools.answer_left(caller, chat_of_run, body.left_tool_results)
         record = await services.chats.start(
             caller, message, request_id=request_id, idempotency_key=key, caller_trace=trace

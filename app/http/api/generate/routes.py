@@ -21,9 +21,9 @@ from app.http.native.encoder import NativeEncoder
 from app.http.native.openapi import STREAM
 from app.http.streaming.disconnect import while_connected
 from app.http.streaming.sse import stream_events
-from app.ids import RunKey
 from app.platform.telemetry.trace_context import CallerTrace
 from app.requests.principal import Principal
+from app.runs.generate import Generation
 from app.runs.requests.generate import GenerateObjectRequest, GenerateRequest, GenerateTextRequest
 
 router = APIRouter(route_class=CheckedRoute, prefix="/v1/generate", tags=["generate"])
@@ -53,16 +53,16 @@ async def generate_text(
     request: Request,
 ) -> GeneratedText | EventSourceResponse:
     """Answer a prompt. Disconnecting does not stop the run."""
-    run = await _start(services, caller, body, request_id, key, trace=trace)
+    generation = await _start(services, caller, body, request_id, key, trace=trace)
     if body.stream:
         return stream_events(
-            services.runs.follow(run),
+            services.runs.follow(generation.run),
             NativeEncoder(),
             heartbeat_s=heartbeat_s,
-            reader_scope=open_reader(caller, run),
+            reader_scope=open_reader(caller, generation.run),
         )
-    with open_reader(caller, run):
-        final = await while_connected(request, services.generator.text(run))
+    with open_reader(caller, generation.run):
+        final = await while_connected(request, services.generator.answer(generation))
     return GeneratedText(content=final.content, usage=final.usage, run_id=final.run_id)
 
 
@@ -79,9 +79,9 @@ async def generate_object(
     request: Request,
 ) -> GeneratedObject:
     """Answer a prompt with an object that matches a JSON schema. Disconnecting does not stop the run."""
-    run = await _start(services, caller, body, request_id, key, trace=trace)
-    with open_reader(caller, run):
-        final = await while_connected(request, services.generator.object(run, body.schema_))
+    generation = await _start(services, caller, body, request_id, key, trace=trace)
+    with open_reader(caller, generation.run):
+        final = await while_connected(request, services.generator.answer(generation))
     return GeneratedObject(object_=final.structured_output, usage=final.usage, run_id=final.run_id)
 
 
@@ -93,12 +93,11 @@ async def _start(
     idempotency_key: str | None,
     *,
     trace: CallerTrace | None,
-) -> RunKey:
-    run = await services.generator.start(
+) -> Generation:
+    return await services.generator.start(
         caller,
         body,
         request_id=request_id,
         idempotency_key=idempotency_key,
         caller_trace=trace,
     )
-    return run.key

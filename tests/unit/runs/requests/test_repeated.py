@@ -7,7 +7,7 @@ from app.conversations.branching.records import InPlaceOf
 from app.ids import RunId
 from app.requests.runs import GraphRunRequest
 from app.runs.records import MessageOrigin
-from app.runs.requests.repeated import origin_of
+from app.runs.requests.posted import origin_of
 from runtally.options import body_of
 
 _IN_PLACE = {"graphId": "messages:a", "stateKey": "c", "forkFrom": "r"}
