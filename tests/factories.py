@@ -12,8 +12,7 @@ from app.auth.records import KeyRecord
 from app.conversations.records import Conversation
 from app.events import AiEvent, ControlEvent
 from app.executors.control import RunControl
-from app.executors.port import RunContext, RunPlan
-from app.executors.run_schemas import ClientToolSchema, RunSchemas
+from app.executors.port import ClientToolSchema, RunContext, RunPlan, RunSchemas
 from app.executors.scripted import Action, ScriptedExecutor, WaitFor
 from app.graphs.spec import GraphSpec
 from app.ids import AccountId, ApiKeyId, MessageId, RunId, RunKey, new_uuid

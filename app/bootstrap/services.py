@@ -131,13 +131,11 @@ async def _open(
     infra: Infrastructure, stack: AsyncExitStack, executors: Mapping[str, GraphExecutor]
 ) -> Services:
     settings, planner = infra.settings, infra.planner
-    webhooks = await _open_webhooks(infra, stack)
-    accounts = Accounts(infra.database)
+    webhooks, accounts = await _open_webhooks(infra, stack), Accounts(infra.database)
     own = {} if infra.agent is None else infra.agent.executors
     executor = ExecutorAggregator({**own, **executors})
     temporal = await open_temporal(settings, str(infra.process_id))
     opened = await open_runs(infra, stack, executor, accounts=accounts, temporal=temporal)
-    runs, commands, conversations = opened.runs, opened.commands, opened.conversations
     previewer = RunPreviewer(planner, PreviewerAggregator(open_previewers(settings)), infra.schemas)
     schedules = await open_schedules(infra, stack, opened, previewer=previewer, accounts=accounts)
     if settings.bootstrap_key is not None:
@@ -152,17 +150,17 @@ async def _open(
         accounts=accounts,
         browser_sessions=BrowserSessions(infra.database, accounts),
         credentials=_open_credentials(infra, accounts),
-        key_revocation=_open_key_revocation(infra, accounts, commands),
-        runs=runs,
-        commands=commands,
-        conversations=conversations,
+        key_revocation=_open_key_revocation(infra, accounts, opened.commands),
+        runs=opened.runs,
+        commands=opened.commands,
+        conversations=opened.conversations,
         chats=_open_chats(infra, opened),
         client_tools=_open_client_tools(infra, opened),
         intake=opened.intake,
         dispatcher=opened.dispatcher,
         drain=opened.drain,
         readers=_open_readers(infra, opened),
-        generator=Generator(runs, planner.models, infra.schemas),
+        generator=Generator(opened.runs, planner.models, infra.schemas),
         previewer=previewer,
         schedules=schedules,
         fleet=fleet,
@@ -203,6 +201,8 @@ def _open_chats(infra: Infrastructure, opened: OpenedRuns) -> ChatRuns:
         conversations=opened.conversations,
         codec=opened.codec,
         abandoned=abandoned,
+        graphs=infra.planner.graphs,
+        default=infra.settings.on_disconnect,
     )
 
 

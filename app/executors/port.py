@@ -10,11 +10,12 @@ from app.conversations.cuts.answer_cuts import ShownAnswer
 from app.conversations.records import Conversation
 from app.events import AiEvent
 from app.executors.control import RunControl
-from app.executors.run_schemas import NO_SCHEMAS, RunSchemas
 from app.graphs.spec import GraphSpec
 from app.ids import RunKey
 from app.models.registry import ModelOptions
 from app.platform.clock.lease import Lease
+from app.platform.json_schema.document import SchemaDocument
+from app.platform.json_schema.model_schema import ModelSchema
 from app.platform.logs.context import for_run
 from app.platform.telemetry.run_trace import RunTrace
 from app.platform.telemetry.trace_context import RunTraceContext
@@ -52,6 +53,30 @@ class ExecutionFailed(Exception):
 
 
 FIRST_ATTEMPT = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ClientToolSchema:
+    """The schema of the arguments of a tool that the client executes."""
+
+    checked: SchemaDocument
+    """What the arguments are checked against."""
+    shown: dict[str, Any]
+    """As the model sees it."""
+    note: str
+    """What the tool's description says about the rest."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunSchemas:
+    """The JSON schemas of one request, prepared once for all that a run does with them."""
+
+    answer: ModelSchema | None = None
+    client_tools: Mapping[str, ClientToolSchema] = field(default_factory=dict)
+    """By the names of the tools."""
+
+
+NO_SCHEMAS = RunSchemas()
 
 
 @dataclass(frozen=True, slots=True)

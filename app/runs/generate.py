@@ -2,6 +2,7 @@
 
 from contextlib import aclosing
 from dataclasses import dataclass
+from typing import Unpack
 
 from app.errors import (
     AppError,
@@ -15,20 +16,19 @@ from app.errors import (
     Unavailable,
 )
 from app.events import Step
-from app.executors.run_schemas import RunSchemas
+from app.executors.port import RunSchemas
 from app.ids import RunKey
 from app.models.registry import ModelRegistry, UnknownModel
 from app.platform.db import DatabaseUnavailable
 from app.platform.json_schema.checker import ValueUncheckable
 from app.platform.json_schema.document import SchemaUnusable
 from app.platform.json_schema.model_schema import ModelSchema
-from app.platform.telemetry.trace_context import CallerTrace
 from app.requests.messages import Message
 from app.requests.outcome import ErrorCode, GraphFinal
 from app.requests.principal import Principal
 from app.requests.runs import GraphRunRequest, ResponseFormat
-from app.runs.records import MessageOrigin
 from app.runs.requests.generate import GenerateObjectRequest, GenerateRequest
+from app.runs.requests.posted import MessageOrigin, Posting
 from app.runs.requests.schemas import SchemaPreparation
 from app.runs.service import RunService
 
@@ -110,13 +110,7 @@ class Generator:
         self._schemas = schemas
 
     async def start(
-        self,
-        caller: Principal,
-        request: GenerateRequest,
-        *,
-        request_id: str | None,
-        idempotency_key: str | None = None,
-        caller_trace: CallerTrace | None = None,
+        self, caller: Principal, request: GenerateRequest, **posting: Unpack[Posting]
     ) -> Generation:
         """Accept the run, or join the existing one; raises what `RunService.start` raises."""
         if request.role is not None and request.role not in self._models.roles:
@@ -125,14 +119,8 @@ class Generator:
         schema = None
         if isinstance(request, GenerateObjectRequest):
             schema = await self._schemas.answer(request.schema_, field="schema", account_id=caller.account_id)
-        run = await self._runs.start(
-            caller,
-            _as_run(request),
-            request_id=request_id,
-            idempotency_key=idempotency_key,
-            caller_trace=caller_trace,
-            origin=MessageOrigin(schemas=RunSchemas(schema)),
-        )
+        origin = MessageOrigin(schemas=RunSchemas(schema))
+        run = await self._runs.start(caller, _as_run(request), origin=origin, **posting)
         return Generation(run.key, schema)
 
     async def answer(self, generation: Generation) -> GraphFinal:

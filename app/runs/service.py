@@ -3,6 +3,7 @@
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from datetime import datetime
+from typing import Unpack
 from uuid import uuid5
 
 from app.errors import Unavailable
@@ -10,7 +11,6 @@ from app.ids import AccountId, RunId, RunKey, new_uuid
 from app.platform.db import Database
 from app.platform.logs.context import note
 from app.platform.pagination import PageRequest
-from app.platform.telemetry.trace_context import CallerTrace
 from app.requests.outcome import GraphFinal
 from app.requests.principal import Principal
 from app.requests.runs import GraphRunRequest
@@ -21,10 +21,10 @@ from app.runs.dispatch.limits import QueueFull
 from app.runs.events.reader import RunEventReader
 from app.runs.intake.planning import RunPlanning
 from app.runs.intake.submission import RunSubmission
-from app.runs.records import DriftedRuns, MessageOrigin, RunRecord
+from app.runs.records import DriftedRuns, RunRecord
 from app.runs.repository import drifted_runs, find_run, newest_runs
 from app.runs.requests.codec import RequestCodec
-from app.runs.requests.posted import PostedRun, origin_of
+from app.runs.requests.posted import MessageOrigin, PostedRun, Posting, origin_of
 from app.runs.supervisor import RunSupervisor
 from app.streams.port import LogEntry
 
@@ -60,10 +60,8 @@ class RunService:
         caller: Principal,
         request: GraphRunRequest,
         *,
-        request_id: str | None,
-        idempotency_key: str | None = None,
-        caller_trace: CallerTrace | None = None,
         origin: MessageOrigin | None = None,
+        **posting: Unpack[Posting],
     ) -> RunRecord:
         """Start a run, or join the existing one with its id and the same request.
 
@@ -74,12 +72,13 @@ class RunService:
         `ConversationFull`, `HistoryConflict`, `ShuttingDown`, `Overloaded`, `JournalUnavailable`,
         `SandboxUnavailable`, `StorageFull`, `RunDeleted`, `MessagesNotStored`.
         """
-        given_id = _given_id(caller.account_id, request, idempotency_key)
+        given_id = _given_id(caller.account_id, request, posting.get("idempotency_key"))
         run = RunKey(caller.account_id, given_id or RunId(str(new_uuid())))
         note(run_id=run.run_id)
         origin = origin or origin_of(request)
         fingerprint = origin.fingerprint or await self._codec.fingerprint(request)
-        posted = PostedRun(run, caller, request, origin, fingerprint, request_id, caller_trace)
+        ids = (posting["request_id"], posting.get("caller_trace"))
+        posted = PostedRun(run, caller, request, origin, fingerprint, *ids)
         if given_id is not None and (existing := await self._find(run)) is not None:
             return posted.join(existing)
         posted, plan = await self._planning.plan(posted)

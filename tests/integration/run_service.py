@@ -124,7 +124,7 @@ async def a_core(
     """
     planner = _a_planner()
     async with (
-        SchemaChecker(workers=1, check_s=5.0) as schemas,
+        _a_preparation() as schemas,
         a_process(
             *(database, directory),
             executor=executor or ScriptedExecutor(script),
@@ -140,17 +140,12 @@ async def a_core(
         ) as process,
     ):
         acceptance = _an_acceptance(database, process)
-        preparation = SchemaPreparation(schemas, Offload())
-        starter = _a_starter(database, process, planner, preparation)
+        starter = _a_starter(database, process, planner, schemas)
         dispatcher = await _a_dispatcher(process, planner, starter, temporal=temporal)
         heartbeat, recovery = _a_recovery(database, process, starter, dispatcher=dispatcher, peers=peers)
         intake = IntakeReadiness(MemoryCeiling(2**40), process.receipts, require_sandbox=_no_sandbox)
         service = _a_service(
-            *(database, process, planner),
-            acceptance=acceptance,
-            dispatcher=dispatcher,
-            intake=intake,
-            schemas=preparation,
+            *(database, process, planner, acceptance), dispatcher=dispatcher, intake=intake, schemas=schemas
         )
         drain = _a_drain(database, process, dispatcher, intake=intake, heartbeat=heartbeat)
         await heartbeat.send()
@@ -164,12 +159,18 @@ async def a_core(
         process.tasks.cancel_scope.cancel()
 
 
+@asynccontextmanager
+async def _a_preparation() -> AsyncIterator[SchemaPreparation]:
+    async with SchemaChecker(workers=1, check_s=5.0) as checker:
+        yield SchemaPreparation(checker, Offload())
+
+
 def _a_service(
     database: Database,
     process: Process,
     planner: RunPlanner,
-    *,
     acceptance: RunAcceptance,
+    *,
     dispatcher: Dispatcher,
     intake: IntakeReadiness,
     schemas: SchemaPreparation,

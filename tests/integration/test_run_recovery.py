@@ -48,8 +48,7 @@ async def a_lost_run(
     await core.process.ledger.change_terms(key.account_id, lambda _: AccountTerms("prepaid", None))
     request, run = a_request(graph, state_key=state_key), RunKey(key.account_id, RunId(name))
     plan = core.planner.plan(run, request, api_key_id=key.id, request_id="req-1")
-    accepted = await core.acceptance.accept(PostedRun(run, caller_of(key), request), plan, has_place=True)
-    assert accepted is not None
+    assert await core.acceptance.accept(PostedRun(run, caller_of(key), request), plan, has_place=True)
     await move(database, run, process_id)
     return run
 

@@ -7,8 +7,7 @@ from typing import Any, Final
 from pydantic import BaseModel, ConfigDict
 
 from app.executors.client_calls import MAX_RESULT_BYTES, ClientToolCalls
-from app.executors.port import RunContext, RunPlan
-from app.executors.run_schemas import ClientToolSchema
+from app.executors.port import ClientToolSchema, RunContext, RunPlan
 from app.platform.json_schema.checker import SchemaChecker
 from app.requests.client_tools import ClientTool, client_tool_id
 from app.tools.argument_check import check_arguments

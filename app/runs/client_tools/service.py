@@ -8,7 +8,7 @@ from typing import Any
 from app.events import ClientToolCall
 from app.executors.client_calls import ClientToolCallAnswered, ClientToolCallNotFound, ClientToolResult
 from app.executors.inbox import RunEnded
-from app.executors.run_schemas import NO_SCHEMAS, RunSchemas
+from app.executors.port import NO_SCHEMAS, RunSchemas
 from app.graphs.catalog import GraphCatalog
 from app.ids import RunKey
 from app.platform.db import Database

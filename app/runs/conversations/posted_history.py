@@ -10,8 +10,8 @@ from app.platform.db import Database
 from app.requests.principal import Principal
 from app.requests.runs import GraphRunRequest
 from app.runs.conversations.branching import load_tree
-from app.runs.conversations.reading import require_reading
 from app.runs.conversations.undelivered import undelivered_runs
+from app.runs.conversations.view import require_reading
 from app.runs.repository import unfinished_turns
 
 

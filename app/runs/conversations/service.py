@@ -35,9 +35,8 @@ from app.runs.conversations.branching import (
 )
 from app.runs.conversations.known_messages import known_messages
 from app.runs.conversations.page import ConversationPage, parse_cursor, read_page, turns_on_branch
-from app.runs.conversations.reading import require_reading
 from app.runs.conversations.repository import has_run, newest_chats
-from app.runs.conversations.view import ConversationView, read_view
+from app.runs.conversations.view import ConversationView, read_view, require_reading
 from app.runs.records import RunRecord
 from app.runs.repository import find_runs, unfinished_turns
 

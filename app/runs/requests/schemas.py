@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from app.errors import Invalid
-from app.executors.run_schemas import NO_SCHEMAS, ClientToolSchema, RunSchemas
+from app.executors.port import NO_SCHEMAS, ClientToolSchema, RunSchemas
 from app.ids import AccountId
 from app.platform.concurrency.offload import Offload
 from app.platform.json_schema.checker import SchemaChecker
