@@ -77,8 +77,9 @@ class RunService:
         note(run_id=run.run_id)
         origin = origin or origin_of(request)
         fingerprint = origin.fingerprint or await self._codec.fingerprint(request)
-        ids = (posting["request_id"], posting.get("caller_trace"))
-        posted = PostedRun(run, caller, request, origin, fingerprint, *ids)
+        posted = PostedRun(
+            *(run, caller, request, origin, fingerprint), posting["request_id"], posting.get("caller_trace")
+        )
         if given_id is not None and (existing := await self._find(run)) is not None:
             return posted.join(existing)
         posted, plan = await self._planning.plan(posted)
