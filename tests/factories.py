@@ -12,13 +12,18 @@ from app.auth.records import KeyRecord
 from app.conversations.records import Conversation
 from app.events import AiEvent, ControlEvent
 from app.executors.control import RunControl
-from app.executors.port import RunContext, RunPlan
+from app.executors.port import ClientToolSchema, RunContext, RunPlan, RunSchemas
 from app.executors.scripted import Action, ScriptedExecutor, WaitFor
 from app.graphs.spec import GraphSpec
 from app.ids import AccountId, ApiKeyId, MessageId, RunId, RunKey, new_uuid
 from app.platform.db import Database
+from app.platform.json_schema.document import SchemaDocument
+from app.platform.json_schema.model_schema import model_schema
+from app.requests.client_tools import ClientTool
 from app.requests.runs import RunLimits
 from app.runs.records import RunRecord
+from app.tools.argument_schema import argument_schema
+from app.tools.modern_schema import modern_schema
 from app.usage.records import Attribution, TokenUsage, UsageFact
 from tests.patience import PATIENCE_S
 
@@ -67,6 +72,17 @@ def a_plan(**fields: Any) -> RunPlan:
         "attribution": Attribution(ApiKeyId(new_uuid()), "claude_agents:planner", None),
     }
     return RunPlan(**{**defaults, **fields})
+
+
+def schemas_of(*tools: ClientTool, answer: dict[str, Any] | None = None) -> RunSchemas:
+    """The schemas of a request with these tools, and of its answer."""
+    prepared = {
+        tool.name: ClientToolSchema(
+            SchemaDocument.of(tool.input_schema), *argument_schema(modern_schema(tool.input_schema))
+        )
+        for tool in tools
+    }
+    return RunSchemas(None if answer is None else model_schema(SchemaDocument.of(answer)), prepared)
 
 
 def a_conversation(account_id: AccountId, state_key: str = "chat") -> Conversation:

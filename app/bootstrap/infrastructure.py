@@ -43,6 +43,7 @@ from app.platform.settings import Settings
 from app.platform.storage.service import StorageQuota
 from app.platform.telemetry.service import Telemetry
 from app.runs.planner import RunPlanner
+from app.runs.requests.schemas import SchemaPreparation
 from app.streams.port import EventLog
 from app.streams.process_channel import ProcessChannel
 from app.workspaces.service import Workspaces
@@ -73,7 +74,7 @@ class Infrastructure:
     sessions: PostgresSessionStore
     planner: RunPlanner
     workspaces: Workspaces
-    schemas: SchemaChecker
+    schemas: SchemaPreparation
     agent: Agent | None
     """None in a process that executes no run."""
     memory: MemoryCeiling
@@ -107,7 +108,7 @@ async def open_infrastructure(
     clock, lease = await open_clock(database), open_lease(settings)
     ledger, sessions = CreditLedger(database, clock), PostgresSessionStore(database)
     workspaces, reports = Workspaces(database, settings.allowed_host_roots), BillingReports(database)
-    schemas = await stack.enter_async_context(open_schema_checker(settings))
+    schemas, offload = await stack.enter_async_context(open_schema_checker(settings)), Offload()
     accounting = await open_provider_accounting(settings, database, planner.prices, stack=stack)
     agent = None
     if role.executes_runs:
@@ -138,10 +139,10 @@ async def open_infrastructure(
         sessions=sessions,
         planner=planner,
         workspaces=workspaces,
-        schemas=schemas,
+        schemas=SchemaPreparation(schemas, offload),
         agent=agent,
         memory=_open_memory(settings, tasks),
-        offload=Offload(),
+        offload=offload,
         storage=StorageQuota(database, settings.max_storage_mb_per_account * 2**20 or None),
         telemetry=telemetry,
         metrics=metrics,

@@ -20,6 +20,7 @@ from app.runs.commands.queued import QueuedRuns
 from app.runs.commands.receiver import CommandReceiver
 from app.runs.commands.remote import CommandSender
 from app.runs.commands.service import RunCommands
+from app.runs.conversations.posted_history import PostedHistories
 from app.runs.conversations.service import ConversationService
 from app.runs.conversations.undelivered import UndeliveredMessages
 from app.runs.dispatch.limits import DispatchLimits
@@ -28,12 +29,16 @@ from app.runs.dispatch.places import Places
 from app.runs.dispatch.port import Dispatcher
 from app.runs.dispatch.queue import RunQueue
 from app.runs.dispatch.records import Worker
+from app.runs.intake.planning import RunPlanning
+from app.runs.intake.readiness import IntakeReadiness
+from app.runs.intake.submission import RunSubmission
 from app.runs.recovery.draining import RunDrain
 from app.runs.recovery.handover import RunHandover
 from app.runs.recovery.heartbeat import Heartbeat
 from app.runs.recovery.peers import ProcessPeers
 from app.runs.recovery.service import RunRecovery
 from app.runs.requests.codec import RequestCodec
+from app.runs.requests.repeated import RepeatedRequests
 from app.runs.service import RunService
 from app.runs.starting import RunStarter
 from app.runs.supervisor import RunSupervisor
@@ -50,7 +55,9 @@ class OpenedRuns:
     runs: RunService
     commands: RunCommands
     conversations: ConversationService
+    intake: IntakeReadiness
     dispatcher: Dispatcher
+    drain: RunDrain
     supervisor: RunSupervisor
     codec: RequestCodec
 
@@ -93,33 +100,35 @@ async def open_runs(
     )
     conversations = _open_conversations(infra)
     heartbeat = _open_heartbeat(infra, execution, dispatcher)
+    intake = _open_intake(infra)
+    acceptance = _open_acceptance(infra, execution, conversations, accounts=accounts)
     runs = RunService(
         database,
-        planner=infra.planner,
-        acceptance=_open_acceptance(infra, execution, conversations, accounts=accounts),
-        dispatcher=dispatcher,
+        codec=execution.codec,
+        planning=_open_planning(infra, execution, intake),
+        submission=RunSubmission(
+            acceptance, dispatcher, execution.supervisor, commands=commands, metrics=infra.metrics.runs
+        ),
         supervisor=execution.supervisor,
         reader=open_reader(database, log_, execution.supervisor, tasks=infra.tasks),
-        commands=commands,
-        conversations=conversations,
-        receipts=infra.receipts,
-        schemas=infra.schemas,
-        codec=execution.codec,
-        memory=infra.memory,
-        require_sandbox=_checked_by_workers if infra.agent is None else infra.agent.sandbox_probe.require,
-        drain=_open_drain(infra, execution, dispatcher, heartbeat=heartbeat),
-        telemetry=infra.telemetry,
-        metrics=infra.metrics.runs,
     )
+    drain = _open_drain(infra, execution, dispatcher, intake=intake, heartbeat=heartbeat)
     await _start_recovery(infra, execution, heartbeat, stack=stack)
-    stack.push_async_callback(runs.drain, within_s=settings.drain_s)
+    stack.push_async_callback(drain.drain, within_s=settings.drain_s)
     await dispatcher.claim()
     infra.tasks.start_soon(dispatcher.work)
     infra.tasks.start_soon(QueueMaintenance(execution.queue, dispatcher, queued.stop).watch)
     infra.tasks.start_soon(infra.workspaces.sweep)
     if infra.agent is not None and any(graph.native_tools for graph in infra.planner.graphs.definitions()):
         infra.tasks.start_soon(infra.agent.sandbox_probe.check)
-    return OpenedRuns(runs, commands, conversations, dispatcher, execution.supervisor, execution.codec)
+    return OpenedRuns(
+        *(runs, commands, conversations, intake, dispatcher, drain), execution.supervisor, execution.codec
+    )
+
+
+def _open_intake(infra: Infrastructure) -> IntakeReadiness:
+    require_sandbox = _checked_by_workers if infra.agent is None else infra.agent.sandbox_probe.require
+    return IntakeReadiness(infra.memory, infra.receipts, require_sandbox=require_sandbox)
 
 
 async def _checked_by_workers() -> None:
@@ -170,6 +179,7 @@ def _open_execution(infra: Infrastructure, executor: ExecutorAggregator) -> _Exe
     starter = RunStarter(
         infra.database,
         planner=planner,
+        schemas=infra.schemas,
         supervisor=supervisor,
         closer=closer,
         receipts=infra.receipts,
@@ -199,6 +209,17 @@ def _open_commands(
         queued=queued,
         limits=message_limits(infra.settings),
         sender=sender,
+    )
+
+
+def _open_planning(infra: Infrastructure, execution: _Execution, intake: IntakeReadiness) -> RunPlanning:
+    return RunPlanning(
+        infra.planner,
+        intake=intake,
+        repeated=RepeatedRequests(infra.database, execution.codec),
+        schemas=infra.schemas,
+        histories=PostedHistories(infra.database, open_history(infra.database, infra.sessions)),
+        telemetry=infra.telemetry,
     )
 
 
@@ -239,7 +260,12 @@ def _open_heartbeat(infra: Infrastructure, execution: _Execution, dispatcher: Di
 
 
 def _open_drain(
-    infra: Infrastructure, execution: _Execution, dispatcher: Dispatcher, *, heartbeat: Heartbeat
+    infra: Infrastructure,
+    execution: _Execution,
+    dispatcher: Dispatcher,
+    *,
+    intake: IntakeReadiness,
+    heartbeat: Heartbeat,
 ) -> RunDrain:
     handover = RunHandover(
         infra.database,
@@ -248,7 +274,7 @@ def _open_drain(
         supervisor=execution.supervisor,
         graphs=infra.planner.graphs,
     )
-    return RunDrain(dispatcher, execution.supervisor, heartbeat, handover)
+    return RunDrain(intake, dispatcher, execution.supervisor, heartbeat, handover)
 
 
 async def _start_recovery(

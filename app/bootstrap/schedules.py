@@ -29,6 +29,7 @@ async def open_schedules(
     firing = ScheduleFiring(
         infra.database,
         runs=opened.runs,
+        intake=opened.intake,
         commands=opened.commands,
         codec=codec,
         memory=infra.memory,

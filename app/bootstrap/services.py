@@ -42,10 +42,13 @@ from app.runs.client_tools.service import ClientToolRuns
 from app.runs.commands.service import RunCommands
 from app.runs.conversations.service import ConversationService
 from app.runs.deletion.service import RunDeletion
+from app.runs.dispatch.port import Dispatcher
 from app.runs.fleet.service import Fleet
 from app.runs.generate import Generator
+from app.runs.intake.readiness import IntakeReadiness
 from app.runs.preview import RunPreviewer
 from app.runs.readers.service import RunReaders
+from app.runs.recovery.draining import RunDrain
 from app.runs.requests.attachments import AttachmentRules
 from app.runs.revocation.service import KeyRevocation
 from app.runs.service import RunService
@@ -73,6 +76,9 @@ class Services:
     chats: ChatRuns
     readers: RunReaders
     client_tools: ClientToolRuns
+    intake: IntakeReadiness
+    dispatcher: Dispatcher
+    drain: RunDrain
     generator: Generator
     previewer: RunPreviewer
     schedules: ScheduleService
@@ -125,13 +131,11 @@ async def _open(
     infra: Infrastructure, stack: AsyncExitStack, executors: Mapping[str, GraphExecutor]
 ) -> Services:
     settings, planner = infra.settings, infra.planner
-    webhooks = await _open_webhooks(infra, stack)
-    accounts = Accounts(infra.database)
+    webhooks, accounts = await _open_webhooks(infra, stack), Accounts(infra.database)
     own = {} if infra.agent is None else infra.agent.executors
     executor = ExecutorAggregator({**own, **executors})
     temporal = await open_temporal(settings, str(infra.process_id))
     opened = await open_runs(infra, stack, executor, accounts=accounts, temporal=temporal)
-    runs, commands, conversations = opened.runs, opened.commands, opened.conversations
     previewer = RunPreviewer(planner, PreviewerAggregator(open_previewers(settings)), infra.schemas)
     schedules = await open_schedules(infra, stack, opened, previewer=previewer, accounts=accounts)
     if settings.bootstrap_key is not None:
@@ -146,14 +150,17 @@ async def _open(
         accounts=accounts,
         browser_sessions=BrowserSessions(infra.database, accounts),
         credentials=_open_credentials(infra, accounts),
-        key_revocation=_open_key_revocation(infra, accounts, commands),
-        runs=runs,
-        commands=commands,
-        conversations=conversations,
+        key_revocation=_open_key_revocation(infra, accounts, opened.commands),
+        runs=opened.runs,
+        commands=opened.commands,
+        conversations=opened.conversations,
         chats=_open_chats(infra, opened),
         client_tools=_open_client_tools(infra, opened),
+        intake=opened.intake,
+        dispatcher=opened.dispatcher,
+        drain=opened.drain,
         readers=_open_readers(infra, opened),
-        generator=Generator(runs, planner.models, infra.schemas),
+        generator=Generator(opened.runs, planner.models, infra.schemas),
         previewer=previewer,
         schedules=schedules,
         fleet=fleet,
@@ -194,6 +201,8 @@ def _open_chats(infra: Infrastructure, opened: OpenedRuns) -> ChatRuns:
         conversations=opened.conversations,
         codec=opened.codec,
         abandoned=abandoned,
+        graphs=infra.planner.graphs,
+        default=infra.settings.on_disconnect,
     )
 
 

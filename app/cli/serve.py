@@ -111,7 +111,7 @@ class _Server(uvicorn.Server):
             # Deferred to the event loop: the signal may have interrupted the logging of a line.
             self._loop.call_soon_threadsafe(self._stop)
         elif self._signals == 2:  # noqa: PLR2004 - the second
-            self._loop.call_soon_threadsafe(self._services.runs.hurry)
+            self._loop.call_soon_threadsafe(self._services.drain.hurry)
         else:
             super().handle_exit(sig, frame)
 
@@ -128,7 +128,7 @@ class _Server(uvicorn.Server):
         return address in self._proxies.trusted_hosts
 
     async def _drain(self) -> None:
-        await self._services.runs.drain(within_s=self._services.settings.drain_s)
+        await self._services.drain.drain(within_s=self._services.settings.drain_s)
         streams: OpenStreams = self._app.state.open_streams
         await streams.close()
         self.should_exit = True

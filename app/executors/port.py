@@ -14,6 +14,8 @@ from app.graphs.spec import GraphSpec
 from app.ids import RunKey
 from app.models.registry import ModelOptions
 from app.platform.clock.lease import Lease
+from app.platform.json_schema.document import SchemaDocument
+from app.platform.json_schema.model_schema import ModelSchema
 from app.platform.logs.context import for_run
 from app.platform.telemetry.run_trace import RunTrace
 from app.platform.telemetry.trace_context import RunTraceContext
@@ -54,6 +56,30 @@ FIRST_ATTEMPT = 0
 
 
 @dataclass(frozen=True, slots=True)
+class ClientToolSchema:
+    """The schema of the arguments of a tool that the client executes."""
+
+    checked: SchemaDocument
+    """What the arguments are checked against."""
+    shown: dict[str, Any]
+    """As the model sees it."""
+    note: str
+    """What the tool's description says about the rest."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunSchemas:
+    """The JSON schemas of one request, prepared once for all that a run does with them."""
+
+    answer: ModelSchema | None = None
+    client_tools: Mapping[str, ClientToolSchema] = field(default_factory=dict)
+    """By the names of the tools."""
+
+
+NO_SCHEMAS = RunSchemas()
+
+
+@dataclass(frozen=True, slots=True)
 class RunPlan:
     """Everything that was decided about a run before it started; never changes."""
 
@@ -73,6 +99,8 @@ class RunPlan:
     """The tools of the request that the client executes."""
     ignored_client_tools: tuple[str, ...] = ()
     """The names of those that the graph does not take."""
+    schemas: RunSchemas = NO_SCHEMAS
+    """Of the answer and the client tools, prepared."""
     remote_tools: tuple[str, ...] = ()
     """The ids of tools of external MCP servers that it may use; connected when the run starts."""
     spent: Spent = NOTHING_SPENT

@@ -5,7 +5,7 @@ All are coroutines: FastAPI calls any other function in a thread, which takes lo
 
 import re
 from collections.abc import Callable, Hashable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from typing import Annotated, TypeAlias
 
 from fastapi import Depends, Header, Path, Request
@@ -16,13 +16,14 @@ from app.http.admission.authentication import RequireScopes, request_principal
 from app.http.admission.limits import request_limits
 from app.http.middleware import REQUEST_ID
 from app.http.streaming.closing import OpenStream, OpenStreams
+from app.http.streaming.run_streams import RunStreams
+from app.http.streaming.sse import OpenReader
 from app.ids import RUN_ID_PATTERN, RunId, RunKey
 from app.platform.telemetry.trace_context import CallerTrace
 from app.requests.principal import Principal
 from app.requests.runs import GRAPH_ID_PATTERN
 from app.runs.commands.service import RunNotFound
-
-OpenReader: TypeAlias = Callable[[Principal, Hashable], AbstractContextManager[OpenStream | None]]
+from app.runs.requests.posted import Posting
 
 _MAX_KEY_CHARS = 255
 
@@ -83,6 +84,16 @@ async def open_stream_reader(request: Request, opened: OpenExportReader) -> Open
 
 
 OpenStreamReader: TypeAlias = Annotated[OpenReader, Depends(open_stream_reader)]
+
+
+async def run_streams(
+    request: Request, services: ServicesDep, heartbeat_s: HeartbeatS, open_reader: OpenStreamReader
+) -> RunStreams:
+    """Responds with a run; raises `TooManyReaders` before one is started."""
+    return RunStreams(request, services, heartbeat_s, open_reader)
+
+
+RunStreamsDep: TypeAlias = Annotated[RunStreams, Depends(run_streams)]
 RunIdParam: TypeAlias = Annotated[str, Path(alias="runId")]
 GraphIdParam: TypeAlias = Annotated[
     str, Path(alias="graphId", json_schema_extra={"pattern": GRAPH_ID_PATTERN, "maxLength": 200})
@@ -144,6 +155,22 @@ async def idempotency_key(
 
 
 IdempotencyKey: TypeAlias = Annotated[str | None, Depends(idempotency_key)]
+
+
+async def posting(request_id: RequestId, trace: TraceOfCaller) -> Posting:
+    """What is known of a request that posts a run, besides its body."""
+    return Posting(request_id=request_id, caller_trace=trace)
+
+
+PostingDep: TypeAlias = Annotated[Posting, Depends(posting)]
+
+
+async def keyed_posting(posting: PostingDep, key: IdempotencyKey) -> Posting:
+    """The same where requests may have an `Idempotency-Key`."""
+    return Posting(**posting, idempotency_key=key)
+
+
+KeyedPosting: TypeAlias = Annotated[Posting, Depends(keyed_posting)]
 
 
 async def last_event_id(

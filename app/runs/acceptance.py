@@ -2,28 +2,24 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 from app.billing.credit.ledger import CreditLedger
 from app.executors.port import RunPlan
-from app.ids import AccountId, ApiKeyId, RunKey
-from app.platform.concurrency.fair_semaphore import FairSemaphore
+from app.ids import ApiKeyId, RunKey
 from app.platform.db import Database, Transaction
 from app.platform.storage.service import StorageQuota
-from app.requests.principal import Principal
-from app.requests.runs import GraphRunRequest
 from app.runs.commands.repository import request_cancels
 from app.runs.conversations.service import ConversationService, TakenTurn
 from app.runs.dispatch.queue import RunQueue
-from app.runs.records import DEFAULT_PRIORITY, QUESTION_CHARS, MessageOrigin, NewRun, RunRecord
+from app.runs.records import DEFAULT_PRIORITY, QUESTION_CHARS, NewRun, RunRecord
 from app.runs.requests.codec import RequestCodec
+from app.runs.requests.posted import PostedRun
 from app.workspaces.records import Upload
 from app.workspaces.service import Workspaces
 
 _LARGE_BYTES = 1_048_576
-_LARGE_REQUESTS_AT_ONCE = 2
-"""More concurrent writes would leave the database and the event loop no time for small requests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,17 +60,9 @@ class RunAcceptance:
         self._workspaces = workspaces
         self._require_active_key = require_active_key
         self._queue = queue
-        self._large_requests = FairSemaphore(_LARGE_REQUESTS_AT_ONCE)
 
     async def accept(
-        self,
-        caller: Principal,
-        request: GraphRunRequest,
-        plan: RunPlan,
-        *,
-        fingerprint: bytes,
-        origin: MessageOrigin | None = None,
-        has_place: bool = False,
+        self, posted: PostedRun, plan: RunPlan, *, has_place: bool = False
     ) -> AcceptedRun | None:
         """Insert the run and reserve its credits; None if its id is taken.
 
@@ -82,44 +70,30 @@ class RunAcceptance:
         for other runs. Raises `InsufficientCredits`, `ConversationBusy`, `ConversationFull`, `QueueFull`,
         `ScopeMissing`, `StorageFull`, and `Invalid` for the run that it is to replace.
         """
-        origin = origin or MessageOrigin()
+        is_large = posted.request.size > _LARGE_BYTES
         try:
-            async with self._slot(request, caller.account_id):
-                text = await self._codec.encode(request)
-                return await self._store(
-                    caller, request, plan, text, fingerprint=fingerprint, origin=origin, has_place=has_place
-                )
+            async with self._codec.large_request(posted.run.account_id) if is_large else nullcontext():
+                new = self._new_run(posted, plan, await self._codec.encode(posted.request))
+                return await self._store(posted, plan, replace(new, starts_at_once=has_place))
         except _IdTaken:
             return None
 
-    def large_request(self, account_id: AccountId) -> AbstractAsyncContextManager[None]:
-        """Limits concurrent large requests, fairly between accounts."""
-        return self._large_requests.slot(str(account_id))
-
-    async def _store(
-        self,
-        caller: Principal,
-        request: GraphRunRequest,
-        plan: RunPlan,
-        text: str,
-        *,
-        fingerprint: bytes,
-        origin: MessageOrigin,
-        has_place: bool,
-    ) -> AcceptedRun:
+    async def _store(self, posted: PostedRun, plan: RunPlan, new: NewRun) -> AcceptedRun:
+        caller, request, origin = posted.caller, posted.request, posted.origin
+        turn: TakenTurn | None = None
         async with self._database.transaction() as tx:
             # Before the insert: a revocation that stops the key's runs misses none.
             await self._require_active_key(tx, caller.api_key_id)
             await self._storage.require_room(tx, caller.account_id, request.size)
-            turn = await self._take_turn(tx, caller, request, origin)
-            if turn is not None:
+            if request.state_key is not None:
+                turn = await self._conversations.take_turn(
+                    tx, caller, request.state_key, request=request, place=origin.place
+                )
                 turn = replace(turn, replaces=turn.replaces or origin.cancels_earlier)
                 plan = replace(plan, conversation=turn.conversation, shown_answer=origin.shown_answer)
                 # Before the queue and the credit of the account are locked: the same order as everywhere.
                 await request_cancels(tx, turn.to_cancel)
-            new = self._new_run(plan, request, text, fingerprint=fingerprint, has_place=has_place)
-            new = replace(new, message_id=origin.message_id, shown_answer=origin.shown_answer)
-            if (record := await self._queue.insert(tx, new)) is None:
+            if (record := await self._queue.insert(tx, replace(new, conversation=plan.conversation))) is None:
                 raise _IdTaken
             if plan.spec.native_tools:
                 uploads = [Upload(file.path, file.content) for file in request.files]
@@ -130,18 +104,8 @@ class RunAcceptance:
         plan = replace(plan, reserved=reserved, unlimited_at=unlimited_at, accepted_at=record.created_at)
         return AcceptedRun(record, plan, turn.to_cancel if turn else ())
 
-    async def _take_turn(
-        self, tx: Transaction, caller: Principal, request: GraphRunRequest, origin: MessageOrigin
-    ) -> TakenTurn | None:
-        if request.state_key is None:
-            return None
-        return await self._conversations.take_turn(
-            tx, caller, request.state_key, request=request, place=origin.place
-        )
-
-    def _new_run(
-        self, plan: RunPlan, request: GraphRunRequest, text: str, *, fingerprint: bytes, has_place: bool
-    ) -> NewRun:
+    def _new_run(self, posted: PostedRun, plan: RunPlan, text: str) -> NewRun:
+        request, origin = posted.request, posted.origin
         return NewRun(
             key=plan.run,
             api_key_id=plan.attribution.api_key_id,
@@ -149,16 +113,13 @@ class RunAcceptance:
             model=plan.model,
             request=text,
             question=request.messages[-1].text[:QUESTION_CHARS],
-            request_hash=fingerprint,
+            request_hash=posted.fingerprint,
             request_id=plan.request_id,
             process_id=self._queue.process_id,
-            conversation=plan.conversation,
-            starts_at_once=has_place,
             priority=request.priority or DEFAULT_PRIORITY,
             start_after=request.start_after,
             caller_trace=None if plan.trace is None else plan.trace.caller,
             stops_unread=request.on_disconnect == "cancel",
+            message_id=origin.message_id,
+            shown_answer=origin.shown_answer,
         )
-
-    def _slot(self, request: GraphRunRequest, account_id: AccountId) -> AbstractAsyncContextManager[None]:
-        return self.large_request(account_id) if request.size > _LARGE_BYTES else nullcontext()

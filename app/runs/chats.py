@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from typing import Protocol
+from typing import Protocol, Unpack
 from uuid import uuid5
 
 from app.conversations.branching.placement import Placement, place_message
@@ -15,20 +15,23 @@ from app.conversations.cuts.answer_cuts import ShownAnswer
 from app.events import PermissionRequest
 from app.executors.approvals import PermissionDecided, PermissionNotFound
 from app.executors.inbox import RunEnded
+from app.executors.port import NO_SCHEMAS, RunSchemas
+from app.graphs.catalog import GraphCatalog
+from app.graphs.spec import GraphSpec
 from app.ids import AccountId, RunId, RunKey
 from app.platform.db import Database
-from app.platform.telemetry.trace_context import CallerTrace
 from app.requests.principal import Principal
-from app.requests.runs import GraphRunRequest
+from app.requests.runs import GraphRunRequest, OnDisconnect
 from app.runs.abandonment.service import AbandonedRuns
 from app.runs.commands.records import Decide
 from app.runs.commands.service import RunCommands, RunNotFound
 from app.runs.conversations.service import ConversationNotFound, ConversationService
 from app.runs.conversations.view import ConversationView
-from app.runs.records import MessageOrigin, RunRecord
+from app.runs.records import RunRecord
 from app.runs.repository import existing_runs
 from app.runs.requests.codec import RequestCodec
-from app.runs.service import RunIdTaken, RunService
+from app.runs.requests.posted import MessageOrigin, Posting, RunIdTaken
+from app.runs.service import RunService
 
 MESSAGE_ID_CHARS = 200
 """How long the client's id of a message may be."""
@@ -86,6 +89,8 @@ class ChatMessage:
     """Where the client's messages have the ids of runs: the answer that it may have stopped reading."""
     cancels_earlier: bool = False
     """Whether the user has left the active runs of the chat."""
+    schemas: RunSchemas = NO_SCHEMAS
+    """Those of its client tools."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,23 +115,20 @@ class ChatRuns:
         conversations: ConversationService,
         codec: RequestCodec,
         abandoned: AbandonedRuns,
+        graphs: GraphCatalog,
+        default: OnDisconnect,
     ) -> None:
+        """`default`: what a run does when its readers leave, unless its request or its graph decides."""
         self._database = database
         self._abandoned = abandoned
         self._runs = runs
         self._commands = commands
         self._conversations = conversations
         self._codec = codec
+        self._graphs = graphs
+        self._on_disconnect = default
 
-    async def start(
-        self,
-        caller: Principal,
-        message: ChatMessage,
-        *,
-        request_id: str,
-        idempotency_key: str | None,
-        caller_trace: CallerTrace | None = None,
-    ) -> RunRecord:
+    async def start(self, caller: Principal, message: ChatMessage, **posting: Unpack[Posting]) -> RunRecord:
         """Start the run that answers a message, or join it.
 
         Raises the errors of `RunService.start`.
@@ -134,25 +136,21 @@ class ChatRuns:
         alone = await self._fingerprint_alone(message)
         regenerated = hashlib.sha256(alone + b"regenerate").digest()
         fingerprint = regenerated if message.regenerate else alone
-        wanted = {fingerprint, regenerated}
+        wanted, is_keyed = {fingerprint, regenerated}, bool(posting.get("idempotency_key"))
         while True:
             run_id = None
-            if not idempotency_key:
+            if not is_keyed:
                 run_id, fingerprint = await self._find_run(caller, message, fingerprint, joins=wanted)
             placement = await self._place(caller, message)
             request = await self._build_request(message, placement, run_id)
             shown = await self._partly_shown(caller, message, placement)
             try:
-                record = await self._runs.start(
-                    caller,
-                    request,
-                    request_id=request_id,
-                    idempotency_key=idempotency_key,
-                    caller_trace=caller_trace,
-                    origin=MessageOrigin(placement.place, message.message_id, fingerprint, shown),
+                origin = MessageOrigin(
+                    *(placement.place, message.message_id, fingerprint, shown), schemas=message.schemas
                 )
+                record = await self._runs.start(caller, request, origin=origin, **posting)
             except RunIdTaken:
-                if idempotency_key:
+                if is_keyed:
                     raise
                 # Another edit of this message was first; this one is the next.
                 continue
@@ -160,13 +158,7 @@ class ChatRuns:
             return record
 
     async def start_as(
-        self,
-        caller: Principal,
-        message: ChatMessage,
-        run_id: str,
-        *,
-        request_id: str,
-        caller_trace: CallerTrace | None = None,
+        self, caller: Principal, message: ChatMessage, run_id: str, **posting: Unpack[Posting]
     ) -> tuple[RunRecord, Placement]:
         """Start the run with this id, which the client has chosen, or join it; also returns its place.
 
@@ -175,18 +167,12 @@ class ChatRuns:
         placement = await self._place(caller, message)
         request = await self._build_request(message, placement, run_id)
         fingerprint = await self._fingerprint_alone(message)
-        record = await self._runs.start(
-            caller,
-            request,
-            request_id=request_id,
-            caller_trace=caller_trace,
-            origin=MessageOrigin(
-                placement.place,
-                message.message_id,
-                fingerprint,
-                cancels_earlier=message.cancels_earlier,
-            ),
+        origin = MessageOrigin(
+            *(placement.place, message.message_id, fingerprint),
+            cancels_earlier=message.cancels_earlier,
+            schemas=message.schemas,
         )
+        record = await self._runs.start(caller, request, origin=origin, **posting)
         self._abandoned.look()
         return record, placement
 
@@ -200,7 +186,10 @@ class ChatRuns:
     ) -> GraphRunRequest:
         with_history = placement.place == After(None)
         request = await self._build(message, placement.first_new, with_history=with_history)
-        return request.model_copy(update={"run_id": run_id})
+        policy = request.on_disconnect
+        if (graph := self._graphs.find(request.graph_id)) is not None:
+            policy = on_disconnect(policy, graph, self._on_disconnect)
+        return request.model_copy(update={"run_id": run_id, "on_disconnect": policy})
 
     async def _build(self, message: ChatMessage, first_new: int, *, with_history: bool) -> GraphRunRequest:
         build = partial(message.build_request, first_new, with_history=with_history)
@@ -315,6 +304,17 @@ class ChatRuns:
         if run.contents_deleted_at is not None or run.state_key is None:
             return False
         return await self._conversations.has_run(run.key, run.state_key)
+
+
+def on_disconnect(
+    requested: OnDisconnect | None, spec: GraphSpec, default: OnDisconnect
+) -> OnDisconnect | None:
+    """What a run of a chat does: as requested, or its graph's default, or the server's.
+
+    None for `continue`, which runs do without the field.
+    """
+    chosen = requested or spec.on_disconnect or default
+    return None if chosen == "continue" else chosen
 
 
 async def latest_answer(

@@ -1,7 +1,8 @@
 """Generator: one prompt, one answer, executed as a run of the shipped graph `generate`."""
 
 from contextlib import aclosing
-from typing import Any
+from dataclasses import dataclass
+from typing import Unpack
 
 from app.errors import (
     AppError,
@@ -15,19 +16,20 @@ from app.errors import (
     Unavailable,
 )
 from app.events import Step
+from app.executors.port import RunSchemas
 from app.ids import RunKey
 from app.models.registry import ModelRegistry, UnknownModel
 from app.platform.db import DatabaseUnavailable
-from app.platform.json_schema.checker import SchemaChecker, ValueUncheckable
+from app.platform.json_schema.checker import ValueUncheckable
 from app.platform.json_schema.document import SchemaUnusable
-from app.platform.telemetry.trace_context import CallerTrace
+from app.platform.json_schema.model_schema import ModelSchema
 from app.requests.messages import Message
 from app.requests.outcome import ErrorCode, GraphFinal
 from app.requests.principal import Principal
 from app.requests.runs import GraphRunRequest, ResponseFormat
-from app.runs.records import RunRecord
 from app.runs.requests.generate import GenerateObjectRequest, GenerateRequest
-from app.runs.requests.response_schema import check_response_schema
+from app.runs.requests.posted import MessageOrigin, Posting
+from app.runs.requests.schemas import SchemaPreparation
 from app.runs.service import RunService
 
 GRAPH = "claude_agents:generate"
@@ -90,55 +92,51 @@ FAILURES: dict[ErrorCode, type[AppError]] = {
 """The error that a caller waiting for an answer gets, by the run's error code."""
 
 
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """A started run, and what its answer has to be."""
+
+    run: RunKey
+    schema: ModelSchema | None
+    """None for a text."""
+
+
 class Generator:
     """Starts runs of the graph `generate` and waits for their answers."""
 
-    def __init__(self, runs: RunService, models: ModelRegistry, schemas: SchemaChecker) -> None:
+    def __init__(self, runs: RunService, models: ModelRegistry, schemas: SchemaPreparation) -> None:
         self._runs = runs
         self._models = models
         self._schemas = schemas
 
     async def start(
-        self,
-        caller: Principal,
-        request: GenerateRequest,
-        *,
-        request_id: str | None,
-        idempotency_key: str | None = None,
-        caller_trace: CallerTrace | None = None,
-    ) -> RunRecord:
+        self, caller: Principal, request: GenerateRequest, **posting: Unpack[Posting]
+    ) -> Generation:
         """Accept the run, or join the existing one; raises what `RunService.start` raises."""
         if request.role is not None and request.role not in self._models.roles:
             known = ", ".join(self._models.roles)
             raise UnknownModel.field("role", f"there is no role {request.role!r}; known are {known}")
+        schema = None
         if isinstance(request, GenerateObjectRequest):
-            await check_response_schema(
-                self._schemas, request.schema_, field="schema", account_id=caller.account_id
-            )
-        return await self._runs.start(
-            caller,
-            _as_run(request),
-            request_id=request_id,
-            idempotency_key=idempotency_key,
-            caller_trace=caller_trace,
-        )
+            schema = await self._schemas.answer(request.schema_, field="schema", account_id=caller.account_id)
+        origin = MessageOrigin(schemas=RunSchemas(schema))
+        run = await self._runs.start(caller, _as_run(request), origin=origin, **posting)
+        return Generation(run.key, schema)
 
-    async def text(self, run: RunKey) -> GraphFinal:
-        """The answer; raises the run's error from `FAILURES`."""
+    async def answer(self, generation: Generation) -> GraphFinal:
+        """The answer; raises the run's error from `FAILURES`, or `NoMatchingObject`."""
+        run, schema = generation.run, generation.schema
         final = await self._runs.wait(run)
-        _require_answer(final)
-        return final
-
-    async def object(self, run: RunKey, schema: dict[str, Any]) -> GraphFinal:
-        """The answer with an object that matches the schema; raises `NoMatchingObject`, or as `text` does."""
-        final = await self._runs.wait(run)
-        if not final.ok and await self._has_answered(run, final):
+        if schema is not None and not final.ok and await self._has_answered(run, final):
             raise NoMatchingObject(run_id=run.run_id)
-        _require_answer(final)
+        if final.error is not None:
+            raise FAILURES[final.error](run_id=final.run_id)
+        if schema is None:
+            return final
         # The executor checks this too, but the API guarantees it for every executor.
-        owner = str(run.account_id)
+        owner, output = str(run.account_id), final.structured_output
         try:
-            mismatch = await self._schemas.mismatch(schema, final.structured_output, owner=owner)
+            mismatch = await self._schemas.checker.mismatch(schema.document, output, owner=owner)
         except (SchemaUnusable, ValueUncheckable) as error:
             raise NoMatchingObject(run_id=run.run_id) from error
         if mismatch is not None:
@@ -169,8 +167,3 @@ def _as_run(request: GenerateRequest) -> GraphRunRequest:
         response_format=response_format,
         limits=request.limits,
     )
-
-
-def _require_answer(final: GraphFinal) -> None:
-    if final.error is not None:
-        raise FAILURES[final.error](run_id=final.run_id)

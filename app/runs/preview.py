@@ -7,21 +7,19 @@ from app.executors.port import GraphPreviewer, Preview, RunPlan
 from app.executors.tools.client_tools import described_client_tools
 from app.graphs.spec import GraphSpec
 from app.ids import RunId, RunKey, new_uuid
-from app.platform.json_schema.checker import SchemaChecker
 from app.requests.principal import Principal
 from app.requests.runs import GraphRunRequest
 from app.runs.planner import RunPlanner
-from app.runs.requests.client_tools import check_client_tools
-from app.runs.requests.response_schema import check_response_schema
+from app.runs.requests.schemas import SchemaPreparation
 
 
 @dataclass(frozen=True, slots=True)
 class RunPreviewer:
-    """Plans a run as `RunService` does and gets the preview of what its executor would run."""
+    """Plans a run as `RunPlanning` does and gets the preview of what its executor would run."""
 
     planner: RunPlanner
     previewer: GraphPreviewer
-    schemas: SchemaChecker
+    schemas: SchemaPreparation
 
     async def preview(
         self,
@@ -48,15 +46,7 @@ class RunPreviewer:
         """The plan of a run, were it started now; raises `GraphNotFound`, or `Invalid` naming the field."""
         run = RunKey(caller.account_id, RunId(request.run_id or str(new_uuid())))
         plan = self.planner.plan(run, request, api_key_id=caller.api_key_id, request_id=request_id)
-        if (response_format := request.response_format) is not None:
-            await check_response_schema(
-                self.schemas,
-                response_format.schema_,
-                field="responseFormat.schema",
-                account_id=caller.account_id,
-            )
-        await check_client_tools(self.schemas, request.client_tools, account_id=caller.account_id)
-        return plan
+        return replace(plan, schemas=await self.schemas.prepare(request, account_id=caller.account_id))
 
 
 def _without_prompt(spec: GraphSpec) -> GraphSpec:

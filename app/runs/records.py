@@ -7,7 +7,6 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
-from app.conversations.branching.records import Place
 from app.conversations.cuts.answer_cuts import ShownAnswer
 from app.conversations.records import Conversation
 from app.ids import ApiKeyId, RunKey
@@ -77,22 +76,6 @@ class RunRecord:
     def is_cancelled(self) -> bool:
         """Whether it was requested to end."""
         return self.interruption is not None and self.interruption["kind"] == "cancel"
-
-
-@dataclass(frozen=True, slots=True)
-class MessageOrigin:
-    """How a client posted the message that a run answers."""
-
-    place: Place | None = None
-    """None: at the end of the conversation's current branch."""
-    message_id: str | None = None
-    """The client's id of the message."""
-    fingerprint: bytes | None = None
-    """Equal for posts that the same run answers, whatever else they contain; None: that of the request."""
-    shown_answer: ShownAnswer | None = None
-    """What the client shows of the answer before the message, if that may not be all."""
-    cancels_earlier: bool = False
-    """Whether the user has left the active runs of the conversation."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,7 @@ from app.runs.records import RunRecord
 from app.runs.recovery.repository import return_run
 from app.runs.repository import stored_request
 from app.runs.requests.codec import RequestCodec
+from app.runs.requests.schemas import SchemaPreparation
 from app.runs.supervisor import RunSupervisor
 
 log = structlog.get_logger(__name__)
@@ -61,6 +62,7 @@ class RunStarter:
         database: Database,
         *,
         planner: RunPlanner,
+        schemas: SchemaPreparation,
         supervisor: RunSupervisor,
         closer: RunCloser,
         receipts: ReceiptQueue,
@@ -75,6 +77,7 @@ class RunStarter:
         self._metrics = metrics or RunMetrics()
         self._database = database
         self._planner = planner
+        self._schemas = schemas
         self._supervisor = supervisor
         self._closer = closer
         self._receipts = receipts
@@ -190,6 +193,7 @@ class RunStarter:
             trace=self._telemetry.context_of(run.key, run.caller_trace),
             accepted_at=run.created_at,
             shown_answer=run.shown_answer,
+            schemas=await self._schemas.prepare(request, account_id=None),
         )
         if run.state_key is not None:
             async with self._database.read() as reader:

@@ -1,14 +1,12 @@
 """Checks the arguments of a call against the JSON schema of a tool that is not our own."""
 
-from typing import Any
-
 from app.platform.json_schema.checker import SchemaChecker, ValueUncheckable
-from app.platform.json_schema.document import SchemaUnusable
+from app.platform.json_schema.document import SchemaDocument, SchemaUnusable
 from runtally.tools.tool import ArgumentsRefused
 
 
 async def check_arguments(
-    schemas: SchemaChecker, schema: dict[str, Any], args: object, *, owner: str
+    schemas: SchemaChecker, schema: SchemaDocument, args: object, *, owner: str
 ) -> None:
     """Raise `ArgumentsRefused` unless the arguments match; `owner` shares the checker with others."""
     try:

@@ -35,7 +35,7 @@ async def busy(world: World) -> AsyncIterator[None]:
 
 
 def has_a_place(world: World) -> bool:
-    return world.services.runs._dispatcher.places.free > 0
+    return world.services.dispatcher.places.free > 0
 
 
 def asked_last(world: World) -> list[str]:

@@ -21,6 +21,7 @@ from app.graphs.catalog import GraphCatalog
 from app.graphs.spec import GraphSpec
 from app.models.registry import ModelRegistry, OperatorModels
 from app.platform.clock.lease import Lease
+from app.platform.concurrency.offload import Offload
 from app.platform.db import Database
 from app.platform.json_schema.checker import SchemaChecker
 from app.platform.server.memory import MemoryCeiling
@@ -30,6 +31,7 @@ from app.requests.messages import Message
 from app.requests.principal import Principal
 from app.requests.runs import GraphRunRequest
 from app.runs.acceptance import RunAcceptance
+from app.runs.conversations.posted_history import PostedHistories
 from app.runs.conversations.service import ConversationService
 from app.runs.dispatch.limits import DispatchLimits
 from app.runs.dispatch.maintenance import QueueMaintenance
@@ -40,12 +42,17 @@ from app.runs.dispatch.temporal.activities import RunActivities
 from app.runs.dispatch.temporal.dispatcher import TemporalDispatcher
 from app.runs.events.endings import RunEndings
 from app.runs.events.reader import RunEventReader
+from app.runs.intake.planning import RunPlanning
+from app.runs.intake.readiness import IntakeReadiness
+from app.runs.intake.submission import RunSubmission
 from app.runs.planner import RunPlanner
 from app.runs.recovery.draining import RunDrain
 from app.runs.recovery.handover import RunHandover
 from app.runs.recovery.heartbeat import Heartbeat
 from app.runs.recovery.peers import Peers
 from app.runs.recovery.service import RunRecovery
+from app.runs.requests.repeated import RepeatedRequests
+from app.runs.requests.schemas import SchemaPreparation
 from app.runs.service import RunService
 from app.runs.starting import RunStarter
 from app.streams.port import EventLog
@@ -67,7 +74,9 @@ class Core:
     planner: RunPlanner
     acceptance: RunAcceptance
     service: RunService
+    intake: IntakeReadiness
     dispatcher: Dispatcher
+    drain: RunDrain
     heartbeat: Heartbeat
     starter: RunStarter
     recovery: RunRecovery
@@ -115,7 +124,7 @@ async def a_core(
     """
     planner = _a_planner()
     async with (
-        SchemaChecker(workers=1, check_s=5.0) as schemas,
+        _a_preparation() as schemas,
         a_process(
             *(database, directory),
             executor=executor or ScriptedExecutor(script),
@@ -131,57 +140,64 @@ async def a_core(
         ) as process,
     ):
         acceptance = _an_acceptance(database, process)
-        starter = _a_starter(database, process, planner)
+        starter = _a_starter(database, process, planner, schemas)
         dispatcher = await _a_dispatcher(process, planner, starter, temporal=temporal)
         heartbeat, recovery = _a_recovery(database, process, starter, dispatcher=dispatcher, peers=peers)
+        intake = IntakeReadiness(MemoryCeiling(2**40), process.receipts, require_sandbox=_no_sandbox)
         service = _a_service(
-            *(database, process, planner),
-            acceptance=acceptance,
-            dispatcher=dispatcher,
-            schemas=schemas,
-            drain=_a_drain(database, process, dispatcher, heartbeat),
+            *(database, process, planner, acceptance), dispatcher=dispatcher, intake=intake, schemas=schemas
         )
+        drain = _a_drain(database, process, dispatcher, intake=intake, heartbeat=heartbeat)
         await heartbeat.send()
         await dispatcher.claim()
         if is_dispatching:
             _start_dispatching(process, dispatcher)
-        yield Core(process, planner, acceptance, service, dispatcher, heartbeat, starter, recovery)
+        parts = (acceptance, service, intake, dispatcher, drain, heartbeat, starter, recovery)
+        yield Core(process, planner, *parts)
         if isinstance(dispatcher, TemporalDispatcher):
             await dispatcher.aclose()
         process.tasks.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def _a_preparation() -> AsyncIterator[SchemaPreparation]:
+    async with SchemaChecker(workers=1, check_s=5.0) as checker:
+        yield SchemaPreparation(checker, Offload())
 
 
 def _a_service(
     database: Database,
     process: Process,
     planner: RunPlanner,
-    *,
     acceptance: RunAcceptance,
+    *,
     dispatcher: Dispatcher,
-    schemas: SchemaChecker,
-    drain: RunDrain,
+    intake: IntakeReadiness,
+    schemas: SchemaPreparation,
 ) -> RunService:
     return RunService(
         database,
-        planner=planner,
-        acceptance=acceptance,
-        dispatcher=dispatcher,
+        codec=process.codec,
+        planning=RunPlanning(
+            planner,
+            intake=intake,
+            repeated=RepeatedRequests(database, process.codec),
+            schemas=schemas,
+            histories=PostedHistories(database, _a_history(database)),
+            telemetry=process.telemetry,
+        ),
+        submission=RunSubmission(acceptance, dispatcher, process.supervisor, commands=process.commands),
         supervisor=process.supervisor,
         reader=_a_reader(database, process),
-        commands=process.commands,
-        conversations=_conversations(database),
-        receipts=process.receipts,
-        schemas=schemas,
-        codec=process.codec,
-        memory=MemoryCeiling(2**40),
-        require_sandbox=_no_sandbox,
-        drain=drain,
-        telemetry=process.telemetry,
     )
 
 
+def _a_history(database: Database) -> ConversationHistory:
+    return ConversationHistory(PostgresSessionStore(database), forks={}, tool_id_of=str)
+
+
 def _conversations(database: Database) -> ConversationService:
-    history = ConversationHistory(PostgresSessionStore(database), forks={}, tool_id_of=str)
+    history = _a_history(database)
     return ConversationService(database, history, storage=StorageQuota(database, None), max_bytes=2**20)
 
 
@@ -203,10 +219,13 @@ def _an_acceptance(database: Database, process: Process) -> RunAcceptance:
     )
 
 
-def _a_starter(database: Database, process: Process, planner: RunPlanner) -> RunStarter:
+def _a_starter(
+    database: Database, process: Process, planner: RunPlanner, schemas: SchemaPreparation
+) -> RunStarter:
     return RunStarter(
         database,
         planner=planner,
+        schemas=schemas,
         supervisor=process.supervisor,
         closer=process.closer,
         receipts=process.receipts,
@@ -245,7 +264,14 @@ async def _a_dispatcher(
     return TemporalDispatcher(connection, activities, task_queue=temporal.task_queue)
 
 
-def _a_drain(database: Database, process: Process, dispatcher: Dispatcher, heartbeat: Heartbeat) -> RunDrain:
+def _a_drain(
+    database: Database,
+    process: Process,
+    dispatcher: Dispatcher,
+    *,
+    intake: IntakeReadiness,
+    heartbeat: Heartbeat,
+) -> RunDrain:
     handover = RunHandover(
         database,
         process.log,
@@ -253,7 +279,7 @@ def _a_drain(database: Database, process: Process, dispatcher: Dispatcher, heart
         supervisor=process.supervisor,
         graphs=GraphCatalog([ONCE, RETRIED]),
     )
-    return RunDrain(dispatcher, process.supervisor, heartbeat, handover)
+    return RunDrain(intake, dispatcher, process.supervisor, heartbeat, handover)
 
 
 def _a_recovery(

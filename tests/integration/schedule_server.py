@@ -13,6 +13,7 @@ from sqlalchemy import text
 from app.auth.accounts import Accounts
 from app.auth.records import KeyRecord
 from app.executors.scripted import Script, ScriptedExecutor, WaitFor, WriteMessage
+from app.platform.concurrency.offload import Offload
 from app.platform.db import Database
 from app.platform.json_schema.checker import SchemaChecker
 from app.platform.server.memory import MemoryCeiling
@@ -21,6 +22,7 @@ from app.requests.principal import Principal
 from app.requests.runs import GraphRunRequest
 from app.runs.preview import RunPreviewer
 from app.runs.records import RunRecord
+from app.runs.requests.schemas import SchemaPreparation
 from app.schedules.cron import Timing
 from app.schedules.firing.service import ScheduleFiring
 from app.schedules.firing.worker import ScheduleWorker
@@ -121,6 +123,7 @@ async def a_schedule_server(
         firing = ScheduleFiring(
             database,
             runs=core.service,
+            intake=core.intake,
             commands=core.process.commands,
             codec=codec,
             memory=memory or MemoryCeiling(2**40),
@@ -128,7 +131,9 @@ async def a_schedule_server(
             read_time=clock.read,
             config=config or FiringConfig(poll_interval=timedelta(milliseconds=20)),
         )
-        previewer = RunPreviewer(core.planner, ScriptedExecutor(script), schemas)
+        previewer = RunPreviewer(
+            core.planner, ScriptedExecutor(script), SchemaPreparation(schemas, Offload())
+        )
         service = ScheduleService(
             database,
             firing,

@@ -13,7 +13,8 @@ from app.platform.db import Database
 from app.requests.principal import Principal
 from app.runs.abandonment.repository import abandoned_runs
 from app.runs.abandonment.service import AbandonedRuns
-from app.runs.records import MessageOrigin, NewRun
+from app.runs.records import NewRun
+from app.runs.requests.posted import MessageOrigin
 from tests.e2e.stories import until
 from tests.factories import an_account, an_unused_database
 from tests.integration.commanded import ended

@@ -16,6 +16,7 @@ from app.runs.acceptance import AcceptedRun
 from app.runs.commands.repository import request_cancel
 from app.runs.commands.service import RunOnAnotherServer
 from app.runs.repository import store_interruption
+from app.runs.requests.posted import PostedRun
 from tests.contracts.event_logs import a_relay
 from tests.e2e.stories import until
 from tests.integration.commanded import Agent, a_pair, ended
@@ -138,7 +139,7 @@ async def test_what_a_run_replaces_is_cancelled_by_its_acceptance_alone(
             request = a_request(RETRIED, state_key="chat", on_conflict="interrupt")
             key = RunKey(run.account_id, name)
             plan = core.planner.plan(key, request, api_key_id=record.api_key_id, request_id=None)
-            return await core.acceptance.accept(caller, request, plan, fingerprint=b"")
+            return await core.acceptance.accept(PostedRun(key, caller, request), plan)
 
         assert await accept(queued.run_id) is None
         assert [(await record_of(database, each)).interruption for each in (run, queued)] == [None, None]

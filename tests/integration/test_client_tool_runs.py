@@ -5,10 +5,12 @@ from pathlib import Path
 from app.executors.client_calls import ClientToolResult
 from app.executors.port import RunContext
 from app.graphs.catalog import GraphCatalog
+from app.platform.concurrency.offload import Offload
 from app.platform.db import Database
 from app.platform.json_schema.checker import SchemaChecker
 from app.runs.chats import Chat
 from app.runs.client_tools.service import ClientToolRuns
+from app.runs.requests.schemas import SchemaPreparation
 from runtally.tools.result import ToolResult
 from tests.e2e.stories import until
 from tests.factories import an_account
@@ -32,7 +34,7 @@ async def test_results_find_the_run_of_their_calls_and_no_other(database: Databa
         runs = ClientToolRuns(
             *(database, core.service, core.process.commands, conversations_over(database)),
             graphs=GraphCatalog([RETRIED]),
-            schemas=schemas,
+            schemas=SchemaPreparation(schemas, Offload()),
         )
         run = await core.service.start(caller, a_request(RETRIED, state_key=KEY), request_id=None)
         await until(lambda: bool(controls) and controls[0].client_calls.is_waiting)

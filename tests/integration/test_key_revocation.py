@@ -8,6 +8,7 @@ from app.auth.accounts import Accounts
 from app.errors import Unauthenticated
 from app.ids import RunId, RunKey
 from app.platform.db import Database
+from app.runs.requests.posted import PostedRun
 from app.runs.revocation.service import KeyRevocation
 from tests.e2e.stories import until
 from tests.factories import an_account
@@ -24,7 +25,7 @@ async def test_the_runs_of_a_revoked_key_are_cancelled_only_on_request(
     revocation = KeyRevocation(database, Accounts(database).revoke_key)
     async with a_core(database, tmp_path) as core:
         plan = core.planner.plan(run, a_request(ONCE), api_key_id=key.id, request_id=None)
-        assert await core.acceptance.accept(caller_of(key), a_request(ONCE), plan, fingerprint=b"")
+        assert await core.acceptance.accept(PostedRun(run, caller_of(key), a_request(ONCE)), plan)
 
         stopped = await revocation.revoke(key.id, stop_runs=False)
         kept = await record_of(database, run)

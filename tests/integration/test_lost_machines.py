@@ -19,6 +19,7 @@ from app.billing.receipts.delivery import ReceiptDelivery
 from app.ids import RunId, RunKey
 from app.platform.db import Database
 from app.runs.recovery.repository import requeue_run
+from app.runs.requests.posted import PostedRun
 from app.usage.records import TokenUsage
 from tests.factories import a_fact, an_account
 from tests.integration.lost_machines import (
@@ -49,7 +50,7 @@ async def a_run(core: Core, key: KeyRecord, **fields: Any) -> RunKey:
     graph = RETRIED if "state_key" in fields else ONCE
     request, run = a_request(graph, **fields), RunKey(key.account_id, RunId("run-1"))
     plan = core.planner.plan(run, request, api_key_id=key.id, request_id="req-1")
-    accepted = await core.acceptance.accept(caller_of(key), request, plan, fingerprint=b"", has_place=True)
+    accepted = await core.acceptance.accept(PostedRun(run, caller_of(key), request), plan, has_place=True)
     assert accepted is not None
     await move_elsewhere(core.process.queue.database)
     return run

@@ -83,7 +83,7 @@ async def test_a_run_is_handed_over_and_its_readers_see_one_end(
         run = (await started(old, agents[0], database)).key
         readers = [asyncio.create_task(followed(core, run)) for core in (old, new)]
         waiting = asyncio.create_task(old.service.wait(run))
-        await old.service.drain(within_s=0)
+        await old.drain.drain(within_s=0)
         seen = [[entry.event for entry in await reader] for reader in readers]
         final, record = await waiting, await new.service.get(run)
         async with database.snapshot() as reader:
@@ -114,7 +114,7 @@ async def test_messages_that_have_not_taken_effect_and_the_mode_go_with_the_run(
         await asyncio.gather(*(old.process.commands.submit(run, command) for command in commands))
         agents[0].contexts[0].control.inbox.mark_delivered("m2", 5)
         agents[0].contexts[0].control.approvals.mode = "plan"
-        await old.service.drain(within_s=0)
+        await old.drain.drain(within_s=0)
         await until(lambda: len(agents[1].contexts) == 1)
 
         assert [sent.message_id for sent in agents[1].messages] == ["m1"]
@@ -131,7 +131,7 @@ async def test_a_message_during_the_handover_is_for_the_next_attempt(
         run = (await started(core, agent, database)).key
         active = core.process.supervisor.find(run)
         assert active is not None
-        draining = asyncio.create_task(core.service.drain(within_s=0))
+        draining = asyncio.create_task(core.drain.drain(within_s=0))
         await until(lambda: active.is_lost)
         # It came to this process before, so it is answered that the run is not here.
         with pytest.raises(NotApplied):
@@ -150,7 +150,7 @@ async def test_a_run_that_may_not_be_resumed_ends(database: Database, tmp_path: 
     agent = Agent()
     async with a_core(database, tmp_path, executor=agent) as core:
         run = (await started(core, agent, database, ONCE)).key
-        await core.service.drain(within_s=0)
+        await core.drain.drain(within_s=0)
         record = await core.service.get(run)
 
     assert (record.status, record.attempt) == ("cancelled", 0)
@@ -160,9 +160,9 @@ async def test_a_process_that_is_in_a_hurry_waits_for_no_run(database: Database,
     agent = Agent()
     async with a_core(database, tmp_path, executor=agent) as core:
         resumed = (await started(core, agent, database)).key
-        draining = asyncio.create_task(core.service.drain(within_s=600))
+        draining = asyncio.create_task(core.drain.drain(within_s=600))
         await until(lambda: core.dispatcher.is_draining)
-        core.service.hurry()
+        core.drain.hurry()
         await draining
         record = await core.service.get(resumed)
 
@@ -182,7 +182,7 @@ async def test_an_answer_is_given_once(database: Database, tmp_path: Path, *, an
             if answers_first:
                 agent.may_answer.set()
                 await until(lambda: agent.contexts[0].control.has_ended)
-            draining = asyncio.create_task(core.service.drain(within_s=0))
+            draining = asyncio.create_task(core.drain.drain(within_s=0))
             if answers_first:
                 await until(lambda: core.process.supervisor._is_stopping)
             else:

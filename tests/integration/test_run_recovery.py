@@ -23,6 +23,7 @@ from app.requests.runs import GraphRunRequest
 from app.runs.dispatch.records import Worker
 from app.runs.recovery.repository import record_takeovers, record_worker
 from app.runs.recovery.resumption import MAX_ATTEMPTS
+from app.runs.requests.posted import PostedRun
 from app.streams.memory import MemoryEventLog
 from tests.contracts.event_logs import a_relayed_log
 from tests.e2e.stories import until
@@ -47,8 +48,7 @@ async def a_lost_run(
     await core.process.ledger.change_terms(key.account_id, lambda _: AccountTerms("prepaid", None))
     request, run = a_request(graph, state_key=state_key), RunKey(key.account_id, RunId(name))
     plan = core.planner.plan(run, request, api_key_id=key.id, request_id="req-1")
-    accepted = await core.acceptance.accept(caller_of(key), request, plan, fingerprint=b"", has_place=True)
-    assert accepted is not None
+    assert await core.acceptance.accept(PostedRun(run, caller_of(key), request), plan, has_place=True)
     await move(database, run, process_id)
     return run
 

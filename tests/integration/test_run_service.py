@@ -10,7 +10,8 @@ from app.events import AssistantFinal, Done
 from app.executors.scripted import WaitFor, WriteMessage
 from app.platform.db import Database
 from app.requests.runs import GraphRunRequest
-from app.runs.service import RunIdTaken, ShuttingDown
+from app.runs.intake.readiness import ShuttingDown
+from app.runs.requests.posted import RunIdTaken
 from tests.factories import an_account
 from tests.integration.run_service import a_core, a_request, caller_of
 
@@ -82,7 +83,7 @@ async def test_a_server_that_stops_ends_its_runs_and_accepts_none(database: Data
         assert pause.reached is not None
         await pause.reached.wait()
 
-        await core.service.drain(within_s=0.05)
+        await core.drain.drain(within_s=0.05)
 
         assert (await core.service.wait(record.key)).error == "aborted"
         with pytest.raises(ShuttingDown):

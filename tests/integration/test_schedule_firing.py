@@ -152,7 +152,7 @@ async def test_a_server_that_accepts_no_runs_leaves_them_to_others(
     ):
         owner = caller_of(await an_account(database))
         schedule = await a_schedule(other, owner)
-        await stopping.core.service.drain(within_s=1)
+        await stopping.core.drain.drain(within_s=1)
 
         await stopping.at(NOON + MINUTE)
         untouched = await other.history(owner, schedule)

@@ -83,7 +83,7 @@ BRANCHES = (
     ),
     Mutant(
         "a history is compared with another branch",
-        "app/runs/conversations/service.py",
+        "app/runs/conversations/posted_history.py",
         "                path = up_to = tree.path_to(place.run_id)[:-1]",
         "                path = tree.path_to(place.run_id)[:-1]",
         _STORY,

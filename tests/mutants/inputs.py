@@ -6,7 +6,7 @@ ATTACHMENTS = ("tests/unit/requests/test_attachments.py",)
 MESSAGES = ("tests/contracts/test_messages_executor.py",)
 REFUSED = ("tests/integration/messages_runs/test_attachments_are_refused.py",)
 MODEL_SCHEMAS = ("tests/unit/platform/json_schema/test_model_schema.py",)
-CLIENT_TOOLS = ("tests/unit/runs/requests/test_client_tools.py",)
+CLIENT_TOOLS = ("tests/unit/runs/requests/test_schemas.py",)
 RETRIED = ("tests/unit/executors/claude_agent/test_retried.py",)
 DISCARDED = ("tests/unit/http/ai_sdk/test_discarded_text.py",)
 AG_UI = ("tests/unit/http/ag_ui/test_snapshots.py",)
@@ -85,9 +85,9 @@ INPUTS = (
     ),
     Mutant(
         "a client tool whose shown schema is invalid is accepted",
-        "app/runs/requests/client_tools.py",
-        "        await require_usable(shown_schema(tool.input_schema))\n",
-        "        shown_schema(tool.input_schema)\n",
+        "app/runs/requests/schemas.py",
+        "        await self._document(shown, account_id)\n",
+        "",
         CLIENT_TOOLS,
     ),
     Mutant(

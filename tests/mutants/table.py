@@ -236,7 +236,7 @@ MUTANTS = (
     ),
     Mutant(
         "a key that may not read continues another key's conversation",
-        "app/runs/conversations/service.py",
+        "app/runs/conversations/view.py",
         'if caller.may("runs:read"):',
         "if True:",
         CONVERSATIONS,
@@ -320,7 +320,7 @@ MUTANTS = (
     Mutant(
         "a process is used with options that it was not started with",
         f"{_CLAUDE}/starter.py",
-        "elif self._launch_spec(plan, turn.prompt, request.response_format) != parked.cli.spec:",
+        "elif self._launch_spec(plan, turn.prompt) != parked.cli.spec:",
         "elif False:",
     ),
     Mutant(

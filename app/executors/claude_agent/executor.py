@@ -117,7 +117,6 @@ class ClaudeAgentExecutor:
         calls = cli.bridge.calls
         stream = RunStream(
             plan,
-            response_format=request.response_format,
             take_result=calls.take_result,
             meter=self._auth.meter(plan, channel, cli.process),
         )
@@ -152,10 +151,7 @@ class ClaudeAgentExecutor:
         if sandbox is not None and sandbox.filled:
             await self._workspaces.store_outputs(plan.run, plan.attempt, workspace=sandbox.workspace)
         final = await require_match(
-            self._schemas,
-            _answer(stream, stopped),
-            request.response_format,
-            account_id=plan.run.account_id,
+            self._schemas, _answer(stream, stopped), plan.schemas.answer, account_id=plan.run.account_id
         )
         await events.publish(final)
 

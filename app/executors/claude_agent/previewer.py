@@ -33,7 +33,6 @@ class ClaudeAgentPreviewer:
             work=Path(),
             server=bridge.server(),
             hooks=SdkHooks([], permissions, full=full),
-            response_format=request.response_format,
             full=full,
         )
         return Preview(

@@ -21,7 +21,6 @@ from app.executors.claude_agent.tools.names import (
 from app.executors.port import BUDGET, ExecutionFailed, RunOutcome, RunPlan
 from app.executors.text import loggable
 from app.requests.messages import SentMessage
-from app.requests.runs import ResponseFormat
 from runtally.tools.result import ToolResult
 
 
@@ -32,13 +31,11 @@ class RunStream:
         self,
         plan: RunPlan,
         *,
-        response_format: ResponseFormat | None,
         take_result: Callable[[str], ToolResult | None],
         meter: RunMeter,
     ) -> None:
         self._plan = plan
         self._meter = meter
-        self._response_format = response_format
         self._usage = UsageFold()
         self._result: ResultMessage | None = None
         self._tool_failures = 0
@@ -125,7 +122,7 @@ class RunStream:
         names = {bridged_name(tool.id) for tool in self._plan.tools}
         names |= {AGENT_TOOL_AT_START} if self._plan.spec.agents else set()
         names |= set(self._plan.spec.native_tools)
-        return names | ({STRUCTURED_OUTPUT} if self._response_format else set())
+        return names | ({STRUCTURED_OUTPUT} if self._plan.schemas.answer else set())
 
     def _expected_servers(self) -> set[str]:
         return {SERVER_NAME} if self._plan.tools else set()

@@ -18,7 +18,7 @@ from app.executors.claude_agent.sandbox.running_sandbox import RunningSandbox
 from app.executors.claude_agent.sdk_session import ConversationTurn, ConversationTurns, InitialPrompt
 from app.executors.port import FIRST_ATTEMPT, RunPlan
 from app.platform.logs.context import start_detached
-from app.requests.runs import GraphRunRequest, ResponseFormat
+from app.requests.runs import GraphRunRequest
 
 log = structlog.get_logger(__name__)
 
@@ -56,7 +56,7 @@ class CliStarter:
             return found
         turn = await self._turns.load(plan, request.messages)
         prompt = InitialPrompt.of(plan, request.messages) if turn is None else turn.prompt
-        spec = self._launch_spec(plan, prompt, request.response_format)
+        spec = self._launch_spec(plan, prompt)
         resumes = turn is not None and not turn.is_first
         if resumes or sandbox is not None or self.launcher.auth.login is not None:
             return await self.launcher.launch(spec, plan, turn=turn, sandbox=sandbox), prompt
@@ -83,7 +83,7 @@ class CliStarter:
         # Which tools an MCP server has is known once a run has connected to it.
         if self.launcher.auth.login is None and not plan.spec.native_tools and not plan.spec.mcp_servers:
             prompt = InitialPrompt(system_prompt(plan.spec.system_prompt, ()), "")
-            self._ahead.want(self._launch_spec(plan, prompt, None), plan)
+            self._ahead.want(self._launch_spec(plan, prompt), plan)
 
     def counts(self) -> dict[str, int]:
         """How many processes serve no run, by what they do, and how many are `busy` with one."""
@@ -97,11 +97,9 @@ class CliStarter:
         await self.launcher.aclose()
         await asyncio.gather(*self._refills, return_exceptions=True)
 
-    def _launch_spec(
-        self, plan: RunPlan, prompt: InitialPrompt, response_format: ResponseFormat | None
-    ) -> LaunchSpec:
+    def _launch_spec(self, plan: RunPlan, prompt: InitialPrompt) -> LaunchSpec:
         full = self.launcher.auth.needs_full_mode or needs_full_mode(plan.spec)
-        return LaunchSpec.of(plan, prompt.system_prompt, response_format, full=full)
+        return LaunchSpec.of(plan, prompt.system_prompt, full=full)
 
     async def _continue_parked(
         self, request: GraphRunRequest, plan: RunPlan
@@ -133,7 +131,7 @@ class CliStarter:
             reason = "key"
         elif (turn := await self._turns.load_next(plan, request.messages, session)) is None:
             reason = "transcript"
-        elif self._launch_spec(plan, turn.prompt, request.response_format) != parked.cli.spec:
+        elif self._launch_spec(plan, turn.prompt) != parked.cli.spec:
             reason = "options"
         elif not parked.cli.process.reusable:
             reason = "process"

@@ -69,7 +69,7 @@ class MessagesExecutor:
         async with connected_tools(self._servers, context) as connected:
             final = await self._run(request, with_client_tools(connected, self._schemas), deadline)
         final = await require_match(
-            self._schemas, final, request.response_format, account_id=context.plan.run.account_id
+            self._schemas, final, context.plan.schemas.answer, account_id=context.plan.run.account_id
         )
         await context.events.publish(final)
 
@@ -104,7 +104,7 @@ class MessagesExecutor:
             context=context,
             client=self._client,
             channel=channel,
-            request=AgentRequest.of(plan, request.messages, request.response_format, ttl=self._cache_ttl),
+            request=AgentRequest.of(plan, request.messages, ttl=self._cache_ttl),
             transcript=transcript,
             tools=tools,
             meter=LoopMeter(plan, channel),

@@ -19,7 +19,7 @@ class MessagesPreviewer:
     async def preview(self, request: GraphRunRequest, plan: RunPlan) -> Preview:
         """See the port."""
         await asyncio.to_thread(import_sdk)
-        agent = AgentRequest.of(plan, request.messages, request.response_format, ttl=self.cache_ttl)
+        agent = AgentRequest.of(plan, request.messages, ttl=self.cache_ttl)
         messages = posted_messages(request.messages)
         body = agent.body(messages, marked={len(messages) - 1})
         options = {name: value for name, value in body.items() if name not in ("system", "messages", "tools")}

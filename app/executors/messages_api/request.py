@@ -15,9 +15,7 @@ from pydantic import BaseModel
 from app.executors.api_format.prompt import attachment_block, joined_prompt, without_system
 from app.executors.port import RunPlan
 from app.models.registry import ModelOptions, Thinking
-from app.platform.json_schema.model_schema import model_schema
 from app.requests.messages import Message, TextPart
-from app.requests.runs import ResponseFormat
 from runtally.tools.tool import Tool
 
 STRUCTURED_OUTPUT = "StructuredOutput"
@@ -57,11 +55,9 @@ class AgentRequest:
     cache_control: Mapping[str, str]
 
     @classmethod
-    def of(
-        cls, plan: RunPlan, messages: Sequence[Message], response_format: ResponseFormat | None, *, ttl: str
-    ) -> "AgentRequest":
+    def of(cls, plan: RunPlan, messages: Sequence[Message], *, ttl: str) -> "AgentRequest":
         """Those of a run that begins with these messages of a client."""
-        shown = None if response_format is None else model_schema(response_format.schema_)
+        shown = plan.schemas.answer
         by_format = shown is not None and not shown.is_wrapped and _is_output_format(shown.schema)
         by_tool = shown is not None and not by_format
         tools = [_described(tool) for tool in plan.tools]

@@ -1,18 +1,16 @@
 """Tools of the run from those that its client executes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict
 
 from app.executors.client_calls import MAX_RESULT_BYTES, ClientToolCalls
-from app.executors.port import RunContext, RunPlan
+from app.executors.port import ClientToolSchema, RunContext, RunPlan
 from app.platform.json_schema.checker import SchemaChecker
 from app.requests.client_tools import ClientTool, client_tool_id
 from app.tools.argument_check import check_arguments
-from app.tools.argument_schema import argument_schema
-from app.tools.modern_schema import modern_schema
 from runtally.tools.result import ToolResult
 from runtally.tools.tool import Tool, ToolContext, ToolFailed
 
@@ -24,7 +22,9 @@ _MARGIN_S: Final = 60.0
 
 def described_client_tools(plan: RunPlan) -> tuple[Tool, ...]:
     """The plan's client tools as the model sees them, without a run that they could be called in."""
-    return tuple(_tool(tool, plan, _Schema(tool.input_schema), None) for tool in plan.client_tools)
+    return tuple(
+        _tool(tool, plan, _Schema(plan.schemas.client_tools[tool.name]), None) for tool in plan.client_tools
+    )
 
 
 def with_client_tools(context: RunContext, schemas: SchemaChecker) -> RunContext:
@@ -34,7 +34,12 @@ def with_client_tools(context: RunContext, schemas: SchemaChecker) -> RunContext
         return context
     owner = str(plan.run.account_id)
     tools = tuple(
-        _tool(tool, plan, _Schema(tool.input_schema, schemas, owner), context.control.client_calls)
+        _tool(
+            tool,
+            plan,
+            _Schema(plan.schemas.client_tools[tool.name], schemas, owner),
+            context.control.client_calls,
+        )
         for tool in plan.client_tools
     )
     return replace(context, plan=replace(plan, tools=(*plan.tools, *tools)))
@@ -54,24 +59,22 @@ class _Result(BaseModel):
 class _Schema:
     """The schema of a client tool's arguments."""
 
-    checked: dict[str, Any]
+    prepared: ClientToolSchema
     schemas: SchemaChecker | None = None
     owner: str = ""
 
     @property
     def document(self) -> dict[str, Any]:
         """See `ArgumentSchema`."""
-        return shown_schema(self.checked)
+        return self.prepared.shown
 
     async def check(self, args: object) -> None:
         """See `ArgumentSchema`."""
         if self.schemas is not None:
-            await check_arguments(self.schemas, self.checked, args, owner=self.owner)
+            await check_arguments(self.schemas, self.prepared.checked, args, owner=self.owner)
 
 
 def _tool(declared: ClientTool, plan: RunPlan, schema: _Schema, calls: ClientToolCalls | None) -> Tool:
-    _, note = argument_schema(modern_schema(declared.input_schema))
-
     async def call(args: BaseModel, context: ToolContext) -> ToolResult:
         if calls is None:
             raise ToolFailed(_NO_RUN)
@@ -79,7 +82,7 @@ def _tool(declared: ClientTool, plan: RunPlan, schema: _Schema, calls: ClientToo
 
     return Tool(
         id=client_tool_id(declared.name),
-        description=(declared.description.strip() or _NO_DESCRIPTION) + note,
+        description=(declared.description.strip() or _NO_DESCRIPTION) + schema.prepared.note,
         # So calls of one message are sent to the client together; it orders their effects.
         effect="read_only",
         input_model=_Arguments,
@@ -90,12 +93,6 @@ def _tool(declared: ClientTool, plan: RunPlan, schema: _Schema, calls: ClientToo
         handler=call,
         schema=schema,
     )
-
-
-def shown_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema of a client tool's arguments as the model sees it; raises `SchemaUnusable`."""
-    shown, _ = argument_schema(modern_schema(schema))
-    return shown
 
 
 def split_by_graph(plan: RunPlan, tools: Sequence[ClientTool]) -> RunPlan:

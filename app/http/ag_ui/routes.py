@@ -17,17 +17,13 @@ from app.http.api.conversations.chats import page_of_chats
 from app.http.api.conversations.schemas import ChatResponse
 from app.http.dependencies import (
     GraphIdParam,
-    HeartbeatS,
-    OpenStreamReader,
-    RequestId,
+    PostingDep,
     RunReader,
+    RunStreamsDep,
     ServicesDep,
-    TraceOfCaller,
     Writer,
 )
 from app.http.response_model import Page
-from app.http.streaming.pausing import chunks_until_pause
-from app.http.streaming.sse import stream_chunks
 from app.ids import STATE_KEY_PATTERN
 from app.platform.pagination import MAX_PAGE
 from app.runs.chats import Chat
@@ -64,11 +60,8 @@ async def run_ag_ui(
     posted: Annotated[AgUiInput, Depends(ag_ui_input)],
     services: ServicesDep,
     caller: Writer,
-    request_id: RequestId,
-    *,
-    trace: TraceOfCaller,
-    heartbeat_s: HeartbeatS,
-    open_reader: OpenStreamReader,
+    posting: PostingDep,
+    streams: RunStreamsDep,
 ) -> EventSourceResponse:
     """Start a run and stream it as AG-UI events, or join the run with its id.
 
@@ -80,17 +73,11 @@ async def run_ag_ui(
     """
     segment = await continue_segment(services, caller, graph_id, posted=posted)
     if segment is None:
-        segment = await start_segment(
-            services, caller, graph_id, posted=posted, request_id=request_id, trace=trace
-        )
+        segment = await start_segment(services, caller, graph_id, posted=posted, posting=posting)
     encoder = segment.encoder(posted)
     show = partial(show_conversation, services, segment, posted, encoder)
     batches = with_conversation(services.runs.follow(segment.run), segment, show)
-    chunks = chunks_until_pause(batches, encoder)
-    chunks = services.readers.counted(chunks, run=segment.run, stops_unread=segment.stops_unread)
-    return stream_chunks(
-        chunks, encoder, heartbeat_s=heartbeat_s, reader_scope=open_reader(caller, segment.run)
-    )
+    return streams.until_pause(caller, segment.run, batches, encoder, stops_unread=segment.stops_unread)
 
 
 @router.get(

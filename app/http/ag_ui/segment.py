@@ -14,7 +14,6 @@ from app.bootstrap.services import Services
 from app.conversations.branching.records import After
 from app.errors import Unavailable
 from app.events import RunStarted
-from app.graphs.spec import GraphSpec
 from app.http.ag_ui.comparison import Snapshot, in_conversation, snapshots_for
 from app.http.ag_ui.history import ag_ui_messages, work_size
 from app.http.ag_ui.input import (
@@ -26,15 +25,12 @@ from app.http.ag_ui.input import (
     without_system,
 )
 from app.http.ag_ui.output.encoder import AgUiEncoder
-from app.http.streaming.disconnect import on_disconnect
 from app.ids import RunId, RunKey
-from app.platform.telemetry.trace_context import CallerTrace
 from app.requests.principal import Principal
-from app.requests.runs import GraphRunRequest, OnDisconnect
-from app.runs.chats import ChatMessage
 from app.runs.commands.service import RunNotFound
 from app.runs.conversations.page import PageEntry
 from app.runs.conversations.view import ConversationView
+from app.runs.requests.posted import Posting
 from app.streams.port import LogEntry
 
 log = structlog.get_logger(__name__)
@@ -107,8 +103,7 @@ async def start_segment(
     graph_id: str,
     *,
     posted: AgUiInput,
-    request_id: str,
-    trace: CallerTrace | None,
+    posting: Posting,
 ) -> RunSegment:
     """Start the posted run, or join it: a client that reconnects also posts what it has received."""
     if (spec := services.graphs.find(graph_id)) is not None:
@@ -117,34 +112,18 @@ async def start_segment(
     with suppress(RunNotFound):
         segment = RunSegment(segment.run, entries=await services.runs.events(segment.run))
         messages = segment.new_messages(posted)
-    tools = await services.client_tools.usable(caller, graph_id, posted.described_tools)
+    tools, schemas = await services.client_tools.usable(caller, graph_id, posted.described_tools)
     message = chat_message(graph_id, posted, messages, tools=tools, rules=services.attachments)
-    message = _with_policy(message, spec, services.settings.on_disconnect)
     await services.client_tools.answer_left(caller, message.chat, posted.left_tool_results)
     # It follows interrupts that are all cancelled: the user has left them.
-    message = replace(message, cancels_earlier=bool(posted.resume))
-    record, placement = await services.chats.start_as(
-        caller, message, posted.run_id, request_id=request_id, caller_trace=trace
-    )
+    message = replace(message, cancels_earlier=bool(posted.resume), schemas=schemas)
+    record, placement = await services.chats.start_as(caller, message, posted.run_id, **posting)
     await services.readers.cancel_left_before(record)
     new = in_conversation(without_system(messages)[placement.first_new :])
     if placement.place != After(None):
         # At the beginning of a branch the model gets all that was posted, later what the user has written.
         new = [each for each in new if isinstance(each, UserMessage)]
     return replace(segment, new=new, stops_unread=record.stops_unread)
-
-
-def _with_policy(message: ChatMessage, spec: GraphSpec | None, default: OnDisconnect) -> ChatMessage:
-    """The message whose run does what its request, its graph or the server says when clients leave."""
-    if spec is None:
-        return message
-
-    def build_request(first_new: int, *, with_history: bool) -> GraphRunRequest:
-        request = message.build_request(first_new, with_history=with_history)
-        policy = on_disconnect(request.on_disconnect, spec, default)
-        return request.model_copy(update={"on_disconnect": policy})
-
-    return replace(message, build_request=build_request)
 
 
 async def show_conversation(

@@ -1,13 +1,12 @@
 """Routes of the Vercel AI SDK: `useChat` posts messages and reads UI message streams."""
 
-from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any, Final, TypeAlias
 
 from fastapi import APIRouter, Depends, Header, Path, Query, Response
 from sse_starlette import EventSourceResponse
 
-from app.bootstrap.services import Services
 from app.http.admission.checks import CheckedRoute, large_body
 from app.http.ai_sdk.continuing import continue_run
 from app.http.ai_sdk.encoder import AiSdkEncoder
@@ -21,23 +20,16 @@ from app.http.api.conversations.schemas import ChatResponse
 from app.http.api.runs.schemas import AcceptedRunResponse
 from app.http.dependencies import (
     GraphIdParam,
-    HeartbeatS,
-    IdempotencyKey,
-    OpenStreamReader,
-    RequestId,
+    KeyedPosting,
     RunReader,
+    RunStreamsDep,
     ServicesDep,
-    TraceOfCaller,
     Writer,
 )
 from app.http.response_model import Page
-from app.http.streaming.disconnect import on_disconnect
-from app.http.streaming.pausing import chunks_until_pause
-from app.http.streaming.sse import ReaderScope, stream_chunks
 from app.ids import STATE_KEY_PATTERN
 from app.platform.pagination import MAX_PAGE
 from app.runs.chats import Chat
-from app.runs.records import RunRecord
 
 router = APIRouter(route_class=CheckedRoute, prefix="/v1/ai-sdk/{graphId}", tags=["ai-sdk"])
 
@@ -77,12 +69,8 @@ async def chat(
     body: ChatRequest,
     services: ServicesDep,
     caller: Writer,
-    request_id: RequestId,
-    key: IdempotencyKey,
-    *,
-    trace: TraceOfCaller,
-    heartbeat_s: HeartbeatS,
-    open_reader: OpenStreamReader,
+    posting: KeyedPosting,
+    streams: RunStreamsDep,
     version: ClientVersion,
 ) -> EventSourceResponse:
     """Answer the last message, or resume a run with a person's decisions or the results of client tools.
@@ -100,23 +88,17 @@ async def chat(
         record, encoder = continued
     else:
         body.require_no_system(graph)
-        policy = on_disconnect(body.on_disconnect, graph, services.settings.on_disconnect)
-        body = body.model_copy(update={"on_disconnect": policy})
-        tools = await services.client_tools.usable(caller, graph_id, body.described_tools)
-        message = body.chat_message(graph_id, tools, services.attachments)
+        tools, schemas = await services.client_tools.usable(caller, graph_id, body.described_tools)
+        message = replace(body.chat_message(graph_id, tools, services.attachments), schemas=schemas)
         await services.client_tools.answer_left(caller, chat_of_run, body.left_tool_results)
-        record = await services.chats.start(
-            caller, message, request_id=request_id, idempotency_key=key, caller_trace=trace
-        )
+        record = await services.chats.start(caller, message, **posting)
         await services.readers.cancel_left_before(record)
-        if record.request_id != request_id:
+        if record.request_id != posting["request_id"]:
             # Another post started it.
             discarded = discarded_in(await services.runs.events(record.key))
         encoder = new_encoder(record.key.run_id)
-    scope = open_reader(caller, record.key)
-    return _stream(
-        services, record, encoder, reader_scope=scope, heartbeat_s=heartbeat_s, discarded=discarded
-    )
+    batches = without_discarded(services.runs.follow(record.key), known=discarded or {})
+    return streams.until_pause(caller, record.key, batches, encoder, stops_unread=record.stops_unread)
 
 
 @router.get(
@@ -130,8 +112,7 @@ async def resume_chat(
     chat_id: ChatId,
     services: ServicesDep,
     caller: Writer,
-    heartbeat_s: HeartbeatS,
-    open_reader: OpenStreamReader,
+    streams: RunStreamsDep,
     version: ClientVersion,
 ) -> Response:
     """Stream the current answer from its beginning, as `resumeStream` expects."""
@@ -143,8 +124,8 @@ async def resume_chat(
     run = runs[-1]
     encoder = AiSdkEncoder(run.key.run_id, approvals=approvals, version=version)
     discarded = discarded_in(await services.runs.events(run.key))
-    scope = open_reader(caller, run.key)
-    return _stream(services, run, encoder, reader_scope=scope, heartbeat_s=heartbeat_s, discarded=discarded)
+    batches = without_discarded(services.runs.follow(run.key), known=discarded)
+    return streams.until_pause(caller, run.key, batches, encoder, stops_unread=run.stops_unread)
 
 
 @router.get("/chat/{chatId}/messages", summary="Read a chat's messages")
@@ -188,18 +169,3 @@ async def stop_chat(
     if stopped is None:
         return Response(status_code=204)
     return AcceptedRunResponse(run_id=stopped.key.run_id, status=stopped.status)
-
-
-def _stream(
-    services: Services,
-    run: RunRecord,
-    encoder: AiSdkEncoder,
-    *,
-    reader_scope: ReaderScope,
-    heartbeat_s: float,
-    discarded: Mapping[str, int] | None = None,
-) -> EventSourceResponse:
-    batches = without_discarded(services.runs.follow(run.key), known=discarded or {})
-    chunks = chunks_until_pause(batches, encoder)
-    chunks = services.readers.counted(chunks, run=run.key, stops_unread=run.stops_unread)
-    return stream_chunks(chunks, encoder, heartbeat_s=heartbeat_s, reader_scope=reader_scope)

@@ -1,6 +1,6 @@
 """InterruptibleStream: server-sent events, which end when their credential is revoked or the server stops."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Hashable, Iterator, Sequence
 from contextlib import AbstractContextManager, aclosing
 from typing import Final, TypeAlias
 
@@ -12,6 +12,7 @@ from app.auth.credential_monitor import CredentialRevoked
 from app.http.streaming.closing import OpenStream
 from app.http.streaming.encoder import Encoder
 from app.http.streaming.stopping import ServerStopping
+from app.requests.principal import Principal
 from app.streams.port import LogEntry
 
 HEARTBEAT_S = 15.0
@@ -19,6 +20,9 @@ HEARTBEAT_S = 15.0
 ReaderScope: TypeAlias = AbstractContextManager[OpenStream | None]
 """Held while a response is sent: counts the reader, and is cancelled when its credential is revoked, or, for
 an `OpenStream`, when the server stops."""
+
+OpenReader: TypeAlias = Callable[[Principal, Hashable], ReaderScope]
+"""Opens reader scopes for the callers of what they read."""
 
 _MAX_ENTRIES_PER_CHUNK: Final = 256
 """Bounds the bytes that are encoded ahead for a slow reader."""

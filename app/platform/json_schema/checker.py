@@ -51,15 +51,16 @@ class SchemaChecker:
 
     async def require_usable(
         self, schema: dict[str, Any], *, owner: str, max_waiting: int | None = _MAX_WAITING
-    ) -> None:
-        """Raise `SchemaUnusable` if it is no schema, has external references or takes too long to check.
+    ) -> SchemaDocument:
+        """The schema to check values against; raises `SchemasBusy` if so many checks of the owner wait.
 
-        Raises `SchemasBusy` if so many checks of the owner wait, `CheckerUnavailable` without processes.
+        Raises `SchemaUnusable` if it is none, has external references or takes too long to check, and
+        `CheckerUnavailable` without processes.
         """
         document = SchemaDocument.of(schema)
         digest = hashlib.sha256(b"%d %s" % (document.dialect, document.text)).digest()
         if digest in self._usable:
-            return
+            return document
         try:
             # Check a value as well: some schemas loop endlessly only then.
             verdict, path, reason = await self._pool.check(
@@ -74,10 +75,10 @@ class SchemaChecker:
         self._usable[digest] = None
         if len(self._usable) > _MAX_REMEMBERED:
             del self._usable[next(iter(self._usable))]
+        return document
 
-    async def mismatch(self, schema: dict[str, Any], value: Any, *, owner: str) -> SchemaMismatch | None:
+    async def mismatch(self, document: SchemaDocument, value: Any, *, owner: str) -> SchemaMismatch | None:
         """The first mismatch or None; raises `SchemaUnusable`, `ValueUncheckable`, `CheckerUnavailable`."""
-        document = SchemaDocument.of(schema)
         try:
             verdict, path, reason = await self._pool.check(document, _as_json(value), owner=owner)
         except WorkerEnded as error:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from pydantic_core import PydanticSerializationError, to_json
@@ -47,10 +47,12 @@ class SchemaUnusable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SchemaDocument:
-    """A schema as JSON, and its dialect."""
+    """A schema as JSON, and its dialect; made once for all that is done with the schema."""
 
     dialect: int
     text: bytes
+    plain: dict[str, Any] = field(compare=False, repr=False)
+    """The schema itself, in which null is allowed by other keywords than `nullable`."""
 
     @classmethod
     def of(cls, schema: dict[str, Any]) -> "SchemaDocument":
@@ -63,7 +65,7 @@ class SchemaDocument:
         if dialect >= DRAFT_7 and "$defs" in plain:
             # Otherwise what is in it would not be checked to be schemas.
             text = _as_json({**plain, "definitions": _with_checked(plain["$defs"], plain.get("definitions"))})
-        return cls(dialect, text)
+        return cls(dialect, text, plain)
 
 
 def dialect_of(schema: Mapping[str, Any]) -> int:

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.platform.json_schema.conversion import VALUE, Conversion, effective
-from app.platform.json_schema.document import SchemaUnusable, dialect_of
-from app.platform.json_schema.nullable import with_null
+from app.platform.json_schema.document import SchemaDocument, SchemaUnusable
 from app.platform.json_schema.pointers import is_pointer, names_of, resolved
 from app.platform.json_schema.subschemas import schemas_in
 
@@ -35,6 +34,8 @@ _MOST_HOPS = 64
 class ModelSchema:
     """A schema for the model's side, and what its answers mean."""
 
+    document: SchemaDocument
+    """What the answers are checked against."""
     schema: dict[str, Any]
     is_wrapped: bool
     """Whether the answer is in the property `value`."""
@@ -48,10 +49,10 @@ class ModelSchema:
         return output[VALUE], True
 
 
-def model_schema(schema: Mapping[str, Any]) -> ModelSchema:
+def model_schema(document: SchemaDocument) -> ModelSchema:
     """The model schema of a usable schema; raises `SchemaUnusable` if it has none."""
-    dialect = dialect_of(schema)
-    root = _without_root_reference(with_null(schema), dialect)
+    dialect = document.dialect
+    root = _without_root_reference(document.plain, dialect)
     is_wrapped = not _is_plain_object(root)
     converted = Conversion(root, dialect, is_wrapped=is_wrapped).root()
     if len(json.dumps(converted)) > MAX_MODEL_SCHEMA_BYTES:
@@ -61,7 +62,7 @@ def model_schema(schema: Mapping[str, Any]) -> ModelSchema:
     if len(json.dumps(converted)) > MAX_MODEL_SCHEMA_BYTES:
         reason = f"is too large after conversion for the model: at most {MAX_MODEL_SCHEMA_BYTES} bytes"
         raise SchemaUnusable("#", reason)
-    return ModelSchema(converted, is_wrapped)
+    return ModelSchema(document, converted, is_wrapped)
 
 
 def _without_root_reference(schema: Mapping[str, Any], dialect: int) -> Mapping[str, Any]:

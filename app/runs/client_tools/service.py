@@ -8,10 +8,10 @@ from typing import Any
 from app.events import ClientToolCall
 from app.executors.client_calls import ClientToolCallAnswered, ClientToolCallNotFound, ClientToolResult
 from app.executors.inbox import RunEnded
+from app.executors.port import NO_SCHEMAS, RunSchemas
 from app.graphs.catalog import GraphCatalog
 from app.ids import RunKey
 from app.platform.db import Database
-from app.platform.json_schema.checker import SchemaChecker
 from app.requests.client_tools import ClientTool, client_tools_within_limits
 from app.requests.principal import Principal
 from app.runs.chats import Chat
@@ -20,7 +20,7 @@ from app.runs.commands.service import RunCommands
 from app.runs.conversations.repository import newest_run_of
 from app.runs.conversations.service import ConversationService
 from app.runs.records import RunRecord
-from app.runs.requests.client_tools import usable_client_tools
+from app.runs.requests.schemas import SchemaPreparation
 from app.runs.service import RunService
 from app.streams.port import LogEntry
 
@@ -47,20 +47,21 @@ class ClientToolRuns:
     commands: RunCommands
     conversations: ConversationService
     graphs: GraphCatalog
-    schemas: SchemaChecker
+    schemas: SchemaPreparation
 
     async def usable(
         self, caller: Principal, graph_id: str, described: Sequence[Any]
-    ) -> tuple[ClientTool, ...]:
-        """The tools that can be offered to the model of those that a foreign client describes.
+    ) -> tuple[Sequence[ClientTool], RunSchemas]:
+        """The tools that can be offered to the model of those that a foreign client describes; their schemas.
 
         All valid ones where the graph takes none: the run's warning names them.
         """
         tools = client_tools_within_limits(described)
         graph = self.graphs.find(graph_id)
         if not tools or graph is None or not graph.client_tools:
-            return tools
-        return await usable_client_tools(self.schemas, tools, account_id=caller.account_id)
+            return tools, NO_SCHEMAS
+        schemas = await self.schemas.usable(tools, account_id=caller.account_id)
+        return [tool for tool in tools if tool.name in schemas.client_tools], schemas
 
     async def find(
         self, caller: Principal, chat: Chat, call_ids: Collection[str], *, shown: Collection[str] = ()

@@ -5,10 +5,9 @@ from dataclasses import dataclass, replace
 from uuid import UUID
 
 from app.conversations.branching.placement import KnownMessages
-from app.conversations.branching.records import InPlaceOf, Place
+from app.conversations.branching.records import Place
 from app.conversations.branching.repository import set_current_branch
 from app.conversations.history import ConversationHistory
-from app.conversations.history_merge import new_messages
 from app.conversations.records import Conversation, EntryGone
 from app.conversations.repository import (
     delete_conversation,
@@ -21,10 +20,10 @@ from app.conversations.repository import (
 )
 from app.errors import Conflict, NotFound
 from app.ids import AccountId, RunId, RunKey, new_uuid
-from app.platform.db import Database, Reader, Transaction
+from app.platform.db import Database, Transaction
 from app.platform.pagination import PageRequest
 from app.platform.storage.service import StorageQuota
-from app.requests.principal import Principal, ScopeMissing
+from app.requests.principal import Principal
 from app.requests.runs import GraphRunRequest
 from app.runs.conversations.branching import (
     BranchSummary,
@@ -37,11 +36,9 @@ from app.runs.conversations.branching import (
 from app.runs.conversations.known_messages import known_messages
 from app.runs.conversations.page import ConversationPage, parse_cursor, read_page, turns_on_branch
 from app.runs.conversations.repository import has_run, newest_chats
-from app.runs.conversations.undelivered import undelivered_runs
-from app.runs.conversations.view import ConversationView, read_view
+from app.runs.conversations.view import ConversationView, read_view, require_reading
 from app.runs.records import RunRecord
 from app.runs.repository import find_runs, unfinished_turns
-from app.runs.revocation.repository import is_shared
 
 _TITLE_CHARS = 120
 
@@ -229,39 +226,10 @@ class ConversationService:
             conversation = await lock_conversation(tx, caller.account_id, state_key)
             if conversation is None:
                 raise ConversationNotFound
-            await _require_reading(tx, conversation, caller)
+            await require_reading(tx, conversation, caller)
             if await unfinished_turns(tx, conversation):
                 raise ConversationBusy
             await delete_conversation(tx, conversation)
-
-    async def check_history(
-        self, caller: Principal, request: GraphRunRequest, place: InPlaceOf | None
-    ) -> None:
-        """Raise `HistoryConflict` if the request's earlier messages differ from those before its place.
-
-        While a run before it is active, or if the model has not got the last messages, the history is checked
-        later, when the run's turn comes. Raises `ScopeMissing` if the caller may not read the conversation.
-        """
-        turns = [message for message in request.messages if message.role != "system"]
-        if request.state_key is None or len(turns) == 1:
-            return
-        async with self._database.snapshot() as reader:
-            conversation = await find_conversation(reader, caller.account_id, request.state_key)
-            if conversation is None:
-                return
-            await _require_reading(reader, conversation, caller)
-            tree = await load_tree(reader, conversation)
-            path, up_to = tree.path(conversation.session_id), None
-            if place is not None:
-                if place.run_id not in tree:
-                    return
-                conversation = replace(conversation, session_id=tree.branch_of(place.run_id))
-                path = up_to = tree.path_to(place.run_id)[:-1]
-            unfinished = {run.run_id for run in await unfinished_turns(reader, conversation)}
-            if not unfinished.isdisjoint(path) or await undelivered_runs(reader, conversation, tree, path):
-                return
-        if (stored := await self._history.read(conversation, up_to=up_to)) is not None:
-            new_messages(request.messages, stored)
 
     async def active_runs(self, account_id: AccountId, state_key: str) -> list[RunRecord]:
         """The runs of a conversation that have not ended, oldest first; empty if there is none."""
@@ -289,7 +257,7 @@ class ConversationService:
             conversation = await find_conversation(reader, caller.account_id, state_key)
             if conversation is None:
                 return KnownMessages({})
-            await _require_reading(reader, conversation, caller)
+            await require_reading(reader, conversation, caller)
             return await known_messages(reader, conversation, message_ids, first_unanswered=first_unanswered)
 
     async def take_turn(
@@ -313,7 +281,7 @@ class ConversationService:
         conversation = await take_turn(
             tx, caller.account_id, state_key, title=_title(request), executor=executor
         )
-        await _require_reading(tx, conversation, caller)
+        await require_reading(tx, conversation, caller)
         if conversation.executor != executor:
             raise ConversationOfOtherExecutor
         earlier = await unfinished_turns(tx, conversation, before=conversation.turns)
@@ -370,15 +338,6 @@ async def _require(found: Awaitable[Conversation | None]) -> Conversation:
     if (conversation := await found) is None:
         raise ConversationNotFound
     return conversation
-
-
-async def _require_reading(reader: Reader, conversation: Conversation, caller: Principal) -> None:
-    """Raise `ScopeMissing` unless the caller may read runs or started every run of the conversation."""
-    if caller.may("runs:read"):
-        return
-    # Forking requires permission to read, so a fork may contain messages of other keys.
-    if conversation.forked_from is not None or await is_shared(reader, conversation, caller.api_key_id):
-        raise ScopeMissing.of("runs:read")
 
 
 def _title(request: GraphRunRequest) -> str | None:

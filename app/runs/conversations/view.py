@@ -8,8 +8,10 @@ from app.conversations.history import ConversationHistory
 from app.conversations.records import Conversation
 from app.ids import RunId
 from app.platform.db import Reader
+from app.requests.principal import Principal, ScopeMissing
 from app.runs.conversations.page import PageEntry, read_page, turns_on_branch
 from app.runs.conversations.records import TurnRecord
+from app.runs.revocation.repository import is_shared
 
 _PAGE_LINES = 1000
 
@@ -69,3 +71,12 @@ async def read_view(
         if page.next_cursor is None:
             return ConversationView(conversation, entries, list(runs.values()))
         after = lines.end
+
+
+async def require_reading(reader: Reader, conversation: Conversation, caller: Principal) -> None:
+    """Raise `ScopeMissing` unless the caller may read runs or started every run of the conversation."""
+    if caller.may("runs:read"):
+        return
+    # Forking requires permission to read, so a fork may contain messages of other keys.
+    if conversation.forked_from is not None or await is_shared(reader, conversation, caller.api_key_id):
+        raise ScopeMissing.of("runs:read")

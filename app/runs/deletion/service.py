@@ -15,6 +15,7 @@ from app.runs.deletion.repository import (
     lock_old_runs,
     lock_runs_with_old_events,
 )
+from app.runs.records import RunRecord
 from app.workspaces.service import Workspaces
 
 _EVERY_S = 60.0
@@ -31,6 +32,13 @@ class RunDeleted(Gone):
     """The contents of this run were deleted."""
 
     code = "run_deleted"
+
+
+def with_contents(record: RunRecord) -> RunRecord:
+    """The run; raises `RunDeleted` if its contents were deleted."""
+    if record.contents_deleted_at is not None:
+        raise RunDeleted
+    return record
 
 
 class RunDeletion:

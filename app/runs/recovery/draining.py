@@ -9,6 +9,7 @@ from app.errors import Unavailable
 from app.platform.background import first_of
 from app.platform.db import StatementFailed
 from app.runs.dispatch.port import Dispatcher
+from app.runs.intake.readiness import IntakeReadiness
 from app.runs.recovery.handover import RunHandover
 from app.runs.recovery.heartbeat import Heartbeat
 from app.runs.supervisor import RunSupervisor
@@ -25,6 +26,7 @@ _HEARTBEAT_S = 2.0
 class RunDrain:
     """Takes no more runs, lets the active ones end, hands over those that may be resumed, stops the rest."""
 
+    intake: IntakeReadiness
     dispatcher: Dispatcher
     supervisor: RunSupervisor
     heartbeat: Heartbeat
@@ -36,7 +38,11 @@ class RunDrain:
         self._is_urgent.set()
 
     async def drain(self, *, within_s: float) -> None:
-        """Runs that have not ended `within_s` are handed over or stopped; returns when none is active."""
+        """Accept and start no more runs, and wait for the running ones; returns when none is active.
+
+        Those that have not ended `within_s` are handed over or stopped.
+        """
+        self.intake.close()
         if not self.dispatcher.is_draining:
             self.dispatcher.drain()
             await self._announce()

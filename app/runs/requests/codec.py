@@ -3,11 +3,14 @@
 import hashlib
 import json
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import Final
 
 from pydantic_core import from_json
 
+from app.ids import AccountId
+from app.platform.concurrency.fair_semaphore import FairSemaphore
 from app.platform.concurrency.offload import Offload
 from app.platform.serialization.large_json import dumps, with_marks
 from app.requests.messages import Message
@@ -15,6 +18,9 @@ from app.requests.runs import GraphRunRequest
 
 _MESSAGE_BYTES: Final = 512
 """Converting a posted message is about as much work as reading so many bytes."""
+
+_LARGE_REQUESTS_AT_ONCE: Final = 2
+"""More concurrent writes would leave the database and the event loop no time for small requests."""
 
 _NOT_COUNTED: Final = {"run_id", "client_tools", "on_disconnect"}
 
@@ -24,6 +30,11 @@ class RequestCodec:
 
     def __init__(self, offload: Offload) -> None:
         self._offload = offload
+        self._large_requests = FairSemaphore(_LARGE_REQUESTS_AT_ONCE)
+
+    def large_request(self, account_id: AccountId) -> AbstractAsyncContextManager[None]:
+        """Limits concurrent large requests, fairly between accounts."""
+        return self._large_requests.slot(str(account_id))
 
     async def build(
         self, build: Callable[[], GraphRunRequest], *, messages: int, chars: int

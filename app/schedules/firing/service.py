@@ -20,8 +20,10 @@ from app.requests.principal import Principal
 from app.requests.runs import GraphRunRequest
 from app.runs.commands.service import RunCommands, RunNotFound
 from app.runs.deletion.service import RunDeleted
+from app.runs.intake.readiness import IntakeReadiness
 from app.runs.requests.codec import RequestCodec
-from app.runs.service import RunIdTaken, RunService
+from app.runs.requests.posted import RunIdTaken
+from app.runs.service import RunService
 from app.schedules.firing.agenda import add_due_time, claim, take_due_times, wake
 from app.schedules.firing.repository import find_due, record_started, update_open
 from app.schedules.records import Claim, FiringConfig, PausedReason, Schedule, ScheduledRun, Trigger
@@ -44,6 +46,7 @@ class ScheduleFiring:
         database: Database,
         *,
         runs: RunService,
+        intake: IntakeReadiness,
         commands: RunCommands,
         codec: RequestCodec,
         memory: MemoryCeiling,
@@ -54,6 +57,7 @@ class ScheduleFiring:
         """`find_principal` raises `Unauthenticated` for a revoked key; `read_time`: the database's clock."""
         self._database = database
         self._runs = runs
+        self._intake = intake
         self._commands = commands
         self._codec = codec
         self._memory = memory
@@ -92,7 +96,7 @@ class ScheduleFiring:
     async def is_accepting(self) -> bool:
         """Whether this process accepts runs; otherwise it leaves them to others."""
         try:
-            await self._runs.ping()
+            self._intake.require_open()
         except Unavailable:
             return False
         return True

@@ -8,7 +8,7 @@ from mcp import types
 from pydantic import BaseModel, ConfigDict
 
 from app.platform.json_schema.checker import SchemaChecker, ValueUncheckable
-from app.platform.json_schema.document import SchemaUnusable
+from app.platform.json_schema.document import SchemaDocument, SchemaUnusable
 from app.tools.argument_check import check_arguments
 from app.tools.argument_schema import argument_schema
 from app.tools.mcp.connection import ServerConnection
@@ -63,16 +63,15 @@ class ToolMaker:
         accepted = modern_schema(input_schema)
         # Without limit of waiting: many runs may connect to an operator's server at once.
         require_usable = partial(self.schemas.require_usable, owner=owner, max_waiting=None)
-        await require_usable(accepted)
+        document = await require_usable(accepted)
         shown, note = argument_schema(accepted)
         # What the API gets is checked as well: it must be a valid schema on its own.
         await require_usable(shown)
-        arguments = _RemoteSchema(accepted, shown, self.schemas, owner)
+        arguments = _RemoteSchema(document, shown, self.schemas, owner)
         results = None
         if output_schema is not None:
-            output_schema = modern_schema(output_schema)
-            await require_usable(output_schema)
-            results = _RemoteSchema(output_schema, output_schema, self.schemas, owner)
+            document = await require_usable(modern_schema(output_schema))
+            results = _RemoteSchema(document, document.plain, self.schemas, owner)
 
         hints = remote.annotations
         repeatable = effect == "read_only" or bool(hints and hints.idempotent_hint)
@@ -126,7 +125,7 @@ class ToolMaker:
 class _RemoteSchema:
     """A schema of the server, for arguments or structured results."""
 
-    checked: dict[str, Any]
+    checked: SchemaDocument
     document: dict[str, Any]
     """As the model sees it."""
     schemas: SchemaChecker

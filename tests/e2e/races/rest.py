@@ -42,7 +42,7 @@ def _held(door: Door) -> Iterator[Any]:
     runs, events = door.services.runs, door.services.log
     yield from runs._supervisor._active
     yield from door.run_folders()
-    if taken := runs._dispatcher.places.taken:
+    if taken := door.services.dispatcher.places.taken:
         yield f"{taken} places"
     yield from door.services.commands._waiting._sizes
     if isinstance(events, MemoryEventLog) and len(events) > 0:

@@ -8,15 +8,14 @@ from app.executors.port import ExecutionFailed
 from app.executors.structured_output import require_match
 from app.ids import AccountId, new_uuid
 from app.platform.json_schema.checker import SchemaChecker
-from app.requests.runs import ResponseFormat
-from tests.unit.platform.json_schema.schemas import a_bomb
+from tests.unit.platform.json_schema.schemas import a_bomb, model_schema_of
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 
 
 async def judge(structured: object, schema: dict[str, Any]) -> AssistantFinal:
     final = AssistantFinal(content="", structured_output=structured)
-    wanted = ResponseFormat.of(type="json_schema", schema_=schema)
+    wanted = model_schema_of(schema)
     async with SchemaChecker(workers=1, check_s=0.1) as schemas:
         return await require_match(schemas, final, wanted, account_id=AccountId(new_uuid()))
 

@@ -4,8 +4,13 @@ from uuid import UUID
 
 import pytest
 
+from app.graphs.spec import GraphSpec
 from app.ids import AccountId
-from app.runs.chats import Chat, answer_ids
+from app.requests.runs import OnDisconnect
+from app.runs.chats import Chat, answer_ids, on_disconnect
+
+CANCEL: OnDisconnect = "cancel"
+CONTINUE: OnDisconnect = "continue"
 
 ACCOUNT = AccountId(UUID(int=1))
 
@@ -36,3 +41,25 @@ def test_the_same_message_of_another_account_has_other_answer_ids() -> None:
 
 def test_answer_ids_do_not_change_between_releases() -> None:
     assert ids()[0] == "51646019-484f-50c8-a2bb-a56802a225f4"
+
+
+@pytest.mark.parametrize(
+    ("requested", "of_graph", "of_server", "expected"),
+    [
+        (None, None, CONTINUE, None),
+        (None, None, CANCEL, CANCEL),
+        (None, CONTINUE, CANCEL, None),
+        (None, CANCEL, CONTINUE, CANCEL),
+        (CONTINUE, CANCEL, CANCEL, None),
+        (CANCEL, CONTINUE, CONTINUE, CANCEL),
+    ],
+)
+def test_the_request_decides_before_the_graph_and_the_graph_before_the_server(
+    requested: OnDisconnect | None,
+    of_graph: OnDisconnect | None,
+    of_server: OnDisconnect,
+    expected: OnDisconnect | None,
+) -> None:
+    graph = GraphSpec(name="g", description="d", system_prompt="p", on_disconnect=of_graph)
+
+    assert on_disconnect(requested, graph, of_server) == expected

@@ -13,12 +13,14 @@ from app.graphs.catalog import GraphCatalog, GraphNotFound
 from app.graphs.spec import GraphSpec
 from app.ids import AccountId, ApiKeyId, new_uuid
 from app.models.registry import ModelRegistry, OperatorModels
+from app.platform.concurrency.offload import Offload
 from app.platform.json_schema.checker import SchemaChecker
 from app.requests.messages import Message
 from app.requests.principal import Principal
 from app.requests.runs import GraphRunRequest
 from app.runs.planner import RunPlanner
 from app.runs.preview import RunPreviewer
+from app.runs.requests.schemas import SchemaPreparation
 from app.tools.catalog import ToolCatalog
 
 PROMPT = "Never mention the merger."
@@ -38,7 +40,9 @@ async def previewed(*scopes: str, **fields: Any) -> tuple[RunPlan, Preview]:
     messages = [Message.of(role="user", content="hello")]
     request = GraphRunRequest.of(**{"graph_id": GRAPH.id, "messages": messages} | fields)
     async with SchemaChecker(workers=1, check_s=5.0) as schemas:
-        return await RunPreviewer(planner, executor, schemas).preview(caller, request, request_id="req-1")
+        return await RunPreviewer(planner, executor, SchemaPreparation(schemas, Offload())).preview(
+            caller, request, request_id="req-1"
+        )
 
 
 def of_schema(schema: dict[str, Any]) -> dict[str, Any]:

@@ -104,7 +104,6 @@ class CliLauncher:
             work=directory.work,
             server=bridge.server(),
             hooks=hooks,
-            response_format=spec.response_format,
             full=spec.full,
         )
         # The SDK adds the server's own variables, which the launcher has until it removes them.

@@ -146,7 +146,7 @@ class CliPool:
 
     def _is_expected(self, spec: LaunchSpec) -> bool:
         """Whether other runs may need such a process: of a schema, only once it was used twice."""
-        if spec.schema is None or spec in self._schemas:
+        if spec.answer is None or spec in self._schemas:
             return True
         self._schemas.append(spec)
         return False

@@ -1,8 +1,7 @@
 """StartedCli: a CLI process and what it was started with."""
 
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from app.executors.claude_agent.process.cli_process import CliProcess
 from app.executors.claude_agent.sdk_session import ConversationTurn, SdkSession
@@ -13,7 +12,7 @@ from app.gateway.channel import Channel
 from app.gateway.proxy import ChannelAddress
 from app.graphs.spec import GraphSpec
 from app.models.registry import ModelOptions
-from app.requests.runs import ResponseFormat
+from app.platform.json_schema.model_schema import ModelSchema
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,17 +29,14 @@ class LaunchSpec:
     """As they are described to the CLI."""
     longest_call_s: float
     max_turns: int | None
-    schema: str | None
-    """That of a structured answer, as JSON: the model sees its members in this order."""
-    response_format: ResponseFormat | None = field(compare=False)
+    answer: ModelSchema | None
+    """Its document has the members in the order in which the model sees them."""
     stores_session: bool
     full: bool
     """Whether in the CLI's full mode."""
 
     @classmethod
-    def of(
-        cls, plan: RunPlan, system_prompt: str, response_format: ResponseFormat | None, *, full: bool
-    ) -> "LaunchSpec":
+    def of(cls, plan: RunPlan, system_prompt: str, *, full: bool) -> "LaunchSpec":
         """The spec for a run."""
         bridge = McpBridge(plan)
         return cls(
@@ -52,8 +48,7 @@ class LaunchSpec:
             tools=bridge.descriptions,
             longest_call_s=bridge.calls.longest_call_s,
             max_turns=plan.limits.max_turns,
-            schema=None if response_format is None else json.dumps(response_format.schema_),
-            response_format=response_format,
+            answer=plan.schemas.answer,
             stores_session=plan.conversation is not None,
             full=full,
         )

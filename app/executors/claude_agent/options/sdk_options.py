@@ -21,8 +21,6 @@ from app.executors.claude_agent.tools.sdk_hooks import SdkHooks
 from app.executors.port import RunPlan
 from app.graphs.spec import GraphSpec
 from app.models.registry import Thinking
-from app.platform.json_schema.model_schema import model_schema
-from app.requests.runs import ResponseFormat
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
 """One line of the CLI's output is one message; a line over the SDK's default of 1 MiB fails the run."""
@@ -36,7 +34,6 @@ def build_options(
     work: Path,
     server: McpSdkServerConfig | None,
     hooks: SdkHooks | None,
-    response_format: ResponseFormat | None,
     full: bool,
 ) -> ClaudeAgentOptions:
     """The options of one run; `launcher` is the program to start, `work` its working directory.
@@ -71,7 +68,7 @@ def build_options(
         verbatim_prompts=True,
         include_partial_messages=True,
         max_turns=plan.limits.max_turns,
-        output_format=_output_format(response_format),
+        output_format=_output_format(plan),
         cli_path=launcher,
         cwd=work,
         max_buffer_size=MAX_LINE_BYTES,
@@ -126,7 +123,6 @@ def _thinking(mode: Thinking) -> ThinkingConfig:
             return {"type": "enabled", "budget_tokens": budget_tokens}
 
 
-def _output_format(response_format: ResponseFormat | None) -> dict[str, Any] | None:
-    if response_format is None:
-        return None
-    return {"type": "json_schema", "schema": model_schema(response_format.schema_).schema}
+def _output_format(plan: RunPlan) -> dict[str, Any] | None:
+    answer = plan.schemas.answer
+    return None if answer is None else {"type": "json_schema", "schema": answer.schema}

@@ -1,30 +1,17 @@
 """Text and object generation: one prompt, one answer, no tools; executed as a run."""
 
+from functools import partial
 from typing import Any
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter
 from sse_starlette import EventSourceResponse
 
-from app.bootstrap.services import Services
 from app.http.admission.checks import CheckedRoute, text_body
 from app.http.api.generate.schemas import GeneratedObject, GeneratedText
-from app.http.dependencies import (
-    HeartbeatS,
-    IdempotencyKey,
-    OpenStreamReader,
-    RequestId,
-    ServicesDep,
-    TraceOfCaller,
-    Writer,
-)
+from app.http.dependencies import KeyedPosting, RunStreamsDep, ServicesDep, Writer
 from app.http.native.encoder import NativeEncoder
 from app.http.native.openapi import STREAM
-from app.http.streaming.disconnect import while_connected
-from app.http.streaming.sse import stream_events
-from app.ids import RunKey
-from app.platform.telemetry.trace_context import CallerTrace
-from app.requests.principal import Principal
-from app.runs.requests.generate import GenerateObjectRequest, GenerateRequest, GenerateTextRequest
+from app.runs.requests.generate import GenerateObjectRequest, GenerateTextRequest
 
 router = APIRouter(route_class=CheckedRoute, prefix="/v1/generate", tags=["generate"])
 
@@ -44,25 +31,15 @@ async def generate_text(
     body: GenerateTextRequest,
     services: ServicesDep,
     caller: Writer,
-    request_id: RequestId,
-    key: IdempotencyKey,
-    heartbeat_s: HeartbeatS,
-    *,
-    trace: TraceOfCaller,
-    open_reader: OpenStreamReader,
-    request: Request,
+    posting: KeyedPosting,
+    streams: RunStreamsDep,
 ) -> GeneratedText | EventSourceResponse:
     """Answer a prompt. Disconnecting does not stop the run."""
-    run = await _start(services, caller, body, request_id, key, trace=trace)
+    generation = await services.generator.start(caller, body, **posting)
     if body.stream:
-        return stream_events(
-            services.runs.follow(run),
-            NativeEncoder(),
-            heartbeat_s=heartbeat_s,
-            reader_scope=open_reader(caller, run),
-        )
-    with open_reader(caller, run):
-        final = await while_connected(request, services.generator.text(run))
+        return streams.events(caller, generation.run, NativeEncoder())
+    wait = partial(services.generator.answer, generation)
+    final = await streams.result(caller, generation.run, wait)
     return GeneratedText(content=final.content, usage=final.usage, run_id=final.run_id)
 
 
@@ -71,34 +48,11 @@ async def generate_object(
     body: GenerateObjectRequest,
     services: ServicesDep,
     caller: Writer,
-    request_id: RequestId,
-    key: IdempotencyKey,
-    *,
-    trace: TraceOfCaller,
-    open_reader: OpenStreamReader,
-    request: Request,
+    posting: KeyedPosting,
+    streams: RunStreamsDep,
 ) -> GeneratedObject:
     """Answer a prompt with an object that matches a JSON schema. Disconnecting does not stop the run."""
-    run = await _start(services, caller, body, request_id, key, trace=trace)
-    with open_reader(caller, run):
-        final = await while_connected(request, services.generator.object(run, body.schema_))
+    generation = await services.generator.start(caller, body, **posting)
+    wait = partial(services.generator.answer, generation)
+    final = await streams.result(caller, generation.run, wait)
     return GeneratedObject(object_=final.structured_output, usage=final.usage, run_id=final.run_id)
-
-
-async def _start(
-    services: Services,
-    caller: Principal,
-    body: GenerateRequest,
-    request_id: str,
-    idempotency_key: str | None,
-    *,
-    trace: CallerTrace | None,
-) -> RunKey:
-    run = await services.generator.start(
-        caller,
-        body,
-        request_id=request_id,
-        idempotency_key=idempotency_key,
-        caller_trace=trace,
-    )
-    return run.key

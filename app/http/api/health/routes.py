@@ -78,8 +78,8 @@ async def unavailable_parts(services: Services) -> list[str]:
     parts = {
         "database": services.database.ping,
         _RELAY: services.log.ping,
-        _DISPATCHER: services.runs.ping_dispatcher,
-        "intake of runs": services.runs.ping,
+        _DISPATCHER: services.dispatcher.ping,
+        "intake of runs": services.intake.ping,
         "memory": services.memory.ping,
     }
     return [part for part, ping in parts.items() if not await _responds(ping)]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Query, Response
 from sse_starlette import EventSourceResponse
 
 from app.bootstrap.services import Services
@@ -13,17 +13,15 @@ from app.http.api.receipts.schemas import ReceiptResponse
 from app.http.api.runs.preview_schemas import PreviewResponse
 from app.http.api.runs.schemas import AcceptedRunResponse, RunResponse
 from app.http.dependencies import (
-    HeartbeatS,
-    IdempotencyKey,
+    KeyedPosting,
     LastEventId,
     Location,
-    OpenStreamReader,
     ReceiptReader,
     RequestId,
     RunIdParam,
     RunReader,
+    RunStreamsDep,
     ServicesDep,
-    TraceOfCaller,
     Writer,
     run_key,
 )
@@ -31,14 +29,12 @@ from app.http.native.encoder import NativeEncoder
 from app.http.native.openapi import NOTHING_MORE, STREAM
 from app.http.openapi.headers import LOCATED
 from app.http.response_model import Page
-from app.http.streaming.disconnect import while_connected
-from app.http.streaming.sse import stream_events
 from app.platform.pagination import MAX_PAGE
-from app.platform.telemetry.trace_context import CallerTrace
 from app.requests.outcome import GraphFinal
 from app.requests.principal import Principal
 from app.requests.runs import GraphRunRequest
 from app.runs.records import RunRecord
+from app.runs.requests.posted import Posting
 
 router = APIRouter(route_class=CheckedRoute, prefix="/v1/runs", tags=["runs"])
 
@@ -50,14 +46,12 @@ async def start_run(
     body: GraphRunRequest,
     services: ServicesDep,
     caller: Writer,
-    request_id: RequestId,
-    key: IdempotencyKey,
-    trace: TraceOfCaller,
+    posting: KeyedPosting,
     response: Response,
     location: Location,
 ) -> AcceptedRunResponse:
     """Start a run in the background, or join the existing run with its id."""
-    run = await _start(services, caller, body, request_id, key, trace=trace)
+    run = await _start(services, caller, body, posting)
     response.headers["Location"] = location(f"/v1/runs/{run.key.run_id}")
     return AcceptedRunResponse(run_id=run.key.run_id, status=run.status)
 
@@ -73,29 +67,20 @@ async def stream_run(
     body: GraphRunRequest,
     services: ServicesDep,
     caller: Writer,
-    request_id: RequestId,
-    key: IdempotencyKey,
-    *,
-    trace: TraceOfCaller,
+    posting: KeyedPosting,
     last_event_id: LastEventId,
-    heartbeat_s: HeartbeatS,
-    open_reader: OpenStreamReader,
+    streams: RunStreamsDep,
 ) -> EventSourceResponse:
     """Stream the run's events from the first to `done`.
 
     Disconnecting does not stop the run, unless `onDisconnect` is `cancel`. A request that is repeated with
     its `runId` or `Idempotency-Key` continues after `Last-Event-ID`.
     """
-    run = await _start(services, caller, body, request_id, key, trace=trace)
+    run = await _start(services, caller, body, posting)
     # Without either it is another run, whose events the client has not received.
-    is_repeatable = body.run_id is not None or key is not None
-    return stream_events(
-        services.runs.follow(run.key, after=(last_event_id or 0) if is_repeatable else 0),
-        NativeEncoder(),
-        heartbeat_s=heartbeat_s,
-        reader_scope=open_reader(caller, run.key),
-        counted=partial(services.readers.counted, run=run.key, stops_unread=run.stops_unread),
-    )
+    is_repeatable = body.run_id is not None or posting.get("idempotency_key") is not None
+    after = (last_event_id or 0) if is_repeatable else 0
+    return streams.events(caller, run.key, NativeEncoder(), after=after, stops_unread=run.stops_unread)
 
 
 @router.post("/wait", dependencies=[large_body], summary="Start a run and wait for its end")
@@ -103,21 +88,16 @@ async def wait_for_run(
     body: GraphRunRequest,
     services: ServicesDep,
     caller: Writer,
-    request_id: RequestId,
-    key: IdempotencyKey,
-    *,
-    trace: TraceOfCaller,
-    open_reader: OpenStreamReader,
-    request: Request,
+    posting: KeyedPosting,
+    streams: RunStreamsDep,
 ) -> GraphFinal:
     """Respond when the run has ended.
 
     Disconnecting does not stop the run, unless `onDisconnect` is `cancel`.
     """
-    run = await _start(services, caller, body, request_id, key, trace=trace)
-    with open_reader(caller, run.key):
-        async with services.readers.reading(run.key, stops_unread=run.stops_unread):
-            return await while_connected(request, services.runs.wait(run.key))
+    run = await _start(services, caller, body, posting)
+    wait = partial(services.runs.wait, run.key)
+    return await streams.result(caller, run.key, wait, stops_unread=run.stops_unread)
 
 
 @router.post("/preview", dependencies=[large_body], summary="Preview a run")
@@ -171,8 +151,7 @@ async def follow_run(
     services: ServicesDep,
     caller: RunReader,
     last_event_id: LastEventId,
-    heartbeat_s: HeartbeatS,
-    open_reader: OpenStreamReader,
+    streams: RunStreamsDep,
     after: Annotated[int, Query(ge=0, le=MAX_POSITION)] = 0,
 ) -> Response:
     """Stream a run's events after a position; may be repeated.
@@ -183,14 +162,7 @@ async def follow_run(
     if last_event_id is not None and await services.runs.has_end_before(run, last_event_id):
         return Response(status_code=204)
     position = after if last_event_id is None else last_event_id
-    batches = services.runs.follow(run.key, after=position)
-    return stream_events(
-        batches,
-        NativeEncoder(),
-        heartbeat_s=heartbeat_s,
-        reader_scope=open_reader(caller, run.key),
-        counted=partial(services.readers.counted, run=run.key, stops_unread=run.stops_unread),
-    )
+    return streams.events(caller, run.key, NativeEncoder(), after=position, stops_unread=run.stops_unread)
 
 
 @router.get("/{runId}/receipts", summary="A run's receipts")
@@ -205,22 +177,8 @@ async def run_receipts(
     return Page(items=[ReceiptResponse.of(receipt) for receipt in receipts])
 
 
-async def _start(
-    services: Services,
-    caller: Principal,
-    body: GraphRunRequest,
-    request_id: str,
-    idempotency_key: str | None,
-    *,
-    trace: CallerTrace | None,
-) -> RunRecord:
-    run = await services.runs.start(
-        caller,
-        body,
-        request_id=request_id,
-        idempotency_key=idempotency_key,
-        caller_trace=trace,
-    )
+async def _start(services: Services, caller: Principal, body: GraphRunRequest, posting: Posting) -> RunRecord:
+    run = await services.runs.start(caller, body, **posting)
     await services.readers.cancel_left_before(run)
     return run
 

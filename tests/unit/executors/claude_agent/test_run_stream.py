@@ -19,7 +19,6 @@ def a_turn() -> RunStream:
     plan = a_plan()
     turn = RunStream(
         plan,
-        response_format=None,
         take_result=lambda _: None,
         meter=ComparingMeter(plan, a_channel(Billing())),
     )

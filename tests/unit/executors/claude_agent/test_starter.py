@@ -22,7 +22,7 @@ from app.requests.client_tools import ClientTool
 from app.requests.messages import Message
 from app.requests.runs import GraphRunRequest, RunLimits
 from app.usage.records import Attribution
-from tests.factories import a_conversation, a_plan
+from tests.factories import a_conversation, a_plan, schemas_of
 from tests.unit.executors.claude_agent.an_executor import OwnAuth
 from tests.unit.executors.claude_agent.fake_cli import FakeCli
 from tests.unit.executors.claude_agent.test_sdk_session import Store, line
@@ -92,7 +92,8 @@ async def test_a_conversation_keeps_its_process_as_long_as_nothing_changes(tmp_p
 
 def with_tool(plan: RunPlan, name: str, schema: dict[str, Any] | None = None) -> RunPlan:
     """The plan of a run that brings a tool of its client."""
-    plan = replace(plan, client_tools=(ClientTool(name=name, inputSchema=schema or {}),))
+    tool = ClientTool(name=name, inputSchema=schema or {})
+    plan = replace(plan, client_tools=(tool,), schemas=schemas_of(tool))
     return replace(plan, tools=(*plan.tools, *described_client_tools(plan)))
 
 

@@ -10,10 +10,9 @@ from app.executors.messages_api.request import (
     posted_messages,
 )
 from app.models.registry import ModelOptions
-from app.platform.json_schema.model_schema import model_schema
 from app.requests.messages import Message
-from app.requests.runs import ResponseFormat
-from tests.factories import a_plan
+from tests.factories import a_plan, schemas_of
+from tests.unit.platform.json_schema.schemas import model_schema_of
 from tests.unit.tools.samples.weather import weather
 
 ASSISTANT: dict[str, Any] = {"role": "assistant", "content": [{"type": "text", "text": "hello"}]}
@@ -23,9 +22,8 @@ CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required"
 
 
 def a_request(schema: dict[str, Any] | None = None, ttl: str = "5m", **plan: Any) -> AgentRequest:
-    wanted = None if schema is None else ResponseFormat.of(type="json_schema", schema_=schema)
     messages = [Message.of(role="system", content="Be kind."), Message.of(role="user", content="hi")]
-    return AgentRequest.of(a_plan(**plan), messages, wanted, ttl=ttl)
+    return AgentRequest.of(a_plan(schemas=schemas_of(answer=schema), **plan), messages, ttl=ttl)
 
 
 def test_tools_system_and_the_ends_of_this_request_and_the_one_before_are_marked() -> None:
@@ -105,7 +103,7 @@ def test_any_other_schema_is_that_of_a_tool(schema: dict[str, Any]) -> None:
 
     assert request.answers_by_tool
     (tool,) = request.tools
-    assert (tool["name"], tool["input_schema"]) == (STRUCTURED_OUTPUT, model_schema(schema).schema)
+    assert (tool["name"], tool["input_schema"]) == (STRUCTURED_OUTPUT, model_schema_of(schema).schema)
     assert "output_config" not in request.body([USER], marked=())
 
 

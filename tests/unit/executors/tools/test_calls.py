@@ -13,7 +13,7 @@ from app.executors.tools.client_tools import with_client_tools
 from app.graphs.spec import GraphSpec
 from app.platform.json_schema.checker import SchemaChecker
 from app.requests.client_tools import ClientTool, client_tool_id
-from tests.factories import a_context, a_plan
+from tests.factories import a_context, a_plan, schemas_of
 from tests.patience import PATIENCE_S
 from tests.unit.gateway.calls import Billing, a_channel
 from tests.unit.tools.samples.weather import weather
@@ -77,7 +77,8 @@ async def test_no_tool_is_called_for_a_run_that_another_process_took_over() -> N
 async def test_a_call_of_a_client_tool_waits_for_the_end_of_its_message_and_for_no_approval() -> None:
     spec = GraphSpec(name="g", description="d", system_prompt="p", approve=["read_only"], client_tools=True)
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
-    plan = a_plan(spec=spec, client_tools=(ClientTool(name="pick", inputSchema=schema),))
+    pick = ClientTool(name="pick", inputSchema=schema)
+    plan = a_plan(spec=spec, client_tools=(pick,), schemas=schemas_of(pick))
     async with SchemaChecker(workers=1, check_s=5.0) as schemas:
         events: asyncio.Queue[ControlEvent] = asyncio.Queue()
         control = RunControl(events.put, client_tool_timeout=timedelta(seconds=10 * PATIENCE_S))

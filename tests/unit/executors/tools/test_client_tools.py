@@ -5,15 +5,17 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from app.executors.tools.client_tools import described_client_tools, shown_schema, split_by_graph
+from app.executors.tools.client_tools import described_client_tools, split_by_graph
 from app.graphs.spec import GraphSpec
 from app.ids import RunKey
 from app.platform.json_schema.document import SchemaUnusable
 from app.requests.client_tools import ClientTool
+from app.tools.argument_schema import argument_schema
+from app.tools.modern_schema import modern_schema
 from app.tools.policy import ToolPolicy
 from app.tools.runner import ToolRunner
 from runtally.tools.tool import ToolContext
-from tests.factories import a_plan
+from tests.factories import a_plan, schemas_of
 
 PICK = ClientTool(name="pick_color", description=" Pick. ", inputSchema={"anyOf": [{"required": ["a"]}]})
 ASK = ClientTool(name="ask", inputSchema={})
@@ -28,7 +30,7 @@ def test_a_plan_has_the_tools_that_its_graph_takes() -> None:
 
 
 async def test_the_model_gets_each_with_a_schema_that_apis_take() -> None:
-    plan = a_plan(client_tools=(PICK, ASK))
+    plan = a_plan(client_tools=(PICK, ASK), schemas=schemas_of(PICK, ASK))
 
     pick, ask = described_client_tools(plan)
 
@@ -50,7 +52,7 @@ async def test_the_model_gets_each_with_a_schema_that_apis_take() -> None:
 )
 def test_a_schema_that_no_model_takes_is_found(schema: dict[str, Any], where: str) -> None:
     with pytest.raises(SchemaUnusable) as refused:
-        shown_schema(schema)
+        argument_schema(modern_schema(schema))
 
     assert refused.value.where == where
 
@@ -69,4 +71,4 @@ _JSON = st.recursive(
 @example({"type": "object", "properties": [1], "anyOf": [{}]})
 def test_whatever_is_no_schema_is_converted_or_unusable(schema: dict[str, Any]) -> None:
     with suppress(SchemaUnusable):
-        assert isinstance(shown_schema(schema), dict)
+        assert isinstance(argument_schema(modern_schema(schema)), tuple)

@@ -5,13 +5,8 @@ import pytest
 from fastapi import Request
 
 from app.errors import Unavailable
-from app.graphs.spec import GraphSpec
 from app.http.admission.bodies import ClientDisconnected
-from app.http.streaming.disconnect import on_disconnect, while_connected
-from app.requests.runs import OnDisconnect
-
-CANCEL: OnDisconnect = "cancel"
-CONTINUE: OnDisconnect = "continue"
+from app.http.streaming.disconnect import while_connected
 
 
 class Client:
@@ -76,25 +71,3 @@ async def test_cancelling_the_wait_cancels_the_work() -> None:
     with pytest.raises(asyncio.CancelledError):
         await waiting
     assert work.abandoned
-
-
-@pytest.mark.parametrize(
-    ("requested", "of_graph", "of_server", "expected"),
-    [
-        (None, None, CONTINUE, None),
-        (None, None, CANCEL, CANCEL),
-        (None, CONTINUE, CANCEL, None),
-        (None, CANCEL, CONTINUE, CANCEL),
-        (CONTINUE, CANCEL, CANCEL, None),
-        (CANCEL, CONTINUE, CONTINUE, CANCEL),
-    ],
-)
-def test_the_request_decides_before_the_graph_and_the_graph_before_the_server(
-    requested: OnDisconnect | None,
-    of_graph: OnDisconnect | None,
-    of_server: OnDisconnect,
-    expected: OnDisconnect | None,
-) -> None:
-    graph = GraphSpec(name="g", description="d", system_prompt="p", on_disconnect=of_graph)
-
-    assert on_disconnect(requested, graph, of_server) == expected

@@ -52,7 +52,7 @@ def random_schemas(seed: int, count: int) -> Iterator[RandomSchema]:
                 validate_formats=False,
                 pattern_options=jsonschema_rs.FancyRegexOptions(),
             )
-            shown = model_schema(schema)
+            shown = model_schema(document)
         except (SchemaUnusable, ValueError, jsonschema_rs.ReferencingError):
             continue
         values = [value for value in (source.value(3) for _ in range(12)) if _is_valid(validator, value)]

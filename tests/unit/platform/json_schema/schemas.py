@@ -2,6 +2,9 @@
 
 from typing import Any
 
+from app.platform.json_schema.document import SchemaDocument
+from app.platform.json_schema.model_schema import ModelSchema, model_schema
+
 
 def a_bomb(depth: int = 40) -> dict[str, Any]:
     """A small schema that takes 2 to the power of its depth steps."""
@@ -18,3 +21,8 @@ def nested(depth: int) -> dict[str, Any]:
     for _ in range(depth):
         schema = {"not": schema}
     return schema
+
+
+def model_schema_of(schema: dict[str, Any]) -> ModelSchema:
+    """The model schema of a schema that is usable."""
+    return model_schema(SchemaDocument.of(schema))

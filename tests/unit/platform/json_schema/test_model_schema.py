@@ -11,11 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.platform.json_schema.conversion import VALUE
-from app.platform.json_schema.document import DIALECTS, SchemaDocument, SchemaUnusable
+from app.platform.json_schema.document import DIALECTS, MAX_DEPTH, SchemaDocument, SchemaUnusable
 from app.platform.json_schema.js_patterns import may_match, plain_pattern
-from app.platform.json_schema.model_schema import MAX_MODEL_SCHEMA_BYTES, model_schema
+from app.platform.json_schema.model_schema import MAX_MODEL_SCHEMA_BYTES
 from tests.unit.platform.json_schema.generated import GENERATED, Generated, an_object
 from tests.unit.platform.json_schema.random_schemas import random_schemas
+from tests.unit.platform.json_schema.schemas import model_schema_of
 
 _DRAFTS = (jsonschema_rs.Draft7Validator, jsonschema_rs.Draft202012Validator)
 _MAPS = ("properties", "$defs", "definitions", "patternProperties")
@@ -53,7 +54,7 @@ def require_accepted(shown: dict[str, Any]) -> None:
 def test_what_generators_write_has_a_model_schema_that_accepts_its_values(case: Generated) -> None:
     before = json.dumps(case.schema)
 
-    shown = model_schema(case.schema)
+    shown = model_schema_of(case.schema)
 
     require_accepted(shown.schema)
     assert (shown.is_wrapped, json.dumps(case.schema)) == (case.is_wrapped, before)
@@ -72,7 +73,7 @@ def test_what_generators_write_has_a_model_schema_that_accepts_its_values(case: 
 
 
 def test_what_the_model_schema_lacks_is_explained_to_the_model() -> None:
-    shown = model_schema(GENERATED["zod: a tuple"].schema)
+    shown = model_schema_of(GENERATED["zod: a tuple"].schema)
 
     assert (
         '"prefixItems": [{"type": "string"}, {"type": "number"}]'
@@ -82,12 +83,12 @@ def test_what_the_model_schema_lacks_is_explained_to_the_model() -> None:
 
 @pytest.mark.parametrize("output", [{}, {"other": 1}, [1], "x", None])
 def test_an_output_without_the_value_is_no_answer(output: Any) -> None:
-    assert model_schema({"type": "array"}).answer(output) == (None, False)
+    assert model_schema_of({"type": "array"}).answer(output) == (None, False)
 
 
 def test_a_schema_that_no_argument_holds_is_unusable() -> None:
     with pytest.raises(SchemaUnusable, match=str(MAX_MODEL_SCHEMA_BYTES)):
-        model_schema(an_object({"type": "string", "description": "é" * (MAX_MODEL_SCHEMA_BYTES // 6)}))
+        model_schema_of(an_object({"type": "string", "description": "é" * (MAX_MODEL_SCHEMA_BYTES // 6)}))
 
 
 @pytest.mark.parametrize(
@@ -100,13 +101,13 @@ def test_a_schema_that_no_argument_holds_is_unusable() -> None:
 )
 def test_a_reference_without_an_end_is_unusable(schema: dict[str, Any]) -> None:
     with pytest.raises(SchemaUnusable, match="itself"):
-        model_schema(schema)
+        model_schema_of(schema)
 
 
 def test_explanations_are_left_out_where_they_would_make_it_too_large() -> None:
     tuples = {f"p{n}": {"prefixItems": [{"type": "string", "title": "x" * 700}]} for n in range(160)}
 
-    shown = model_schema({"type": "object", "properties": tuples})
+    shown = model_schema_of({"type": "object", "properties": tuples})
 
     assert "description" not in shown.schema["properties"]["p0"]
 
@@ -114,10 +115,11 @@ def test_explanations_are_left_out_where_they_would_make_it_too_large() -> None:
 @pytest.mark.parametrize("keyword", ["not", "if", "prefixItems", "contains", "allOf"])
 def test_deep_schemas_take_no_time(keyword: str) -> None:
     schema: Any = {"type": "object"}
-    for _ in range(60):
-        schema = {keyword: [schema] if keyword in ("prefixItems", "allOf") else schema, "then": {}}
+    is_list = keyword in ("prefixItems", "allOf")
+    for _ in range((MAX_DEPTH - 4) // (1 + is_list)):
+        schema = {keyword: [schema] if is_list else schema, "then": {}}
 
-    require_accepted(model_schema(an_object(schema)).schema)
+    require_accepted(model_schema_of(an_object(schema)).schema)
 
 
 _PATTERNS = st.sampled_from(["^a", "(?i)b", "^[a-c]+$", "[\\d-x]", "\\p{L}"])
@@ -169,7 +171,7 @@ def test_every_value_of_a_schema_is_one_of_its_model_schema(
 
 
 def _require_all(schema: dict[str, Any], values: list[Any]) -> None:
-    shown = model_schema(schema)
+    shown = model_schema_of(schema)
 
     require_accepted(shown.schema)
     if '"$ref"' in json.dumps(schema):
@@ -220,7 +222,7 @@ def test_the_model_schemas_of_random_schemas_accept_their_values() -> None:
 def test_what_is_kept_means_the_same_everywhere(schema: dict[str, Any], kept: dict[str, Any]) -> None:
     whole = an_object(schema, default={"prefixItems": []})
 
-    shown = dict(model_schema(whole).schema["properties"]["a"])
+    shown = dict(model_schema_of(whole).schema["properties"]["a"])
 
     shown.pop("description", None)
     # As text: 1, 1.0 and True are not the same here.
@@ -231,7 +233,7 @@ def test_what_is_kept_means_the_same_everywhere(schema: dict[str, Any], kept: di
     "schema", [{"properties": {"toString": {"type": "string"}}}, {"const": {"valueOf": 1}}]
 )
 def test_what_javascript_inherits_is_described(schema: dict[str, Any]) -> None:
-    shown = model_schema(an_object(schema)).schema["properties"]["a"]
+    shown = model_schema_of(an_object(schema)).schema["properties"]["a"]
 
     assert json.dumps(schema) in shown["description"]
 
@@ -240,7 +242,7 @@ def test_every_anchor_is_found() -> None:
     members = {f"d{number}": {"$anchor": f"a{number}", "type": "string"} for number in range(101)}
     data = {"const": {"$anchor": "a100"}}
 
-    shown = model_schema(an_object({"$ref": "#a100"}, **{"$defs": {**members, "data": data}})).schema
+    shown = model_schema_of(an_object({"$ref": "#a100"}, **{"$defs": {**members, "data": data}})).schema
 
     assert shown["properties"]["a"] == {"$ref": "#/$defs/d100"}
 

@@ -6,8 +6,7 @@ from pydantic import ValidationError
 from app.conversations.branching.records import InPlaceOf
 from app.ids import RunId
 from app.requests.runs import GraphRunRequest
-from app.runs.records import MessageOrigin
-from app.runs.requests.repeated import origin_of
+from app.runs.requests.posted import MessageOrigin, origin_of
 from runtally.options import body_of
 
 _IN_PLACE = {"graphId": "messages:a", "stateKey": "c", "forkFrom": "r"}

@@ -21,8 +21,8 @@ from app.gateway.proxy import ChannelAddress
 from app.graphs.spec import GraphSpec
 from app.ids import AccountId, ApiKeyId, new_uuid
 from app.models.registry import ModelOptions
-from app.requests.runs import ResponseFormat, RunLimits
-from tests.factories import a_conversation, a_plan
+from app.requests.runs import RunLimits
+from tests.factories import a_conversation, a_plan, schemas_of
 from tests.patience import PATIENCE_S
 from tests.unit.executors.claude_agent.fake_cli import FakeCli
 from tests.unit.executors.claude_agent.tools.test_sdk_hooks import nothing_against
@@ -68,10 +68,7 @@ class Bench:
 
 
 def spec_of(plan: RunPlan, prompt: str = "p", schema: dict[str, Any] | None = None) -> LaunchSpec:
-    response_format = None
-    if schema is not None:
-        response_format = ResponseFormat.model_validate({"type": "json_schema", "schema": schema})
-    return LaunchSpec.of(plan, prompt, response_format, full=False)
+    return LaunchSpec.of(replace(plan, schemas=schemas_of(answer=schema)), prompt, full=False)
 
 
 async def ended(cli: StartedCli) -> None:

@@ -12,8 +12,8 @@ from app.executors.claude_agent.tools.sdk_hooks import SdkHooks
 from app.executors.port import RunPlan
 from app.graphs.spec import AgentSpec
 from app.models.registry import ModelOptions
-from app.requests.runs import ResponseFormat, RunLimits
-from tests.factories import a_plan
+from app.requests.runs import RunLimits
+from tests.factories import a_plan, schemas_of
 from tests.unit.executors.claude_agent.an_executor import a_graph
 from tests.unit.executors.claude_agent.tools.test_sdk_hooks import nothing_against
 from tests.unit.tools.samples.weather import weather
@@ -29,7 +29,7 @@ def built(plan: RunPlan, *, full: bool = False, **fields: Any) -> ClaudeAgentOpt
         work=Path("/run/work"),
         server=None,
         hooks=SdkHooks([], nothing_against, full=full),
-        **{"response_format": None, "full": full, **fields},
+        **{"full": full, **fields},
     )
 
 
@@ -108,7 +108,6 @@ def test_the_model_thinks_as_the_registry_says(thinking: Any, expected: dict[str
 
 def test_limits_and_the_schema_of_the_answer_are_passed_on() -> None:
     schema = {"type": "object", "properties": {}}
-    json_format = ResponseFormat.model_validate({"type": "json_schema", "schema": schema})
-    options = built(a_plan(limits=RunLimits.of(max_turns=4)), response_format=json_format)
+    options = built(a_plan(limits=RunLimits.of(max_turns=4), schemas=schemas_of(answer=schema)))
 
     assert (options.max_turns, options.output_format) == (4, {"type": "json_schema", "schema": schema})

@@ -1,0 +1,1 @@
+"""Intake of runs: from a posted request to a stored run."""

@@ -1,0 +1,46 @@
+"""IntakeReadiness: whether this process accepts runs."""
+
+from collections.abc import Awaitable, Callable
+
+from app.billing.receipts.queue import ReceiptQueue
+from app.errors import Unavailable
+from app.platform.server.memory import MemoryCeiling
+from app.runs.dispatch.limits import RETRY_AFTER_S
+
+
+class ShuttingDown(Unavailable):
+    """This server is shutting down; try again later."""
+
+    code = "shutting_down"
+
+
+class IntakeReadiness:
+    """Open as long as there is memory, receipts can be stored, and the process is not about to stop."""
+
+    def __init__(
+        self,
+        memory: MemoryCeiling,
+        receipts: ReceiptQueue,
+        *,
+        require_sandbox: Callable[[], Awaitable[None]],
+    ) -> None:
+        """`require_sandbox` raises where agents with native tools cannot be confined."""
+        self._memory = memory
+        self._receipts = receipts
+        self.require_sandbox = require_sandbox
+        self._is_closed = False
+
+    def close(self) -> None:
+        """Accept no more runs."""
+        self._is_closed = True
+
+    def require_open(self) -> None:
+        """Raise `ShuttingDown`, `Overloaded` or `JournalUnavailable` while no run is accepted."""
+        if self._is_closed:
+            raise ShuttingDown(retry_after_s=RETRY_AFTER_S)
+        self._memory.require_room()
+        self._receipts.require_ready()
+
+    async def ping(self) -> None:
+        """The same, for probes."""
+        self.require_open()

@@ -1,0 +1,80 @@
+"""PostedRun: a request to start a run, before anything about it is stored."""
+
+from dataclasses import dataclass
+from typing import NotRequired, TypedDict
+
+from app.conversations.branching.records import InPlaceOf, Place
+from app.conversations.cuts.answer_cuts import ShownAnswer
+from app.errors import Conflict
+from app.executors.port import NO_SCHEMAS, RunSchemas
+from app.ids import RunId, RunKey
+from app.platform.telemetry.trace_context import CallerTrace
+from app.requests.principal import Principal
+from app.requests.runs import GraphRunRequest
+from app.runs.deletion.service import with_contents
+from app.runs.records import RunRecord
+
+
+class RunIdTaken(Conflict):
+    """There already is a run with this id and a different request."""
+
+    code = "run_id_taken"
+
+
+@dataclass(frozen=True, slots=True)
+class MessageOrigin:
+    """How a client posted the message that a run answers."""
+
+    place: Place | None = None
+    """None: at the end of the conversation's current branch."""
+    message_id: str | None = None
+    """The client's id of the message."""
+    fingerprint: bytes | None = None
+    """Equal for posts that the same run answers, whatever else they contain; None: that of the request."""
+    shown_answer: ShownAnswer | None = None
+    """What the client shows of the answer before the message, if that may not be all."""
+    cancels_earlier: bool = False
+    """Whether the user has left the active runs of the conversation."""
+    schemas: RunSchemas = NO_SCHEMAS
+    """Those of the request that are prepared already."""
+
+
+AT_THE_END = MessageOrigin()
+
+
+class Posting(TypedDict):
+    """What every wire knows of the request that posts a run, besides its body."""
+
+    request_id: str | None
+    idempotency_key: NotRequired[str | None]
+    caller_trace: NotRequired[CallerTrace | None]
+    """The span that the request's `traceparent` names."""
+
+
+@dataclass(frozen=True, slots=True)
+class PostedRun:
+    """A request, who has posted it, and the run that it starts or joins."""
+
+    run: RunKey
+    caller: Principal
+    request: GraphRunRequest
+    origin: MessageOrigin = AT_THE_END
+    fingerprint: bytes = b""
+    """Equal for requests that the same run answers."""
+    request_id: str | None = None
+    caller_trace: CallerTrace | None = None
+
+    def join(self, existing: RunRecord) -> RunRecord:
+        """The run with this id; raises `ScopeMissing`, `RunIdTaken`, `RunDeleted`."""
+        # First, because whether the requests are equal reveals something about the existing one.
+        self.caller.require_reading(existing.api_key_id)
+        if existing.request_hash != self.fingerprint:
+            raise RunIdTaken
+        return with_contents(existing)
+
+
+def origin_of(request: GraphRunRequest) -> MessageOrigin:
+    """How a client of ours has posted the message: at the end of the conversation, or in place of a run."""
+    if request.fork_from is None:
+        return AT_THE_END
+    return MessageOrigin(place=InPlaceOf(RunId(request.fork_from)))

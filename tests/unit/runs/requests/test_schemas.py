@@ -1,0 +1,95 @@
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from app.errors import Invalid
+from app.ids import AccountId, new_uuid
+from app.platform.concurrency.offload import Offload
+from app.platform.json_schema.checker import SchemaChecker
+from app.platform.json_schema.document import SchemaDocument
+from app.requests.client_tools import ClientTool
+from app.requests.messages import Message
+from app.requests.runs import GraphRunRequest
+from app.runs.requests.schemas import SchemaPreparation
+from tests.unit.platform.json_schema.schemas import a_bomb
+
+OWNER = AccountId(new_uuid())
+OBJECT = {"type": "object", "properties": {"n": {"type": "integer"}}}
+UNUSABLE: list[dict[str, Any]] = [
+    {"type": "array"},
+    {"type": "object", "properties": 3},
+    {"$ref": "https://example.org/x"},
+    {"properties": {"a": {"pattern": "("}}},
+    {"type": "object", "properties": [1], "anyOf": [{}]},
+    {"properties": {"a": {"maximum": float("inf")}}},
+    # Without the alternatives, which no model takes, the reference has no target.
+    {"anyOf": [{"properties": {"a": {"$ref": "#/anyOf/1/properties/b"}}}, {"properties": {"b": {}}}]},
+]
+
+
+@pytest.fixture
+async def schemas() -> AsyncIterator[SchemaPreparation]:
+    async with SchemaChecker(workers=1, check_s=5.0) as checker:
+        yield SchemaPreparation(checker, Offload())
+
+
+def a_request(*tools: ClientTool, **fields: Any) -> GraphRunRequest:
+    messages = [Message.of(role="user", content="hello")]
+    return GraphRunRequest.of(graph_id="claude_agents:g", messages=messages, client_tools=tools, **fields)
+
+
+def a_tool(name: str, schema: dict[str, Any] | None = None) -> ClientTool:
+    return ClientTool(name=name, inputSchema=schema or {})
+
+
+async def test_tools_that_cannot_be_used_are_named_or_left_out(schemas: SchemaPreparation) -> None:
+    good = a_tool("good", OBJECT)
+    prepared = await schemas.prepare(a_request(good, a_tool("b")), account_id=OWNER)
+    assert list(prepared.client_tools) == ["good", "b"]
+
+    for schema in UNUSABLE:
+        tools = [good, a_tool("bad", schema)]
+        with pytest.raises(Invalid) as error:
+            await schemas.prepare(a_request(*tools), account_id=OWNER)
+        (field,) = error.value.errors
+        assert field.field == "clientTools.1.inputSchema"
+        assert list((await schemas.usable(tools, account_id=OWNER)).client_tools) == ["good"]
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"$ref": "#"},
+        {"type": "object", "description": "x" * 100_000},
+        {"type": "object", "properties": 3},
+        {"type": "object", "$ref": "https://example.org/x"},
+    ],
+)
+async def test_a_schema_of_an_answer_that_cannot_be_used_is_refused_by_name(
+    schemas: SchemaPreparation, schema: dict[str, Any]
+) -> None:
+    with pytest.raises(Invalid) as error:
+        await schemas.answer(schema, field="schema", account_id=OWNER)
+
+    (field,) = error.value.errors
+    assert field.field == "schema"
+    assert field.message.startswith("is not a JSON schema that can be used: ")
+
+
+@pytest.mark.parametrize("schema", [{}, {"type": "array"}, {"anyOf": [{"type": "object"}]}, OBJECT])
+async def test_a_schema_of_anything_is_accepted(schemas: SchemaPreparation, schema: dict[str, Any]) -> None:
+    prepared = await schemas.answer(schema, field="schema", account_id=OWNER)
+
+    assert prepared.document.plain == schema
+
+
+async def test_what_is_prepared_already_and_what_was_accepted_is_not_checked_again(
+    schemas: SchemaPreparation,
+) -> None:
+    good, bad = a_tool("a", OBJECT), a_tool("a", UNUSABLE[1])
+    known = await schemas.prepare(a_request(good), account_id=OWNER)
+
+    assert await schemas.prepare(a_request(bad), account_id=OWNER, known=known) == known
+    accepted = await schemas.prepare(a_request(a_tool("a", a_bomb())), account_id=None)
+    assert accepted.client_tools["a"].checked == SchemaDocument.of(a_bomb())
