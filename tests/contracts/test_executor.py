@@ -198,7 +198,7 @@ async def test_a_run_that_has_ended_takes_no_message(playing: Playing) -> None:
 async def test_a_tool_call_is_published_before_its_approval_is_requested(
     playing: Playing, decision: Any
 ) -> None:
-    rules = ApprovalRules(frozenset({"read_only"}), timeout=timedelta(seconds=30))
+    rules = ApprovalRules(frozenset({"read_only"}), timeout=timedelta(seconds=PATIENCE_S))
     fields = {"spec": a_graph(tools=(weather.id,)), "tools": (weather,)}
     async with playing([CallTool(weather.id, {"city": "Rome"}), WriteMessage("hello")]) as executor:
         run = Run(executor, rules=rules, **fields)

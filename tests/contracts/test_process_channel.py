@@ -40,7 +40,7 @@ async def answer_ping(_payload: dict[str, Any]) -> dict[str, Any]:
 @asynccontextmanager
 async def a_channel(url: str, process_id: UUID | None = None) -> AsyncIterator[tuple[UUID, ProcessChannel]]:
     process_id = process_id or new_uuid()
-    async with a_relay(url, timeout_s=0.5) as relay:
+    async with a_relay(url, timeout_s=2) as relay:
         channel = ProcessChannel(relay, process_id)
         channel.serve({PING: answer_ping})
         try:
@@ -59,7 +59,7 @@ async def until_connected(channel: ProcessChannel, process_id: UUID) -> None:
 
 
 async def answered_ping(channel: ProcessChannel, process_id: UUID) -> None:
-    assert await channel.request(process_id, PING, {}, timeout_s=0.5) == {}
+    assert await channel.request(process_id, PING, {}, timeout_s=2) == {}
 
 
 async def is_gone(channel: ProcessChannel, process_id: UUID) -> bool:
