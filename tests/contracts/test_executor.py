@@ -113,7 +113,7 @@ class Run:
         self.published: list[Any] = []
         self._changed = asyncio.Condition()
         self.control = RunControl(self.publish, rules=rules or ApprovalRules())
-        planned: RunPlan = a_plan(**{"spec": a_graph(), "timeout": timedelta(seconds=30), **plan})
+        planned: RunPlan = a_plan(**{"spec": a_graph(), "timeout": timedelta(seconds=PATIENCE_S), **plan})
         request = GraphRunRequest.of(
             graph_id=planned.spec.id, messages=[Message.of(role="user", content="hi")]
         )
