@@ -389,7 +389,6 @@ async def test_the_transactions_of_a_process_that_stands_still_are_ended(
 
 async def _stand_still(database: Database, run: RunKey, until: asyncio.Event) -> None:
     async with database.transaction() as tx:
-        # The server itself would end it after a while.
         await tx.execute(text("SET idle_in_transaction_session_timeout = 0"))
         await require_attempt(tx, run, 0)
         await until.wait()
