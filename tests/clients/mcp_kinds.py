@@ -82,9 +82,11 @@ def refuse() -> str:
 @server.tool()
 async def slow(context: Context) -> str:
     """Report progress."""
-    for step in range(3):
-        await context.report_progress(step + 1, 3, f"shelf {step + 1}\x00 of 3")
-        await asyncio.sleep(0.3)
+    # Far more often than a call that reports nothing may take, and for longer.
+    for step in range(30):
+        shelf = step // 10 + 1
+        await context.report_progress(shelf, 3, f"shelf {shelf}\x00 of 3")
+        await asyncio.sleep(0.05)
     return "counted"
 
 

@@ -16,8 +16,13 @@ AFTER = 1_000_000
 
 
 @asynccontextmanager
-async def two_processes(url: str) -> AsyncIterator[tuple[RelayedEventLog, RelayedEventLog]]:
-    async with a_relayed_log(url, timeout_s=0.5) as here, a_relayed_log(url, timeout_s=0.5) as there:
+async def two_processes(
+    url: str, *, timeout_s: float = 5.0
+) -> AsyncIterator[tuple[RelayedEventLog, RelayedEventLog]]:
+    async with (
+        a_relayed_log(url, timeout_s=timeout_s) as here,
+        a_relayed_log(url, timeout_s=timeout_s) as there,
+    ):
         yield here, there
 
 

@@ -13,6 +13,7 @@ from app.simulator import wire
 from app.simulator.script import Reply, Text
 from tests.contracts.messages_executor import an_executor_over
 from tests.contracts.test_executor import Run
+from tests.patience import PATIENCE_S
 from tests.unit.executors.claude_agent.an_executor import a_graph
 from tests.unit.tools.samples.weather import weather
 
@@ -123,7 +124,7 @@ async def attacked(provider: Provider) -> Run:
     """A run with this provider, after what must be true of each."""
     async with serve_on_loopback(provider) as url, an_executor_over(url) as executor:
         spec = a_graph(tools=(weather.id,))
-        run = Run(executor, tools=(weather,), spec=spec, timeout=timedelta(seconds=20))
+        run = Run(executor, tools=(weather,), spec=spec, timeout=timedelta(seconds=PATIENCE_S))
         outcome = await run.outcome()
     billed = {report.fact.message_id for report in run.of(UsageReport)}
     shown = {event.message_id for event in (*run.of(TextDelta), *run.of(ThinkingDelta))}

@@ -10,6 +10,7 @@ from tests.contracts.dispatching import OpenFleet, Outage
 from tests.e2e.stories import until
 from tests.factories import an_account
 from tests.integration.run_service import RETRIED, a_request, caller_of
+from tests.patience import PATIENCE_S
 
 
 async def test_runs_are_executed_once_each_by_all_processes_within_their_places(
@@ -72,7 +73,7 @@ async def test_a_process_that_drains_takes_nothing_and_another_one_gets_its_runs
         caller = caller_of(await an_account(fleet.database))
         first = await one.service.start(caller, a_request(prompt="first"), request_id=None)
         await until(lambda: fleet.executed == ["first"])
-        draining = asyncio.create_task(one.drain.drain(within_s=10))
+        draining = asyncio.create_task(one.drain.drain(within_s=PATIENCE_S))
         await until(lambda: one.dispatcher.is_draining)
         two = await fleet.join(0, per_account=8)
         rest = [await two.service.start(caller, a_request(prompt="rest"), request_id=None) for _ in range(3)]

@@ -113,7 +113,7 @@ class Run:
         self.published: list[Any] = []
         self._changed = asyncio.Condition()
         self.control = RunControl(self.publish, rules=rules or ApprovalRules())
-        planned: RunPlan = a_plan(**{"spec": a_graph(), "timeout": timedelta(seconds=30), **plan})
+        planned: RunPlan = a_plan(**{"spec": a_graph(), "timeout": timedelta(seconds=PATIENCE_S), **plan})
         request = GraphRunRequest.of(
             graph_id=planned.spec.id, messages=[Message.of(role="user", content="hi")]
         )
@@ -198,7 +198,7 @@ async def test_a_run_that_has_ended_takes_no_message(playing: Playing) -> None:
 async def test_a_tool_call_is_published_before_its_approval_is_requested(
     playing: Playing, decision: Any
 ) -> None:
-    rules = ApprovalRules(frozenset({"read_only"}), timeout=timedelta(seconds=30))
+    rules = ApprovalRules(frozenset({"read_only"}), timeout=timedelta(seconds=PATIENCE_S))
     fields = {"spec": a_graph(tools=(weather.id,)), "tools": (weather,)}
     async with playing([CallTool(weather.id, {"city": "Rome"}), WriteMessage("hello")]) as executor:
         run = Run(executor, rules=rules, **fields)

@@ -374,7 +374,7 @@ async def test_a_run_whose_server_stops_is_closed_before_it_ends() -> None:
         run = Asked(executor)
         run.task.cancel()
         request = GraphRunRequest.of(graph_id=a_graph().id, messages=[Message.of(role="user", content="hi")])
-        context = RunContext(a_plan(spec=a_graph(), timeout=timedelta(seconds=30)), run.control, run)
+        context = RunContext(a_plan(spec=a_graph(), timeout=timedelta(seconds=PATIENCE_S)), run.control, run)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(executor.run, request, context)
             await run.first(TextDelta)

@@ -58,7 +58,7 @@ async def test_a_process_with_more_requests_than_it_may_handle_tells_whether_it_
             await asyncio.sleep(0.01)
         peers._channel.serve({"wait": wait})
         waiting = [
-            asyncio.create_task(judge._channel.request(other, "wait", {}, timeout_s=20))
+            asyncio.create_task(judge._channel.request(other, "wait", {}, timeout_s=PATIENCE_S))
             for _ in range(MAX_HANDLERS)
         ]
         while len(peers._channel._handling) < MAX_HANDLERS:
@@ -67,7 +67,7 @@ async def test_a_process_with_more_requests_than_it_may_handle_tells_whether_it_
         now = 15 + LEASE_WAIT_S + 1
         was_alive = await judge.may_be_alive(other)
         with pytest.raises(ProcessRefused):
-            await judge._channel.request(other, "wait", {}, timeout_s=5)
+            await judge._channel.request(other, "wait", {}, timeout_s=PATIENCE_S)
         may_end.set()
         await asyncio.gather(*waiting)
 

@@ -40,7 +40,7 @@ async def answer_ping(_payload: dict[str, Any]) -> dict[str, Any]:
 @asynccontextmanager
 async def a_channel(url: str, process_id: UUID | None = None) -> AsyncIterator[tuple[UUID, ProcessChannel]]:
     process_id = process_id or new_uuid()
-    async with a_relay(url, timeout_s=0.5) as relay:
+    async with a_relay(url, timeout_s=2) as relay:
         channel = ProcessChannel(relay, process_id)
         channel.serve({PING: answer_ping})
         try:
@@ -59,7 +59,7 @@ async def until_connected(channel: ProcessChannel, process_id: UUID) -> None:
 
 
 async def answered_ping(channel: ProcessChannel, process_id: UUID) -> None:
-    assert await channel.request(process_id, PING, {}, timeout_s=0.5) == {}
+    assert await channel.request(process_id, PING, {}, timeout_s=2) == {}
 
 
 async def is_gone(channel: ProcessChannel, process_id: UUID) -> bool:
@@ -82,7 +82,7 @@ async def test_a_process_answers_requests_and_pings(redis_url: str) -> None:
         await until_connected(here, there_id)
         payloads = [{"n": n, "é": "\n\ud800"} for n in range(100)]
         answers = await asyncio.gather(
-            *(here.request(there_id, "repeat", payload, timeout_s=5) for payload in payloads)
+            *(here.request(there_id, "repeat", payload, timeout_s=PATIENCE_S) for payload in payloads)
         )
         assert answers == [{"again": payload} for payload in payloads]
 
@@ -119,7 +119,7 @@ async def test_refusals_have_a_code_and_no_text(redis_url: str) -> None:
         await until_connected(here, there_id)
         for kind, code in expected.items():
             with pytest.raises(ProcessRefused) as refused:
-                await here.request(there_id, kind, {}, timeout_s=5)
+                await here.request(there_id, kind, {}, timeout_s=PATIENCE_S)
             assert (refused.value.refusal, SECRET in str(refused.value)) == (code, False)
 
 
@@ -155,7 +155,7 @@ async def test_a_process_refuses_more_requests_than_it_may_handle_and_answers_ur
         await until_connected(here, there_id)
 
         async def refusals(count: int) -> list[BaseException | dict[str, Any]]:
-            requests = (here.request(there_id, PING, {}, timeout_s=20) for _ in range(count))
+            requests = (here.request(there_id, PING, {}, timeout_s=PATIENCE_S) for _ in range(count))
             return await asyncio.gather(*requests, return_exceptions=True)
 
         with capture_logs() as lines:
@@ -167,7 +167,7 @@ async def test_a_process_refuses_more_requests_than_it_may_handle_and_answers_ur
                 while wait.started < MAX_HANDLERS:
                     await asyncio.sleep(0.01)
             refused = await refusals(50)
-            urgent = await here.request(there_id, "urgent", {}, timeout_s=20)
+            urgent = await here.request(there_id, "urgent", {}, timeout_s=PATIENCE_S)
             wait.may_answer.set()
             await asyncio.gather(*waiting)
             await answered_ping(here, there_id)
@@ -201,9 +201,9 @@ async def test_large_messages_are_neither_sent_nor_answered(redis_url: str) -> N
         there.serve({"answer": answer})
         await until_connected(here, there_id)
         with pytest.raises(MessageTooLarge):
-            await here.request(there_id, PING, large, timeout_s=5)
+            await here.request(there_id, PING, large, timeout_s=PATIENCE_S)
         with pytest.raises(ProcessRefused) as refused:
-            await here.request(there_id, "answer", {}, timeout_s=5)
+            await here.request(there_id, "answer", {}, timeout_s=PATIENCE_S)
 
     assert refused.value.refusal == "internal"
 

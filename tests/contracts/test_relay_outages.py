@@ -133,7 +133,7 @@ async def test_what_ended_while_the_relay_was_away_ends_elsewhere_when_it_is_bac
 
 async def test_a_frozen_relay_delays_only_readers_elsewhere(mortal_redis: ValkeyServer) -> None:
     run, events = a_run(), some_events(30)
-    async with two_processes(mortal_redis.connection_url) as (here, there):
+    async with two_processes(mortal_redis.connection_url, timeout_s=1) as (here, there):
         reader, local = Reading(there, run), Reading(here, run)
         await append_all(here, run, events[:10])
         await reader.until(10)

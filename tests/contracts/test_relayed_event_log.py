@@ -92,7 +92,7 @@ async def test_what_was_written_before_a_handover_can_be_read_by_the_next_writer
     run, words = a_run(), [a_word(f"word {number}") for number in range(3000)]
     async with two_processes(redis_url) as (first, second):
         await append_all(first, run, words)
-        await first.hand_over(run, within_s=10)
+        await first.hand_over(run, within_s=PATIENCE_S)
         with pytest.raises(WriterFenced):
             await first.append(run, a_word("late"))
         await second.resume(run, attempt=1, after=AFTER)

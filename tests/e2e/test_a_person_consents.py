@@ -67,7 +67,7 @@ async def test_a_person_may_change_the_arguments(world_of: WorldOf, tmp_path: Pa
     }
 
 
-@every_agent
+@without_cli
 async def test_a_person_may_deny_and_say_why(world_of: WorldOf, tmp_path: Path) -> None:
     world = await world_of(one_mail(), **settings(tmp_path))
     run_id, _, request = await asked(world)
@@ -83,7 +83,7 @@ async def test_a_person_may_deny_and_say_why(world_of: WorldOf, tmp_path: Path) 
     assert events[-1].data["finishReason"] == "stop"
 
 
-@every_agent
+@without_cli
 async def test_a_call_nobody_decides_about_is_denied_in_time(world_of: WorldOf, tmp_path: Path) -> None:
     world = await world_of(one_mail(), **settings(tmp_path, approval_timeout_s=0.5))
     run_id, _, request = await asked(world)
@@ -111,7 +111,7 @@ async def test_a_run_cancelled_while_it_waits_calls_nothing(world_of: WorldOf, t
     assert [event.type for event in events[-2:]] == ["error", "done"]
 
 
-@every_agent
+@without_cli
 async def test_arguments_that_are_wrong_bother_nobody(world_of: WorldOf, tmp_path: Path) -> None:
     world = await world_of(
         in_turn(Reply([ToolUse(MAIL, {"to": "nobody"})]), Reply([Text("I see.")])), **settings(tmp_path)

@@ -10,7 +10,6 @@ import psutil
 
 from app.executors.claude_agent.process.directory import STARTED_BEFORE
 from app.simulator.script import ApiRequest, Hold, Reply, Text, ToolUse, in_turn, text_of
-from tests.e2e.office import MAIL, MAILER, office, settings
 from tests.e2e.parking import gone, next_ready, pool_of, process_of, start_none_ahead
 from tests.e2e.stories import ANALYST, CLOCK, World, WorldOf, a_client, a_request, cli_processes, until
 from tests.e2e.test_tools_of_other_peoples_servers import LIBRARIAN, SEARCH, graphs, program
@@ -143,28 +142,6 @@ async def test_and_a_graph_with_an_mcp_server_whose_tools_are_those_of_the_runs_
     await gone(ready)
 
 
-async def test_tools_and_consent_belong_to_the_run_that_took_the_process(
-    world_of: WorldOf, tmp_path: Path
-) -> None:
-    def mails(request: ApiRequest) -> Reply:
-        if request.tool_results:
-            return Reply([Text("Done.")])
-        return Reply([ToolUse(MAIL, {"to": "bob@example.org", "text": request.last_text})])
-
-    world = await world_of(mails, RUNTALLY_IDLE_PROCESSES=1, **settings(tmp_path))
-    for text in ("first", "second"):
-        run_id = await world.start(a_request(text, graphId=MAILER))
-        request_id = await asked(world, run_id)
-        path = f"/v1/runs/{run_id}/permissions/{request_id}"
-        await world.http.post(path, json={"decision": "allow"})
-        assert (await world.ended(run_id))["final"]["ok"]
-        if text == "first":
-            await one_ready(world)
-            await start_none_ahead(world)
-
-    assert [text for _, text in office().sent] == ["first", "second"]
-
-
 async def test_processes_are_ready_when_the_server_is_and_gone_when_it_is(
     open_world: Any, tmp_path: Path
 ) -> None:
@@ -211,10 +188,3 @@ async def one_ready(world: World) -> psutil.Process:
 
     await until(alone)
     return found[0]
-
-
-async def asked(world: World, run_id: str) -> str:
-    async for event in world.follow(run_id):
-        if event.type == "permission_request":
-            return str(event.data["requestId"])
-    raise AssertionError

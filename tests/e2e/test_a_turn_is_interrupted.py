@@ -159,12 +159,13 @@ async def test_a_cancel_leaves_no_turn_to_the_message_that_waits(world_of: World
 async def test_a_run_that_has_ended_stays_as_it_is(world_of: WorldOf) -> None:
     world = await world_of(in_turn(), executors=scripted(WriteMessage("Done.")))
     run_id = await world.start(a_request())
-    before = await world.ended(run_id)
+    before, events = await world.ended(run_id), await world.raw(run_id)
 
-    answer = await world.http.post(f"/v1/runs/{run_id}/interrupt")
+    for kind in ("interrupt", "cancel"):
+        answer = await world.http.post(f"/v1/runs/{run_id}/{kind}")
 
-    assert (answer.status_code, answer.json()["status"]) == (202, "succeeded")
-    assert await world.ended(run_id) == before
+        assert (answer.status_code, answer.json()["status"]) == (202, "succeeded")
+        assert (await world.ended(run_id), await world.raw(run_id)) == (before, events)
     assert before["interruption"] is None
 
 

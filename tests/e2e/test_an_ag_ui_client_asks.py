@@ -255,7 +255,7 @@ class TestAnswers:
     async def test_nobody_can_allow_what_was_denied_for_want_of_an_answer(
         self, world_of: WorldOf, tmp_path: Path
     ) -> None:
-        world = await world_of(one_mail(), **settings(tmp_path, approval_timeout_s=0.5))
+        world = await world_of(one_mail(), **settings(tmp_path, approval_timeout_s=2))
         interrupt = await asked(world)
         await world.ended("r-1")
 

@@ -3,9 +3,8 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
-
-import pytest
 
 from app.simulator.script import (
     ApiRequest,
@@ -19,7 +18,7 @@ from app.simulator.script import (
     ToolUse,
     in_turn,
 )
-from tests.e2e.agents import CLAUDE, MESSAGES, every_agent
+from tests.e2e.agents import CLAUDE, every_agent, named, without_cli
 from tests.e2e.parking import a_parking_world, pid_file, pool_of, process_of
 from tests.e2e.stories import ANALYST, CALCULATOR, CLOCK, World, WorldOf, a_request, until
 from tests.e2e.the_bill import bill, wire
@@ -145,15 +144,24 @@ IN_A_FRESH_PROCESS = [
 """All others are turns of a conversation, too, and the turn after an error gets a fresh process."""
 
 
-@pytest.mark.parametrize("case", IN_A_FRESH_PROCESS)
-async def test_the_bill_equals_the_wire(world_of: WorldOf, case: str) -> None:
-    a_responder, limits, ends = CASES[case]
-    world = await world_of(a_responder())
+@every_agent
+async def test_the_bill_equals_the_wire(world_of: WorldOf, agent: str) -> None:
+    """Every case is a run of its own; only the CLI's cost a process."""
+    world, runs = await world_of(in_turn()), list[str]()
+    for case in IN_A_FRESH_PROCESS if agent == CLAUDE else CASES:
+        a_responder, limits, ends = CASES[case]
+        ends = ends if agent == CLAUDE else ENDS_WITHOUT_PROCESS.get(case, ends)
+        world.simulator.responder = named(agent, a_responder())
+        before = len(world.simulator.sent)
 
-    events = await world.run(a_request(graphId=ANALYST, model="claude-sonnet-4-6", limits=limits))
+        events = await world.run(a_request(graphId=ANALYST, model="claude-sonnet-4-6", limits=limits))
 
-    assert events[-1].data["finishReason"] in ({ends} if isinstance(ends, str) else ends)
-    await assert_exact(world, events[0].data["runId"])
+        assert events[-1].data["finishReason"] == ends, case
+        if len(world.simulator.sent) > before:
+            runs.append(events[0].data["runId"])
+        else:
+            assert await world.receipts(events[0].data["runId"]) == [], case
+    await assert_exact(world, *runs)
 
 
 async def test_the_bill_of_a_conversations_process_equals_the_wire(world_of: WorldOf) -> None:
@@ -179,42 +187,30 @@ async def test_the_bill_of_a_conversations_process_equals_the_wire(world_of: Wor
     await assert_exact(world, *runs)
 
 
-@pytest.mark.parametrize("agent", [MESSAGES])
-@pytest.mark.parametrize("case", CASES)
-async def test_the_bill_equals_the_wire_without_a_process(world_of: WorldOf, case: str) -> None:
-    a_responder, limits, ends = CASES[case]
-    world = await world_of(a_responder())
-
-    events = await world.run(a_request(graphId=ANALYST, model="claude-sonnet-4-6", limits=limits))
-
-    expected = ENDS_WITHOUT_PROCESS.get(case, ends)
-    assert events[-1].data["finishReason"] == expected
-    if world.simulator.sent:
-        await assert_exact(world, events[0].data["runId"])
-    else:
-        assert await world.receipts(events[0].data["runId"]) == []
-
-
-@pytest.mark.parametrize(
-    ("agent", "cancelled_at"), [*((MESSAGES, index) for index in range(2, 9, 2)), (CLAUDE, 4), (CLAUDE, 8)]
-)
-async def test_a_cancel_at_any_event_pays_for_what_came(world_of: WorldOf, cancelled_at: int) -> None:
-    """Hang up while the provider holds the event: before it, between blocks, and at the very end."""
-    hold = Hold(index=cancelled_at)
-    blocks: list[Block] = [Thinking("let me think"), Text("it is so")]
-    world = await world_of(in_turn(Reply(blocks, usage=CACHED, hold=hold)))
-    run_id = await world.start(a_request(graphId=ANALYST))
-    await hold.reached.wait()
-
-    await world.http.post(f"/v1/runs/{run_id}/cancel")
-
-    run = await world.ended(run_id)
-    assert run["final"]["finishReason"] == "aborted"
-    await until(lambda: world.simulator.sent[0].disconnected)
-    await assert_exact(world, run_id)
-
-
 @every_agent
+async def test_a_cancel_at_any_event_pays_for_what_came(world_of: WorldOf, agent: str) -> None:
+    """Hang up while the provider holds the event: before it, between blocks, and at the very end."""
+    blocks: list[Block] = [Thinking("let me think"), Text("it is so")]
+    world, runs = await world_of(in_turn()), list[str]()
+    for number, cancelled_at in enumerate((4, 8) if agent == CLAUDE else (2, 4, 6, 8)):
+        hold = Hold(index=cancelled_at)
+        world.simulator.responder = in_turn(Reply(blocks, usage=CACHED, hold=hold))
+        runs.append(await world.start(a_request(graphId=ANALYST)))
+        await hold.reached.wait()
+
+        await world.http.post(f"/v1/runs/{runs[-1]}/cancel")
+
+        run = await world.ended(runs[-1])
+        assert run["final"]["finishReason"] == "aborted"
+        await until(partial(is_disconnected, world, number))
+    await assert_exact(world, *runs)
+
+
+def is_disconnected(world: World, number: int) -> bool:
+    return world.simulator.sent[number].disconnected
+
+
+@without_cli
 async def test_a_cancel_after_the_last_number_pays_the_last_number(world_of: WorldOf) -> None:
     reply = Reply([Text("one two")], final_usage={"output_tokens": 4711})
     hold = Hold(index=7)
@@ -239,7 +235,7 @@ async def test_many_runs_at_once_are_not_mixed_up(world_of: WorldOf) -> None:
         )
     )
 
-    runs = await asyncio.gather(*(world.start(a_request(str(number))) for number in range(100, 104)))
+    runs = await asyncio.gather(*(world.start(a_request(str(number))) for number in range(100, 102)))
 
     for number, run_id in enumerate(runs, start=100):
         await world.ended(run_id)

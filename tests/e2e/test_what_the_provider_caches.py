@@ -32,48 +32,30 @@ def cacheable(request: ApiRequest) -> bytes:
     return json.dumps([request.body["model"], request.body["tools"], system[: last + 1]]).encode()
 
 
-async def test_two_runs_of_a_graph_have_the_same_prefix(world_of: WorldOf) -> None:
+async def test_the_prefix_depends_on_the_graph_and_on_what_a_request_adds_to_its_prompt_alone(
+    world_of: WorldOf, tmp_path: Path
+) -> None:
     world = await world_of(hello, RUNTALLY_IDLE_PROCESSES=0)
-    for prompt in ("one", "two"):
-        await world.run(a_request(prompt, graphId=ANALYST))
+    added = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "hi"}]
+    bodies: list[dict[str, Any]] = [
+        *(a_request(prompt, graphId=ANALYST) for prompt in ("one", "two")),
+        *(a_request(graphId=ANALYST, toolIds=tools) for tools in (TOOLS, TOOLS[::-1])),
+        *({"graphId": ASSISTANT, "messages": messages} for messages in (added, added, [added[1]])),
+    ]
+    runs = [(await world.run(body))[0].data["runId"] for body in bodies]
 
-    one, two = world.simulator.requests
+    one, two, forth, back, brief, again, plain = world.simulator.requests
     graph = world.services.graphs.get(ANALYST).system_prompt
     assert cacheable(one) == cacheable(two)
     assert one.body["system"][-1]["text"] == graph
     assert one.messages != two.messages
-
-
-async def test_the_order_in_which_tools_are_asked_for_changes_nothing(world_of: WorldOf) -> None:
-    world = await world_of(hello, RUNTALLY_IDLE_PROCESSES=0)
-    for asked in (TOOLS, TOOLS[::-1]):
-        await world.run(a_request(graphId=ANALYST, toolIds=asked))
-
-    one, two = world.simulator.requests
-    assert one.tool_names == two.tool_names
-    assert cacheable(one) == cacheable(two)
-
-
-async def test_nothing_of_the_run_or_the_machine_stands_in_it(world_of: WorldOf, tmp_path: Path) -> None:
-    world = await world_of(hello, RUNTALLY_IDLE_PROCESSES=0)
-    run_id = await world.start(a_request())
-    await world.ended(run_id)
-
-    (request,) = world.simulator.requests
-    prefix = cacheable(request).decode()
-    assert not any(word in prefix for word in (run_id, str(tmp_path), "run-", "2026-", "session"))
-
-
-async def test_what_a_request_adds_to_the_system_prompt_makes_another_prefix(world_of: WorldOf) -> None:
-    world = await world_of(hello, RUNTALLY_IDLE_PROCESSES=0)
-    added = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "hi"}]
-    for messages in (added, added, [added[1]]):
-        await world.run({"graphId": ASSISTANT, "messages": messages})
-
-    one, again, plain = world.simulator.requests
-    assert cacheable(one) == cacheable(again) != cacheable(plain)
+    assert (forth.tool_names, cacheable(forth)) == (back.tool_names, cacheable(back))
+    assert cacheable(brief) == cacheable(again) != cacheable(plain)
     # The graph's own prompt comes first, but the CLI puts both into one block.
-    assert one.body["system"][-1]["text"] == f"{plain.body['system'][-1]['text']}\n\nBe brief."
+    assert brief.body["system"][-1]["text"] == f"{plain.body['system'][-1]['text']}\n\nBe brief."
+    # Nothing of the run or the machine.
+    prefix = cacheable(plain).decode()
+    assert not any(word in prefix for word in (*runs, str(tmp_path), "run-", "2026-", "session"))
 
 
 async def test_in_full_mode_the_prefix_is_the_same_as_well(open_world: OpenWorld, tmp_path: Path) -> None:

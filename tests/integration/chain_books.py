@@ -30,6 +30,7 @@ from app.platform.db import Database
 from app.usage.records import UsageFact
 from tests.factories import a_fact, an_account
 from tests.integration.receipt_queues import delivered_queue
+from tests.patience import PATIENCE_S
 
 UNPRICED = "claude-unheard-of-9"
 DAYS = 3
@@ -88,7 +89,7 @@ async def _charge(servers: list[ReceiptQueue], keys: list[KeyRecord], day: int) 
             await asyncio.sleep(0)
     for fact in facts:
         for server in servers:
-            await server.flush(fact.run, within_s=10)
+            await server.flush(fact.run, within_s=PATIENCE_S)
 
 
 def _fact(key: KeyRecord, day: int, number: int) -> UsageFact:

@@ -178,7 +178,7 @@ async def a_pair(
             yield Pair(here, there, run, agent)
         finally:
             there.supervisor.stop()
-            await there.supervisor.wait_idle(within_s=10)
+            await there.supervisor.wait_idle(within_s=PATIENCE_S)
 
 
 async def until_connected(here: Process, there: Process) -> None:

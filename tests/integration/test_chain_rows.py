@@ -28,6 +28,7 @@ from tests.integration.chain_books import (
     verified,
 )
 from tests.integration.receipt_queues import delivered_queue
+from tests.patience import PATIENCE_S
 
 
 @pytest.fixture
@@ -60,7 +61,7 @@ async def test_a_change_of_any_column_is_found_and_named(
     async with delivered_queue(database, tmp_path / "journal") as server:
         for fact in facts:
             server.record(fact)
-        await server.flush(facts[0].run, within_s=10)
+        await server.flush(facts[0].run, within_s=PATIENCE_S)
     what = "receipt" if table is charge_receipts else "entry"
     key_columns = {"id", "receipt_id"}
     async with attacker(database_url) as connection:

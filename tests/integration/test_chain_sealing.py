@@ -243,7 +243,7 @@ async def test_writers_at_once_and_recovered_journals_leave_one_chain_for_each_a
         await asyncio.gather(*changes)
         for server, owner in product(servers, owners):
             server.recover()
-            await server.flush(a_fact(owner).run, within_s=20)
+            await server.flush(a_fact(owner).run, within_s=PATIENCE_S)
 
     assert (await verified(database_url, key)).findings == ()
     async with database.snapshot() as reader:

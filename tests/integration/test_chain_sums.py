@@ -19,6 +19,7 @@ from tests.integration.chain_books import (
     verified,
 )
 from tests.integration.receipt_queues import delivered_queue
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -215,7 +216,7 @@ async def test_charges_that_are_written_meanwhile_are_no_findings(
         async with delivered_queue(database, tmp_path_factory.mktemp("journal")) as queue:
             for fact in facts:
                 queue.record(fact)
-                await queue.flush(fact.run, within_s=10)
+                await queue.flush(fact.run, within_s=PATIENCE_S)
 
     charging = asyncio.create_task(charge())
     found = await sums_found(books, owner.account_id)

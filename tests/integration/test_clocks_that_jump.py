@@ -30,6 +30,7 @@ from tests.integration.run_process import ELSEWHERE
 from tests.integration.run_service import ONCE, a_core, beat
 from tests.integration.test_run_recovery import a_lost_run
 from tests.integration.webhook_seam import charge, payloads, register
+from tests.patience import PATIENCE_S
 
 MODEL = "claude-sonnet-4-6"
 USED = TokenUsage(input_tokens=1_000_000)
@@ -114,10 +115,10 @@ async def test_a_jump_neither_opens_a_budget_nor_charges_to_another_month(
             host.off = jump if whose == "host" else timedelta()
             await use(channel, 2)
             # What is delivered counts by its month only.
-            await metering.receipts.flush(run, within_s=20)
+            await metering.receipts.flush(run, within_s=PATIENCE_S)
             with pytest.raises(CallRefused, match="credit"):
                 await use(channel, 3)
-            await metering.receipts.flush(run, within_s=20)
+            await metering.receipts.flush(run, within_s=PATIENCE_S)
             credit = await metering.ledger.balance(key.account_id)
 
     assert credit.spent_by_month == {month_of(datetime.now(UTC)): 2 * MESSAGE}

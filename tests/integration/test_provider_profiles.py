@@ -35,6 +35,7 @@ from app.simulator.script import Answer, ApiRequest, HttpError, Reply, Text, in_
 from app.simulator.server import Simulator
 from app.usage.records import Attribution
 from tests.factories import a_plan, an_account
+from tests.patience import PATIENCE_S
 
 MODEL = "claude-sonnet-4-6"
 BODY = {"model": MODEL, "max_tokens": 50, "messages": [{"role": "user", "content": "hi"}]}
@@ -104,7 +105,7 @@ async def a_shop(database: Database, directory: Path, *answers: Answer) -> Async
         Simulator(in_turn(*answers)) as simulator,
         Upstream(base_url=simulator.url, api_key="sk-of-the-gateway") as provider,
         Gateway(provider) as gateway,
-        httpx.AsyncClient(trust_env=False, timeout=20) as agent,
+        httpx.AsyncClient(trust_env=False, timeout=PATIENCE_S) as agent,
     ):
         metering = BilledMetering(
             queue, CreditLedger(database), prices, calls=calls, find_profile=profiles.find

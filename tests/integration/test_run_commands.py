@@ -232,7 +232,9 @@ async def test_an_unknown_command_ends_neither_its_run_nor_other_commands(
             "runId": pair.run.run_id,
             "command": '{"type": "pause"}',
         }
-        answer = await pair.here.channel.request(pair.there.process_id, "run_command", payload, timeout_s=5)
+        answer = await pair.here.channel.request(
+            pair.there.process_id, "run_command", payload, timeout_s=PATIENCE_S
+        )
 
         assert answer["refusal"]["code"] == "internal"
         assert await pair.here.commands.submit(pair.run, PLAN) == {}

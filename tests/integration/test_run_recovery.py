@@ -378,8 +378,7 @@ async def test_the_transactions_of_a_process_that_stands_still_are_ended(
             while not await _holds_the_run(database, run):
                 await asyncio.sleep(0.01)
 
-        # Sooner than the server would end an idle transaction.
-        async with asyncio.timeout(6):
+        async with asyncio.timeout(PATIENCE_S):
             while await other.recovery.recover() == 0:
                 await asyncio.sleep(0.05)
         still.set()
@@ -390,6 +389,7 @@ async def test_the_transactions_of_a_process_that_stands_still_are_ended(
 
 async def _stand_still(database: Database, run: RunKey, until: asyncio.Event) -> None:
     async with database.transaction() as tx:
+        await tx.execute(text("SET idle_in_transaction_session_timeout = 0"))
         await require_attempt(tx, run, 0)
         await until.wait()
 

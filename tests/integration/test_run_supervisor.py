@@ -13,6 +13,7 @@ from app.platform.db import Database
 from app.requests.runs import GraphRunRequest
 from tests.factories import a_plan
 from tests.integration.run_process import REQUEST, Executing, a_process, a_run_elsewhere, record_of
+from tests.patience import PATIENCE_S
 
 
 class Witness:
@@ -89,7 +90,7 @@ async def test_a_process_that_drains_stops_the_runs_that_do_not_end(
         active = process.supervisor.find(run)
         await started.wait()
         process.supervisor.stop()
-        assert await process.supervisor.wait_idle(within_s=10)
+        assert await process.supervisor.wait_idle(within_s=PATIENCE_S)
         assert active is not None
         assert active.control.stop.is_set()
 

@@ -163,7 +163,7 @@ async def test_credit_is_passed_by_one_message_at_most_in_two_processes(
             *(work(process, process.channel(key, name), agents=3) for name, process in runs.items())
         )
         for name, process in runs.items():
-            await process.metering.receipts.flush(RunKey(key.account_id, RunId(name)), within_s=10)
+            await process.metering.receipts.flush(RunKey(key.account_id, RunId(name)), within_s=PATIENCE_S)
         spent = (await ledger.balance(key.account_id)).spent
 
     assert spent == len(provider.sent) * MESSAGE

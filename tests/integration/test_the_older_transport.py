@@ -96,7 +96,7 @@ async def calls_of(server: OlderServer, *, timeout_s: float) -> AsyncIterator[Ca
 
 async def test_a_message_that_the_server_does_not_accept_keeps_back_no_later_call() -> None:
     server = OlderServer()
-    async with calls_of(server, timeout_s=1) as calls:
+    async with calls_of(server, timeout_s=3) as calls:
         unanswered = await calls.call("library__search", how="silent")
         later = await calls.call("library__search", how="another")
 

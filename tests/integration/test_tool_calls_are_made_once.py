@@ -148,7 +148,7 @@ async def test_a_call_without_an_answer_does_not_end_the_connection(
 ) -> None:
     async with (
         serving(Busy()) as server,
-        connected(schemas, server, effect="state_change", timeout_s=1) as connections,
+        connected(schemas, server, effect="state_change", timeout_s=3) as connections,
     ):
         assert isinstance(server, Busy)
         calls = Calls(connections.tools)

@@ -39,7 +39,7 @@ async def test_a_message_that_has_taken_effect_makes_room() -> None:
     inbox.mark_delivered("m1", 7)
 
     inbox.put(a_message(2))
-    assert await inbox.wait_for_position("m1", within_s=5) == 7
+    assert await inbox.wait_for_position("m1", within_s=PATIENCE_S) == 7
 
 
 async def test_messages_are_delivered_in_order_also_those_from_before_the_agent_was_there() -> None:
@@ -63,7 +63,7 @@ async def test_the_sender_of_a_message_that_the_agent_refuses_hears_that_the_run
     with inbox.forwarding_to(refuse):
         inbox.put(a_message(1))
         with pytest.raises(RunEnded):
-            await inbox.wait_for_position("m1", within_s=5)
+            await inbox.wait_for_position("m1", within_s=PATIENCE_S)
 
 
 async def test_a_message_that_arrives_before_the_agents_end_is_delivered() -> None:
@@ -96,7 +96,7 @@ async def test_a_message_that_cannot_be_delivered_fails_alone() -> None:
         inbox.put(a_message(3))
         for failed in ("m1", "m2"):
             with pytest.raises(ValueError, match=failed):
-                await inbox.wait_for_position(failed, within_s=5)
+                await inbox.wait_for_position(failed, within_s=PATIENCE_S)
     assert delivered == ["m3"]
 
 

@@ -22,6 +22,7 @@ from tests.unit.gateway.calls import (
     size,
     waits,
 )
+from tests.virtual_time import in_virtual_time
 
 
 async def test_a_call_is_told_of_in_order(billing: Billing) -> None:
@@ -247,6 +248,7 @@ async def test_closing_ends_calls_under_way_and_refuses_whoever_waits(billing: B
     assert await refusal_of(channel) == "ended"
 
 
+@in_virtual_time
 async def test_a_call_that_ends_by_itself_is_not_cut_short(billing: Billing) -> None:
     channel = a_channel(billing)
     caller = Caller(channel)
@@ -261,6 +263,7 @@ async def test_a_call_that_ends_by_itself_is_not_cut_short(billing: Billing) -> 
     assert billing.noted == [("closed", "msg_1")]
 
 
+@in_virtual_time
 async def test_closing_waits_for_what_is_still_to_be_noted(billing: Billing) -> None:
     channel = a_channel(billing)
     begun = asyncio.Event()
@@ -289,6 +292,7 @@ async def _reported_late(call: Call, begun: asyncio.Event) -> None:
     call.on_usage(a_message())
 
 
+@in_virtual_time
 async def test_closing_twice_does_nothing_more(billing: Billing) -> None:
     channel = a_channel(billing)
     await answered(channel, a_message())

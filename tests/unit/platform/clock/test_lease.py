@@ -5,6 +5,7 @@ import pytest
 
 from app.ids import AccountId, RunId, RunKey, new_uuid
 from app.platform.clock.lease import Lease
+from tests.patience import PATIENCE_S
 
 RUN = RunKey(AccountId(new_uuid()), RunId("run-1"))
 OTHER = RUN._replace(run_id=RunId("run-2"))
@@ -49,7 +50,7 @@ def test_an_answer_that_comes_late_does_not_shorten_it() -> None:
 async def test_what_waits_goes_on_with_the_next_heartbeat_except_for_lost_runs() -> None:
     lease, now = a_lease()
     now.s += 40
-    waiting = [asyncio.create_task(lease.wait_held(run, within_s=20)) for run in (RUN, OTHER)]
+    waiting = [asyncio.create_task(lease.wait_held(run, within_s=PATIENCE_S)) for run in (RUN, OTHER)]
     for _ in range(10):
         await asyncio.sleep(0)
     assert not any(each.done() for each in waiting)
@@ -64,9 +65,9 @@ async def test_a_lost_run_is_over_at_once_and_its_id_may_be_used_again() -> None
     lease, _ = a_lease()
     lease.lose([RUN])
 
-    assert (lease.is_lost(RUN), await lease.wait_held(RUN, within_s=20)) == (True, False)
+    assert (lease.is_lost(RUN), await lease.wait_held(RUN, within_s=PATIENCE_S)) == (True, False)
     lease.forget(RUN)
-    assert await lease.wait_held(RUN, within_s=20)
+    assert await lease.wait_held(RUN, within_s=PATIENCE_S)
 
 
 @pytest.mark.parametrize("seen_at", ["before the claim's answer", "after it"])
@@ -86,7 +87,7 @@ async def test_a_run_that_was_claimed_before_the_lease_ended_waits_for_a_heartbe
     assert lease.is_held
     assert not await lease.wait_held(RUN, within_s=0.01)
     lease.renew([RUN], since=now.s)
-    assert await lease.wait_held(RUN, within_s=20)
+    assert await lease.wait_held(RUN, within_s=PATIENCE_S)
 
 
 async def test_a_run_that_was_claimed_under_the_same_lease_need_not_wait() -> None:
@@ -97,7 +98,7 @@ async def test_a_run_that_was_claimed_under_the_same_lease_need_not_wait() -> No
     now.s += 10
     lease.add(RUN, since=since)
 
-    assert await lease.wait_held(RUN, within_s=20)
+    assert await lease.wait_held(RUN, within_s=PATIENCE_S)
 
 
 async def test_the_wait_ends() -> None:

@@ -28,6 +28,7 @@ from app.runs.events.terminal import terminal_events
 from app.streams.memory import MemoryEventLog
 from app.usage.records import Meters, Spent, TokenUsage, UsageFact, UsageTotal
 from tests.factories import a_control, a_plan, an_unused_database
+from tests.patience import PATIENCE_S
 
 
 class Run:
@@ -175,4 +176,4 @@ async def test_the_sender_of_a_message_gets_the_position_at_which_it_took_effect
         TextDelta(message_id="m", delta="hello"), UserMessageDelivered(message_id="m1", content="and this")
     )
 
-    assert await run.control.inbox.wait_for_position("m1", within_s=5) == 2
+    assert await run.control.inbox.wait_for_position("m1", within_s=PATIENCE_S) == 2
