@@ -22,7 +22,7 @@ PYTEST_ARGS ?= -n 4 --dist loadfile --no-loadscope-reorder --junitxml=.pytest_ca
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help package demo test-fast test test-long check format format-check lint types imports web web-check web-format client-types serve migration benchmark lock clean
+.PHONY: help package demo test-fast test test-long rehearse check format format-check lint types imports web web-check web-format client-types serve migration benchmark lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,6 +42,14 @@ test-long: $(READY) ## chaos, soaks, empty environments, other people's frontend
 # Two at a time, the longest first. READY comes before, because the web target runs make again.
 check: $(READY) ## format, lint, types and import contracts
 	@$(MAKE) --no-print-directory -j 2 types web format-check lint imports
+
+# A variable for each package that can be rehearsed.
+CANDIDATES = $(SDK:%=claude-agent-sdk==%) $(ANTHROPIC:%=anthropic==%) $(MCP:%=mcp==%) \
+	$(AG_UI:%=ag-ui-protocol==%) $(GENAI_PRICES:%=genai-prices==%)
+
+rehearse: $(READY) ## what a new release changes: make rehearse SDK=0.2.190 (ANTHROPIC, MCP, AG_UI, GENAI_PRICES)
+	@test -n "$(strip $(CANDIDATES))" || { echo "say what to rehearse: make rehearse SDK=0.2.190"; exit 2; }
+	@$(BIN)/python -m tests.rehearsal $(CANDIDATES)
 
 format: $(READY) ## format the code
 	$(BIN)/ruff format .
@@ -120,7 +128,7 @@ $(API_TYPES): $(shell find app/http app/events.py app/requests app/usage -name '
 	@$(BIN)/python -m tests.web.write_types $@
 
 clean: ## remove what was made here, the demo's data too
-	rm -rf $(VENV) $(API_TYPES) .runtally .mypy_cache .pytest_cache .ruff_cache .import_linter_cache dist
+	rm -rf $(VENV) .rehearsal $(API_TYPES) .runtally .mypy_cache .pytest_cache .ruff_cache .import_linter_cache dist
 
 # uv where there is one, because it is faster; pip where there is none or uv cannot.
 #   $(call install,WHAT,LOCKS)

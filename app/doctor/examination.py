@@ -13,7 +13,13 @@ from app.conversations.sdk_store import PostgresSessionStore
 from app.doctor.catalogs import Catalogs, check_catalogs
 from app.doctor.chain import check_chain
 from app.doctor.fleet import check_fleet
-from app.doctor.machine import check_cli, check_data_directory, check_journal, check_sandbox
+from app.doctor.machine import (
+    check_cli,
+    check_data_directory,
+    check_journal,
+    check_sandbox,
+    check_sdk,
+)
 from app.doctor.mcp_servers import check_mcp_servers
 from app.doctor.probe import UnbilledMetering, probe
 from app.doctor.reconciliation import check_reconciliation
@@ -28,7 +34,7 @@ from app.tools.mcp.oauth.service import McpLogins
 from app.tools.mcp.servers import McpConnector
 from app.workspaces.service import Workspaces
 
-_OF_EXECUTION = frozenset({"sandbox", "cli", "auth", "mcp_servers", "probe"})
+_OF_EXECUTION = frozenset({"sandbox", "sdk", "cli", "auth", "mcp_servers", "probe"})
 """What a process that executes no runs does not have."""
 
 
@@ -60,6 +66,7 @@ async def examine(
             "event_log": examination.event_log,
             "dispatcher": examination.dispatcher,
             "journal": examination.journal,
+            "sdk": examination.sdk,
             "cli": examination.cli,
             "auth": examination.auth,
             "reconciliation": examination.reconciliation,
@@ -125,6 +132,9 @@ class _Examination:
 
     async def journal(self) -> list[Check]:
         return [await check_journal(self._settings)]
+
+    async def sdk(self) -> list[Check]:
+        return [check_sdk()]
 
     async def cli(self) -> list[Check]:
         with server_directory(self._settings.data_dir.absolute() / "runs") as directory:

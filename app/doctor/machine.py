@@ -1,8 +1,10 @@
-"""Checks of the machine: the CLI, the sandbox, the data directory, the journal."""
+"""Checks of the machine: the SDK, the CLI, the sandbox, the data directory, the journal."""
 
+import re
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from importlib.metadata import requires, version
 from pathlib import Path
 
 from app.bootstrap.storage import open_journal
@@ -14,6 +16,22 @@ from app.ids import new_uuid
 from app.platform.settings import Settings
 
 _LITTLE_BYTES = 1024**3
+_PIN = re.compile(r"([\w.-]+)\s*==\s*([\w.+!-]+)")
+
+
+def check_sdk() -> Check:
+    """Whether the packages that are pinned exactly have the versions that this release was tested with."""
+    if others := other_than_pinned(requires("runtally") or ()):
+        detail = f"not tested with this release: {', '.join(others)}; `make rehearse` shows what differs"
+        return Check("sdk", "warning", detail)
+    return Check("sdk", "ok", "the version that this release was tested with")
+
+
+def other_than_pinned(requirements: Iterable[str]) -> list[str]:
+    """The packages whose installed version is not the one that a requirement pins, with both versions."""
+    pins = [pin.groups() for requirement in requirements if (pin := _PIN.match(requirement))]
+    installed = [(name, version(name), pinned) for name, pinned in pins]
+    return [f"{name} {found} instead of {pinned}" for name, found, pinned in installed if found != pinned]
 
 
 async def check_cli(cli: Cli, directory: Path) -> Check:

@@ -1,7 +1,7 @@
 """How many tokens a prompt and its answer may have, by model; pure.
 
 Source: the pages of the models at https://platform.claude.com/docs/en/models, read on 23 November 2026, and
-the window up to which CLI 2.1.329 fills a conversation, measured with each of them (`contextWindow` in the
+the window up to which CLI 2.1.332 fills a conversation, measured with each of them (`contextWindow` in the
 usage of its results). A model is only here if both are the same: of Claude Opus 4.6 and Sonnet 4.6 the pages
 name 1M, and the CLI uses 200K. The beta of the long context, by which Claude Sonnet 4.5 had 1M, is never
 requested.

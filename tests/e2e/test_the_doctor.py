@@ -31,8 +31,8 @@ from tests.patience import PATIENCE_S
 
 NAMES = [
     *("settings", "variables", "tools", "graphs", "models", "prices", "webhooks", "sandbox", "data_dir"),
-    *("database", "chain", "fleet", "event_log", "dispatcher", "journal", "cli", "gateway", "auth"),
-    "reconciliation",
+    *("database", "chain", "fleet", "event_log", "dispatcher", "journal", "sdk", "cli", "gateway"),
+    *("auth", "reconciliation"),
 ]
 
 
@@ -106,7 +106,7 @@ async def test_a_machine_that_only_serves_the_api_needs_no_key_and_no_sandbox(
 
     names = [check["name"] for check in json.loads(printed)["checks"]]
     assert code == 0, printed
-    assert [name for name in NAMES if name not in names] == ["sandbox", "cli", "gateway", "auth"]
+    assert [name for name in NAMES if name not in names] == ["sandbox", "sdk", "cli", "gateway", "auth"]
     assert (alone, "needs DATABASE_URL and REDIS_URL" in says) == (1, True), says
     assert (refused, "makes no model calls" in problem) == (2, True), problem
 

@@ -1,6 +1,6 @@
 """What the CLI says that a run has cost, compared with the list prices of what was measured.
 
-Claude Code 2.1.329 prices the counts of a message at the list price of the model that it requested: with the
+Claude Code 2.1.332 prices the counts of a message at the list price of the model that it requested: with the
 region, the speed, web searches, and the calls of an advisor at the advisor's price. It does not count the
 service tier, the provider's compaction, the hops of a fallback and which model served the message, and it
 does not know that a refusal without output is free. Of a message that was cut off it has an estimate.

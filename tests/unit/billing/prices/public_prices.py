@@ -2,7 +2,7 @@
 
 Rows up to claude-opus-5 are those of LiteLLM's `model_prices_and_context_window.json` of July 2026, except
 the one-hour writes of the Claude 3 models, where that list repeats a number of Sonnet. The later rows are
-those of the provider's model pages and of the price table of the Claude Code CLI 2.1.329.
+those of the provider's model pages and of the price table of the Claude Code CLI 2.1.332.
 """
 
 from typing import NamedTuple
