@@ -21,8 +21,13 @@ from app.requests.outcome import FinalUsage, GraphFinal
 from app.runs.dispatch.queue import RunQueue
 from app.runs.events.codec import encode_events
 from app.runs.events.ended import EndedRun, log_ended
-from app.runs.events.terminal import close_log, last_position, terminal_events, with_positions
-from app.runs.events.times import time_of_first
+from app.runs.events.terminal import (
+    close_log,
+    last_position,
+    terminal_events,
+    time_of_first,
+    with_positions,
+)
 from app.runs.events.tracing import run_result, traced_record
 from app.runs.records import RunRecord
 from app.runs.repository import finish_run

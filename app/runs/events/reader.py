@@ -8,8 +8,13 @@ from app.ids import RunKey
 from app.platform.db import Database
 from app.runs.events.codec import decode_events
 from app.runs.events.endings import RunEndings
-from app.runs.events.terminal import LAST_POSITION, terminal_events, with_positions
-from app.runs.events.times import KnownTimes, time_of_end, time_of_first
+from app.runs.events.terminal import (
+    LAST_POSITION,
+    terminal_events,
+    time_of_end,
+    time_of_first,
+    with_positions,
+)
 from app.runs.records import RunRecord, StoredEvents
 from app.runs.repository import find_run, last_stored_position, stored_events
 from app.streams.port import EventLog, LogEntry
@@ -25,10 +30,9 @@ class RunEventReader:
 
     async def read(self, run: RunRecord) -> Sequence[LogEntry]:
         """The events of a run so far."""
-        times = KnownTimes(self._database, run.key, run)
         if not run.finished and (entries := await self._log.read(run.key)):
-            return await times.of(entries)
-        entries = [entry async for batch in self._stored(run.key, 0, times) for entry in batch]
+            return entries
+        entries = [entry async for batch in self._stored(run.key, 0) for entry in batch]
         return entries or _first_events(run)
 
     async def follow(
@@ -38,7 +42,6 @@ class RunEventReader:
 
         `record` is what the database has of the run; None if this process executes it.
         """
-        times = KnownTimes(self._database, run, record)
         if record is not None and after == 0 and (first := _first_events(record)):
             yield first
             after = first[-1].position
@@ -46,11 +49,11 @@ class RunEventReader:
             with self._endings.watching(run):
                 async with aclosing(self._log.follow(run, after=after)) as batches:
                     async for batch in batches:
-                        yield await times.of(batch)
+                        yield batch
                         after = batch[-1].position
                         if isinstance(batch[-1].event, Done):
                             return
-        async with aclosing(self._stored(run, after, times)) as batches:
+        async with aclosing(self._stored(run, after)) as batches:
             async for batch in batches:
                 yield batch
 
@@ -65,9 +68,7 @@ class RunEventReader:
             # Then its positions depend on the reader.
             return not _is_only_end(await stored_events(reader, run.key, max_bytes=1))
 
-    async def _stored(
-        self, run: RunKey, after: int, times: KnownTimes
-    ) -> AsyncGenerator[Sequence[LogEntry], None]:
+    async def _stored(self, run: RunKey, after: int) -> AsyncGenerator[Sequence[LogEntry], None]:
         """The stored events after a position, in batches; if they are deleted, the end of the run."""
         async with self._database.snapshot() as reader:
             only_end = _is_only_end(await stored_events(reader, run, max_bytes=1))
@@ -80,7 +81,7 @@ class RunEventReader:
                 if end := _placed(await self._end_of_deleted(run), max(position, after)):
                     yield end
                 return
-            entries = await times.of(decode_events(rows))
+            entries = decode_events(rows)
             if only_end:
                 if end := _placed(entries, after):
                     yield end

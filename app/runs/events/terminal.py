@@ -10,7 +10,7 @@ from app.events import AssistantFinal, ClientEvent, Done, RunError
 from app.ids import RunKey
 from app.platform.clock.event_times import milliseconds
 from app.requests.outcome import GraphFinal
-from app.runs.records import AT_END
+from app.runs.records import AT_END, RunRecord
 from app.streams.port import EventLog, LogEntry
 
 POSITIONS_PER_ATTEMPT = 1_000_000
@@ -71,3 +71,13 @@ def last_position(entries: Sequence[LogEntry], *, attempt: int) -> int:
 def with_positions(events: Sequence[ClientEvent], *, after: int, at: int = AT_END) -> list[LogEntry]:
     """The events at the positions after this one."""
     return [LogEntry(position, event, at) for position, event in enumerate(events, start=after + 1)]
+
+
+def time_of_first(run: RunRecord) -> int:
+    """When a run was accepted, which is when its event `queued` was produced."""
+    return milliseconds(run.created_at)
+
+
+def time_of_end(run: RunRecord) -> int:
+    """When a run ended, which is when its last events were produced."""
+    return milliseconds(run.ended_at or run.created_at)
