@@ -103,7 +103,6 @@ class _Conversation:
             work=run.work,
             server=self._server(),
             hooks=None,
-            response_format=None,
             full=self._full,
         )
         if not self._full:
