@@ -29,8 +29,9 @@ def check_sdk() -> Check:
 
 def other_than_pinned(requirements: Iterable[str]) -> list[str]:
     """The packages whose installed version is not the one that a requirement pins, with both versions."""
-    pins = [pin.groups() for requirement in requirements if (pin := _PIN.match(requirement))]
-    installed = [(name, version(name), pinned) for name, pinned in pins]
+    # Each extra that includes another one repeats its requirements.
+    pins = {pin.groups() for requirement in requirements if (pin := _PIN.match(requirement))}
+    installed = [(name, version(name), pinned) for name, pinned in sorted(pins)]
     return [f"{name} {found} instead of {pinned}" for name, found, pinned in installed if found != pinned]
 
 

@@ -32,7 +32,7 @@ from runtally.tools.content import ToolImage, ToolText
 from runtally.tools.tool import ToolContext, ToolOutput, tool
 from tests.contracts.messages_executor import a_messages_executor
 from tests.contracts.test_executor import SENT, Run
-from tests.factories import a_plan
+from tests.factories import a_plan, schemas_of
 from tests.patience import PATIENCE_S
 from tests.unit.executors.claude_agent.an_executor import a_graph
 from tests.unit.tools.samples.weather import Weather, WeatherArgs, weather
@@ -57,7 +57,14 @@ class Asked(Run):
     def __init__(self, executor: Any, schema: dict[str, Any] | None = None, **plan: Any) -> None:
         super().__init__(executor, **plan)
         self.task.cancel()
-        planned = a_plan(**{"spec": a_graph(), "timeout": timedelta(seconds=30), **plan})
+        planned = a_plan(
+            **{
+                "spec": a_graph(),
+                "timeout": timedelta(seconds=30),
+                "schemas": schemas_of(answer=schema),
+                **plan,
+            }
+        )
         request = GraphRunRequest.of(
             graph_id=planned.spec.id,
             messages=[Message.of(role="user", content="hi")],

@@ -36,7 +36,7 @@ from app.simulator.script import Answer, ApiRequest, Block, Compaction, Hold, Re
 from app.simulator.server import RecordedMessage
 from app.usage.provider import token_usage
 from runtally.tools.tool import ToolContext, ToolOutput, tool
-from tests.factories import a_plan
+from tests.factories import a_plan, schemas_of
 from tests.integration.messages_runs.sendable import require_sendable
 from tests.patience import PATIENCE_S
 
@@ -164,14 +164,15 @@ class StoppedRun:
 
     async def _execute(self, executor: MessagesExecutor) -> None:
         spec = GraphSpec(name="planner", description="d", system_prompt="p", show_thinking=True)
+        schema = self.story.schema
         planned = a_plan(
             spec=spec,
             tools=(look, book),
             timeout=timedelta(seconds=DEADLINE_S if self.action == "deadline" else 60),
             run=RunKey(self.conversation.account_id, RunId(self.name)),
             conversation=self.conversation,
+            schemas=schemas_of(answer=schema),
         )
-        schema = self.story.schema
         text = TextPart(type="text", text=self.question)
         content = [*self.attached, text] if self.attached else self.question
         request = GraphRunRequest.of(

@@ -18,6 +18,5 @@ def test_another_sdk_than_the_pinned_one_is_named_with_both_versions(rest: str) 
 
 
 def test_the_sdk_that_is_installed_here_is_the_pinned_one() -> None:
-    pins = [line for line in requires("runtally") or [] if line.startswith("claude-agent-sdk==")]
-
-    assert (len(pins), check_sdk().status) == (1, "ok")
+    assert any(line.startswith("claude-agent-sdk==") for line in requires("runtally") or [])
+    assert check_sdk().status == "ok"
