@@ -1,12 +1,16 @@
 """EventLines: splits a stream of server-sent events into lines and events; pure.
 
 As the standard for event streams says: a line ends with LF, CR or CRLF, a byte order mark at the start is
-no part of the first line, and the `data` lines of an event are joined.
+no part of the first line, and the `data` lines of an event are joined. Of an event that is too long only its
+name and its size are kept.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
+
+EVENT_BYTES = 4 * 1024 * 1024
+"""The longest event whose data are kept."""
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -19,6 +23,8 @@ class EventLine(NamedTuple):
     data: bytes
     is_whole: bool
     """Whether the event has ended; a first line is passed on at once, because it usually is the only one."""
+    dropped_bytes: int = 0
+    """The size of an event that was too long to be kept, else 0."""
 
 
 @dataclass(slots=True)
@@ -31,11 +37,10 @@ class EventLines:
     _event: bytes = b""
     _data: list[bytes] = field(default_factory=list)
     _held_bytes: int = 0
-
-    @property
-    def held_bytes(self) -> int:
-        """The size of the incomplete line and of the event that has not ended."""
-        return len(self._rest) + self._held_bytes
+    """The size of the current event without its incomplete line."""
+    _dropped_bytes: int = 0
+    """The same of what is not kept."""
+    _is_in_dropped_line: bool = False
 
     def feed(self, chunk: bytes) -> Iterator[EventLine]:
         """The data in the next bytes; a line is complete with its first line-end byte."""
@@ -46,13 +51,20 @@ class EventLines:
         if b"\r" in chunk:
             chunk = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         *ends, rest = chunk.split(b"\n")
-        lines = [bytes(self._rest) + ends[0], *ends[1:]] if ends else []
-        # In place: a line may arrive byte by byte.
-        if ends:
-            self._rest.clear()
-        self._rest += rest
-        for line in lines:
+        if self._is_in_dropped_line and ends:
+            self._dropped_bytes += len(ends.pop(0))
+            self._is_in_dropped_line = False
+        for line in self._complete(ends):
             yield from self._line(line)
+        if self._is_in_dropped_line:
+            self._dropped_bytes += len(rest)
+            return
+        # In place: a line may arrive byte by byte.
+        self._rest += rest
+        if self._held_bytes + len(self._rest) > EVENT_BYTES:
+            self._drop(self._rest)
+            self._rest.clear()
+            self._is_in_dropped_line = True
 
     def finish(self) -> Iterator[EventLine]:
         """The data of an event that is complete but for its line ends."""
@@ -61,9 +73,13 @@ class EventLines:
         yield from self._line(last)
         yield from self._line(b"")
 
-    def clear(self) -> None:
-        """Forget the incomplete line."""
+    def _complete(self, ends: list[bytes]) -> list[bytes]:
+        """The lines that end; the first one begins with the rest of earlier chunks."""
+        if not ends or not self._rest:
+            return ends
+        first = bytes(self._rest) + ends[0]
         self._rest.clear()
+        return [first, *ends[1:]]
 
     def _line(self, line: bytes) -> Iterator[EventLine]:
         if not self._begun:
@@ -76,13 +92,21 @@ class EventLines:
         if name == b"event":
             self._event = value.strip()
         elif name == b"data":
+            if self._dropped_bytes or self._held_bytes + len(value) > EVENT_BYTES:
+                self._drop(value)
+                return
             self._data.append(value)
             self._held_bytes += len(value)
             if len(self._data) == 1:
                 yield EventLine(self._event, value, is_whole=False)
 
+    def _drop(self, more: bytes | bytearray) -> None:
+        """Keep nothing of the current event, to which this belongs."""
+        self._dropped_bytes += self._held_bytes + len(more)
+        self._data, self._held_bytes = [], 0
+
     def _end_of_event(self) -> Iterator[EventLine]:
-        event, data = self._event, self._data
-        self._event, self._data, self._held_bytes = b"", [], 0
-        if data:
-            yield EventLine(event, b"\n".join(data), is_whole=True)
+        event, data, dropped = self._event, self._data, self._dropped_bytes
+        self._event, self._data, self._held_bytes, self._dropped_bytes = b"", [], 0, 0
+        if data or dropped:
+            yield EventLine(event, b"\n".join(data), is_whole=True, dropped_bytes=dropped)

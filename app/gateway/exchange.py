@@ -17,7 +17,7 @@ from app.gateway.encodings import BodyDecoder, UndecodableBody, body_decoder
 from app.gateway.error_responses import UNREACHABLE, UNUSABLE, send_error
 from app.gateway.prompt_cache.prompt import AgentPrompt, read_prompt
 from app.gateway.upstream import Upstream
-from app.gateway.wire import MAX_JSON_BYTES, AnswerTooLarge, StreamFold, is_error, parse_message
+from app.gateway.wire import StreamFold, is_error, parse_message
 from app.platform.background import first_of, run_to_completion
 from app.platform.concurrency.offload import Offload
 from app.platform.concurrency.time_slice import TimeSlice
@@ -35,6 +35,19 @@ DRAIN_S = 0.02
 DRAIN_TICKS = 20
 """The same limit in iterations of the event loop, each of which may read a chunk."""
 
+ANSWER_BYTES = 32 * 1024 * 1024
+"""How much of one response is passed on: twice the longest message of any model, streamed in the smallest
+pieces."""
+
+READ_BYTES = 256 * 1024 * 1024
+"""How much of one response is read for the numbers at its end."""
+
+MAX_JSON_BYTES = 8 * 1024 * 1024
+"""Limit of a response that is not streamed."""
+
+END_S = 1.0
+"""How long the end of a response may take after the last numbers of its message."""
+
 SMALL_BYTES = 1024 * 1024
 """Limit of a response that is no message: an error, or a token count."""
 
@@ -49,6 +62,14 @@ _HEADERS_OF_ENCODED = {b"content-encoding", b"content-length"}
 
 _BLANK = b" \t\r\n\xef\xbb\xbf"
 """White space, and the byte order mark."""
+
+
+class AnswerTooLarge(Exception):
+    """A response of the provider exceeds a limit."""
+
+
+class MessageCutOff(Exception):
+    """The provider ended a response before the last numbers of its message."""
 
 
 _UNUSABLE: Mapping[type[Exception], str] = {
@@ -138,7 +159,7 @@ class Exchange:
             self._metrics.provider_responded(response.status_code, response.headers, model=call.size.model)
         try:
             await self._forward_received(request, response, call)
-        except (httpx2.HTTPError, AppError, AnswerTooLarge, UndecodableBody) as error:
+        except (httpx2.HTTPError, AppError, AnswerTooLarge, MessageCutOff, UndecodableBody) as error:
             # The response was cut off, is unusable, or could not be recorded: cut it off for the agent, too.
             if call is not None:
                 call.fail_trace(type(error).__name__)
@@ -227,15 +248,18 @@ class Exchange:
     async def _forward_stream(
         self, head: bytes, response: httpx2.Response, chunks: AsyncIterator[bytes], *, call: Call
     ) -> None:
-        fold = _fold_of(response, call)
-        is_whole = False
+        """Forward a streamed answer: agents see a response that ends in order, or breaks.
+
+        A complete message ends in order, whatever the provider's connection does after it: agents lose what
+        they have not read when theirs breaks, and call again. Any other end is a connection that breaks: only
+        then every agent calls again.
+        """
+        fold, is_whole = _fold_of(response, call), False
         try:
-            await self._forward_chunk(head, fold, call)
-            async for chunk in chunks:
-                await self._forward_chunk(chunk, fold, call)
-                # The agent gets this piece before the next is read, also where many have arrived.
-                await asyncio.sleep(0)
+            await self._forward_chunks(head, chunks, fold, call)
             is_whole = True
+            if fold.message is not None and not fold.message.complete:
+                raise MessageCutOff
         finally:
             recorded, message = fold.message, fold.finish()
             if message is not None and message is not recorded:
@@ -249,13 +273,36 @@ class Exchange:
                     output_tokens=fold.received_tokens(), request_id=fold.call.provider_request_id
                 )
 
-    async def _forward_chunk(self, chunk: bytes, fold: StreamFold, call: Call) -> None:
+    async def _forward_chunks(
+        self, head: bytes, chunks: AsyncIterator[bytes], fold: StreamFold, call: Call
+    ) -> None:
+        read = 0
+        try:
+            async with asyncio.timeout(None) as end:
+                async for chunk in _up_to(READ_BYTES, head, chunks):
+                    read += len(chunk)
+                    self._record_chunk(chunk, fold, call)
+                    if read <= ANSWER_BYTES:
+                        await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
+                    if fold.is_complete and end.when() is None:
+                        end.reschedule(asyncio.get_running_loop().time() + END_S)
+                    # The agent gets this piece before the next is read, also where many have arrived.
+                    await asyncio.sleep(0)
+        except (httpx2.HTTPError, UndecodableBody, TimeoutError) as error:
+            if not fold.is_complete:
+                raise
+            log.info("gateway.end_missing", reason=type(error).__name__)
+        if read > ANSWER_BYTES:
+            raise AnswerTooLarge
+
+    def _record_chunk(self, chunk: bytes, fold: StreamFold, call: Call) -> None:
+        """Record what a piece of the answer says, before the agent can read it."""
         if fold.feed(chunk) and fold.message is not None:
-            # Record before the agent can read it.
-            (call.on_usage if fold.message.complete else call.on_start)(fold.message)
+            (call.on_usage if fold.is_complete else call.on_start)(fold.message)
         if (grown := fold.grown()) is not None:
             call.on_progress(grown)
-        await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
+        if fold.broken:
+            raise MessageCutOff
 
     async def _count_output(self, response: httpx2.Response, fold: StreamFold, call: Call) -> None:
         """Record the output of a truncated message, counted by the provider."""
@@ -331,6 +378,17 @@ async def _decoded(response: httpx2.Response, decoder: BodyDecoder) -> AsyncGene
     async for chunk in response.aiter_raw():
         for piece in decoder.decode(chunk):
             yield piece
+
+
+async def _up_to(most: int, head: bytes, chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
+    """The first piece and the others; raises `AnswerTooLarge` if there are more bytes."""
+    yield head
+    read = len(head)
+    async for chunk in chunks:
+        read += len(chunk)
+        if read > most:
+            raise AnswerTooLarge
+        yield chunk
 
 
 async def _traced(chunks: AsyncIterator[bytes], trace: ModelCall) -> AsyncGenerator[bytes, None]:

@@ -113,9 +113,11 @@ class ReceivedContent:
         """The tokens of what has arrived; `counted` is the number of those of `text`, if it is known."""
         visible = self._visible.estimate if counted is None else counted
         arrived = visible + self._hidden_tokens + self._hidden_in_block()
-        if self._dropped_bytes:
-            arrived = math.ceil(arrived * (1 + self._dropped_bytes / self._kept_bytes))
-        return arrived
+        if not self._dropped_bytes:
+            return arrived
+        if not self._kept_bytes:
+            return arrived + math.ceil(self._dropped_bytes / BYTES_PER_TOKEN)
+        return math.ceil(arrived * (1 + self._dropped_bytes / self._kept_bytes))
 
     def _keep(self, text: str) -> None:
         self._parts.append(text)
