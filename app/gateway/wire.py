@@ -15,8 +15,8 @@ from typing import Any
 
 import structlog
 
-from app.gateway.event_lines import EventLine, EventLines
-from app.gateway.received import ReceivedContent
+from app.gateway.answers.event_lines import EventLine, EventLines
+from app.gateway.answers.received import ReceivedContent
 from app.ids import MessageId
 from app.platform.serialization.large_json import count_parts
 from app.storable import identifier
@@ -49,10 +49,8 @@ RESTARTED = "the provider reported different numbers for this message; the highe
 
 _MOST_DIGITS = 20
 
-_WITH_NUMBERS = {b"", b"message_start", b"message_delta"}
-"""Events that may have the numbers of a message, by name; an event may have none."""
-
-_WITH_OUTPUT = {b"", b"content_block_delta"}
+_WITH_NUMBERS, _WITH_OUTPUT = {b"", b"message_start", b"message_delta"}, {b"", b"content_block_delta"}
+"""Events that may have the numbers, or output, of a message, by name; an event may have none."""
 
 
 @dataclass(frozen=True, slots=True)

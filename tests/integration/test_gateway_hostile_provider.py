@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
+from app.gateway.answer import MAX_JSON_BYTES
 from app.gateway.call import ESTIMATED
-from app.gateway.exchange import MAX_JSON_BYTES
 from app.gateway.upstream import Upstream
 from app.platform.server.loopback import DropConnection, Receive, Scope, Send, read_body, serve_on_loopback
 from app.simulator import wire

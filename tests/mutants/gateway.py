@@ -2,6 +2,7 @@
 
 from tests.mutants.mutant import Mutant
 
+ENDS = ("tests/integration/test_how_a_stream_ends.py",)
 UNREADABLE = ("tests/integration/test_gateway_unreadable.py",)
 
 LIMITS = ("tests/integration/test_spending_limits.py",)
@@ -141,17 +142,52 @@ GATEWAY = (
         "kinds = _MAY_COST_AS.get(kind, (kind,))",
         "kinds = (kind,)",
     ),
+    # How responses end.
+    Mutant(
+        "a complete message breaks with the provider's connection",
+        "app/gateway/answer.py",
+        "if not fold.is_complete:\n                raise\n",
+        "raise\n",
+        ENDS,
+    ),
+    Mutant(
+        "an error within a message is passed on",
+        "app/gateway/wire.py",
+        "self.broken = self.message is not None and not self.is_complete",
+        "self.broken = False",
+        ENDS,
+    ),
+    Mutant(
+        "the second message of a response is charged",
+        "app/gateway/wire.py",
+        '_identifier(message.get("id")) in {None, self.message.message_id}',
+        "True",
+        ("tests/unit/gateway/test_wire_usage.py",),
+    ),
+    Mutant(
+        "what only the SDK has seen is no alarm",
+        "app/executors/claude_agent/meters/comparing_meter.py",
+        "if message_id not in self.channel.messages:\n                self._drift += 1\n",
+        "if message_id not in self.channel.messages:\n",
+    ),
+    Mutant(
+        "an event that is too long hides the numbers after it",
+        "app/gateway/answers/event_lines.py",
+        "            self._is_in_dropped_line = False\n        for",
+        "        for",
+        ("tests/unit/gateway/test_wire_bounds.py",),
+    ),
     # What cannot be read.
     Mutant(
         "a line that ends with CR waits for the next bytes",
-        "app/gateway/event_lines.py",
+        "app/gateway/answers/event_lines.py",
         r""".replace(b"\r\n", b"\n").replace(b"\r", b"\n")""",
         r""".replace(b"\r\n", b"\n")""",
         ("tests/unit/gateway/test_wire.py",),
     ),
     Mutant(
         "data in several lines is not joined",
-        "app/gateway/event_lines.py",
+        "app/gateway/answers/event_lines.py",
         r"""b"\n".join(data)""",
         "data[0]",
         ("tests/unit/gateway/test_wire.py",),
@@ -172,14 +208,14 @@ GATEWAY = (
     ),
     Mutant(
         "an answer that is no message is not noticed",
-        "app/gateway/exchange.py",
+        "app/gateway/answer.py",
         "elif message is None and is_whole:",
         "elif message is None and False:",
         UNREADABLE,
     ),
     Mutant(
         "an unknown encoding is passed on",
-        "app/gateway/encodings.py",
+        "app/gateway/answers/encodings.py",
         "if len(names) > _MOST_LAYERS or not _WINDOW_BITS.keys() >= set(names):\n        return None\n",
         "names = [name for name in names if name in _WINDOW_BITS]\n",
     ),

@@ -133,11 +133,10 @@ RECEIPTS = (
     ),
     Mutant(
         "what has arrived is recorded after the agent could read it",
-        "app/gateway/exchange.py",
-        "        if (grown := fold.grown()) is not None:\n            call.on_progress(grown)\n"
-        '        await self._send({"type": "http.response.body", "body": chunk, "more_body": True})\n',
-        '        await self._send({"type": "http.response.body", "body": chunk, "more_body": True})\n'
-        "        if (grown := fold.grown()) is not None:\n            call.on_progress(grown)\n",
+        "app/gateway/answer.py",
+        "self._record_chunk(chunk, fold)\n                    if read <= ANSWER_BYTES:\n",
+        "if read <= ANSWER_BYTES:\n                        await self._send_piece(chunk)\n"
+        "                    self._record_chunk(chunk, fold)\n                    if False:\n",
         CUT_SHORT,
     ),
     Mutant(
@@ -148,7 +147,7 @@ RECEIPTS = (
     ),
     Mutant(
         "hidden thinking is nothing",
-        "app/gateway/received.py",
+        "app/gateway/answers/received.py",
         "return max(0, all_tokens - self._in_block.estimate)",
         "return 0",
     ),
@@ -160,7 +159,7 @@ RECEIPTS = (
     ),
     Mutant(
         "an answer that is not streamed and breaks off costs its prompt only",
-        "app/gateway/exchange.py",
+        "app/gateway/answer.py",
         "if not is_whole:",
         "if False:",
         CUT_SHORT,

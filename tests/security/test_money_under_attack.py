@@ -23,8 +23,8 @@ from app.billing.receipts.queue import ReceiptQueue
 from app.billing.receipts.records import Receipt
 from app.billing.reports.service import BillingReports
 from app.executors.metering import BilledMetering, channel_limits
+from app.gateway.answer import MAX_JSON_BYTES, READ_BYTES
 from app.gateway.channel import Channel
-from app.gateway.exchange import MAX_JSON_BYTES, READ_BYTES
 from app.gateway.proxy import Gateway
 from app.gateway.upstream import Upstream
 from app.ids import AccountId, ApiKeyId, RunId, RunKey, new_uuid

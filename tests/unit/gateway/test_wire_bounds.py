@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from app.gateway.event_lines import EVENT_BYTES
-from app.gateway.received import KEPT_BYTES
+from app.gateway.answers.event_lines import EVENT_BYTES
+from app.gateway.answers.received import KEPT_BYTES
 from app.gateway.wire import MessageUsage, StreamFold
 from app.simulator import wire
 from app.simulator.script import HttpError

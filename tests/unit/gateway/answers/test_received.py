@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from app.gateway.received import KEPT_BYTES, ReceivedContent
+from app.gateway.answers.received import KEPT_BYTES, ReceivedContent
 
 
 def received(*events: dict[str, Any]) -> ReceivedContent:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.gateway.encodings import PIECE_BYTES, UndecodableBody, body_decoder
+from app.gateway.answers.encodings import PIECE_BYTES, UndecodableBody, body_decoder
 
 TEXT = b"data: some words of an answer\n\n" * 500
 
