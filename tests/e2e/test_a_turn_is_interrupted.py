@@ -67,13 +67,14 @@ class Phase:
                 return
 
 
-PHASES = ["before init", "retry wait", "mid-text", "mid-tool", "waiting for approval"]
-
 STOPS = [
-    *((MESSAGES, phase, kind) for phase in PHASES for kind in ("interrupt", "cancel")),
-    *((CLAUDE, phase, "interrupt") for phase in PHASES),
-    # A cancel of a CLI in the other phases: see test_how_a_run_ends and test_a_person_consents.
-    (CLAUDE, "mid-text", "cancel"),
+    (CLAUDE, "before init", "cancel"),
+    (CLAUDE, "retry wait", "interrupt"),
+    *((CLAUDE, "mid-text", kind) for kind in ("interrupt", "cancel")),
+    (CLAUDE, "mid-tool", "cancel"),
+    (CLAUDE, "waiting for approval", "interrupt"),
+    # Between any two events: see tests/integration/messages_runs.
+    *((MESSAGES, "waiting for approval", kind) for kind in ("interrupt", "cancel")),
 ]
 
 

@@ -18,6 +18,7 @@ import psutil
 from app.auth.accounts import Accounts
 from app.platform.db import Database
 from app.requests.principal import SCOPES
+from tests.e2e.agents import MESSAGES
 from tests.e2e.servers import ROOT, a_server
 from tests.e2e.stories import KEY, a_client
 from tests.patience import PATIENCE_S
@@ -27,6 +28,8 @@ from tests.security.tenant import Outcome
 
 TENANT = tuple(scope for scope in SCOPES if scope != "admin")
 """What the key of a usual account may do."""
+ASSISTANT = f"{MESSAGES}:assistant"
+"""Runs of the clients below are those of this executor: who may do what does not depend on it."""
 RSS_EVERY_S = 0.05
 
 
@@ -109,7 +112,7 @@ class Target:
 
     def client(self, key: str = KEY) -> httpx.AsyncClient:
         """A client; without a key given, that of the account `default`, which may do everything."""
-        return a_client(self.url, key)
+        return a_client(self.url, key, agent=MESSAGES)
 
     def good_client(self, key: str = KEY) -> httpx.AsyncClient:
         """A client of an address that no attacker has."""

@@ -11,10 +11,9 @@ import httpx
 import pytest
 
 from app.http.admission.checks import SMALL_BODY_BYTES
-from tests.e2e.stories import ASSISTANT
 from tests.patience import PATIENCE_S
 from tests.security.conftest import OpenTarget
-from tests.security.server import Target
+from tests.security.server import ASSISTANT, Target
 
 MB = 2**20
 JSON = {"Content-Type": "application/json"}

@@ -9,8 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.e2e.stories import ASSISTANT, a_request
-from tests.security.server import Target
+from tests.e2e.stories import a_request
+from tests.security.server import ASSISTANT, Target
 from tests.unit.platform.json_schema.schemas import a_bomb, nested
 
 BOMBS = 6

@@ -18,10 +18,10 @@ from app.billing.receipts.repository import insert_receipts
 from app.ids import ApiKeyId
 from app.platform.db import Database
 from app.runs.revocation.service import KeyRevocation
-from tests.e2e.stories import ASSISTANT, a_request, until
+from tests.e2e.stories import a_request, until
 from tests.factories import a_fact
 from tests.patience import PATIENCE_S
-from tests.security.server import Target, a_target
+from tests.security.server import ASSISTANT, Target, a_target
 
 RECEIPTS = 8000
 LONG_NOTE = "note " * 400
