@@ -100,46 +100,6 @@ async def _require_answerable(world: World, simulator: Simulator, void_call: str
     assert len({receipt["usageUnitId"] for receipt in receipts} & sent) == 3
 
 
-async def test_a_restarted_server_goes_on_with_its_run(memory_path: Path) -> None:
-    hold = Hold(index=5)
-
-    def respond(_request: ApiRequest) -> Reply:
-        if len(simulator.requests) == 1:
-            return Reply([Text("one two three four")], hold=hold)
-        return Reply([Text("five")], final_usage={"output_tokens": 7})
-
-    graphs = settings(memory_path)
-    own = {
-        "RUNTALLY_TOOLS": graphs["RUNTALLY_TOOLS"],
-        "RUNTALLY_GRAPHS_DIR": str(graphs["RUNTALLY_GRAPHS_DIR"]),
-    }
-    async with Simulator(respond) as simulator:
-        async with a_server(memory_path, simulator.url, **own) as (server, http):
-            body = a_request("count", runId="kept", stateKey="chat-1", graphId=WORKER)
-            async with http.stream("POST", "/v1/runs/stream", json=body) as reader:
-                async for line in reader.aiter_lines():
-                    if line == "event: text_delta":
-                        break
-            server.kill()
-        async with a_server(memory_path, simulator.url, **own) as (_, http):
-            events = (await http.get("/v1/runs/kept/events", params={"after": 5})).text
-            run = (await http.get("/v1/runs/kept")).json()
-            receipts = (await http.get("/v1/runs/kept/receipts")).json()["items"]
-    hold.until.set()
-
-    assert (run["attempt"], run["final"]["content"]) == (1, "five")
-    # A reader of the first attempt hears the second, where it left off.
-    assert "event: run_started" in events
-    assert '"attempt":1' in events
-    # Both attempts are charged, each message once.
-    first, second = simulator.sent
-    assert {(r["attempt"], r["usageUnitId"], r["basis"]) for r in receipts} == {
-        (0, first.message_id, "partial"),
-        (1, second.message_id, "final"),
-    }
-    assert run["final"]["usage"]["completionTokens"] == sum(r["outputTokens"] for r in receipts)
-
-
 async def _until_said(world: World, key: str, kind: str) -> None:
     async with asyncio.timeout(PATIENCE_S):
         while True:

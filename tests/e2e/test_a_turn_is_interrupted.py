@@ -21,9 +21,9 @@ from app.simulator.script import (
     in_turn,
     text_of,
 )
-from tests.e2e.agents import CLAUDE, MESSAGES, every_agent, without_cli
+from tests.e2e.agents import CLAUDE, MESSAGES, every_agent
 from tests.e2e.office import MAIL, MAILER, TASK, WORKER, office, settings
-from tests.e2e.stories import Heard, World, WorldOf, a_request, a_world, cli_processes, until, until_sent
+from tests.e2e.stories import Heard, World, WorldOf, a_request, cli_processes, until, until_sent
 from tests.factories import scripted
 
 
@@ -143,7 +143,6 @@ async def test_an_interrupted_turn_makes_way_for_the_message_that_waits(world_of
     assert events[-1].data["finishReason"] == "stop"
 
 
-@every_agent
 async def test_a_cancel_leaves_no_turn_to_the_message_that_waits(world_of: WorldOf) -> None:
     hold = Hold(index=5)
     world = await world_of(in_turn(Reply([Text("one two three")], hold=hold)))
@@ -168,24 +167,6 @@ async def test_a_run_that_has_ended_stays_as_it_is(world_of: WorldOf) -> None:
         assert (answer.status_code, answer.json()["status"]) == (202, "succeeded")
         assert (await world.ended(run_id), await world.raw(run_id)) == (before, events)
     assert before["interruption"] is None
-
-
-@without_cli
-@pytest.mark.parametrize("kind", ["interrupt", "cancel"])
-async def test_a_run_is_stopped_by_way_of_another_process(
-    world_of: WorldOf, tmp_path: Path, database_url: str, redis_url: str, kind: str
-) -> None:
-    hold = Hold(index=5)
-    world = await world_of(in_turn(Reply([Text("one two three")], hold=hold)), REDIS_URL=redis_url)
-    run_id = await world.start(a_request())
-    await hold.reached.wait()
-
-    async with a_world(tmp_path / "other", database_url, in_turn(), REDIS_URL=redis_url) as other:
-        answer = await other.http.post(f"/v1/runs/{run_id}/{kind}")
-        run = await other.ended(run_id)
-
-    assert answer.status_code == 202
-    assert (run["status"], run["interruption"]["state"]) == ("cancelled", "stopped")
 
 
 def states(events: list[Heard]) -> list[tuple[Any, Any]]:

@@ -25,6 +25,7 @@ def prices(*entries: str) -> str:
     return "prices:\n" + "".join(f"  - {{{entry}}}\n" for entry in entries)
 
 
+@without_cli
 async def test_the_price_of_an_alias_is_that_of_the_release_which_answers(
     world_of: WorldOf, tmp_path: Path
 ) -> None:

@@ -46,22 +46,6 @@ async def test_a_missing_key_ends_runs_but_not_the_server(world_of: WorldOf) -> 
     assert world.simulator.requests == []
 
 
-async def test_a_waiting_run_can_be_cancelled(world_of: WorldOf) -> None:
-    wait = a_wait()
-    executors = scripted(WriteMessage("one two", before_end=wait))
-    world = await world_of(in_turn(), executors=executors, RUNTALLY_MAX_CONCURRENT_RUNS=1)
-    first = await world.start(a_request())
-    await reached_by(wait)
-    second = await world.start(a_request())
-
-    events = await _cancelled(world, second)
-
-    kinds = [event.type for event in events]
-    assert kinds == ["queued", *["interrupted"] * 3, "error", "done"]
-    wait.until.set()
-    assert (await world.ended(first))["status"] == "succeeded"
-
-
 async def test_a_waiting_run_that_cannot_be_started_ends_for_its_readers(
     world_of: WorldOf, database_url: str
 ) -> None:
@@ -171,13 +155,6 @@ def _end(events: list[Heard]) -> tuple[str, str]:
     assert (error.type, done.type) == ("error", "done")
     assert [event.type for event in events].count("done") == 1
     return error.data["error"], done.data["finishReason"]
-
-
-async def _cancelled(world: World, run_id: str) -> list[Heard]:
-    response = await world.http.post(f"/v1/runs/{run_id}/cancel")
-    assert response.status_code == 202
-    await world.ended(run_id)
-    return await _events(world, run_id)
 
 
 async def _cancel_once_running(world: World, run_id: str) -> None:

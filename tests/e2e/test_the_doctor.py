@@ -12,6 +12,7 @@ import pytest
 from rich.console import Console
 
 from app.billing.chain.sealing_key import SealingKey
+from app.bootstrap.roles import Role
 from app.bootstrap.services import open_services
 from app.cli.doctor import diagnose, show
 from app.doctor.examination import examine
@@ -99,15 +100,22 @@ async def test_a_whole_installation_is_found_usable_without_a_server(tmp_path: P
 async def test_a_machine_that_only_serves_the_api_needs_no_key_and_no_sandbox(
     tmp_path: Path, database_url: str, redis_url: str
 ) -> None:
-    there = {"DATABASE_URL": database_url, "REDIS_URL": redis_url}
-    code, printed, _ = await doctor(tmp_path, "--json", "--role", "api", **there)
-    alone, says, _ = await doctor(tmp_path, "--role", "api")
+    report, alone = [
+        await examine(
+            the_settings(tmp_path, database_url, "http://127.0.0.1:9", REDIS_URL=url, ANTHROPIC_API_KEY=None),
+            environ={},
+            file_variables=(),
+            with_probe=False,
+            role=Role.API,
+        )
+        for url in (redis_url, None)
+    ]
     refused, _, problem = await doctor(tmp_path, "--role", "api", "--probe")
 
-    names = [check["name"] for check in json.loads(printed)["checks"]]
-    assert code == 0, printed
+    names = [check.name for check in report.checks]
+    assert report.ok, report
     assert [name for name in NAMES if name not in names] == ["sandbox", "sdk", "cli", "gateway", "auth"]
-    assert (alone, "needs DATABASE_URL and REDIS_URL" in says) == (1, True), says
+    assert (alone.ok, "needs DATABASE_URL and REDIS_URL" in printed_of(alone)) == (False, True)
     assert (refused, "makes no model calls" in problem) == (2, True), problem
 
 

@@ -193,18 +193,6 @@ async def test_a_subagent_in_the_foreground(bench: Bench) -> None:
     assert sorted(receipt["origin"] for receipt in receipts) == ["assistant", "assistant", "hidden"]
 
 
-async def test_a_subagent_whose_text_is_forwarded_is_attributed(bench: Bench) -> None:
-    bench.simulator.responder = a_delegating_model(background=False)
-
-    await bench.converse("fw", "go", forward_subagent_text=True, **HELPER)
-
-    receipts = await bench.receipts("fw")
-    assert bill(receipts) == wire(bench.simulator.sent)
-    (subagent,) = [receipt for receipt in receipts if receipt["origin"] == "subagent"]
-    assert subagent["inputTokens"] == 33
-    assert subagent["parentToolCallId"].startswith("toolu_")
-
-
 async def test_a_subagent_in_the_background(bench: Bench) -> None:
     bench.simulator.responder = a_delegating_model(background=True)
 
