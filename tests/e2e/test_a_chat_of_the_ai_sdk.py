@@ -14,7 +14,6 @@ from tests.e2e.agents import CLAUDE, MESSAGES
 from tests.e2e.office import MAIL, office, settings
 from tests.e2e.parking import a_parking_world
 from tests.e2e.stories import WorldOf, a_client, events_only
-from tests.patience import PATIENCE_S
 
 CHAT = "/v1/ai-sdk/messages:assistant/chat"
 PIXEL = "iVBORw0KGgo="
@@ -310,9 +309,7 @@ async def test_a_chat_that_waits_for_its_turn_is_stopped_with_the_one_before(wor
     async with world.http.stream("POST", CHAT, json=a_post(says("first"))) as first:
         await hold.reached.wait()
         waiting = asyncio.create_task(world.http.post(CHAT, json=a_post(says("second", "u2"))))
-        async with asyncio.timeout(PATIENCE_S):
-            while len((await world.http.get("/v1/runs")).json()["items"]) < 2:
-                await asyncio.sleep(0.02)
+        await world.accepted(runs=2)
         stopped = await world.http.post(f"{CHAT}/chat-1/stop")
         ends = [parts_in((await first.aread()).decode()), parts_of(await waiting)]
     resumed = await world.http.get(f"{CHAT}/chat-1/stream")

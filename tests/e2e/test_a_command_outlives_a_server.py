@@ -79,7 +79,7 @@ async def test_a_message_is_answered_by_the_server_that_takes_the_run_over(
         there.resumed.until.set()
         sent = await sending
         run = await world.ended("run")
-        events = [event async for event in world.follow("run")]
+        events = await world.events("run")
 
     assert sent.status_code == 202, sent.text
     assert (run["attempt"], run["status"], run["final"]["content"]) == (1, "succeeded", "It rains in Rome.")
@@ -100,7 +100,7 @@ async def test_a_cancelled_run_is_not_resumed_although_its_server_has_not_heard_
                 cancelled = await world.http.post("/v1/runs/run/cancel")
             requested = (await world.http.get("/v1/runs/run")).json()
             run = await world.ended("run")
-            events = [event async for event in world.follow("run")]
+            events = await world.events("run")
         finally:
             there.server.send_signal(signal.SIGCONT)
         calls = len(there.simulator.requests)

@@ -218,10 +218,8 @@ async def test_subagents_and_hooks_belong_to_the_run_that_has_the_process(
 
 
 async def asked(world: World, run_id: str) -> str:
-    async for event in world.follow(run_id):
-        if event.type == "permission_request":
-            return str(event.data["requestId"])
-    raise AssertionError
+    *_, request = await world.events(run_id, until="permission_request")
+    return str(request.data["requestId"])
 
 
 async def test_a_deleted_conversations_process_ends_and_the_next_of_its_name_knows_nothing(

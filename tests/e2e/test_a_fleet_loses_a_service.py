@@ -64,7 +64,7 @@ async def test_a_live_run_is_not_taken_over_when_the_database_has_stood_still(
             await asyncio.sleep(LEASE_S)
             hold.until.set()
             run = await other.ended("run")
-            events = [event async for event in other.follow("run")]
+            events = await other.events("run")
 
     assert (run["attempt"], run["status"], run["final"]["content"]) == (0, "succeeded", "one two three four")
     assert [event.type for event in events].count("done") == 1
@@ -87,7 +87,7 @@ async def test_readers_of_another_server_miss_nothing_when_the_relay_comes_back_
         run = await executing.ended("run")
         await asyncio.to_thread(relay.start)
         await reading
-        stored = [event async for event in other.follow("run")]
+        stored = await other.events("run")
 
     assert (run["status"], run["final"]["content"]) == ("succeeded", "one two three four")
     assert said(stored) == "one two three four"

@@ -184,7 +184,7 @@ async def test_no_secret_and_no_path_of_the_server_is_in_reach(
     assert ("ANTHROPIC_BASE_URL" in seen) is (agent == CLAUDE)
     assert not any(word in seen for word in ("leak-me", *names[:1], f"'HOME': '{Path.home()}'"))
     assert PROVIDER_KEY not in seen
-    assert bool(files) is (agent == CLAUDE)
+    assert any(files) is (agent == CLAUDE)
     assert not any(PROVIDER_KEY.encode() in content for content in files)
     assert world.simulator.requests[0].headers["x-api-key"] == PROVIDER_KEY
     assert "Help." not in seen

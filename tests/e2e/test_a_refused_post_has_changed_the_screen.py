@@ -14,7 +14,6 @@ from tests.e2e.test_a_chat_of_the_ai_sdk import (
     says,
     text_in,
 )
-from tests.patience import PATIENCE_S
 
 
 async def test_what_a_refused_post_of_a_chat_has_taken_away_is_not_heard(world_of: WorldOf) -> None:
@@ -50,9 +49,7 @@ async def test_an_answer_that_is_not_shown_yet_is_heard(world_of: WorldOf) -> No
     async with world.http.stream("POST", CHAT, json=a_post(*view)):
         await hold.reached.wait()
         queued = asyncio.create_task(world.http.post(CHAT, json=a_post(*view, says("now", "u2"))))
-        async with asyncio.timeout(PATIENCE_S):
-            while len((await world.http.get("/v1/runs")).json()["items"]) < 2:
-                await asyncio.sleep(0.02)
+        await world.accepted(runs=2)
         hold.until.set()
         assert text_in(await queued) == "On."
 

@@ -4,7 +4,7 @@ import psutil
 import pytest
 
 from app.billing.credit.ledger import AccountTerms
-from app.simulator.script import Hold, Reply, Text, ToolUse, in_turn
+from app.simulator.script import Block, Hold, Reply, Text, ToolUse, in_turn
 from tests.e2e.agents import CLAUDE, MESSAGES, every_agent, without_cli
 from tests.e2e.stories import (
     CLOCK,
@@ -66,7 +66,7 @@ async def test_a_run_ends_with_the_credit(world_of: WorldOf) -> None:
 @pytest.mark.parametrize(("agent", "stop_reason"), [(MESSAGES, "tool_use"), (CLAUDE, "max_tokens")])
 async def test_a_budget_is_passed_by_one_message_at_most(world_of: WorldOf, stop_reason: str) -> None:
     usage = {"input_tokens": 1_000, "output_tokens": 1}
-    blocks = [Text("more"), ToolUse(CLOCK)]
+    blocks: list[Block] = [Text("more"), ToolUse(CLOCK)]
     world = await world_of(
         lambda _: Reply(blocks, stop_reason=stop_reason, usage=usage, final_usage={"output_tokens": 500})
     )

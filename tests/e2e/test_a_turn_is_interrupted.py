@@ -60,9 +60,7 @@ class Phase:
             case "mid-tool":
                 await office().working.wait()
             case "waiting for approval":
-                async for event in world.follow(run_id):
-                    if event.type == "permission_request":
-                        return
+                await world.events(run_id, until="permission_request")
             case _:
                 return
 
@@ -93,7 +91,7 @@ async def test_a_run_stops_in_every_phase_and_its_conversation_goes_on(
     await reached(world, run_id)
 
     answers = [await world.http.post(f"/v1/runs/{run_id}/{kind}") for _ in range(2)]
-    events = [event async for event in world.follow(run_id)]
+    events = await world.events(run_id)
     broken = False
     again = await world.http.post("/v1/runs/wait", json=a_request("and now?", stateKey="chat-1"))
 
@@ -130,7 +128,7 @@ async def test_an_interrupted_turn_makes_way_for_the_message_that_waits(world_of
     run_id, sending = await held_with_a_message(world, hold)
 
     await world.http.post(f"/v1/runs/{run_id}/interrupt")
-    events = [event async for event in world.follow(run_id)]
+    events = await world.events(run_id)
 
     assert states(events) == [
         ("interrupt", "requested"),
@@ -149,7 +147,7 @@ async def test_a_cancel_leaves_no_turn_to_the_message_that_waits(world_of: World
     run_id, sending = await held_with_a_message(world, hold)
 
     await world.http.post(f"/v1/runs/{run_id}/cancel")
-    events = [event async for event in world.follow(run_id)]
+    events = await world.events(run_id)
 
     assert (await sending).json()["position"] is None
     assert events[-2].data["error"] == "aborted"

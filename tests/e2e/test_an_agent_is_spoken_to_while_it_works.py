@@ -7,7 +7,7 @@ import pytest
 from app.simulator.script import ApiRequest, Hold, Reply, Text, ToolUse, in_turn, text_of
 from tests.e2e.agents import CLAUDE, MESSAGES, every_agent
 from tests.e2e.office import TASK, WORKER, office, settings
-from tests.e2e.stories import Heard, World, WorldOf, a_request, until, until_sent
+from tests.e2e.stories import World, WorldOf, a_request, until, until_sent
 
 
 def texts(request: ApiRequest) -> list[str]:
@@ -27,7 +27,7 @@ async def test_a_message_during_a_tool_is_heard_in_the_same_turn(world_of: World
     await until_sent(world, run_id)
     office().may_end.set()
     sent = await sending
-    events = await heard(world, run_id)
+    events = await world.events(run_id)
 
     # The CLI tells it after the tool's result; newer models hear of it in a system message of its own.
     assert "and be quick" in str(world.simulator.requests[-1].body["messages"][-1])
@@ -63,7 +63,7 @@ async def test_a_message_during_a_text(world_of: WorldOf, priority: str, first_t
         await until(lambda: world.simulator.sent[0].disconnected)
     hold.until.set()
     sent = await sending
-    events = await heard(world, run_id)
+    events = await world.events(run_id)
 
     (final,) = [event.data for event in events if event.type == "assistant_final"]
     assert final == {
@@ -91,7 +91,7 @@ async def test_a_message_before_the_agent_is_up(world_of: WorldOf, priority: str
     run_id = await world.start(a_request("first"))
 
     sent = await send(world, run_id, "second", priority=priority)
-    events = await heard(world, run_id)
+    events = await world.events(run_id)
 
     (taken,) = [event for event in events if event.type == "user_message"]
     assert taken.data["content"] == "second"
@@ -120,8 +120,3 @@ async def send(world: World, run_id: str, content: str, **options: Any) -> dict[
     assert response.status_code == 202, response.text
     answer: dict[str, Any] = response.json()
     return answer
-
-
-async def heard(world: World, run_id: str) -> list[Heard]:
-    """A run's events to the end."""
-    return [event async for event in world.follow(run_id)]

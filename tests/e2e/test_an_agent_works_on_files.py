@@ -119,14 +119,6 @@ async def test_tools_of_both_kinds_work_in_one_run(world_of: WorldOf, tmp_path: 
     assert offered == {"Read", "Write", "Edit", "Glob", "Grep", "Bash", CLOCK}
 
 
-async def test_a_graph_without_native_tools_takes_no_files(world_of: WorldOf) -> None:
-    world = await world_of(in_turn())
-
-    response = await world.http.post("/v1/runs", json=a_request(files=[upload("a", "b")]))
-
-    assert (response.status_code, response.json()["errors"][0]["field"]) == (422, "files")
-
-
 async def test_files_belong_to_their_account_and_the_run_knows_its_uploads_at_once(
     world_of: WorldOf, tmp_path: Path
 ) -> None:

@@ -10,9 +10,9 @@ from tests.e2e.agents import without_cli
 from tests.e2e.stories import ANALYST, CALCULATOR, OpenWorld, WorldOf, a_request, until
 
 ALIAS, RELEASE, OTHER_RELEASE = (
-    "claude-sonnet-4-5",
-    "claude-sonnet-4-5-20250929",
-    "claude-sonnet-4-5-20990101",
+    "claude-opus-4-6",
+    "claude-opus-4-6-20260205",
+    "claude-opus-4-6-20990101",
 )
 HAIKU = "claude-haiku-5-5"
 USAGE = {"input_tokens": 1_000, "output_tokens": 1}

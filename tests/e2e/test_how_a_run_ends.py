@@ -70,7 +70,7 @@ async def test_a_waiting_run_that_cannot_be_started_ends_for_its_readers(
     live += [event async for event in reading]
 
     assert [event.type for event in live] == ["queued", "error", "done"]
-    assert live == [event async for event in world.follow(second)]
+    assert live == await world.events(second)
 
 
 async def test_more_runs_than_may_wait_are_told_to_come_back(world_of: WorldOf) -> None:
@@ -167,7 +167,3 @@ async def _heard(world: World, run_id: str, word: str) -> None:
         async for event in world.follow(run_id):
             if word in event.data.get("delta", ""):
                 return
-
-
-async def _events(world: World, run_id: str) -> list[Heard]:
-    return [event async for event in world.follow(run_id)]
