@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
+import pytest
 
 from app.simulator.script import ApiRequest, Hold, Reply, Text
 from app.simulator.server import Simulator
@@ -16,6 +17,8 @@ from tests.e2e.office import WORKER, settings
 from tests.e2e.servers import a_server
 from tests.e2e.stories import World, WorldOf, a_request, until_sent
 from tests.patience import PATIENCE_S
+
+pytestmark = pytest.mark.long
 
 LEASE_S = 1.5
 

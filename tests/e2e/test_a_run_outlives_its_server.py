@@ -3,6 +3,7 @@
 import asyncio
 from pathlib import Path
 
+import pytest
 from sqlalchemy import text
 
 from app.billing.credit.ledger import AccountTerms, CreditLedger
@@ -11,7 +12,7 @@ from app.platform.db import Database
 from app.runs.records import NewRun
 from app.simulator.script import ApiRequest, Hold, Reply, Text, ToolUse, text_of
 from app.simulator.server import Simulator
-from tests.e2e.agents import MESSAGES, every_agent, named
+from tests.e2e.agents import CLAUDE, MESSAGES, named
 from tests.e2e.office import TASK, WORKER, office, settings
 from tests.e2e.servers import a_server
 from tests.e2e.stories import ASSISTANT, World, WorldOf, a_request, until
@@ -24,7 +25,7 @@ PICKER = "---\ndescription: Picks.\nretry: true\nclient_tools: true\n---\nPick.\
 LEASE_S = 5
 
 
-@every_agent
+@pytest.mark.parametrize("agent", [CLAUDE, pytest.param(MESSAGES, marks=pytest.mark.long)])
 async def test_another_process_ends_the_runs_of_a_killed_one_or_goes_on_with_them(
     world_of: WorldOf, tmp_path: Path, database_url: str, redis_url: str, agent: str
 ) -> None:

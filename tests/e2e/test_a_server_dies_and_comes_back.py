@@ -20,6 +20,7 @@ from tests.e2e.office import WORKER, settings
 from tests.e2e.servers import ROOT, a_server, an_environment
 from tests.e2e.stories import CLOCK, a_client, a_request, until
 from tests.e2e.test_the_commands import command
+from tests.e2e.test_the_doctor import doctor
 from tests.integration.gateway_seam import FIRST_DELTA
 from tests.patience import PATIENCE_S
 
@@ -119,9 +120,10 @@ class Embedded(NamedTuple):
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def embedded(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Embedded]:
-    """For tests that start no run."""
+    """For tests that start no run of an account."""
     with in_memory(tmp_path_factory.mktemp("embedded")) as directory:
-        async with Simulator(in_turn()) as simulator, a_server(directory, simulator.url) as (_, http):
+        model = Simulator(lambda _: Reply([Text("ok")]))
+        async with model as simulator, a_server(directory, simulator.url) as (_, http):
             yield Embedded(an_environment(directory, simulator.url), http)
 
 
@@ -175,6 +177,19 @@ async def test_a_full_disk_stops_new_runs_and_loses_nothing(tmp_path: Path, data
     assert "File too large" in refused.json()["detail"]
     assert (ready.status_code, "intake of runs" in ready.json()["detail"]) == (503, True)
     assert later.json()["content"] == "once there is room"
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_the_doctor_works_beside_a_running_server(embedded: Embedded) -> None:
+    environment = embedded.environment
+    code, printed, _ = await doctor(Path(environment["HOME"]), "--probe", **environment)
+    ready = await embedded.http.get("/readyz")
+    receipts = (await embedded.http.get("/v1/receipts")).json()["items"]
+
+    assert code == 0, printed
+    assert "USD by our prices; no account is charged" in " ".join(printed.split())
+    assert (ready.status_code, receipts) == (200, [])
+    assert not any(environment[name] in printed for name in ("ANTHROPIC_API_KEY", "RUNTALLY_BOOTSTRAP_KEY"))
 
 
 @pytest.mark.asyncio(loop_scope="module")

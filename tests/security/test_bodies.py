@@ -113,13 +113,13 @@ async def test_large_images_are_accepted_concurrently(target: Target) -> None:
     assert watched.worst_cpu_s < HEALTHY_CPU_S
 
 
-async def test_the_body_bytes_of_an_account_are_limited(open_target: OpenTarget, model_url: str) -> None:
+async def test_the_body_bytes_of_an_account_are_limited(open_target_here: OpenTarget, model_url: str) -> None:
     settings = {
         "RUNTALLY_MAX_BODY_BYTES": str(MB),
         "RUNTALLY_MAX_BODIES_BYTES_PER_ACCOUNT": str(2 * MB),
         "RUNTALLY_MAX_BODIES_BYTES": str(3 * MB),
     }
-    async with open_target(model_url, **settings) as target:
+    async with open_target_here(model_url, **settings) as target:
         greedy, other, third = [await target.new_key(name) for name in ("greedy", "other", "third")]
         held: list[asyncio.StreamWriter] = []
         async with target.client(greedy) as http, asyncio.timeout(PATIENCE_S):
@@ -146,8 +146,8 @@ async def test_the_body_bytes_of_an_account_are_limited(open_target: OpenTarget,
     assert again.status_code == 200
 
 
-async def test_a_slow_body_times_out(open_target: OpenTarget, model_url: str) -> None:
-    async with open_target(model_url, RUNTALLY_BODY_TIMEOUT_S="1") as target:
+async def test_a_slow_body_times_out(open_target_here: OpenTarget, model_url: str) -> None:
+    async with open_target_here(model_url, RUNTALLY_BODY_TIMEOUT_S="1") as target:
         key = await target.new_key("slow")
         head = raw_post(
             "/v1/runs",

@@ -21,7 +21,7 @@ from app.runs.revocation.service import KeyRevocation
 from tests.e2e.stories import a_request, until
 from tests.factories import a_fact
 from tests.patience import PATIENCE_S
-from tests.security.server import ASSISTANT, Target, a_target
+from tests.security.server import ASSISTANT, Target, a_target_here
 
 RECEIPTS = 8000
 LONG_NOTE = "note " * 400
@@ -216,7 +216,7 @@ async def test_stopping_the_runs_of_a_key_stops_what_waits_and_what_runs_on_ever
     key_id = await id_of(target, doomed)
     streams = Streams()
     async with (
-        a_target(tmp_path, target.database_url, model_url, REDIS_URL=redis_url) as second,
+        a_target_here(tmp_path, target.database_url, model_url, REDIS_URL=redis_url) as second,
         target.client(doomed) as here,
         second.client(doomed) as there,
         target.client(spared) as other,
