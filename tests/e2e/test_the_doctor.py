@@ -115,7 +115,7 @@ async def test_a_machine_that_only_serves_the_api_needs_no_key_and_no_sandbox(
     names = [check.name for check in report.checks]
     assert report.ok, report
     assert [name for name in NAMES if name not in names] == ["sandbox", "sdk", "cli", "gateway", "auth"]
-    assert (alone.ok, "needs DATABASE_URL and REDIS_URL" in printed_of(alone)) == (False, True)
+    assert (alone.ok, "`runtally api` needs REDIS_URL" in printed_of(alone)) == (False, True)
     assert (refused, "makes no model calls" in problem) == (2, True), problem
 
 

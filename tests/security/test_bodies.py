@@ -4,6 +4,7 @@ import asyncio
 import base64
 import json
 import os
+import re
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -56,6 +57,19 @@ async def test_without_a_key_no_body_is_read(target: Target, path: str, length: 
     assert (problem["status"], problem["code"]) == (401, "unauthenticated")
     assert "x-content-type-options: nosniff" in head
     assert "cache-control: no-store" in head
+
+
+async def test_what_follows_a_skipped_body_is_a_request_of_its_own(target: Target) -> None:
+    reader, writer = await target.connect()
+    hidden = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+    head = raw_post("/v1/runs", "Content-Type: application/json", f"Content-Length: {len(hidden)}")
+    writer.write(head + hidden + b"GET /nowhere HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+
+    async with asyncio.timeout(PATIENCE_S):
+        answered = await reader.read()
+
+    writer.close()
+    assert re.findall(rb"HTTP/1.1 (\d+)", answered) == [b"401", b"404"]
 
 
 async def test_headers_are_checked_in_order(target: Target) -> None:
