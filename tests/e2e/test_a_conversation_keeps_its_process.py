@@ -1,6 +1,5 @@
 """A conversation's process between its turns: who may use it again, and who may not."""
 
-import asyncio
 import os
 import signal
 from pathlib import Path
@@ -11,10 +10,8 @@ from structlog.contextvars import merge_contextvars
 from structlog.testing import capture_logs
 
 from app.simulator.script import ApiRequest, Hold, Reply, Text, ToolUse, text_of
-from app.simulator.server import Simulator
 from tests.e2e.office import MAIL, MAILER, office, settings
 from tests.e2e.parking import a_parking_world, gone, parked, pool_of, process_of
-from tests.e2e.servers import a_server
 from tests.e2e.stories import (
     CLOCK,
     KEY,
@@ -22,7 +19,6 @@ from tests.e2e.stories import (
     WorldOf,
     a_client,
     a_request,
-    cli_processes,
     contents_below,
     until,
 )
@@ -284,37 +280,3 @@ async def test_a_process_belongs_to_one_account_and_ends_with_its_key(world_of: 
 def process_of_account(world: World, number: int) -> psutil.Process:
     found = pool_of(world).parked()[number].cli.process._directory.pid_file
     return psutil.Process(int(found.read_text()))
-
-
-async def test_no_process_outlives_a_killed_server_and_nothing_is_lost(
-    world_of: WorldOf, tmp_path: Path, database_url: str
-) -> None:
-    (directory := tmp_path / "data").mkdir()
-    idle = {"DATABASE_URL": database_url, "RUNTALLY_IDLE_PROCESSES": "2"}
-    async with Simulator(echo) as simulator:
-        async with a_server(directory, simulator.url, **idle) as (server, http):
-            first = await http.post("/v1/runs/wait", json=a_request("one", runId="r1", stateKey="chat-1"))
-            kept = cli_processes()
-            server.kill()
-            await asyncio.to_thread(server.wait, 60)
-        for process in kept:
-            await gone(process)
-        # Its heir has the same directory.
-        world = await world_of(
-            echo, ANTHROPIC_BASE_URL=simulator.url, ANTHROPIC_API_KEY="sk-test", RUNTALLY_DATA_DIR=directory
-        )
-        second = await turn(world, "two")
-        receipts = await world.receipts("r1")
-        folders = folders_below(directory)
-
-    assert first.json()["ok"]
-    assert second["ok"]
-    assert kept
-    assert bill(receipts) == wire(simulator.sent[:1])
-    assert questions(simulator.requests[-1]) == ["one", "two"]
-    # The second server's own; what the first has left is removed.
-    assert len(folders) == 1
-
-
-def folders_below(directory: Path) -> list[Path]:
-    return [path for path in directory.glob("runs/server-*") if path.is_dir()]

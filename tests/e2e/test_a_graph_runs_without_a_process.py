@@ -5,7 +5,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from app.simulator.script import ApiRequest, Compaction, Reply, Text, Thinking, ToolUse, in_turn
+from app.simulator.script import ApiRequest, Reply, Text, Thinking, ToolUse, in_turn
 from tests.e2e.agents import CLAUDE, MESSAGES, every_agent
 from tests.e2e.prompt_prefix import first_difference
 from tests.e2e.stories import CALCULATOR, CLOCK, Heard, OpenWorld, World, WorldOf, a_request
@@ -13,7 +13,6 @@ from tests.e2e.stories import CALCULATOR, CLOCK, Heard, OpenWorld, World, WorldO
 ASSISTANT = f"{MESSAGES}:assistant"
 CODER = "---\ndescription: d\nnative_tools: [Bash]\nagents:\n  a: {description: d, prompt: p}\n---\nCode."
 THINKER = "---\ndescription: d\ntools: [core__calculate]\nthinking_budget_tokens: 2048\n---\nThink."
-PLAIN = "---\ndescription: d\ntools: [core__get_current_time]\n---\nTell."
 PIXEL = base64.b64encode(b"\x89PNG").decode()
 
 
@@ -119,29 +118,6 @@ def marks(request: ApiRequest) -> list[Any]:
     content = [block for message in request.body["messages"] for block in message["content"]]
     parts = (*request.body["tools"], *request.body["system"], *content)
     return [part for part in parts if "cache_control" in part]
-
-
-async def test_the_provider_summarizes_a_conversation_that_outgrows_the_context(
-    world_of: WorldOf, tmp_path: Path
-) -> None:
-    (tmp_path / "graphs").mkdir()
-    (tmp_path / "graphs" / "plain.md").write_text(PLAIN)
-    long = {"input_tokens": 160_000, "output_tokens": 1}
-
-    def model(request: ApiRequest) -> Reply:
-        if "context_management" in request.body:
-            assert "compact" in request.headers["anthropic-beta"]
-            return Reply([Compaction("They greeted.")], usage=long)
-        called = bool(request.tool_results)
-        return Reply([Text("Yes")]) if called else Reply([ToolUse("core__get_current_time")], usage=long)
-
-    world = await world_of(model, RUNTALLY_GRAPHS_DIR=tmp_path / "graphs")
-    events = await world.run(a_request("hello", graphId=f"{MESSAGES}:plain", stateKey="chat"))
-    receipts = await world.receipts(events[0].data["runId"])
-
-    assert events[-2].data["content"] == "Yes"
-    assert sorted(receipt["origin"] for receipt in receipts) == ["assistant", "assistant", "hidden"]
-    assert "Compacting" in [event.data.get("label") for event in events]
 
 
 async def test_generating_previewing_and_joining_know_nothing_of_it(world_of: WorldOf) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+import pytest
 
 from app.executors.claude_agent.process.directory import STARTED_BEFORE
 from app.simulator.script import ApiRequest, Reply, Text, ToolUse, in_turn, text_of
@@ -83,6 +84,7 @@ async def test_the_first_turn_of_a_conversation_takes_one_and_the_conversation_i
     assert [message["content"] for message in shown if message["type"] == "user_message"] == ["hello", "and?"]
 
 
+@pytest.mark.long
 async def test_so_does_a_structured_answer_whose_schema_comes_again(world_of: WorldOf) -> None:
     def answers(request: ApiRequest) -> Reply:
         return Reply([ToolUse("StructuredOutput", {"text": request.last_text})])

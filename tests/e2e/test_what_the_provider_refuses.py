@@ -1,14 +1,15 @@
-"""A request that the provider refuses because of one message ends no conversation."""
+"""A request that the provider refuses because of one message ends no conversation.
+
+Without the CLI: see `tests/integration/messages_runs`.
+"""
 
 from app.simulator.script import Answer, ApiRequest, HttpError, Reply, Text
-from tests.e2e.agents import every_agent
 from tests.e2e.parking import a_parking_world
 from tests.e2e.stories import WorldOf
 from tests.e2e.test_attachments_reach_the_model import DOT, attached, turn
 
 
-@every_agent
-async def test_an_attachment_that_is_refused_is_left_out(world_of: WorldOf, agent: str) -> None:
+async def test_an_attachment_that_is_refused_is_left_out(world_of: WorldOf) -> None:
     refusal = "messages.0.content.1.image.source.base64: image exceeds 5 MB maximum"
 
     def answer(request: ApiRequest) -> Answer:
@@ -20,15 +21,13 @@ async def test_an_attachment_that_is_refused_is_left_out(world_of: WorldOf, agen
     requests = world.simulator.requests
     events = await world.http.get(f"/v1/runs/{first['runId']}/events")
 
-    # The CLI calls the model again without it; otherwise the run fails.
-    goes_on = agent == "claude_agents"
-    assert [turn["error"] for turn in (first, second)] == [None if goes_on else "invalid_request", None]
-    assert [len(attached(request)) for request in requests] == ([1, 0, 0] if goes_on else [1, 0])
-    assert ("attachments_left_out" in events.text) is goes_on
+    # The CLI calls the model again without it.
+    assert [turn["error"] for turn in (first, second)] == [None, None]
+    assert [len(attached(request)) for request in requests] == [1, 0, 0]
+    assert "attachments_left_out" in events.text
     assert refusal not in events.text
 
 
-@every_agent
 async def test_a_message_that_is_too_long_ends_no_conversation(world_of: WorldOf) -> None:
     refusal = HttpError(400, "invalid_request_error", "prompt is too long: 9 tokens > 8 maximum")
 
@@ -51,8 +50,7 @@ async def test_a_message_that_is_too_long_ends_no_conversation(world_of: WorldOf
     ]
 
 
-@every_agent
-async def test_a_conversation_with_too_many_attachments_goes_on(world_of: WorldOf, agent: str) -> None:
+async def test_a_conversation_with_too_many_attachments_goes_on(world_of: WorldOf) -> None:
     refusal = HttpError(400, "invalid_request_error", "messages: at most 3 images are allowed")
 
     def answer(request: ApiRequest) -> Answer:
@@ -63,7 +61,5 @@ async def test_a_conversation_with_too_many_attachments_goes_on(world_of: WorldO
     turns.append(await turn(world, "and again?"))
     requests = world.simulator.requests
 
-    # `messages` calls the model again without the earlier ones; what the CLI does depends on the text.
-    failed = agent == "claude_agents"
-    assert [each["error"] for each in turns] == [None, "invalid_request" if failed else None, None]
-    assert [len(attached(each)) for each in requests] == ([2, 4, 0] if failed else [2, 4, 2, 2])
+    assert [each["error"] for each in turns] == [None, "invalid_request", None]
+    assert [len(attached(each)) for each in requests] == [2, 4, 0]
