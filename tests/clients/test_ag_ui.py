@@ -19,7 +19,7 @@ from app.simulator.script import (
 from tests.clients.node import node
 from tests.e2e.agents import MESSAGES, without_cli
 from tests.e2e.office import MAIL, office, settings
-from tests.e2e.stories import ANALYST, CLOCK, KEY, World, WorldOf
+from tests.e2e.stories import CLOCK, KEY, World, WorldOf
 
 ODD = 'one two\u2028 three\U0001f600 \x85 \\u2028 "quoted"\r\n\r\ndata: four\n\n five'
 ASSISTANT, MAILER = f"{MESSAGES}:assistant", f"{MESSAGES}:mailer"
@@ -79,6 +79,7 @@ async def test_texts_arrive_unchanged(world_of: WorldOf) -> None:
     assert line["messages"][-1]["content"] == f"{long} end"
 
 
+@without_cli
 async def test_a_conversation_has_thinking_tools_and_a_second_turn(world_of: WorldOf) -> None:
     turns = in_turn(
         Reply([Thinking("Hm."), Text("Let me look."), ToolUse(CLOCK, {"timezone": "Asia/Tokyo"})]),
@@ -87,7 +88,9 @@ async def test_a_conversation_has_thinking_tools_and_a_second_turn(world_of: Wor
     )
     world = await world_of(by_prompt(time=turns, thanks=turns))
 
-    ((first, second),) = await played(world, a_scene({"send": "time"}, {"send": "thanks"}, graph=ANALYST))
+    ((first, second),) = await played(
+        world, a_scene({"send": "time"}, {"send": "thanks"}, graph=f"{MESSAGES}:analyst")
+    )
 
     roles = ["user", "reasoning", "assistant", "tool", "assistant"]
     assert [message["role"] for message in first["messages"]] == roles

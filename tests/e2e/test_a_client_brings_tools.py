@@ -216,7 +216,7 @@ def heard_result(world: World) -> str:
     return text_of(result["content"])
 
 
-@every_agent
+@without_cli
 async def test_a_result_that_comes_with_the_next_message_is_heard(
     world_of: WorldOf, tmp_path: Path, agent: str
 ) -> None:

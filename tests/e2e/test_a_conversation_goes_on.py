@@ -1,6 +1,11 @@
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+
+import asyncpg
+import pytest
 
 from app.simulator.script import ApiRequest, Hold, HttpError, Reply, Text, ToolUse, in_turn, text_of
 from tests.e2e.agents import MESSAGES, without_cli
@@ -311,6 +316,43 @@ async def test_a_conversation_outgrows_the_models_context(world_of: WorldOf) -> 
     assert [message["compaction"] for message in messages if message["type"] == "system_message"] == [True]
     asked = [message["content"] for message in messages if message["type"] == "user_message"]
     assert asked == ["I am Ada", "I like tea", "what do I like?", "and who am I?"]
+
+
+@pytest.mark.long
+async def test_what_is_said_while_the_database_is_away_is_kept_when_it_is_back(
+    world_of: WorldOf, postgres: str, database_url: str
+) -> None:
+    hold = Hold(index=5)
+    world = await world_of(in_turn(Reply([Text("one two three")], hold=hold), Reply([Text("four")])))
+    run_id = await world.start(a_request("count", stateKey="chat-1"))
+    await hold.reached.wait()
+
+    async with away(postgres, database_url):
+        hold.until.set()
+        # Longer than the SDK tries to keep what was said.
+        await asyncio.sleep(3)
+    await world.ended(run_id)
+    await said(world, "chat-1", "go on")
+
+    assert heard(world.simulator.requests[-1]) == [
+        ("user", "count"),
+        ("assistant", "one two three"),
+        ("user", "go on"),
+    ]
+
+
+@asynccontextmanager
+async def away(postgres: str, database_url: str) -> AsyncIterator[None]:
+    """Nobody reaches the test's database while the body runs."""
+    name = database_url.rpartition("/")[2]
+    admin = await asyncpg.connect(postgres)
+    try:
+        await admin.execute(f"ALTER DATABASE {name} WITH ALLOW_CONNECTIONS false")
+        await admin.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1", name)
+        yield
+    finally:
+        await admin.execute(f"ALTER DATABASE {name} WITH ALLOW_CONNECTIONS true")
+        await admin.close()
 
 
 async def said(world: World, key: str, text: str, **fields: Any) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from app.platform.db import Database
 from app.runs.records import NewRun
 from app.simulator.script import ApiRequest, Hold, Reply, Text, ToolUse, text_of
 from app.simulator.server import Simulator
-from tests.e2e.agents import CLAUDE, MESSAGES, named
+from tests.e2e.agents import CLAUDE, MESSAGES, named, without_cli
 from tests.e2e.office import TASK, WORKER, office, settings
 from tests.e2e.servers import a_server
 from tests.e2e.stories import ASSISTANT, World, WorldOf, a_request, until
@@ -115,6 +115,7 @@ async def _followed(world: World, run_id: str) -> list[tuple[str, str | None]]:
         return [(event.type, event.data.get("error")) async for event in world.follow(run_id)]
 
 
+@without_cli
 async def test_a_run_whose_acceptance_the_server_did_not_hear_of_is_ended_and_its_credit_given_back(
     world_of: WorldOf, database: Database
 ) -> None:

@@ -21,7 +21,7 @@ from app.simulator.script import (
     blocks_of,
     text_of,
 )
-from tests.e2e.agents import MESSAGES, every_agent, without_cli
+from tests.e2e.agents import CLAUDE, MESSAGES, without_cli
 from tests.e2e.office import MAIL, office
 from tests.e2e.office import settings as office_settings
 from tests.e2e.parking import a_parking_world
@@ -122,7 +122,7 @@ def heard(request: ApiRequest) -> Shown:
     return joined(message for message in messages if message[1] not in notes)
 
 
-@every_agent
+@pytest.mark.parametrize("agent", [MESSAGES, pytest.param(CLAUDE, marks=pytest.mark.long)])
 async def test_the_model_gets_what_the_thread_shows(world_of: WorldOf, agent: str) -> None:
     hold = Hold(index=5)
     replies: Iterator[Answer] = iter(

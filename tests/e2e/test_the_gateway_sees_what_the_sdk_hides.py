@@ -219,16 +219,6 @@ async def test_compaction(bench: Bench) -> None:
     assert (meters.cost.drift_usd, meters.cost.notes) == (Decimal(0), ())
 
 
-async def test_resumed_and_forked_sessions_charge_nothing_twice(bench: Bench) -> None:
-    _, session = await bench.converse("one", "first")
-    await bench.converse("two", "second", resume=session)
-    await bench.converse("three", "third", resume=session, fork_session=True)
-
-    receipts = await bench.receipts("one", "two", "three")
-    assert len(receipts) == 3
-    assert bill(receipts) == wire(bench.simulator.sent)
-
-
 async def test_a_client_that_just_leaves(bench: Bench) -> None:
     """Disconnected without an interrupt, the CLI goes on by itself; the bill goes with it."""
     bench.simulator.responder = lambda _: Reply([Text("one two three four five")], delta_delay_s=0.2)
