@@ -58,15 +58,13 @@ class Bench:
     directory: RunDirectory
     plan: Callable[[str], RunPlan]
 
-    async def converse(
-        self, run_id: str, *prompts: str, results: int = 1, **options: Any
-    ) -> tuple[Meters, str]:
-        """Ask one prompt after the other and settle the bill; returns the meters and the session."""
+    async def converse(self, run_id: str, *prompts: str, results: int = 1, **options: Any) -> Meters:
+        """Ask one prompt after the other and settle the bill."""
         plan = self.plan(run_id)
         channel = self.gateway.open_channel(
             run_id, channel_limits(plan), self.billing.hooks_for(plan, executor_type="claude_sdk")
         )
-        meters, fold, session = ComparingMeter(plan, channel), UsageFold(), ""
+        meters, fold = ComparingMeter(plan, channel), UsageFold()
         async with ClaudeSDKClient(self.options(channel.url, channel.token, run_id, options)) as client:
             for prompt in prompts:
                 await client.query(prompt)
@@ -78,18 +76,18 @@ class Bench:
                             for fact in meters.feed(metered):
                                 self.billing.receipts.record(fact)
                         if isinstance(message, ResultMessage):
-                            heard, session = heard + 1, message.session_id
+                            heard += 1
                             if heard == results:
                                 break
         await self.gateway.close_channel(channel)
         for fact in meters.finish():
             self.billing.receipts.record(fact)
         await self.billing.receipts.flush(plan.run, within_s=PATIENCE_S)
-        return meters.summary(), session
+        return meters.summary()
 
-    async def receipts(self, *run_ids: str) -> list[dict[str, Any]]:
-        """What was charged for these runs."""
-        found = [r for run_id in run_ids for r in await self.reports.of_run(self.plan(run_id).run)]
+    async def receipts(self, run_id: str) -> list[dict[str, Any]]:
+        """What was charged for this run."""
+        found = await self.reports.of_run(self.plan(run_id).run)
         return [ReceiptResponse.of(receipt).model_dump(by_alias=True) for receipt in found]
 
     def options(self, url: str, token: str, name: str, options: dict[str, Any]) -> ClaudeAgentOptions:
@@ -181,7 +179,7 @@ HELPER: dict[str, Any] = {
 async def test_a_subagent_in_the_foreground(bench: Bench) -> None:
     bench.simulator.responder = a_delegating_model(background=False)
 
-    meters, _ = await bench.converse("fg", "go", **HELPER)
+    meters = await bench.converse("fg", "go", **HELPER)
 
     receipts = await bench.receipts("fg")
     assert bill(receipts) == wire(bench.simulator.sent)
@@ -196,7 +194,7 @@ async def test_a_subagent_in_the_foreground(bench: Bench) -> None:
 async def test_a_subagent_in_the_background(bench: Bench) -> None:
     bench.simulator.responder = a_delegating_model(background=True)
 
-    meters, _ = await bench.converse("bg", "go", results=2, **HELPER)
+    meters = await bench.converse("bg", "go", results=2, **HELPER)
 
     receipts = await bench.receipts("bg")
     assert bill(receipts) == wire(bench.simulator.sent)
@@ -209,7 +207,7 @@ async def test_a_subagent_in_the_background(bench: Bench) -> None:
 async def test_compaction(bench: Bench) -> None:
     bench.simulator.responder = lambda _: Reply([Text("<summary>All of it.</summary>")])
 
-    meters, _ = await bench.converse("compact", "hello", "/compact", "and now?")
+    meters = await bench.converse("compact", "hello", "/compact", "and now?")
 
     receipts = await bench.receipts("compact")
     assert bill(receipts) == wire(bench.simulator.sent)
