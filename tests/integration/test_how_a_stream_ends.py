@@ -5,7 +5,7 @@ import pytest
 
 from app.simulator.script import Reply, Text
 from tests.breaking_provider import BREAKS, Break, a_breaking_provider, frames_of
-from tests.integration.gateway_seam import gateway_to
+from tests.integration.gateway_seam import gateway_to, read_into
 
 FRAMES = frames_of(Reply([Text("one two")], message_id="msg_1", final_usage={"output_tokens": 20}))
 START, LAST_NUMBERS, WHOLE = 1, len(FRAMES) - 1, len(FRAMES)
@@ -31,8 +31,11 @@ async def test_any_other_end_of_a_message_is_a_connection_that_breaks(events: in
     async with a_breaking_provider() as provider, gateway_to(provider.url) as seam:
         provider.breaks(FRAMES[:events], ending)
 
-        with pytest.raises(httpx.RemoteProtocolError):
-            await seam.send_message()
+        read = bytearray()
+        async with seam.stream() as response:
+            with pytest.raises(httpx.RemoteProtocolError):
+                await read_into(read, response.aiter_raw())
         await seam.gateway.close_channel(seam.channel)
 
+    assert b"".join(FRAMES[:events]).startswith(read)
     assert (seam.noted.last.message_id, seam.noted.last.complete) == ("msg_1", False)

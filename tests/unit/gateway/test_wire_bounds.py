@@ -52,17 +52,18 @@ def test_the_numbers_after_an_event_of_any_size_count(size: int, lines: int) -> 
     line = b"data: " + b"x" * (2 * EVENT_BYTES // lines) + b"\n"
     large = b"event: content_block_delta\n" + line * lines + b"\n"
     end = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 321}}
-    stream = wire.sse(EVENTS[0]) + large * 2 + wire.sse(end)
+    stream = wire.sse(EVENTS[0]) + large * 2
+    pieces = [stream[at : at + size] for at in range(0, len(stream), size)]
     fold = StreamFold()
 
-    news = [fold.feed(stream[at : at + size]) for at in range(0, len(stream), size)]
+    news = [fold.feed(piece) for piece in (*pieces, *wire.sse(end).splitlines(keepends=True))]
 
     assert fold.message is not None
     assert (fold.message.complete, fold.message.usage.output_tokens, fold.message.unreadable) == (
         *(True, 321),
         (),
     )
-    assert news[-1]
+    assert news.count(True) == 2
 
 
 def test_a_beginning_that_is_too_long_is_not_known() -> None:
