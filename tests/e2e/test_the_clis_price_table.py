@@ -20,8 +20,8 @@ from app.executors.claude_agent.process.environment import cli_environment, laun
 from app.models.registry import ModelOptions
 from app.simulator.script import Reply, Responder, Text
 from app.simulator.server import Simulator
-from app.simulator.usage_objects import TokenCounts, UsageObject
 from tests.patience import PATIENCE_S
+from tests.provider.usage_objects import TokenCounts, UsageObject
 from tests.unit.billing.prices.public_prices import PUBLIC_PRICES, PublicPrice
 
 MODELS = [model for model in PUBLIC_PRICES if re.fullmatch(r"claude-[a-z]+-\d(-\d)?", model)]
