@@ -6,7 +6,6 @@ from typing import Any
 
 import asyncpg
 
-from app.executors.scripted import WaitFor, WriteMessage
 from app.simulator.script import ApiRequest, Hold, HttpError, Reply, Text, ToolUse, in_turn, text_of
 from tests.e2e.agents import MESSAGES, without_cli
 from tests.e2e.parking import a_parking_world
@@ -23,6 +22,7 @@ from tests.e2e.stories import (
     until,
 )
 from tests.factories import scripted
+from tests.scripted import WaitFor, WriteMessage
 
 
 def echo(request: ApiRequest) -> Reply:

@@ -9,11 +9,11 @@ import pytest
 
 from app.billing.credit.ledger import AccountTerms
 from app.executors.port import INTERNAL, MAX_TURNS, UNAVAILABLE, RunOutcome
-from app.executors.scripted import Action, Fail, WriteMessage
 from app.simulator.script import Answer, ApiRequest, HttpError, Reply, Text, ToolUse, in_turn
 from app.usage.records import TokenUsage
 from tests.e2e.stories import World, WorldOf, a_client, until
 from tests.factories import a_wait, reached_by, scripted
+from tests.scripted import Action, Fail, WriteMessage
 
 GRAPH = "claude_agents:generate"
 SCHEMA = {

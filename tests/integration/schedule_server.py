@@ -12,7 +12,6 @@ from sqlalchemy import text
 
 from app.auth.accounts import Accounts
 from app.auth.records import KeyRecord
-from app.executors.scripted import Script, ScriptedExecutor, WaitFor, WriteMessage
 from app.platform.concurrency.offload import Offload
 from app.platform.db import Database
 from app.platform.json_schema.checker import SchemaChecker
@@ -32,6 +31,7 @@ from app.schedules.requests import ScheduledRequests
 from app.schedules.service import ScheduleOrder, ScheduleService
 from tests.integration.run_service import Core, a_core, a_request, answers, caller_of
 from tests.patience import PATIENCE_S
+from tests.scripted import Script, ScriptedExecutor, WaitFor, WriteMessage
 
 NOON = datetime(2027, 3, 1, 12, tzinfo=UTC)
 SECOND, MINUTE, HOUR = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1)

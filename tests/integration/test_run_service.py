@@ -7,13 +7,13 @@ import pytest
 
 from app.billing.credit.ledger import AccountTerms, InsufficientCredits
 from app.events import AssistantFinal, Done
-from app.executors.scripted import WaitFor, WriteMessage
 from app.platform.db import Database
 from app.requests.runs import GraphRunRequest
 from app.runs.intake.readiness import ShuttingDown
 from app.runs.requests.posted import RunIdTaken
 from tests.factories import an_account
 from tests.integration.run_service import a_core, a_request, caller_of
+from tests.scripted import WaitFor, WriteMessage
 
 
 async def test_a_run_is_executed_to_its_end_without_a_reader(database: Database, tmp_path: Path) -> None:
