@@ -27,6 +27,7 @@ from app.billing.reconciliation.records import (
     Difference,
     ListedCost,
     ReconciledWindow,
+    RecordedUsage,
     ReportedRequests,
     Window,
     floor_to,
@@ -46,7 +47,7 @@ from app.billing.reconciliation.schedule import HORIZON, due
 from app.errors import AppError, Conflict
 from app.ids import AccountId, new_uuid
 from app.platform.background import forever
-from app.platform.db import Database
+from app.platform.db import Database, Reader
 
 log = structlog.get_logger(__name__)
 
@@ -172,18 +173,7 @@ class Reconciliation:
             raise
 
     async def _compared(self, window: Window) -> ReconciledWindow:
-        wide = window.widened(_MARGIN)
-        reported = await self._reports.usage(wide)
-        requests = await self._requests(wide)
-        own_keys = await self._own_keys()
-        books = replace(
-            await self._books(wide),
-            window=window,
-            reported=reported,
-            requests=requests,
-            own_keys=own_keys,
-            profiles=await self._find_profiles(),
-        )
+        books = await self._books(window)
         # In a thread: a busy day takes seconds.
         prices = await asyncio.to_thread(UnitPrices, self._prices, books.recorded)
         differences = await self._with_receipts(await asyncio.to_thread(compare, books, prices))
@@ -193,32 +183,31 @@ class Reconciliation:
             window,
             hours=await asyncio.to_thread(hours_of, books, differences, listed, prices=prices),
             differences=differences,
-            prices=audit_prices(costs, prices, window=window, source=source or "analytics"),
+            prices=list(audit_prices(costs, prices, window=window, source=source or "analytics")),
             prices_audited=source is not None,
             summary={
                 "moment": best_moment(books.own_reported, books.recorded),
-                "requests_reported": requests is not None,
+                "requests_reported": books.requests is not None,
                 "costs": source,
             },
         )
 
     async def _books(self, window: Window) -> Books:
+        wide = window.widened(_MARGIN)
+        reported = await self._reports.usage(wide)
+        requests = await self._requests(wide)
+        own_keys = await self._own_keys()
+        profiles = await self._find_profiles()
         async with self._database.snapshot() as reader:
-            recorded = await find_recorded(reader, window)
-            after: tuple[datetime, UUID] | None = None
-            while True:
-                receipts = await find_receipts_in_parts(reader, window, after=after, limit=_SLICE)
-                recorded += [part for receipt in receipts for part in recorded_parts(receipt)]
-                if len(receipts) < _SLICE:
-                    break
-                after = receipts[-1].used_at, receipts[-1].id
             return Books(
                 window=window,
-                reported=(),
-                recorded=recorded,
-                own_keys=frozenset(),
-                calls=await find_calls(reader, window),
-                unbilled=await find_unbilled(reader, window),
+                reported=reported,
+                recorded=await _find_all_recorded(reader, wide),
+                own_keys=own_keys,
+                requests=requests,
+                calls=await find_calls(reader, wide),
+                unbilled=await find_unbilled(reader, wide),
+                profiles=profiles,
             )
 
     async def _own_keys(self) -> frozenset[str]:
@@ -279,3 +268,14 @@ class Reconciliation:
                 ],
             },
         )
+
+
+async def _find_all_recorded(reader: Reader, window: Window) -> list[RecordedUsage]:
+    recorded = await find_recorded(reader, window)
+    after: tuple[datetime, UUID] | None = None
+    while True:
+        receipts = await find_receipts_in_parts(reader, window, after=after, limit=_SLICE)
+        recorded += [part for receipt in receipts for part in recorded_parts(receipt)]
+        if len(receipts) < _SLICE:
+            return recorded
+        after = receipts[-1].used_at, receipts[-1].id

@@ -1,6 +1,7 @@
 """JSON of reconciliations."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from decimal import Decimal
 from typing import Annotated, Any
 from uuid import UUID
@@ -177,18 +178,6 @@ class ReconciliationResponse(ResponseModel):
 
 def _total(models: Sequence[ReconciledModel]) -> ReconciledModel:
     listed = [each.listed_usd for each in models if each.listed_usd is not None]
-
-    def summed(name: str) -> Decimal:
-        return sum((getattr(each, name) for each in models), Decimal(0))
-
-    return ReconciledModel(
-        model="",
-        reported_usd=summed("reported_usd"),
-        recorded_usd=summed("recorded_usd"),
-        unexplained_usd=summed("unexplained_usd"),
-        foreign_usd=summed("foreign_usd"),
-        listed_usd=sum(listed, Decimal(0)) if listed else None,
-        receipts=sum(each.receipts for each in models),
-        differences=sum(each.differences for each in models),
-        unexplained=sum(each.unexplained for each in models),
-    )
+    summed = [each.name for each in fields(ReconciledModel) if each.name not in {"model", "listed_usd"}]
+    sums: dict[str, Any] = {name: sum(getattr(each, name) for each in models) for name in summed}
+    return ReconciledModel(model="", listed_usd=sum(listed, Decimal(0)) if listed else None, **sums)
