@@ -55,7 +55,7 @@ BRANCHES = (
     Mutant(
         "attachments that are passed on are not limited",
         _UNDELIVERED,
-        "if isinstance(part, TextPart) or self._rules.allow(part) else unreadable(part.type)",
+        "if isinstance(part, TextPart) or self.rules.allow(part) else unreadable(part.type)",
         "if part is not None else unreadable(part.type)",
         _PASSED_ON,
     ),

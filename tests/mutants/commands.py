@@ -74,7 +74,7 @@ COMMANDS = (
     Mutant(
         "answers are remembered without a bound",
         f"{_COMMANDS}/applied.py",
-        "if self._of_run[run] >= self._most_per_run:",
+        "if self._of_run[run] >= self.most_per_run:",
         "if False:",
     ),
     Mutant(

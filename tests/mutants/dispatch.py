@@ -156,7 +156,7 @@ DISPATCH = (
     Mutant(
         "an ended run keeps its place",
         "app/runs/supervisor.py",
-        "            self._places.give_back()\n",
+        "            self.places.give_back()\n",
         "",
         ("tests/integration/test_run_supervisor.py",),
     ),

@@ -218,7 +218,7 @@ SCHEDULES = (
         "    return schedule\n",
         HTTP,
     ),
-    Mutant("one schedule too many", _SERVICE, ">= self._max_per_account", "> self._max_per_account", HTTP),
+    Mutant("one schedule too many", _SERVICE, ">= self.max_per_account", "> self.max_per_account", HTTP),
     Mutant(
         "the limit of schedules is counted without a lock",
         _SERVICE,
@@ -236,7 +236,7 @@ SCHEDULES = (
     Mutant(
         "requests of schedules have no quota",
         _SERVICE,
-        "await self._storage.require_room(tx, new.account_id, len(new.request.text))",
+        "await self.storage.require_room(tx, new.account_id, len(new.request.text))",
         "pass",
         HTTP,
     ),

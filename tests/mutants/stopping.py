@@ -69,7 +69,7 @@ STOPPING = (
     Mutant(
         "runs that may not be resumed are handed over",
         _HANDOVER,
-        "given = [run for run in running if await may_be_resumed(tx, run, self._graphs)]",
+        "given = [run for run in running if await may_be_resumed(tx, run, self.graphs)]",
         "given = running",
         HANDOVER,
     ),

@@ -188,8 +188,8 @@ MUTANTS = (
     Mutant(
         "a run keeps the variables of the request that started it",
         "app/runs/supervisor.py",
-        "call_detached(self._tasks.start_soon, self._execute, run, request)",
-        "self._tasks.start_soon(self._execute, run, request)",
+        "call_detached(self.tasks.start_soon, self._execute, run, request)",
+        "self.tasks.start_soon(self._execute, run, request)",
         SUPERVISOR,
     ),
     Mutant(

@@ -57,7 +57,7 @@ WIRES = (
     Mutant(
         "a decision about an attempt that is over is refused",
         "app/runs/chats.py",
-        "if not was_requested and (await self._runs.get(run)).attempt == 0:",
+        "if not was_requested and (await self.runs.get(run)).attempt == 0:",
         "if not was_requested:",
         ("tests/e2e/test_a_decision_outlives_its_server.py",),
     ),
