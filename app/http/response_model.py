@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Annotated, Generic, TypeVar
+from typing import Annotated, Any, Generic, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, PlainSerializer
 from pydantic.alias_generators import to_camel
@@ -27,6 +27,13 @@ class ResponseModel(BaseModel):
     model_config = ConfigDict(
         alias_generator=to_camel, validate_by_name=True, from_attributes=True, frozen=True
     )
+
+    @classmethod
+    def built_from(cls, *records: object, **computed: Any) -> Self:
+        """Build from the attributes of records that have the names of fields, and from computed fields."""
+        names = cls.model_fields.keys()
+        found = {name: getattr(each, name) for each in records for name in names if hasattr(each, name)}
+        return cls.model_validate({**found, **computed})
 
 
 class Page(ResponseModel, Generic[Item]):

@@ -50,7 +50,9 @@ async def list_sessions(
     found, next_cursor = await services.conversations.list_conversations(
         caller.account_id, limit=limit, cursor=cursor
     )
-    return Page(items=[ConversationResponse.of(session) for session in found], next_cursor=next_cursor)
+    return Page(
+        items=[ConversationResponse.model_validate(session) for session in found], next_cursor=next_cursor
+    )
 
 
 @router.get("/{stateKey}", response_model_exclude_unset=True, summary="Read a conversation")
@@ -111,7 +113,7 @@ async def fork_session(
     """
     copy = await services.conversations.fork(caller.account_id, state_key, at=body.at, new_key=body.state_key)
     response.headers["Location"] = location(f"/v1/sessions/{copy.state_key}")
-    return ConversationResponse.of(copy)
+    return ConversationResponse.model_validate(copy)
 
 
 @router.delete("/{stateKey}", status_code=204, summary="Delete a conversation")

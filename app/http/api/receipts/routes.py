@@ -65,7 +65,7 @@ async def list_receipts(
     receipts, next_cursor = await services.billing.search(
         caller.account_id, filters, limit=limit, cursor=cursor
     )
-    items = [ReceiptResponse.of(receipt) for receipt in receipts]
+    items = [ReceiptResponse.model_validate(receipt) for receipt in receipts]
     return Page[ReceiptResponse](items=items, next_cursor=next_cursor)
 
 
@@ -94,7 +94,9 @@ async def _export_csv(
 
 
 def _rows(receipts: list[Receipt]) -> str:
-    rows = (ReceiptResponse.of(receipt).model_dump(mode="json", by_alias=True) for receipt in receipts)
+    rows = (
+        ReceiptResponse.model_validate(receipt).model_dump(mode="json", by_alias=True) for receipt in receipts
+    )
     return "".join(csv_line(map(_cell, row.values())) for row in rows)
 
 

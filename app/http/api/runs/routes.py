@@ -174,7 +174,7 @@ async def run_receipts(
     """A run's receipts, oldest first, all on one page."""
     run = await services.runs.get(run_key(caller, run_id))
     receipts = await services.billing.of_run(run.key)
-    return Page(items=[ReceiptResponse.of(receipt) for receipt in receipts])
+    return Page(items=[ReceiptResponse.model_validate(receipt) for receipt in receipts])
 
 
 async def _start(services: Services, caller: Principal, body: GraphRunRequest, posting: Posting) -> RunRecord:

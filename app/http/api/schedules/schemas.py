@@ -112,26 +112,7 @@ class ScheduleResponse(ResponseModel):
     @classmethod
     def of(cls, schedule: Schedule) -> Self:
         """Build from a schedule."""
-        terms, timing, summary = schedule.terms, schedule.terms.timing, schedule.summary
-        return cls(
-            schedule_id=schedule.schedule_id,
-            cron=timing.cron,
-            time_zone=timing.time_zone,
-            overlap=terms.overlap,
-            start_at=timing.start_at,
-            end_at=timing.end_at,
-            catch_up_s=terms.catch_up_s,
-            graph_id=summary.graph_id,
-            model=summary.model,
-            state_key=summary.state_key,
-            question=summary.question,
-            paused=schedule.paused,
-            paused_reason=schedule.paused_reason,
-            paused_at=schedule.paused_at,
-            next_at=schedule.next_at,
-            last_at=schedule.last_at,
-            created_at=schedule.created_at,
-        )
+        return cls.built_from(schedule, schedule.terms, schedule.terms.timing, schedule.summary)
 
 
 class ScheduledRunResponse(ResponseModel):
@@ -150,11 +131,4 @@ class ScheduledRunResponse(ResponseModel):
     @classmethod
     def of(cls, due: ScheduledRun) -> Self:
         """Build from a due time."""
-        return cls(
-            due_at=due.due_at,
-            trigger=due.trigger,
-            outcome=due.outcome,
-            run_id=due.run_id if due.outcome == "started" else None,
-            started_at=due.started_at,
-            error=due.error,
-        )
+        return cls.built_from(due, run_id=due.run_id if due.outcome == "started" else None)

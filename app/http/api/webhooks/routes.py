@@ -42,7 +42,7 @@ async def register_webhook(
 async def list_webhooks(services: ServicesDep, caller: RunReader) -> Page[WebhookResponse]:
     """All webhooks of the key's account, newest first."""
     found = await services.webhooks.list_webhooks(caller.account_id)
-    return Page[WebhookResponse](items=[WebhookResponse.of(webhook) for webhook in found])
+    return Page[WebhookResponse](items=[WebhookResponse.model_validate(webhook) for webhook in found])
 
 
 @router.get("/{webhookId}", summary="Look up a webhook")
@@ -50,7 +50,7 @@ async def get_webhook(
     webhook_id: Annotated[str, Path(alias="webhookId")], services: ServicesDep, caller: RunReader
 ) -> WebhookResponse:
     """A webhook, without its secret."""
-    return WebhookResponse.of(await services.webhooks.get(caller.account_id, webhook_id))
+    return WebhookResponse.model_validate(await services.webhooks.get(caller.account_id, webhook_id))
 
 
 @router.patch("/{webhookId}", dependencies=[small_body], summary="Change a webhook")
@@ -70,7 +70,9 @@ async def change_webhook(
             _require_event_scopes(caller, changed)
         return changed
 
-    return WebhookResponse.of(await services.webhooks.change(caller.account_id, webhook_id, change))
+    return WebhookResponse.model_validate(
+        await services.webhooks.change(caller.account_id, webhook_id, change)
+    )
 
 
 @router.delete("/{webhookId}", status_code=204, summary="Delete a webhook")
