@@ -1,6 +1,6 @@
 """Types shared by all JSON responses: camelCase names, money as decimal strings, times in UTC."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Annotated, Any, Generic, Self, TypeVar
@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, PlainSerializer
 from pydantic.alias_generators import to_camel
 
 Item = TypeVar("Item")
+Record = TypeVar("Record")
 
 
 def _utc(moment: datetime) -> str:
@@ -41,3 +42,9 @@ class Page(ResponseModel, Generic[Item]):
 
     items: Sequence[Item]
     next_cursor: str | None = None
+
+    @classmethod
+    def of(cls, found: tuple[Sequence[Record], str | None], shown: Callable[[Record], Item]) -> "Page[Item]":
+        """A page of records as they are `shown`, with the cursor of the next page."""
+        records, next_cursor = found
+        return cls(items=[shown(each) for each in records], next_cursor=next_cursor)

@@ -94,15 +94,8 @@ class RunService:
         """The run, if its contents were not deleted; raises `RunNotFound`, `RunDeleted`."""
         return with_contents(await self.get(run))
 
-    async def list_runs(
-        self,
-        account_id: AccountId,
-        *,
-        limit: int,
-        cursor: str | None = None,
-    ) -> tuple[list[RunRecord], str | None]:
+    async def list_runs(self, account_id: AccountId, page: PageRequest) -> tuple[list[RunRecord], str | None]:
         """A page of an account's runs, newest first, and the cursor of the next page."""
-        page = PageRequest.of(limit, cursor)
         async with self.database.snapshot() as reader:
             found = await newest_runs(reader, account_id, page)
         return page.cut(found, lambda run: (run.created_at, run.key.run_id))

@@ -113,11 +113,8 @@ class ScheduleService:
             return created
         return _joined(await self.get(caller, schedule_id), creation_hash, caller)
 
-    async def list_schedules(
-        self, caller: Principal, *, limit: int, cursor: str | None = None
-    ) -> tuple[list[Schedule], str | None]:
+    async def list_schedules(self, caller: Principal, page: PageRequest) -> tuple[list[Schedule], str | None]:
         """A page of the account's schedules, newest first, and the cursor of the next page."""
-        page = PageRequest.of(limit, cursor)
         async with self.database.read() as reader:
             found = await newest_schedules(reader, caller.account_id, page)
         return page.cut(found, lambda schedule: (schedule.created_at, schedule.schedule_id))
@@ -129,10 +126,9 @@ class ScheduleService:
         return schedule
 
     async def history(
-        self, caller: Principal, schedule_id: str, *, limit: int, cursor: str | None = None
+        self, caller: Principal, schedule_id: str, page: PageRequest
     ) -> tuple[list[ScheduledRun], str | None]:
         """Its due times, newest first, and the cursor of the next page; raises `ScheduleNotFound`."""
-        page = PageRequest.of(limit, cursor)
         schedule = await self.get(caller, schedule_id)
         async with self.database.read() as reader:
             found = await due_times(reader, schedule.id, page)

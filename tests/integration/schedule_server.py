@@ -15,6 +15,7 @@ from app.auth.records import KeyRecord
 from app.platform.concurrency.offload import Offload
 from app.platform.db import Database
 from app.platform.json_schema.checker import SchemaChecker
+from app.platform.pagination import PageRequest
 from app.platform.server.memory import MemoryCeiling
 from app.platform.storage.service import StorageQuota
 from app.requests.principal import Principal
@@ -78,7 +79,7 @@ class ScheduleServer:
 
     async def history(self, owner: Principal, schedule: Schedule) -> list[ScheduledRun]:
         """All due times of a schedule, oldest first."""
-        found, _ = await self.service.history(owner, schedule.schedule_id, limit=10_000)
+        found, _ = await self.service.history(owner, schedule.schedule_id, PageRequest(10_000))
         return found[::-1]
 
     async def outcomes(self, owner: Principal, schedule: Schedule) -> list[str]:
@@ -87,7 +88,7 @@ class ScheduleServer:
 
     async def runs(self, owner: Principal) -> list[RunRecord]:
         """All runs of the account, oldest first."""
-        found, _ = await self.core.service.list_runs(owner.account_id, limit=10_000)
+        found, _ = await self.core.service.list_runs(owner.account_id, PageRequest(10_000))
         return found[::-1]
 
     async def ended(self) -> None:

@@ -8,6 +8,7 @@ import pytest
 from app.billing.credit.ledger import AccountTerms, InsufficientCredits
 from app.events import AssistantFinal, Done
 from app.platform.db import Database
+from app.platform.pagination import PageRequest
 from app.requests.runs import GraphRunRequest
 from app.runs.intake.readiness import ShuttingDown
 from app.runs.requests.posted import RunIdTaken
@@ -71,7 +72,7 @@ async def test_without_credit_nothing_is_stored(database: Database, tmp_path: Pa
         with pytest.raises(InsufficientCredits):
             await core.service.start(caller_of(key), a_request(state_key="chat-1"), request_id=None)
 
-        assert await core.service.list_runs(key.account_id, limit=10) == ([], None)
+        assert await core.service.list_runs(key.account_id, PageRequest(10)) == ([], None)
         assert not core.process.supervisor.active_attempts()
 
 

@@ -106,10 +106,9 @@ class ConversationService:
     """A conversation of this size gets no further turn."""
 
     async def list_conversations(
-        self, account_id: AccountId, *, limit: int, cursor: str | None = None
+        self, account_id: AccountId, page: PageRequest
     ) -> tuple[list[Conversation], str | None]:
         """A page of an account's conversations, most recently used first, and the next page's cursor."""
-        page = PageRequest.of(limit, cursor)
         async with self.database.snapshot() as reader:
             found = await newest_conversations(reader, account_id, page)
         return page.cut(found, lambda each: (each.updated_at, each.state_key))
@@ -162,10 +161,9 @@ class ConversationService:
             return view.up_to(path[:-1])
 
     async def list_chats(
-        self, account_id: AccountId, graph_id: str, *, limit: int, cursor: str | None = None
+        self, account_id: AccountId, graph_id: str, page: PageRequest
     ) -> tuple[list[Conversation], str | None]:
         """A page of the conversations with runs of this graph, most recently used first."""
-        page = PageRequest.of(limit, cursor)
         async with self.database.snapshot() as reader:
             found = await newest_chats(reader, account_id, graph_id, page)
         return page.cut(found, lambda each: (each.updated_at, each.state_key))

@@ -61,15 +61,13 @@ class ReconciliationStatements:
 
     async def differences(
         self,
+        page: PageRequest,
         *,
         since: datetime | None,
         until: datetime | None,
         explained: bool | None,
-        limit: int,
-        cursor: str | None,
     ) -> tuple[list[Difference], str | None]:
         """Differences of all accounts, newest first, and the cursor of the next page."""
-        page = PageRequest.of_uuids(limit, cursor)
         async with self._database.snapshot() as reader:
             found = await find_differences(reader, _window(since, until), page, explained=explained)
         return page.cut(found, lambda each: (each.starting_at, each.id))

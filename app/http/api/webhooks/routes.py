@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query, Response
+from fastapi import APIRouter, Path, Response
 
 from app.http.admission.checks import CheckedRoute, small_body
 from app.http.api.webhooks.schemas import (
@@ -16,8 +16,8 @@ from app.http.api.webhooks.schemas import (
 )
 from app.http.dependencies import Location, ReadWriter, RunReader, ServicesDep
 from app.http.openapi.headers import LOCATED
+from app.http.parameters import UuidPageParams
 from app.http.response_model import Page
-from app.platform.pagination import MAX_PAGE
 from app.requests.principal import Principal
 from app.webhooks.message import MONEY_EVENTS
 from app.webhooks.service import Registration
@@ -97,15 +97,11 @@ async def list_deliveries(
     webhook_id: Annotated[str, Path(alias="webhookId")],
     services: ServicesDep,
     caller: RunReader,
-    limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 50,
-    cursor: str | None = None,
+    page: UuidPageParams,
 ) -> Page[DeliveryResponse]:
     """A webhook's deliveries and their status, newest first; kept for 30 days."""
-    found, next_cursor = await services.webhooks.deliveries(
-        caller.account_id, webhook_id, limit=limit, cursor=cursor
-    )
-    items = [DeliveryResponse.of(delivery) for delivery in found]
-    return Page[DeliveryResponse](items=items, next_cursor=next_cursor)
+    found = await services.webhooks.deliveries(caller.account_id, webhook_id, page)
+    return Page.of(found, DeliveryResponse.of)
 
 
 @router.post("/{webhookId}/deliveries/{deliveryId}/replay", status_code=202, summary="Repeat a delivery")
