@@ -106,7 +106,7 @@ DISPATCH = (
     Mutant(
         "ready runs are found by notifications only",
         "app/runs/dispatch/postgres.py",
-        "if woken is not None or (self._places.free and await self._queue.has_ready()):",
+        "if woken is not None or (self.places.free and await self.queue.has_ready()):",
         "if woken is not None:",
         _DISPATCHER,
     ),

@@ -114,14 +114,14 @@ FENCES = (
     Mutant(
         "a claim of a process that stood still meanwhile counts at once",
         "app/runs/dispatch/postgres.py",
-        "                self._lease.add(each.run.key, since=since)\n",
+        "                self.lease.add(each.run.key, since=since)\n",
         "",
         ("tests/integration/test_run_dispatcher.py",),
     ),
     Mutant(
         "a run that was accepted by a process that stood still meanwhile counts at once",
         "app/runs/dispatch/postgres.py",
-        "                self._lease.add(claim.used_by, since=since)\n",
+        "                self.lease.add(claim.used_by, since=since)\n",
         "                pass\n",
         ("tests/integration/test_run_dispatcher.py",),
     ),
