@@ -20,8 +20,7 @@ def parse_moment(text: object) -> datetime:
             return datetime.fromisoformat(text.upper()).astimezone(UTC)
     except (ValueError, OverflowError):
         pass
-    message = "must be a time like 2026-11-01T09:30:00Z; in a URL, + is written %2B"
-    raise ValueError(message)
+    raise ValueError("must be a time like 2026-11-01T09:30:00Z; in a URL, + is written %2B")
 
 
 MomentParam = Annotated[datetime, BeforeValidator(parse_moment)]

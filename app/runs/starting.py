@@ -181,8 +181,7 @@ class RunStarter:
             async with self._database.read() as reader:
                 text = await stored_request(reader, run.key)
         if text is None:
-            message = f"the run {run.key.run_id} has no request"
-            raise LookupError(message)
+            raise LookupError(f"the run {run.key.run_id} has no request")
         request = await self._codec.decode(text)
         plan = self._planner.plan(run.key, request, api_key_id=run.api_key_id, request_id=run.request_id)
         plan = replace(

@@ -77,8 +77,7 @@ class BodyReader:
 
     def _reserve(self, reservation: BodyReservation, size: int, *, limit: int) -> None:
         if size > limit:
-            message = f"The request body is larger than {limit} bytes."
-            raise TooLarge(message)
+            raise TooLarge(f"The request body is larger than {limit} bytes.")
         if size > _LARGE_BODY_BYTES and size > reservation.size:
             self.memory.require_room(_COPIES_WHILE_PARSING * (size - reservation.size))
         reservation.grow_to(size)

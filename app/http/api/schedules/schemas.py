@@ -34,8 +34,7 @@ class ScheduledRequest(GraphRunRequest):
     @classmethod
     def _is_omitted(cls, value: object) -> object:
         if value is not None:
-            message = "must be omitted: the schedule decides it for each run"
-            raise ValueError(message)
+            raise ValueError("must be omitted: the schedule decides it for each run")
         return value
 
 
@@ -76,8 +75,7 @@ class ScheduleChange(InputModel):
     def _is_something(cls, value: object, _info: ValidationInfo) -> object:
         # Validators run only for fields that were sent.
         if value is None:
-            message = "must not be null"
-            raise ValueError(message)
+            raise ValueError("must not be null")
         return value
 
     def applied_to(self, terms: ScheduleTerms) -> ScheduleTerms:

@@ -16,8 +16,7 @@ from app.webhooks.service import Registration
 
 def _each_once(events: list[WebhookEvent]) -> list[WebhookEvent]:
     if len(set(events)) < len(events):
-        message = "names an event twice"
-        raise ValueError(message)
+        raise ValueError("names an event twice")
     return events
 
 
