@@ -66,7 +66,7 @@ def _pool(services: Services) -> CliPool:
 
 
 def _starter(services: Services) -> CliStarter:
-    aggregator = services.runs.supervisor.worker._executor
+    aggregator = services.runs.supervisor.worker.executor
     assert isinstance(aggregator, ExecutorAggregator)
     executor = aggregator._executors["claude_agents"]
     assert isinstance(executor, ClaudeAgentExecutor)

@@ -120,15 +120,15 @@ DISPATCH = (
     Mutant(
         "a run that cannot be started keeps its place",
         "app/runs/starting.py",
-        "                self._places.give_back()",
+        "                self.places.give_back()",
         "                pass",
         _DISPATCHER,
     ),
     Mutant(
         "messages to a queued run are lost",
         "app/runs/starting.py",
-        "apply_queued(self._supervisor.start(plan, request), commands)",
-        "self._supervisor.start(plan, request)",
+        "apply_queued(self.supervisor.start(plan, request), commands)",
+        "self.supervisor.start(plan, request)",
         _DISPATCHER,
     ),
     Mutant(
@@ -141,7 +141,7 @@ DISPATCH = (
     Mutant(
         "a run that is cancelled in the queue keeps its credit",
         _CLOSER,
-        "await self._ledger.release(tx, run.key)",
+        "await self.ledger.release(tx, run.key)",
         "pass",
         _DISPATCHER,
     ),
@@ -149,7 +149,7 @@ DISPATCH = (
         "a run that is cancelled in the queue releases none",
         _CLOSER,
         "        if ended_at is not None:\n"
-        "            await self._queue.release_after(tx, run.key, run.state_key)\n",
+        "            await self.queue.release_after(tx, run.key, run.state_key)\n",
         "",
         _DISPATCHER,
     ),

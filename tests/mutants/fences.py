@@ -63,13 +63,13 @@ FENCES = (
     Mutant(
         "an event does not wait for the lease",
         "app/runs/events/publisher.py",
-        "is_held = await self._lease.wait_held(self._run, within_s=self._lease_wait_s)",
+        "is_held = await self.lease.wait_held(self.run, within_s=self.lease_wait_s)",
         "is_held = True",
     ),
     Mutant(
         "events of a lost run are published",
         "app/runs/events/publisher.py",
-        "if self._lease.is_lost(self._run):",
+        "if self.lease.is_lost(self.run):",
         "if False:",
     ),
     Mutant(
@@ -100,7 +100,7 @@ FENCES = (
     Mutant(
         "a run that is lost before it starts is started",
         "app/runs/starting.py",
-        "        self._lease.lose(run for run in runs if run in self._starting)\n",
+        "        self.lease.lose(run for run in runs if run in self._starting)\n",
         "",
         RECOVERY,
     ),

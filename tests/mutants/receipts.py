@@ -97,8 +97,8 @@ RECEIPTS = (
     Mutant(
         "what a lost machine had begun is charged after the credit is released",
         "app/runs/closing.py",
-        "await recover_receipts(tx, self._receipts, run.key, attempt=run.attempt)",
-        "self._receipts.recover()",
+        "await recover_receipts(tx, self.receipts, run.key, attempt=run.attempt)",
+        "self.receipts.recover()",
         OPEN_MESSAGES,
     ),
     Mutant(

@@ -76,7 +76,7 @@ STOPPING = (
     Mutant(
         "a claimed run starts although its process stops",
         "app/runs/starting.py",
-        "if self._places.is_closed:",
+        "if self.places.is_closed:",
         "if False:",
         HANDOVER,
     ),

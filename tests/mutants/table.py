@@ -223,14 +223,14 @@ MUTANTS = (
     Mutant(
         "the credit reserved for a run is not released",
         "app/runs/worker.py",
-        "await self._ledger.release(tx, finished.run)",
+        "await self.ledger.release(tx, finished.run)",
         "pass",
         WORKER,
     ),
     Mutant(
         "a later attempt repeats positions of events",
         "app/runs/events/publisher.py",
-        "after = self._attempt * POSITIONS_PER_ATTEMPT",
+        "after = self.attempt * POSITIONS_PER_ATTEMPT",
         "after = 0",
         WORKER,
     ),

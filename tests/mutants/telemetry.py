@@ -44,8 +44,8 @@ TELEMETRY = (
     Mutant(
         "a worker does not continue the caller's trace",
         "app/runs/starting.py",
-        "self._telemetry.context_of(run.key, run.caller_trace)",
-        "self._telemetry.context_of(run.key, None)",
+        "self.telemetry.context_of(run.key, run.caller_trace)",
+        "self.telemetry.context_of(run.key, None)",
         _RUNS,
     ),
     Mutant(
