@@ -281,11 +281,10 @@ class Settings(BaseSettings):
     @classmethod
     def _are_origins(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         if not all(_is_origin(origin) for origin in value):
-            message = (
+            raise ValueError(
                 "must be origins as browsers send them, comma-separated: "
                 "https://chat.example.org, http://localhost:3000 (lower case, no path, no usual port, no *)"
             )
-            raise ValueError(message)
         return value
 
     @field_validator("graphs_dir", "claude_config_dir")

@@ -66,11 +66,10 @@ def require_success(response: httpx.Response) -> None:
         return
     if not response.is_error:
         target = response.headers.get("location", "nowhere")
-        message = (
+        raise InvalidResponse(
             f"{response.request.url} redirects (status {response.status_code}) to {target}; redirects are "
             "not followed, because they would get the API key. Use the URL of the server itself."
         )
-        raise InvalidResponse(message)
     raise _error_of(response)
 
 

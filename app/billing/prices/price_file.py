@@ -204,10 +204,9 @@ def _check_factors(entries: Iterable[_FactorEntry]) -> None:
         }
         if twice := keys & seen:
             _, since, kind, value = min(twice)
-            problem = (
+            raise PriceFileError(
                 f"factors.{number}.{kind}.{value}: there is another one for the same models since {since}"
             )
-            raise PriceFileError(problem)
         seen |= keys
 
 
@@ -216,10 +215,9 @@ def _check_name(key: str, name: str, *, known: Iterable[str]) -> None:
         return
     close = difflib.get_close_matches(undated_name(name), library_models(), n=1)
     hint = f"did you mean {close[0]}?" if close else "is it spelt correctly?"
-    problem = (
+    raise PriceFileError(
         f"{key}: no price list knows {name}; {hint} If it is a new model, set `unlisted: true` in its price"
     )
-    raise PriceFileError(problem)
 
 
 def _utc(moment: datetime) -> datetime:
