@@ -12,7 +12,7 @@ ACCEPTANCE = (
     Mutant(
         "a run counts on an old answer of the ledger",
         "app/executors/credit_check.py",
-        "plan.unlimited_at + UNLIMITED_FOR_S",
-        "plan.unlimited_at + 10 * UNLIMITED_FOR_S",
+        "unlimited_at + UNLIMITED_FOR_S",
+        "unlimited_at + 10 * UNLIMITED_FOR_S",
     ),
 )

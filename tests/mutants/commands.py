@@ -15,8 +15,8 @@ COMMANDS = (
     Mutant(
         "a process that has lost a run applies commands to it",
         f"{_COMMANDS}/service.py",
-        "self._supervisor.find(record.key) if record.process_id == self._process_id else None",
-        "self._supervisor.find(record.key)",
+        "self.supervisor.find(record.key) if record.process_id == self.process_id else None",
+        "self.supervisor.find(record.key)",
         REPEATED,
     ),
     Mutant(

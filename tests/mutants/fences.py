@@ -75,7 +75,7 @@ FENCES = (
     Mutant(
         "a model call does not wait for the lease",
         "app/executors/credit_check.py",
-        "not await self._lease.wait_held(self._run, within_s=deadline - loop.time()):",
+        "not await self.lease.wait_held(self.plan.run, within_s=deadline - loop.time()):",
         "False:",
     ),
     Mutant(

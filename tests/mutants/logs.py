@@ -28,14 +28,14 @@ LOGS = (
     Mutant(
         "each task logs the same outage",
         "app/platform/logs/dependency.py",
-        "        elif not self._each_reason or reason in self._reasons:\n            return\n",
+        "        elif not self.each_reason or reason in self._reasons:\n            return\n",
         "",
         DEPENDENCY,
     ),
     Mutant(
         "one call that works ends an outage",
         "app/platform/logs/dependency.py",
-        "self._now() - self._failed_at >= self._quiet_s",
+        "self.now() - self._failed_at >= self.quiet_s",
         "True",
         DEPENDENCY,
     ),
