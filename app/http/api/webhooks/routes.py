@@ -1,6 +1,6 @@
 """Webhooks of the key's account."""
 
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 from fastapi import APIRouter, Path, Response
 
@@ -21,6 +21,8 @@ from app.http.response_model import Page
 from app.requests.principal import Principal
 from app.webhooks.message import MONEY_EVENTS
 from app.webhooks.service import Registration
+
+WebhookId: TypeAlias = Annotated[str, Path(alias="webhookId")]
 
 router = APIRouter(route_class=CheckedRoute, prefix="/v1/webhooks", tags=["webhooks"])
 
@@ -46,19 +48,14 @@ async def list_webhooks(services: ServicesDep, caller: RunReader) -> Page[Webhoo
 
 
 @router.get("/{webhookId}", summary="Look up a webhook")
-async def get_webhook(
-    webhook_id: Annotated[str, Path(alias="webhookId")], services: ServicesDep, caller: RunReader
-) -> WebhookResponse:
+async def get_webhook(webhook_id: WebhookId, services: ServicesDep, caller: RunReader) -> WebhookResponse:
     """A webhook, without its secret."""
     return WebhookResponse.model_validate(await services.webhooks.get(caller.account_id, webhook_id))
 
 
 @router.patch("/{webhookId}", dependencies=[small_body], summary="Change a webhook")
 async def change_webhook(
-    webhook_id: Annotated[str, Path(alias="webhookId")],
-    body: WebhookChange,
-    services: ServicesDep,
-    caller: ReadWriter,
+    webhook_id: WebhookId, body: WebhookChange, services: ServicesDep, caller: ReadWriter
 ) -> WebhookResponse:
     """Omitted fields stay unchanged. Disabling cancels pending deliveries; enabling clears failures."""
     if body.url is not None:
@@ -76,16 +73,14 @@ async def change_webhook(
 
 
 @router.delete("/{webhookId}", status_code=204, summary="Delete a webhook")
-async def delete_webhook(
-    webhook_id: Annotated[str, Path(alias="webhookId")], services: ServicesDep, caller: ReadWriter
-) -> None:
+async def delete_webhook(webhook_id: WebhookId, services: ServicesDep, caller: ReadWriter) -> None:
     """Delete a webhook and all its deliveries."""
     await services.webhooks.delete(caller.account_id, webhook_id)
 
 
 @router.post("/{webhookId}/secret", summary="Rotate the signing secret")
 async def rotate_secret(
-    webhook_id: Annotated[str, Path(alias="webhookId")], services: ServicesDep, caller: ReadWriter
+    webhook_id: WebhookId, services: ServicesDep, caller: ReadWriter
 ) -> WebhookWithSecret:
     """Sign all further attempts with a new secret, also those of earlier deliveries."""
     webhook, secret = await services.webhooks.rotate_secret(caller.account_id, webhook_id)
@@ -94,10 +89,7 @@ async def rotate_secret(
 
 @router.get("/{webhookId}/deliveries", summary="List deliveries")
 async def list_deliveries(
-    webhook_id: Annotated[str, Path(alias="webhookId")],
-    services: ServicesDep,
-    caller: RunReader,
-    page: UuidPageParams,
+    webhook_id: WebhookId, services: ServicesDep, caller: RunReader, page: UuidPageParams
 ) -> Page[DeliveryResponse]:
     """A webhook's deliveries and their status, newest first; kept for 30 days."""
     found = await services.webhooks.deliveries(caller.account_id, webhook_id, page)
@@ -106,7 +98,7 @@ async def list_deliveries(
 
 @router.post("/{webhookId}/deliveries/{deliveryId}/replay", status_code=202, summary="Repeat a delivery")
 async def replay_delivery(
-    webhook_id: Annotated[str, Path(alias="webhookId")],
+    webhook_id: WebhookId,
     delivery_id: Annotated[str, Path(alias="deliveryId")],
     services: ServicesDep,
     caller: ReadWriter,
@@ -122,10 +114,7 @@ async def replay_delivery(
     summary="Repeat failed deliveries",
 )
 async def replay_failed(
-    webhook_id: Annotated[str, Path(alias="webhookId")],
-    body: ReplayRequest,
-    services: ServicesDep,
-    caller: ReadWriter,
+    webhook_id: WebhookId, body: ReplayRequest, services: ServicesDep, caller: ReadWriter
 ) -> Replayed:
     """Send failed and cancelled deliveries of a period again."""
     replayed = await services.webhooks.replay_failed(
