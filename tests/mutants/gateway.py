@@ -67,7 +67,7 @@ GATEWAY = (
     Mutant(
         "what a stored message used more is dropped",
         "app/billing/receipts/delivery.py",
-        "self._queue.charge_excess(each.fact, charged=charged[each.receipt.source].usage)",
+        "self.queue.charge_excess(each.fact, charged=charged[each.receipt.source].usage)",
         "pass",
         ("tests/integration/test_receipt_delivery.py",),
     ),

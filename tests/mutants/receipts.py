@@ -35,7 +35,7 @@ RECEIPTS = (
     Mutant(
         "refused receipts are never tried again",
         "app/billing/receipts/delivery.py",
-        "self._queue.retry_refused()",
+        "self.queue.retry_refused()",
         "pass",
         DELIVERY,
     ),

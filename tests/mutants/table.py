@@ -127,13 +127,13 @@ MUTANTS = (
     Mutant(
         "usage is not recorded",
         "app/runs/events/output.py",
-        "self._receipts.record(fact)",
+        "self.receipts.record(fact)",
         "pass",
     ),
     Mutant(
         "output beyond the limit is published",
         "app/runs/events/output.py",
-        "if self._bytes > self._max_bytes:",
+        "if self.size > self.max_bytes:",
         "if False:",
     ),
     Mutant(
