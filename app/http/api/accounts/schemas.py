@@ -10,7 +10,7 @@ from app.billing.credit.ledger import AccountTerms
 from app.billing.credit.payment_mode import PaymentMode
 from app.billing.credit.records import CreditBalance
 from app.billing.prices.price_list import CREDITS_PER_DOLLAR
-from app.http.api.balance.schemas import BalanceResponse, balance_fields
+from app.http.api.balance.schemas import BalanceResponse, computed_fields
 from app.http.parameters import NEVER_NULL
 from app.http.response_model import Moment, ResponseModel
 from app.ids import AccountId
@@ -39,7 +39,7 @@ class AccountBalance(BalanceResponse, _OfAccount):
     @classmethod
     def of_account(cls, account: AccountRecord, credit: CreditBalance) -> "AccountBalance":
         """Build from an account and its credit."""
-        return cls(account=account.name, **balance_fields(credit))
+        return cls.built_from(credit, account=account.name, **computed_fields(credit))
 
 
 def _is_whole_credits(dollars: Decimal) -> Decimal:
