@@ -4,7 +4,6 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -58,26 +57,35 @@ _UNUSABLE: Mapping[type[Exception], str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
 class Exchange:
-    """One request, which was read completely before, and its response."""
+    """One request and its response."""
 
-    provider: Upstream
-    scope: Scope
-    receive: Receive
-    send: Send
-    offload: Offload
-    """Reads long prompts."""
-    metrics: GatewayMetrics
-    _received_at: float = field(default_factory=time.monotonic, init=False)
+    def __init__(
+        self,
+        provider: Upstream,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        *,
+        offload: Offload,
+        metrics: GatewayMetrics,
+    ) -> None:
+        """`offload` reads long prompts. The request was read completely before."""
+        self._provider = provider
+        self._metrics = metrics
+        self._received_at = time.monotonic()
+        self._offload = offload
+        self._scope = scope
+        self._receive = receive
+        self._send = send
 
     async def forward(self, path: str, body: bytes, *, call: Call | None) -> None:
         """Send the request and pass the response back; after a disconnect, read what is buffered."""
-        request = self.provider.request(
+        request = self._provider.request(
             path,
             body,
-            self.scope["headers"],
-            query=self.scope["query_string"],
+            self._scope["headers"],
+            query=self._scope["query_string"],
             sent=None if call is None else partial(self._on_sent, call),
             profile_id=None if call is None else call.hooks.profile_id,
         )
@@ -85,7 +93,7 @@ class Exchange:
             self._trace(call, request)
         forwarding = asyncio.create_task(self._forward_request(request, call))
         try:
-            await first_of(asyncio.wait({forwarding}), wait_for_disconnect(self.receive))
+            await first_of(asyncio.wait({forwarding}), wait_for_disconnect(self._receive))
             if not forwarding.done():
                 await asyncio.wait({forwarding}, timeout=DRAIN_S)
                 # If the event loop was busy during the timeout, buffered data is still unread.
@@ -99,7 +107,7 @@ class Exchange:
             raise error
 
     def _on_sent(self, call: Call) -> None:
-        self.metrics.request_sent(after_s=time.monotonic() - self._received_at)
+        self._metrics.request_sent(after_s=time.monotonic() - self._received_at)
         call.on_sent()
 
     async def _finish(self, forwarding: asyncio.Task[None], body: bytes, call: Call | None) -> None:
@@ -108,26 +116,26 @@ class Exchange:
             return
         try:
             if call.unanswered:
-                call.on_no_answer(counted=await self.provider.count_prompt(body))
+                call.on_no_answer(counted=await self._provider.count_prompt(body))
         finally:
             call.end_trace()
 
     async def _forward_request(self, request: httpx2.Request, call: Call | None) -> None:
         try:
-            response = await self.provider.send(request)
+            response = await self._provider.send(request)
         except httpx2.HTTPError as error:
-            self.provider.availability.failed(type(error).__name__)
-            self.metrics.provider_unreachable()
+            self._provider.availability.failed(type(error).__name__)
+            self._metrics.provider_unreachable()
             if call is not None:
                 call.fail_trace(type(error).__name__)
-            await send_error(self.send, UNREACHABLE)
+            await send_error(self._send, UNREACHABLE)
             return
         except AppError as error:
             # It could not be recorded that the prompt was sent.
             raise DropConnection from error
-        self.provider.availability.worked()
+        self._provider.availability.worked()
         if call is not None:
-            self.metrics.provider_responded(response.status_code, response.headers, model=call.size.model)
+            self._metrics.provider_responded(response.status_code, response.headers, model=call.size.model)
         try:
             await self._forward_received(request, response, call)
         except (httpx2.HTTPError, AppError, AnswerTooLarge, UndecodableBody) as error:
@@ -150,7 +158,7 @@ class Exchange:
             request.headers.update(headers)
 
     def _agent(self) -> str:
-        agent: bytes = dict(self.scope["headers"]).get(_AGENT_HEADER, b"")
+        agent: bytes = dict(self._scope["headers"]).get(_AGENT_HEADER, b"")
         return agent.decode("latin-1")
 
     async def _forward_received(
@@ -168,21 +176,21 @@ class Exchange:
         else:
             # A redirect would lead the agent elsewhere.
             self._block_run(call, "redirect" if decoder is not None else "unknown encoding")
-            await send_error(self.send, UNUSABLE)
+            await send_error(self._send, UNUSABLE)
 
     async def _forward_response(
         self, response: httpx2.Response, decoder: BodyDecoder, call: Call | None
     ) -> None:
-        await self.send(_start_event(response, decoder))
+        await self._send(_start_event(response, decoder))
         async with aclosing(_decoded(response, decoder)) as chunks:
             if call is None or not response.is_success:
                 await self._forward_bytes(chunks)
             else:
                 await self._forward_answer(response, chunks, call)
-        await self.send({"type": "http.response.body", "body": b""})
+        await self._send({"type": "http.response.body", "body": b""})
 
     async def _read_prompt(self, body: bytes) -> AgentPrompt:
-        return AgentPrompt(self._agent(), await self.offload.run(partial(read_prompt, body), size=len(body)))
+        return AgentPrompt(self._agent(), await self._offload.run(partial(read_prompt, body), size=len(body)))
 
     def _block_run(self, call: Call | None, reason: str) -> None:
         log.error("gateway.response_unusable", reason=reason)
@@ -196,7 +204,7 @@ class Exchange:
             passed += len(chunk)
             if passed > SMALL_BYTES:
                 raise AnswerTooLarge
-            await self.send({"type": "http.response.body", "body": chunk, "more_body": True})
+            await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
             await time_slice.checkpoint()
 
     async def _forward_answer(
@@ -247,7 +255,7 @@ class Exchange:
             (call.on_usage if fold.message.complete else call.on_start)(fold.message)
         if (grown := fold.grown()) is not None:
             call.on_progress(grown)
-        await self.send({"type": "http.response.body", "body": chunk, "more_body": True})
+        await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
 
     async def _count_output(self, response: httpx2.Response, fold: StreamFold, call: Call) -> None:
         """Record the output of a truncated message, counted by the provider."""
@@ -255,7 +263,7 @@ class Exchange:
         await response.aclose()
         message = fold.finish()
         if message is not None:
-            count = await self.provider.count(message.model, fold.received())
+            count = await self._provider.count(message.model, fold.received())
             call.on_usage(fold.finish(counted=count) or message)
 
     async def _forward_json(
@@ -272,7 +280,7 @@ class Exchange:
             if not is_whole:
                 await run_to_completion(self._record_cut_json(bytes(body), response, call))
         self._record_json(bytes(body), response, call)
-        await self.send({"type": "http.response.body", "body": bytes(body), "more_body": True})
+        await self._send({"type": "http.response.body", "body": bytes(body), "more_body": True})
 
     async def _record_cut_json(self, body: bytes, response: httpx2.Response, call: Call) -> None:
         """Record what arrived of an answer that broke off: estimated, then counted by the provider."""
@@ -283,8 +291,8 @@ class Exchange:
             return
         call.on_usage(cut.message)
         prompt, output = await asyncio.gather(
-            self.provider.count_prompt(response.request.content),
-            self.provider.count(cut.message.model, cut.content.text),
+            self._provider.count_prompt(response.request.content),
+            self._provider.count(cut.message.model, cut.content.text),
         )
         call.on_usage(cut.counted(prompt=prompt, output=output))
 

@@ -135,8 +135,8 @@ RECEIPTS = (
         "what has arrived is recorded after the agent could read it",
         "app/gateway/exchange.py",
         "        if (grown := fold.grown()) is not None:\n            call.on_progress(grown)\n"
-        '        await self.send({"type": "http.response.body", "body": chunk, "more_body": True})\n',
-        '        await self.send({"type": "http.response.body", "body": chunk, "more_body": True})\n'
+        '        await self._send({"type": "http.response.body", "body": chunk, "more_body": True})\n',
+        '        await self._send({"type": "http.response.body", "body": chunk, "more_body": True})\n'
         "        if (grown := fold.grown()) is not None:\n            call.on_progress(grown)\n",
         CUT_SHORT,
     ),
