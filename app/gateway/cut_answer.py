@@ -5,8 +5,8 @@ from typing import Any
 
 from pydantic_core import from_json
 
+from app.gateway.answers.received import ReceivedContent
 from app.gateway.estimate import CallSize
-from app.gateway.received import ReceivedContent
 from app.gateway.wire import MOST_PARTS, MessageUsage, id_of, model_of
 from app.platform.serialization.large_json import count_parts
 from app.usage.provider import list_of, object_of

@@ -11,21 +11,18 @@ import httpx2
 import structlog
 
 from app.errors import AppError
+from app.gateway.answer import AnswerForwarder, AnswerTooLarge, MessageCutOff
+from app.gateway.answers.encodings import BodyDecoder, UndecodableBody, body_decoder
 from app.gateway.call import Call
-from app.gateway.cut_answer import parse_cut_answer
-from app.gateway.encodings import BodyDecoder, UndecodableBody, body_decoder
 from app.gateway.error_responses import UNREACHABLE, UNUSABLE, send_error
 from app.gateway.prompt_cache.prompt import AgentPrompt, read_prompt
 from app.gateway.upstream import Upstream
-from app.gateway.wire import MAX_JSON_BYTES, AnswerTooLarge, StreamFold, is_error, parse_message
 from app.platform.background import first_of, run_to_completion
 from app.platform.concurrency.offload import Offload
 from app.platform.concurrency.time_slice import TimeSlice
 from app.platform.metrics.gateway import GatewayMetrics
 from app.platform.server.loopback import DropConnection, Receive, Scope, Send, wait_for_disconnect
 from app.platform.telemetry.model_call import ModelCall
-from app.storable import identifier
-from app.usage.records import ProviderCall
 
 log = structlog.get_logger(__name__)
 
@@ -46,10 +43,6 @@ _TRACE_HEADERS = ("traceparent", "tracestate")
 
 _DROPPED_HEADERS = {b"connection", b"transfer-encoding", b"keep-alive", b"date", b"server"}
 _HEADERS_OF_ENCODED = {b"content-encoding", b"content-length"}
-
-_BLANK = b" \t\r\n\xef\xbb\xbf"
-"""White space, and the byte order mark."""
-
 
 _UNUSABLE: Mapping[type[Exception], str] = {
     AnswerTooLarge: "too large",
@@ -138,7 +131,7 @@ class Exchange:
             self._metrics.provider_responded(response.status_code, response.headers, model=call.size.model)
         try:
             await self._forward_received(request, response, call)
-        except (httpx2.HTTPError, AppError, AnswerTooLarge, UndecodableBody) as error:
+        except (httpx2.HTTPError, AppError, AnswerTooLarge, MessageCutOff, UndecodableBody) as error:
             # The response was cut off, is unusable, or could not be recorded: cut it off for the agent, too.
             if call is not None:
                 call.fail_trace(type(error).__name__)
@@ -186,7 +179,8 @@ class Exchange:
             if call is None or not response.is_success:
                 await self._forward_bytes(chunks)
             else:
-                await self._forward_answer(response, chunks, call)
+                pieces = chunks if call.trace is None else _traced(chunks, call.trace)
+                await AnswerForwarder(response, call, self._provider, self._send).forward(pieces)
         await self._send({"type": "http.response.body", "body": b""})
 
     async def _read_prompt(self, body: bytes) -> AgentPrompt:
@@ -207,125 +201,6 @@ class Exchange:
             await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
             await time_slice.checkpoint()
 
-    async def _forward_answer(
-        self, response: httpx2.Response, chunks: AsyncIterator[bytes], call: Call
-    ) -> None:
-        """Forward an answer as what it is, whatever was requested and whatever its content type says."""
-        if call.trace is not None:
-            chunks = _traced(chunks, call.trace)
-        head, time_slice = bytearray(), TimeSlice()
-        async for chunk in chunks:
-            _append(head, chunk)
-            if chunk.lstrip(_BLANK):
-                break
-            await time_slice.checkpoint()
-        if head.lstrip(_BLANK).startswith(b"{"):
-            await self._forward_json(head, response, chunks, call=call)
-        else:
-            await self._forward_stream(bytes(head), response, chunks, call=call)
-
-    async def _forward_stream(
-        self, head: bytes, response: httpx2.Response, chunks: AsyncIterator[bytes], *, call: Call
-    ) -> None:
-        fold = _fold_of(response, call)
-        is_whole = False
-        try:
-            await self._forward_chunk(head, fold, call)
-            async for chunk in chunks:
-                await self._forward_chunk(chunk, fold, call)
-                # The agent gets this piece before the next is read, also where many have arrived.
-                await asyncio.sleep(0)
-            is_whole = True
-        finally:
-            recorded, message = fold.message, fold.finish()
-            if message is not None and message is not recorded:
-                call.on_usage(message)
-            if message is not None and not message.complete:
-                await run_to_completion(self._count_output(response, fold, call))
-            if fold.failed:
-                call.on_refused()
-            elif message is None and is_whole:
-                call.on_unreadable(
-                    output_tokens=fold.received_tokens(), request_id=fold.call.provider_request_id
-                )
-
-    async def _forward_chunk(self, chunk: bytes, fold: StreamFold, call: Call) -> None:
-        if fold.feed(chunk) and fold.message is not None:
-            # Record before the agent can read it.
-            (call.on_usage if fold.message.complete else call.on_start)(fold.message)
-        if (grown := fold.grown()) is not None:
-            call.on_progress(grown)
-        await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
-
-    async def _count_output(self, response: httpx2.Response, fold: StreamFold, call: Call) -> None:
-        """Record the output of a truncated message, counted by the provider."""
-        # First, so that the provider stops generating output.
-        await response.aclose()
-        message = fold.finish()
-        if message is not None:
-            count = await self._provider.count(message.model, fold.received())
-            call.on_usage(fold.finish(counted=count) or message)
-
-    async def _forward_json(
-        self, body: bytearray, response: httpx2.Response, chunks: AsyncIterator[bytes], *, call: Call
-    ) -> None:
-        # The agent cannot use half a JSON object, so it gets all of it once it is recorded.
-        time_slice, is_whole = TimeSlice(), False
-        try:
-            async for chunk in chunks:
-                _append(body, chunk)
-                await time_slice.checkpoint()
-            is_whole = True
-        finally:
-            if not is_whole:
-                await run_to_completion(self._record_cut_json(bytes(body), response, call))
-        self._record_json(bytes(body), response, call)
-        await self._send({"type": "http.response.body", "body": bytes(body), "more_body": True})
-
-    async def _record_cut_json(self, body: bytes, response: httpx2.Response, call: Call) -> None:
-        """Record what arrived of an answer that broke off: estimated, then counted by the provider."""
-        await response.aclose()
-        cut = parse_cut_answer(body, call=_provider_call(response, call), size=call.size)
-        if cut is None:
-            # Not even its id arrived: only the prompt is charged.
-            return
-        call.on_usage(cut.message)
-        prompt, output = await asyncio.gather(
-            self._provider.count_prompt(response.request.content),
-            self._provider.count(cut.message.model, cut.content.text),
-        )
-        call.on_usage(cut.counted(prompt=prompt, output=output))
-
-    def _record_json(self, body: bytes, response: httpx2.Response, call: Call) -> None:
-        message = parse_message(
-            body,
-            call=_provider_call(response, call),
-            prompt_tokens=call.size.estimate.prompt_tokens,
-            longest_output=call.size.maximum.output_tokens,
-        )
-        if message is not None:
-            call.on_usage(message)
-        elif is_error(body):
-            call.on_refused()
-        else:
-            self._record_disguised(body, response, call)
-
-    def _record_disguised(self, body: bytes, response: httpx2.Response, call: Call) -> None:
-        """Record a stream that begins like JSON: agents skip a first line that is none of an event."""
-        fold = _fold_of(response, call)
-        fold.feed(body)
-        if (message := fold.finish()) is not None:
-            call.on_usage(message)
-        else:
-            tokens = fold.received_tokens()
-            call.on_unreadable(output_tokens=tokens, request_id=fold.call.provider_request_id)
-
-
-def _append(body: bytearray, chunk: bytes) -> None:
-    body += chunk
-    if len(body) > MAX_JSON_BYTES:
-        raise AnswerTooLarge
-
 
 async def _decoded(response: httpx2.Response, decoder: BodyDecoder) -> AsyncGenerator[bytes, None]:
     async for chunk in response.aiter_raw():
@@ -337,29 +212,6 @@ async def _traced(chunks: AsyncIterator[bytes], trace: ModelCall) -> AsyncGenera
     async for chunk in chunks:
         trace.receive(chunk)
         yield chunk
-
-
-def _fold_of(response: httpx2.Response, call: Call) -> StreamFold:
-    return StreamFold(
-        _provider_call(response, call),
-        call.size.maximum.output_tokens,
-        call.size.estimate.prompt_tokens,
-    )
-
-
-def _provider_call(response: httpx2.Response, call: Call) -> ProviderCall:
-    """What the headers say about the call; the ids name it to the provider's support and in its reports."""
-
-    def header(name: str) -> str | None:
-        value = response.headers.get(name)
-        return identifier(value) if value else None
-
-    return ProviderCall(
-        requested_model=call.size.model,
-        provider_request_id=header("request-id"),
-        provider_organization_id=header("anthropic-organization-id"),
-        provider_workspace_id=header("anthropic-workspace-id"),
-    )
 
 
 def _start_event(response: httpx2.Response, decoder: BodyDecoder) -> dict[str, Any]:

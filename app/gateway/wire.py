@@ -15,8 +15,8 @@ from typing import Any
 
 import structlog
 
-from app.gateway.event_lines import EventLine, EventLines
-from app.gateway.received import ReceivedContent
+from app.gateway.answers.event_lines import EventLine, EventLines
+from app.gateway.answers.received import ReceivedContent
 from app.ids import MessageId
 from app.platform.serialization.large_json import count_parts
 from app.storable import identifier
@@ -34,15 +34,6 @@ from app.usage.records import UNKNOWN_MODEL, CacheMiss, ProviderCall, TokenUsage
 
 log = structlog.get_logger(__name__)
 
-ANSWER_BYTES = 32 * 1024 * 1024
-"""Limit of one response: twice the longest message of any model, streamed in the smallest pieces."""
-
-MAX_JSON_BYTES = 8 * 1024 * 1024
-"""Limit of a response that is not streamed."""
-
-LINE_BYTES = 4 * 1024 * 1024
-"""Limit of one event of a streamed response."""
-
 PROGRESS_TOKENS = 16
 """What has arrived of a message is recorded in steps of so many tokens, rounded up."""
 
@@ -53,16 +44,13 @@ UNNAMED = MessageId("")
 """Stands for an id that the provider did not send; the call replaces it by one of its own."""
 
 UNCOUNTED = "the provider reported no usage; it is estimated"
+SECOND = "the response had a second message, which is not charged"
 RESTARTED = "the provider reported different numbers for this message; the highest are charged"
 
 _MOST_DIGITS = 20
 
-_WITH_NUMBERS = {b"", b"message_start", b"message_delta"}
-"""Events that may have the numbers of a message, by name; an event may have none."""
-
-
-class AnswerTooLarge(Exception):
-    """A response of the provider exceeds a limit."""
+_WITH_NUMBERS, _WITH_OUTPUT = {b"", b"message_start", b"message_delta"}, {b"", b"content_block_delta"}
+"""Events that may have the numbers, or output, of a message, by name; an event may have none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,12 +99,15 @@ class StreamFold:
     """The message as far as it is known."""
     failed: bool = False
     """Whether the API sent an error instead of a message."""
-    _bytes: int = 0
+    broken: bool = False
+    """Whether it sent one within the message, which has no end then."""
     _lines: EventLines = field(default_factory=EventLines)
     _is_handled: bool = False
     """Whether the first line of the current event was the whole event."""
     _raw: dict[str, Any] = field(default_factory=dict)
     _restarted: bool = False
+    _has_second: bool = False
+    """Whether another message has begun."""
     _is_blind: bool = False
     """Whether an event could not be read that may have had the message's numbers."""
     _content: ReceivedContent = field(default_factory=ReceivedContent)
@@ -124,18 +115,16 @@ class StreamFold:
     """Tokens and searches that `grown` has returned."""
 
     def feed(self, chunk: bytes) -> bool:
-        """Process the next bytes; True if the message has begun or its last numbers have arrived.
-
-        Raises `AnswerTooLarge`; everything before is processed.
-        """
+        """Process the next bytes; True if the message has begun or its last numbers have arrived."""
         news = False
         for line in self._lines.feed(chunk):
             news = self._line(line) or news
-        self._bytes += len(chunk)
-        if self._bytes > ANSWER_BYTES or self._lines.held_bytes > LINE_BYTES:
-            self._lines.clear()
-            raise AnswerTooLarge
         return news
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the message's last numbers have arrived."""
+        return self.message is not None and self.message.complete
 
     def received(self) -> str:
         """Text, thinking and tool input that was received, as far as it is kept."""
@@ -188,6 +177,9 @@ class StreamFold:
         if line.is_whole and self._is_handled:
             self._is_handled = False
             return False
+        if line.dropped_bytes:
+            self._on_dropped(line)
+            return False
         if line.event == b"content_block_delta" and self._content.is_full:
             self._content.skip(len(line.data))
             self._is_handled = not line.is_whole
@@ -201,6 +193,12 @@ class StreamFold:
             self._warn(len(line.data))
         return False
 
+    def _on_dropped(self, line: EventLine) -> None:
+        self._is_blind = self._is_blind or line.event in _WITH_NUMBERS
+        if line.event in _WITH_OUTPUT:
+            self._content.skip(line.dropped_bytes)
+        self._warn(line.dropped_bytes)
+
     def _event(self, event: Mapping[str, Any], size: int) -> bool:
         match event.get("type"):
             case "message_start":
@@ -213,8 +211,9 @@ class StreamFold:
                 self.message = replace(self.message, whole_blocks=self.message.whole_blocks + 1)
             case "message_delta" if self.message is not None:
                 return self._delta(self.message, event)
-            case "error" if self.message is None:
-                self.failed = True
+            case "error":
+                self.failed = self.failed or self.message is None
+                self.broken = self.message is not None and not self.is_complete
             case None:
                 self._content.add(_object(event.get("delta")), size)
                 self._warn(size)
@@ -227,8 +226,11 @@ class StreamFold:
 
     def _started(self, message: Mapping[str, Any]) -> bool:
         reported = clean_usage(message.get("usage"))
-        if self.message is not None:
+        if self.message is not None and _identifier(message.get("id")) in {None, self.message.message_id}:
             return self._started_again(self.message, reported)
+        if self.message is not None:
+            self._second_started(self.message)
+            return False
         self._raw = reported
         self.message = MessageUsage(
             message_id=id_of(message, self.call),
@@ -247,11 +249,20 @@ class StreamFold:
         self.message = self._counted(message, complete=message.complete)
         return True
 
+    def _second_started(self, message: MessageUsage) -> None:
+        """One response has one message: another one is never charged, but somebody has to know."""
+        log.error("gateway.second_message", request_id=self.call.provider_request_id)
+        self._has_second = True
+        self.message = replace(message, note=message.note or SECOND)
+
     def _restart(self) -> None:
         log.error("gateway.message_restarted", request_id=self.call.provider_request_id)
         self._restarted = True
 
     def _delta(self, message: MessageUsage, event: Mapping[str, Any]) -> bool:
+        if self._has_second and message.complete:
+            # Of the second message.
+            return False
         reported = clean_usage(event.get("usage"))
         merged, highest = merge_usage(self._raw, reported), highest_usage(self._raw, reported)
         if message.complete and token_usage(merged) != token_usage(highest):

@@ -3,8 +3,7 @@
 import pytest
 
 from tests.architecture.tree import ROOT
-from tests.mutants.mutant import Mutant
-from tests.mutants.table import MUTANTS
+from tests.mutants.mutant import MUTANTS, Mutant
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)

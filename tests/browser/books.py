@@ -6,8 +6,8 @@ from typing import Any
 from sqlalchemy import text
 
 from app.simulator.script import Reply, Text, ToolUse, in_turn
-from tests.browser.site import Key, Site
-from tests.e2e.stories import ASSISTANT, CLOCK, a_client, a_request
+from tests.browser.site import ASSISTANT, Key, Site
+from tests.e2e.stories import CLOCK, a_client, a_request
 from tests.provider.usage_objects import Iteration, TokenCounts, UsageObject
 
 UNKNOWN_MODEL = "claude-unheard-of-9"

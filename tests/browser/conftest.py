@@ -12,6 +12,7 @@ from playwright.async_api import Browser, async_playwright, expect
 from tests.browser.site import Model, Site, a_site, in_its_own_task
 from tests.conftest import TEMPLATE
 from tests.e2e import office
+from tests.e2e.agents import named_by_caller
 from tests.e2e.stories import a_world
 from tests.patience import PATIENCE_S
 from tests.programs import require
@@ -60,7 +61,7 @@ async def site(
     admin = await asyncpg.connect(postgres)
     await admin.execute(f"CREATE DATABASE {name} TEMPLATE {TEMPLATE}")
     model, url = Model(), postgres.rpartition("/")[0] + f"/{name}"
-    served = a_world(directory, url, model, **office.settings(directory))
+    served = a_world(directory, url, named_by_caller(model), **office.settings(directory))
     (directory / "graphs" / "lead.md").write_text(_LEAD)
     async with in_its_own_task(served) as world, a_site(world, model, browser) as site:
         yield site

@@ -15,11 +15,14 @@ from app.ids import ApiKeyId
 from app.requests.principal import SCOPES
 from app.simulator.script import Answer, ApiRequest, HttpError, Responder
 from tests.clients import node
+from tests.e2e.agents import MESSAGES
 from tests.e2e.stories import World
 from tests.patience import PATIENCE_S
 
 SCREENSHOTS = Path(__file__).parent / "screenshots"
 DESKTOP, PHONE = (1280, 800), (390, 844)
+ASSISTANT, MAILER, WORKER = (f"{MESSAGES}:{name}" for name in ("assistant", "mailer", "worker"))
+"""Pages look the same with either executor; only subagents need the other one."""
 
 Opened = TypeVar("Opened")
 

@@ -83,6 +83,7 @@ async def test_filters_are_kept_in_the_url(site: Site, books: Books) -> None:
         await expect(page.get_by_label("Model")).to_have_value("")
 
 
+@pytest.mark.long
 async def test_receipts_are_paged_filtered_and_exported(site: Site, books: Books) -> None:
     async with site.visit(books.key, path="/billing") as page:
         pages = page.get_by_role("navigation", name="Pages of receipts")
@@ -212,6 +213,7 @@ async def shows_its_price(receipt: Locator) -> None:
     await expect(details.locator("pre")).to_contain_text('"type": "advisor_message"')
 
 
+@pytest.mark.long
 async def test_both_views_fit_a_phone_in_dark_mode(site: Site, books: Books) -> None:
     async with site.visit(books.key, path="/billing", size=PHONE, dark=True) as page:
         for path, name, sign in (
@@ -228,6 +230,7 @@ async def test_both_views_fit_a_phone_in_dark_mode(site: Site, books: Books) -> 
             assert await accessibility_problems(page) == []
 
 
+@pytest.mark.long
 async def test_a_custom_period_and_a_failed_request(site: Site, books: Books) -> None:
     async with site.visit(books.key, path="/billing", complaints=["net::ERR_FAILED"]) as page:
         await page.get_by_label("Period").select_option("custom")
@@ -251,6 +254,7 @@ async def test_a_custom_period_and_a_failed_request(site: Site, books: Books) ->
         await expect(figure(page, "Messages")).to_contain_text("6")
 
 
+@pytest.mark.long
 async def test_an_account_without_receipts_sees_its_budget(site: Site, books: Books) -> None:
     key = await site.key()
     services = site.world.services
@@ -273,6 +277,7 @@ async def test_an_account_without_receipts_sees_its_budget(site: Site, books: Bo
         await expect(page.get_by_role("alert")).to_contain_text("Cannot show this run")
 
 
+@pytest.mark.long
 async def test_missing_scopes_are_explained(site: Site, books: Books) -> None:
     async with site.visit(await site.key("runs:read"), path="/billing") as page:
         await expect(page.get_by_role("heading", name="may not see what was spent")).to_be_visible()

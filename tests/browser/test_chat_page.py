@@ -7,9 +7,10 @@ import pytest
 from playwright.async_api import Page, expect
 
 from app.simulator.script import Answer, ApiRequest, Hold, HttpError, Reply, Text, ToolUse, in_turn
-from tests.browser.site import PHONE, Site, accessibility_problems, screenshot
-from tests.e2e.office import MAIL, MAILER, TASK, WORKER, office
-from tests.e2e.stories import ASSISTANT, CLOCK, a_client, a_request, until_sent
+from tests.browser.site import ASSISTANT, MAILER, PHONE, WORKER, Site, accessibility_problems, screenshot
+from tests.e2e.agents import MESSAGES
+from tests.e2e.office import MAIL, TASK, office
+from tests.e2e.stories import CLOCK, a_client, a_request, until_sent
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -149,6 +150,7 @@ async def test_a_reloaded_tab_continues_to_show_the_answer(site: Site) -> None:
         await screenshot(page, "chat-past")
 
 
+@pytest.mark.long
 async def test_a_conversation_is_forked_and_deleted(site: Site) -> None:
     site.model.script = in_turn(*(Reply([Text(text)]) for text in ("I see.", "Tea it is.", "Coffee it is.")))
     async with site.visit(await site.key()) as page:
@@ -178,11 +180,12 @@ async def test_a_conversation_is_forked_and_deleted(site: Site) -> None:
         await expect(page.get_by_role("heading", name="New conversation")).to_be_visible()
 
 
+@pytest.mark.long
 async def test_actions_without_scope_are_not_offered(site: Site) -> None:
     site.model.script = in_turn(Reply([Text("Hello.")]))
     reader = await site.key("runs:read")
     _, writer = await site.world.services.accounts.create_key(reader.account, ["runs:write", "runs:read"])
-    async with a_client(site.world.url, writer) as http:
+    async with a_client(site.world.url, writer, agent=MESSAGES) as http:
         await http.post("/v1/runs/wait", json=a_request("hi", stateKey="chat-1"))
 
     async with site.visit(reader, path="/?conversation=chat-1") as page:
@@ -243,11 +246,12 @@ def leading(request: ApiRequest) -> Answer:
     return Reply([ToolUse("Agent", work)] if first else [Text("It is late.")])
 
 
+@pytest.mark.long
 async def test_a_queued_run_shows_its_position(site: Site) -> None:
     hold = Hold(index=4)
     site.model.script = in_turn(Reply([Text("one two")], hold=hold), Reply([Text("three")]))
     key = await site.key()
-    async with a_client(site.world.url, key.secret) as http:
+    async with a_client(site.world.url, key.secret, agent=MESSAGES) as http:
         for prompt in ("first", "second"):
             await http.post("/v1/runs", json=a_request(prompt, stateKey="chat-1"))
     await hold.reached.wait()
@@ -312,6 +316,7 @@ async def test_a_hostile_answer_is_rendered_safely(site: Site) -> None:
     }
 
 
+@pytest.mark.long
 async def test_the_chat_fits_a_phone_in_dark_mode(site: Site) -> None:
     site.model.script = in_turn(
         Reply([Text("Let me look."), ToolUse(CLOCK, {"timezone": "Asia/Tokyo"})]), Reply([Text(RICH)])

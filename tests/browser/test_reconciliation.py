@@ -12,7 +12,7 @@ from app.billing.prices.price_list import PriceList
 from tests.browser.site import PHONE, Key, Site, accessibility_problems, screenshot
 from tests.integration.bookkeeping import CHEAP, OTHER_KEY, SONNET, bookkeeping
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.long]
 
 DAY = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=2)
 NOON = DAY + timedelta(hours=12)

@@ -10,6 +10,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 REFUSED = "status of 401"
 
 
+@pytest.mark.long
 async def test_the_documentation_needs_no_key_and_no_other_server(site: Site) -> None:
     requested: list[str] = []
 

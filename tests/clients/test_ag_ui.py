@@ -17,10 +17,9 @@ from app.simulator.script import (
     text_of,
 )
 from tests.clients.node import node
-from tests.e2e import test_a_graph_gives_work_to_subagents as delegation
 from tests.e2e.agents import MESSAGES, without_cli
 from tests.e2e.office import MAIL, office, settings
-from tests.e2e.stories import ANALYST, CLOCK, KEY, World, WorldOf
+from tests.e2e.stories import CLOCK, KEY, World, WorldOf
 
 ODD = 'one two\u2028 three\U0001f600 \x85 \\u2028 "quoted"\r\n\r\ndata: four\n\n five'
 ASSISTANT, MAILER = f"{MESSAGES}:assistant", f"{MESSAGES}:mailer"
@@ -80,6 +79,7 @@ async def test_texts_arrive_unchanged(world_of: WorldOf) -> None:
     assert line["messages"][-1]["content"] == f"{long} end"
 
 
+@without_cli
 async def test_a_conversation_has_thinking_tools_and_a_second_turn(world_of: WorldOf) -> None:
     turns = in_turn(
         Reply([Thinking("Hm."), Text("Let me look."), ToolUse(CLOCK, {"timezone": "Asia/Tokyo"})]),
@@ -88,7 +88,9 @@ async def test_a_conversation_has_thinking_tools_and_a_second_turn(world_of: Wor
     )
     world = await world_of(by_prompt(time=turns, thanks=turns))
 
-    ((first, second),) = await played(world, a_scene({"send": "time"}, {"send": "thanks"}, graph=ANALYST))
+    ((first, second),) = await played(
+        world, a_scene({"send": "time"}, {"send": "thanks"}, graph=f"{MESSAGES}:analyst")
+    )
 
     roles = ["user", "reasoning", "assistant", "tool", "assistant"]
     assert [message["role"] for message in first["messages"]] == roles
@@ -175,58 +177,6 @@ async def test_a_tool_call_waits_for_an_answer_between_two_runs(world_of: WorldO
     assert [step["stepName"] for step in of(ended, "STEP_FINISHED")] == ["step 3"]
     assert ended["pending"] == []
     assert len({message["id"] for message in again["messages"]}) == len(again["messages"]) == 6
-
-
-@without_cli
-async def test_calls_that_wait_together_are_decided_together(world_of: WorldOf, tmp_path: Path) -> None:
-    head = "---\ndescription: x\ntools: [core__get_current_time]\napprove: [core__get_current_time]\n---\nx\n"
-    (tmp_path / "watch.md").write_text(head)
-    calls = Reply([Text("Let me see."), ToolUse(CLOCK), ToolUse(CLOCK)])
-    world = await world_of(in_turn(calls, Reply([Text("Late.")])), RUNTALLY_GRAPHS_DIR=tmp_path)
-    allowed = {"status": "resolved", "payload": {"approved": True}}
-
-    steps = ({"send": "time"}, {"answer": allowed})
-    ((paused, completed),) = await played(world, a_scene(*steps, graph=f"{MESSAGES}:watch"))
-
-    assert len(paused["pending"]) == 2
-    assert kinds(completed).count("TOOL_CALL_RESULT") == 2
-    assert [m["role"] for m in completed["messages"]] == ["user", "assistant", "tool", "tool", "assistant"]
-    assert completed["messages"][-1]["content"] == "Late."
-
-
-@without_cli
-async def test_an_interrupt_can_be_cancelled_after_a_lost_connection(
-    world_of: WorldOf, tmp_path: Path
-) -> None:
-    replies = in_turn(Reply([ToolUse(MAIL, MAIL_TO_BOB)]), Reply([Text("Then not.")]))
-    world = await world_of(replies, **settings(tmp_path))
-
-    abandoned = {"answer": {"status": "cancelled"}, "dropAt": "Then"}
-    ((paused, dropped, completed),) = await played(
-        world, a_scene({"send": "write"}, abandoned, {"again": True}, graph=MAILER)
-    )
-
-    assert len(paused["pending"]) == 1
-    assert office().sent == []
-    assert len(dropped["pending"]) == 1
-    assert completed["messages"][-1]["content"] == "Then not."
-    assert completed["pending"] == []
-
-
-async def test_messages_of_subagents_are_attributed_to_them(world_of: WorldOf, tmp_path: Path) -> None:
-    model = delegation.delegating(background=False, helper=delegation.looks_at_the_clock)
-    world = await world_of(model, **delegation.graphs(tmp_path))
-
-    ((received,),) = await played(world, a_scene({"send": "time?"}, graph=delegation.LEAD))
-
-    (started,) = of(received, "SUBAGENT_STARTED")
-    assert started["name"] == "clock-watcher"
-    theirs = [m for m in received["messages"] if m.get("subagentRunId") == started["subagentRunId"]]
-    assert "".join(m.get("content", "") for m in theirs if m["role"] == "assistant") == (
-        "Let me look.Ten to twelve."
-    )
-    assert kinds(received).count("SUBAGENT_FINISHED") == 1
-    assert received["messages"][-1]["content"] == "It is late."
 
 
 async def sessions(world: World) -> list[dict[str, Any]]:

@@ -20,7 +20,7 @@ HUGE = "x" * 300_000
 
 async def received_events(world: World, run_id: str) -> list[dict[str, Any]]:
     """The events that `httpx-sse` receives."""
-    received = [event async for event in world.follow(run_id)]
+    received = await world.events(run_id)
     return [{"id": str(event.id), "type": event.type, "data": event.data} for event in received]
 
 

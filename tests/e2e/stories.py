@@ -89,6 +89,16 @@ class World:
         async for event in self._heard("GET", f"/v1/runs/{run_id}/events"):
             yield event
 
+    async def events(self, run_id: str, *, until: str = "done") -> list[Heard]:
+        """A run's events up to the first of this type."""
+        events: list[Heard] = []
+        async with asyncio.timeout(PATIENCE_S):
+            async for event in self.follow(run_id):
+                events.append(event)
+                if event.type == until:
+                    return events
+        raise AssertionError(events)
+
     async def _heard(self, method: str, path: str, **options: Any) -> AsyncIterator[Heard]:
         async with httpx_sse.aconnect_sse(self.http, method, path, **options) as source:
             assert source.response.status_code == 200, await source.response.aread()
@@ -103,6 +113,12 @@ class World:
         assert response.status_code == 202, response.text
         run_id: str = response.json()["runId"]
         return run_id
+
+    async def accepted(self, runs: int) -> None:
+        """Wait until so many runs of the client's account have been accepted."""
+        async with asyncio.timeout(PATIENCE_S):
+            while len((await self.http.get("/v1/runs")).json()["items"]) < runs:
+                await asyncio.sleep(0.02)
 
     async def ended(self, run_id: str) -> dict[str, Any]:
         """Wait for a run's end and return the run."""

@@ -7,18 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
 from app.simulator.script import Answer, ApiRequest, Hold, HttpError, Reply, Text, ToolUse, in_turn, text_of
-from tests.e2e.agents import MESSAGES, every_agent
-from tests.e2e.office import MAIL, MAILER, office, settings
+from tests.e2e.agents import CLAUDE, MESSAGES
+from tests.e2e.office import MAIL, office, settings
 from tests.e2e.parking import a_parking_world
-from tests.e2e.stories import ASSISTANT, WorldOf, a_client, events_only
-from tests.patience import PATIENCE_S
+from tests.e2e.stories import WorldOf, a_client, events_only
 
-CHAT = f"/v1/ai-sdk/{ASSISTANT}/chat"
-CHEAP_CHAT = "/v1/ai-sdk/messages:assistant/chat"
+CHAT = "/v1/ai-sdk/messages:assistant/chat"
 PIXEL = "iVBORw0KGgo="
-MAILS = f"/v1/ai-sdk/{MAILER}/chat"
+MAILS = "/v1/ai-sdk/messages:mailer/chat"
 V6 = {"X-AI-SDK-Version": "6"}
 ARGS = {"to": "bob@example.org", "text": "Hello Bob"}
 
@@ -80,7 +79,7 @@ def echo(request: ApiRequest) -> Reply:
 
 async def test_what_cannot_be_is_refused_before_anything_is_started(world_of: WorldOf) -> None:
     world = await world_of(in_turn())
-    nowhere, post = "/v1/ai-sdk/claude_agents:nobody/chat", a_post(says("hi"))
+    nowhere, post = "/v1/ai-sdk/messages:nobody/chat", a_post(says("hi"))
     _, reader = await world.services.accounts.create_key("default", ["runs:read"])
 
     found = [
@@ -112,16 +111,16 @@ async def test_a_history_is_told_once_and_what_a_chat_lacks_is_a_branch(world_of
     before = (says("My name is Bob."), says("Hello Bob.", "a1", "assistant"))
     first = a_post(*before, says("Who am I?", "u2"))
 
-    answered = await world.http.post(CHEAP_CHAT, json=first)
-    again = await world.http.post(CHEAP_CHAT, json=first)
+    answered = await world.http.post(CHAT, json=first)
+    again = await world.http.post(CHAT, json=first)
     known = says("whatever the client shows", message_id_of(answered), "assistant")
-    on = await world.http.post(CHEAP_CHAT, json=a_post(*before, known, says("And now?", "u3")))
+    on = await world.http.post(CHAT, json=a_post(*before, known, says("And now?", "u3")))
     foreign = (says("I am Al.", "x"), says("Hello Al.", "y", "assistant"))
-    other = await world.http.post(CHEAP_CHAT, json=a_post(*foreign, says("And I?", "u4")))
-    empty = await world.http.post(CHEAP_CHAT, json=a_post(says("hi", "u5")))
+    other = await world.http.post(CHAT, json=a_post(*foreign, says("And I?", "u4")))
+    empty = await world.http.post(CHAT, json=a_post(says("hi", "u5")))
     without_view = a_post(says("So?", "u6"))
     del without_view["trigger"]
-    appended = await world.http.post(CHEAP_CHAT, json=without_view)
+    appended = await world.http.post(CHAT, json=without_view)
 
     assert events_only(answered.content) == events_only(again.content)
     assert [text_in(response) for response in (answered, on, other, empty, appended)] == [
@@ -134,7 +133,7 @@ async def test_a_history_is_told_once_and_what_a_chat_lacks_is_a_branch(world_of
     assert (await world.http.get("/v1/sessions/chat-1")).json()["branches"] == 3
 
 
-@every_agent
+@pytest.mark.parametrize("agent", [MESSAGES, pytest.param(CLAUDE, marks=pytest.mark.long)])
 async def test_the_model_gets_what_the_chat_shows(world_of: WorldOf, agent: str) -> None:
     hold = Hold(index=5)
     replies: Iterator[Answer] = iter(
@@ -201,15 +200,15 @@ async def test_a_post_that_is_repeated_joins_its_run(world_of: WorldOf) -> None:
     asked = a_post(says("hi"))
     regenerate = {**asked, "trigger": "regenerate-message"}
 
-    first = [await world.http.post(CHEAP_CHAT, json=asked) for _ in range(2)]
-    both = [asyncio.create_task(world.http.post(CHEAP_CHAT, json=regenerate)) for _ in range(2)]
+    first = [await world.http.post(CHAT, json=asked) for _ in range(2)]
+    both = [asyncio.create_task(world.http.post(CHAT, json=regenerate)) for _ in range(2)]
     await hold.reached.wait()
-    both.append(asyncio.create_task(world.http.post(CHEAP_CHAT, json=asked)))
+    both.append(asyncio.create_task(world.http.post(CHAT, json=asked)))
     hold.until.set()
     second = [await each for each in both]
-    third = await world.http.post(CHEAP_CHAT, json=regenerate)
+    third = await world.http.post(CHAT, json=regenerate)
     key = {"Idempotency-Key": "k"}
-    keyed = [await world.http.post(CHEAP_CHAT, json=regenerate, headers=key) for _ in range(2)]
+    keyed = [await world.http.post(CHAT, json=regenerate, headers=key) for _ in range(2)]
     branches = (await world.http.get("/v1/sessions/chat-1/branches")).json()
 
     assert {text_in(each) for each in first} == {"A."}
@@ -224,16 +223,16 @@ async def test_a_message_is_answered_anew_once_its_answer_is_deleted(world_of: W
     asked = a_post(says("hi"))
 
     async def answer() -> str:
-        both = [message_id_of(await world.http.post(CHEAP_CHAT, json=asked)) for _ in range(2)]
+        both = [message_id_of(await world.http.post(CHAT, json=asked)) for _ in range(2)]
         assert both[0] == both[1]
         return both[0]
 
     first = await answer()
     await world.http.delete("/v1/sessions/chat-1")
     second = await answer()
-    shown = (await world.http.get(f"{CHEAP_CHAT}/chat-1/messages")).json()
+    shown = (await world.http.get(f"{CHAT}/chat-1/messages")).json()
     await world.http.delete("/v1/sessions/chat-1")
-    other = message_id_of(await world.http.post(CHEAP_CHAT, json=a_post(says("hello", "u0"))))
+    other = message_id_of(await world.http.post(CHAT, json=a_post(says("hello", "u0"))))
     third = await answer()
     await world.http.delete(f"/v1/runs/{third}")
     fourth = await answer()
@@ -249,8 +248,8 @@ async def test_an_attachment_that_is_refused_does_not_end_the_chat(world_of: Wor
     away = {"type": "file", "mediaType": "image/png", "url": "https://example.org/a.png"}
     look = {**says("Look."), "parts": [*says("Look.")["parts"], away]}
 
-    refused = await world.http.post(CHEAP_CHAT, json=a_post(look))
-    on = await world.http.post(CHEAP_CHAT, json=a_post(look, says("Never mind.", "u2")))
+    refused = await world.http.post(CHAT, json=a_post(look))
+    on = await world.http.post(CHAT, json=a_post(look, says("Never mind.", "u2")))
 
     assert refused.json()["errors"][0]["field"] == "messages.0.parts.1.url"
     assert text_in(on).endswith("Never mind.")
@@ -276,7 +275,7 @@ async def test_attachments_of_a_resent_chat_that_are_too_many_together_are_left_
 
     async def post(wire: str, *messages: dict[str, Any]) -> httpx.Response:
         if wire == "ui":
-            return await world.http.post(CHEAP_CHAT, json=a_post(*messages))
+            return await world.http.post(CHAT, json=a_post(*messages))
         body = {"threadId": "t-1", "runId": f"r-{messages[-1]['id']}", "messages": messages}
         return await world.http.post("/v1/ag-ui/messages:assistant", json=body)
 
@@ -305,14 +304,12 @@ async def test_attachments_of_a_resent_chat_that_are_too_many_together_are_left_
 
 async def test_a_chat_that_waits_for_its_turn_is_stopped_with_the_one_before(world_of: WorldOf) -> None:
     hold = Hold(index=3)
-    world = await world_of(in_turn(Reply([Text("one two")], hold=hold)))
+    world = await world_of(in_turn(Reply([Text("one two")], hold=hold)), agent=MESSAGES)
 
     async with world.http.stream("POST", CHAT, json=a_post(says("first"))) as first:
         await hold.reached.wait()
         waiting = asyncio.create_task(world.http.post(CHAT, json=a_post(says("second", "u2"))))
-        async with asyncio.timeout(PATIENCE_S):
-            while len((await world.http.get("/v1/runs")).json()["items"]) < 2:
-                await asyncio.sleep(0.02)
+        await world.accepted(runs=2)
         stopped = await world.http.post(f"{CHAT}/chat-1/stop")
         ends = [parts_in((await first.aread()).decode()), parts_of(await waiting)]
     resumed = await world.http.get(f"{CHAT}/chat-1/stream")
@@ -325,7 +322,7 @@ async def test_a_chat_that_waits_for_its_turn_is_stopped_with_the_one_before(wor
 
 
 async def test_another_account_finds_no_chat(world_of: WorldOf, tmp_path: Path) -> None:
-    world = await world_of(in_turn(Reply([ToolUse(MAIL, ARGS)])), **settings(tmp_path))
+    world = await world_of(in_turn(Reply([ToolUse(MAIL, ARGS)])), agent=MESSAGES, **settings(tmp_path))
     _, secret = await world.services.accounts.create_key("other", ["runs:write", "runs:approve"])
     asked = await world.http.post(MAILS, json=a_post(says("write")), headers=V6)
     answer = consent(parts_of(asked), approved=True)
@@ -343,9 +340,8 @@ async def test_another_account_finds_no_chat(world_of: WorldOf, tmp_path: Path) 
 
 
 async def test_consent_survives_a_reload_and_comes_once(world_of: WorldOf, tmp_path: Path) -> None:
-    world = await world_of(
-        in_turn(Reply([ToolUse(MAIL, ARGS)]), Reply([Text("So be it.")])), **settings(tmp_path)
-    )
+    replies = in_turn(Reply([ToolUse(MAIL, ARGS)]), Reply([Text("So be it.")]))
+    world = await world_of(replies, agent=MESSAGES, **settings(tmp_path))
 
     asked = await world.http.post(MAILS, json=a_post(says("write")), headers=V6)
     resumed = await world.http.get(f"{MAILS}/chat-1/stream?version=6")

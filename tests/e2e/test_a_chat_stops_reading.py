@@ -10,7 +10,6 @@ from tests.e2e.agents import every_agent
 from tests.e2e.parking import a_parking_world
 from tests.e2e.stories import WorldOf
 from tests.e2e.test_a_chat_of_the_ai_sdk import a_post, conversation_of, parts_of, says, text_of_ui
-from tests.patience import PATIENCE_S
 
 
 @every_agent
@@ -39,9 +38,7 @@ async def test_the_model_gets_an_answer_as_far_as_its_page_has_read_it(world_of:
         start = json.loads(first.removeprefix("data: "))
     page += [says("one ", start["messageId"], "assistant"), says("And on.", "u3")]
     going_on = asyncio.create_task(post(*page))
-    async with asyncio.timeout(PATIENCE_S):
-        while len((await world.http.get("/v1/runs")).json()["items"]) < 3:
-            await asyncio.sleep(0.02)
+    await world.accepted(runs=3)
     hold.until.set()
     page += [await going_on, says("And then?", "u4")]
     page.append(await post(*page))

@@ -7,6 +7,7 @@ from typing import Any
 from app.simulator.script import ApiRequest, Hold, Reply, Text, ToolUse, blocks_of, in_turn, text_of
 from tests.e2e.agents import MESSAGES, every_agent, without_cli
 from tests.e2e.stories import ASSISTANT, Heard, World, WorldOf, a_request, a_world
+from tests.e2e.test_a_chat_of_the_ai_sdk import says
 from tests.patience import PATIENCE_S
 
 HELPER = "claude_agents:helper"
@@ -61,7 +62,7 @@ async def test_calls_wait_for_the_client_and_the_model_gets_its_results(
     other = await answer(world, run_id, second, {"color": "blue", "n": True})
     unknown = await answer(world, run_id, "none", 1)
     await answer(world, run_id, first, "The window is closed.", isError=True)
-    events = [event async for event in world.follow(run_id)]
+    events = await world.events(run_id)
     late = await answer(world, run_id, first, "x")
 
     assert [each.status_code for each in (done, again, other, unknown, late)] == [200, 200, 409, 404, 409]
@@ -165,7 +166,7 @@ async def test_a_result_by_way_of_another_process_and_by_no_stranger(
             refused.append(await other.http.post(path, json=body, headers=headers))
         good = await answer(other, run_id, call["toolCallId"], "yes")
         different = await answer(other, run_id, call["toolCallId"], "no")
-    events = [event async for event in world.follow(run_id)]
+    events = await world.events(run_id)
 
     codes = [each.json()["code"] for each in (unknown, *refused)]
     assert codes == ["tool_call_not_found", "run_not_found", "forbidden", "forbidden"]
@@ -181,14 +182,12 @@ async def test_a_run_that_waits_for_a_chats_client_is_left_once_the_next_one_is_
     script = in_turn(Reply([ToolUse(ASK, {})]), Reply([Text("Never mind.")]))
     world = await world_of(script, **settings(tmp_path))
     path, tools = "/v1/ai-sdk/messages:helper/chat", {"confirm": {"inputSchema": {"type": "object"}}}
-    says = [
-        {"id": text, "role": "user", "parts": [{"type": "text", "text": text}]} for text in ("go", "or not")
-    ]
+    asked = [says(text, text) for text in ("go", "or not")]
     for _ in range(2):
         # Posted again, it only joins its run.
-        await world.http.post(path, json={"id": "c", "messages": says[:1], "tools": tools})
+        await world.http.post(path, json={"id": "c", "messages": asked[:1], "tools": tools})
     (run,) = (await world.http.get("/v1/runs")).json()["items"]
-    body = {"id": "c", "message": says[1], "tools": tools}
+    body = {"id": "c", "message": asked[1], "tools": tools}
 
     refused = await world.http.post(path, json={**body, "model": "none"})
     busy = await world.http.post(path, json={**body, "onConflict": "reject"})
@@ -217,7 +216,7 @@ def heard_result(world: World) -> str:
     return text_of(result["content"])
 
 
-@every_agent
+@without_cli
 async def test_a_result_that_comes_with_the_next_message_is_heard(
     world_of: WorldOf, tmp_path: Path, agent: str
 ) -> None:
@@ -249,9 +248,7 @@ async def test_a_result_that_comes_with_the_next_message_of_a_chat_is_heard(
 ) -> None:
     world = await world_of(asks_and_goes_on, **settings(tmp_path))
     tools = {"confirm": {"inputSchema": {"type": "object"}}}
-    go, on = (
-        {"id": text, "role": "user", "parts": [{"type": "text", "text": text}]} for text in ("go", "on")
-    )
+    go, on = (says(text, text) for text in ("go", "on"))
 
     async def post(*messages: dict[str, Any]) -> str:
         body = {"id": "c", "trigger": "submit-message", "messages": messages, "tools": tools}
@@ -305,17 +302,14 @@ async def test_a_run_is_left_for_a_message_that_another_process_has_accepted(
     world = await world_of(in_turn(*replies), REDIS_URL=redis_url, **graphs)
     path, tools = "/v1/ai-sdk/messages:helper/chat", {"confirm": {"inputSchema": {"type": "object"}}}
 
-    def says(text: str) -> dict[str, Any]:
-        message = {"id": text, "role": "user", "parts": [{"type": "text", "text": text}]}
-        return {"id": "c", "message": message, "tools": tools}
-
-    await world.http.post(path, json=says("go"))
+    body = {"id": "c", "tools": tools}
+    await world.http.post(path, json={**body, "message": says("go", "u1")})
     (run,) = (await world.http.get("/v1/runs")).json()["items"]
     other_world = a_world(
         tmp_path / "other", database_url, in_turn(replies[1]), REDIS_URL=redis_url, agent=MESSAGES, **graphs
     )
     async with other_world as other:
-        accepted = await other.http.post(path, json=says("or not"))
+        accepted = await other.http.post(path, json={**body, "message": says("or not", "u2")})
 
     assert " mind." in accepted.text
     assert (await world.ended(run["runId"]))["final"]["error"] == "aborted"

@@ -2,7 +2,7 @@ from app.simulator.script import Hold, Reply, Responder, Text, ToolUse, in_turn
 from tests.e2e.agents import without_cli
 from tests.e2e.stories import CLOCK, OpenWorld, World, WorldOf, a_request, events_only
 from tests.factories import a_wait, reached_by, scripted
-from tests.scripted import CallTool, WriteMessage
+from tests.scripted import WriteMessage
 
 WORDS = "one two three four five six seven eight nine ten \u2028 eleven \U0001f600 twelve"
 
@@ -28,6 +28,7 @@ async def test_a_reader_who_leaves_changes_nothing(world_of: WorldOf) -> None:
     assert not world.simulator.sent[0].disconnected
 
 
+@without_cli
 async def test_resuming_gives_the_bytes_of_an_undisturbed_reader(world_of: WorldOf) -> None:
     world = await world_of(a_script())
     undisturbed = await _stream_bytes(world, a_request(runId="resume-1"))
@@ -86,20 +87,6 @@ async def test_the_stream_is_fit_for_proxies_and_browsers(world_of: WorldOf) -> 
     assert response.content.startswith(b"retry: 2000\nid: 1\n")
     assert response.content.isascii()
     assert b"\r" not in response.content
-
-
-async def test_posting_the_same_run_again_joins_it(world_of: WorldOf) -> None:
-    executors = scripted(CallTool("core__get_current_time", {"timezone": "UTC"}), WriteMessage(WORDS))
-    world = await world_of(in_turn(), executors=executors)
-    first = await _stream_bytes(world, a_request(runId="again-1"))
-
-    second = await _stream_bytes(world, a_request(runId="again-1"))
-    other = await world.http.post("/v1/runs", json=a_request("something else", runId="again-1"))
-
-    assert second == first
-    assert len(await world.receipts("again-1")) == 2
-    assert other.status_code == 409
-    assert other.json()["code"] == "run_id_taken"
 
 
 async def test_an_idempotency_key_stands_in_for_a_run_id(world_of: WorldOf) -> None:

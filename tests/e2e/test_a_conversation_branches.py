@@ -7,14 +7,10 @@ from typing import Any
 
 import asyncpg
 
-from app.simulator.script import Answer, ApiRequest, Hold, Reply, Text, text_of
+from app.simulator.script import Answer, Hold, Reply, Text
 from tests.e2e.agents import MESSAGES
 from tests.e2e.stories import World, WorldOf, a_client, a_request
-
-
-def conversation_of(request: ApiRequest) -> list[tuple[str, str]]:
-    """What the model got: the roles and texts of a request's messages."""
-    return [(message["role"], text_of(message["content"])) for message in request.messages]
+from tests.e2e.test_a_chat_of_the_ai_sdk import a_post, conversation_of, says
 
 
 async def shown(world: World, **params: Any) -> list[tuple[str, str]]:
@@ -255,8 +251,7 @@ async def test_an_answer_of_a_chat_that_is_repeated_natively_answers_the_same_me
 ) -> None:
     world = await world_of(lambda _: Reply([Text("Hello.")]), agent=MESSAGES)
     graph_id = f"{MESSAGES}:assistant"
-    message = {"id": "u1", "role": "user", "parts": [{"type": "text", "text": "hi"}]}
-    await world.http.post(f"/v1/ai-sdk/{graph_id}/chat", json={"id": "chat-1", "messages": [message]})
+    await world.http.post(f"/v1/ai-sdk/{graph_id}/chat", json=a_post(says("hi")))
     (first,) = (await world.http.get("/v1/runs")).json()["items"]
 
     body = {"graphId": graph_id, "stateKey": "chat-1", "forkFrom": first["runId"], "runId": "again"}

@@ -5,10 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import asyncpg
+import pytest
 
 from app.simulator.script import ApiRequest, Hold, HttpError, Reply, Text, ToolUse, in_turn, text_of
 from tests.e2e.agents import MESSAGES, without_cli
-from tests.e2e.parking import a_parking_world
+from tests.e2e.parking import a_parking_world, process_of
 from tests.e2e.stories import (
     ASSISTANT,
     CLOCK,
@@ -21,8 +22,6 @@ from tests.e2e.stories import (
     first_text,
     until,
 )
-from tests.factories import scripted
-from tests.scripted import WaitFor, WriteMessage
 
 
 def echo(request: ApiRequest) -> Reply:
@@ -53,11 +52,11 @@ async def test_the_next_run_with_the_same_key_goes_on_and_nothing_is_left_on_the
     assert not any(b"I am Ada" in content for content in contents_below(tmp_path / "data"))
 
 
+@without_cli
 async def test_two_turns_on_two_server_processes(
     world_of: WorldOf, tmp_path: Path, database_url: str, redis_url: str
 ) -> None:
-    # Neither keeps a process for the next turn.
-    shared: dict[str, Any] = {"REDIS_URL": redis_url, "RUNTALLY_IDLE_PROCESSES": 0}
+    shared: dict[str, Any] = {"REDIS_URL": redis_url, "agent": MESSAGES}
     first = await world_of(echo, **shared)
     await said(first, "chat-1", "I am Ada")
 
@@ -103,30 +102,6 @@ async def test_two_runs_posted_at_once_take_turns(world_of: WorldOf) -> None:
     assert roles == ["user", "assistant"] * 2 + ["user"]
     # Each turn heard all those before it, and nothing of those after it.
     assert [len(request.messages) for request in world.simulator.requests] == [1, 3, 5]
-
-
-async def test_a_run_may_refuse_to_wait(world_of: WorldOf) -> None:
-    wait = WaitFor(asyncio.Event())
-    world = await world_of(in_turn(), executors=scripted(WriteMessage("one two", before_end=wait)))
-    first = await world.start(a_request(stateKey="chat-1"))
-
-    refused = await world.http.post("/v1/runs", json=a_request(stateKey="chat-1", onConflict="reject"))
-    undeleted = await world.http.delete("/v1/sessions/chat-1")
-    wait.until.set()
-    await world.ended(first)
-
-    assert (refused.status_code, refused.json()["code"]) == (409, "session_busy")
-    assert (undeleted.status_code, undeleted.json()["code"]) == (409, "session_busy")
-
-
-async def test_the_same_run_posted_twice_at_once_is_one(world_of: WorldOf) -> None:
-    world = await world_of(in_turn(), executors=scripted(WriteMessage("Hello!")))
-    body = a_request("hello", runId="once", stateKey="chat-1", onConflict="reject")
-
-    answers = await asyncio.gather(*(world.http.post("/v1/runs/wait", json=body) for _ in range(4)))
-
-    assert [answer.json()["content"] for answer in answers] == ["Hello!"] * 4
-    assert len(await world.receipts("once")) == 1
 
 
 async def test_a_run_may_interrupt_the_one_before_it(world_of: WorldOf) -> None:
@@ -194,8 +169,9 @@ async def test_what_the_provider_said_of_an_error_is_not_shown(world_of: WorldOf
     assert b"API Error" not in session.content
 
 
+@without_cli
 async def test_a_fork_does_not_see_later_turns(world_of: WorldOf) -> None:
-    world = await a_parking_world(world_of, echo)
+    world = await world_of(echo)
     first = await world.start(a_request("I am Ada", stateKey="chat-1"))
     await world.ended(first)
     await said(world, "chat-1", "I like tea")
@@ -258,15 +234,17 @@ async def test_a_forgotten_conversation_begins_anew_and_its_receipts_stay(world_
 
 
 async def test_a_client_may_post_its_whole_history(world_of: WorldOf) -> None:
-    world = await world_of(echo)
+    world = await a_parking_world(world_of, echo)
     history = [turn("user", "Hi"), turn("assistant", "Hello!"), turn("user", "I am Ada")]
     body = a_request(stateKey="chat-1")
     first = (await world.http.post("/v1/runs/wait", json={**body, "messages": history})).json()
 
+    process = process_of(world, "chat-1")
     history += [turn("assistant", first["content"]), turn("user", "who am I?")]
     second = await world.http.post("/v1/runs/wait", json={**body, "messages": history})
 
     assert second.json()["ok"]
+    assert process_of(world, "chat-1") == process
     # Nothing is sent twice: the question alone comes on top of what the session has.
     asked = world.simulator.requests[-1].messages
     assert len(asked) == 3
@@ -297,6 +275,7 @@ async def test_a_history_that_contradicts_is_refused(world_of: WorldOf) -> None:
     assert len(world.simulator.requests) == 1
 
 
+@without_cli
 async def test_a_history_that_contradicts_once_its_turn_has_come_ends_the_run(world_of: WorldOf) -> None:
     hold = Hold(index=4)
     world = await world_of(in_turn(Reply([Text("one two")], hold=hold)))
@@ -318,16 +297,9 @@ async def test_a_conversation_outgrows_the_models_context(world_of: WorldOf) -> 
         400, "invalid_request_error", message="prompt is too long: 200001 tokens > 200000 maximum"
     )
     summary = Reply([Text("<summary>Ada likes tea.</summary>")])
-    world = await world_of(
-        in_turn(
-            Reply([Text("Hello Ada")]),
-            Reply([Text("Tea it is")]),
-            too_long,
-            summary,
-            Reply([Text("Tea")]),
-            Reply([Text("as I said")]),
-        )
-    )
+    before = [Reply([Text("Hello Ada")]), Reply([Text("Tea it is")])]
+    after = [Reply([Text("Tea")]), Reply([Text("as I said")])]
+    world = await a_parking_world(world_of, in_turn(*before, too_long, summary, *after))
     await said(world, "chat-1", "I am Ada")
     await said(world, "chat-1", "I like tea")
 
@@ -346,6 +318,7 @@ async def test_a_conversation_outgrows_the_models_context(world_of: WorldOf) -> 
     assert asked == ["I am Ada", "I like tea", "what do I like?", "and who am I?"]
 
 
+@pytest.mark.long
 async def test_what_is_said_while_the_database_is_away_is_kept_when_it_is_back(
     world_of: WorldOf, postgres: str, database_url: str
 ) -> None:

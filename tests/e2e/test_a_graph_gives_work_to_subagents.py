@@ -92,23 +92,6 @@ async def test_a_subagent_has_its_own_tools_only(world_of: WorldOf, tmp_path: Pa
     assert [result.get("is_error") for result in helper[1].tool_results] == [True, True]
 
 
-async def test_a_subagent_nobody_named_does_not_exist(world_of: WorldOf, tmp_path: Path) -> None:
-    def answer(request: ApiRequest) -> Answer:
-        if len(request.messages) == 1:
-            work = {"description": "x", "prompt": "SUBTASK", "subagent_type": "general-purpose"}
-            return Reply([ToolUse("Agent", work)])
-        return Reply([Text("Alone, then.")])
-
-    world = await world_of(answer, **graphs(tmp_path))
-
-    events = await world.run(a_request("go", graphId=LEAD))
-
-    assert not any("SUBTASK" in str(request.messages[0]) for request in world.simulator.requests)
-    run = (await world.http.get(f"/v1/runs/{events[0].data['runId']}")).json()
-    assert run["toolFailures"] == 1
-    assert events[-1].data["finishReason"] == "stop"
-
-
 async def test_a_budget_ends_a_run_in_its_subagent(world_of: WorldOf, tmp_path: Path) -> None:
     def spends(_request: ApiRequest) -> Answer:
         return Reply([ToolUse(CLOCK)], final_usage={"output_tokens": 900})

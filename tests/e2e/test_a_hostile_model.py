@@ -10,7 +10,17 @@ import pytest
 from app.simulator.script import Block, Hold, Reply, Responder, Text, ToolUse, in_turn
 from tests.e2e.agents import CLAUDE, MESSAGES
 from tests.e2e.parking import a_parking_world, idle_pids, process_of
-from tests.e2e.stories import CLOCK, PROVIDER_KEY, World, WorldOf, a_request, cli_processes, shown_by, until
+from tests.e2e.stories import (
+    CLOCK,
+    PROVIDER_KEY,
+    World,
+    WorldOf,
+    a_request,
+    cli_processes,
+    contents_below,
+    shown_by,
+    until,
+)
 
 BUILT_IN = [
     *(
@@ -155,21 +165,8 @@ async def test_each_call_is_answered_and_arguments_that_mean_harm_are_refused(
     assert events[-1].data["finishReason"] == "stop"
 
 
-async def test_prompts_are_data(world_of: WorldOf, victim: Victim) -> None:
-    world = await victim.world(world_of, lambda _: Reply([Text("ok")]))
-
-    for prompt in ("@/etc/passwd", "/compact", "!id"):
-        world.simulator.requests.clear()
-        await world.run(victim.request(prompt))
-
-        (request,) = world.simulator.requests
-        assert prompt in request.last_text.split("\n")
-        assert "root:x" not in json.dumps(request.body)
-        assert "uid=" not in json.dumps(request.body)
-
-
 async def test_no_secret_and_no_path_of_the_server_is_in_reach(
-    world_of: WorldOf, victim: Victim, agent: str, monkeypatch: pytest.MonkeyPatch
+    world_of: WorldOf, victim: Victim, agent: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names = ["AWS_SECRET_ACCESS_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN", "HTTPS_PROXY"]
     for name in names:
@@ -180,12 +177,16 @@ async def test_no_secret_and_no_path_of_the_server_is_in_reach(
     await hold.reached.wait()
 
     seen = shown_by(cli_processes())
+    files = contents_below(tmp_path / "data" / "runs")
     hold.until.set()
     await world.ended(run_id)
 
     assert ("ANTHROPIC_BASE_URL" in seen) is (agent == CLAUDE)
-    assert "leak-me" not in seen
+    assert not any(word in seen for word in ("leak-me", *names[:1], f"'HOME': '{Path.home()}'"))
     assert PROVIDER_KEY not in seen
+    assert any(files) is (agent == CLAUDE)
+    assert not any(PROVIDER_KEY.encode() in content for content in files)
+    assert world.simulator.requests[0].headers["x-api-key"] == PROVIDER_KEY
     assert "Help." not in seen
     stream = (await world.raw(run_id)).decode()
     assert "/tmp" not in stream  # noqa: S108 - what must not be there

@@ -2,12 +2,8 @@
 
 from typing import Any
 
-import pytest
-
 from app.simulator.script import Reply, Text, ToolUse, in_turn
-from tests.e2e.agents import CLAUDE, MESSAGES, every_agent
 from tests.e2e.stories import CLOCK, World, WorldOf, a_request
-from tests.e2e.the_bill import bill, wire
 
 
 async def ended(world: World) -> tuple[dict[str, Any], list[dict[str, Any]]]:
@@ -16,19 +12,6 @@ async def ended(world: World) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     return events[-1].data, await world.receipts(events[0].data["runId"])
 
 
-@every_agent
-async def test_compressed_answers_are_billed_like_others(world_of: WorldOf) -> None:
-    world = await world_of(
-        in_turn(Reply([ToolUse(CLOCK)], encoding="gzip"), Reply([Text("noon")], encoding="deflate"))
-    )
-
-    done, receipts = await ended(world)
-
-    assert done["finishReason"] == "stop"
-    assert bill(receipts) == wire(world.simulator.sent)
-
-
-@every_agent
 async def test_messages_without_an_id_are_charged(world_of: WorldOf) -> None:
     nameless: dict[str, Any] = {"message_id": "", "headers": {"request-id": ""}}
     world = await world_of(in_turn(Reply([ToolUse(CLOCK)], **nameless), Reply([Text("noon")], **nameless)))
@@ -40,9 +23,8 @@ async def test_messages_without_an_id_are_charged(world_of: WorldOf) -> None:
     assert all(each["chargedCredits"] > 0 for each in receipts)
 
 
-@pytest.mark.parametrize(("agent", "count"), [(CLAUDE, 12.5), (MESSAGES, 12.5), (MESSAGES, "many")])
-async def test_a_run_whose_usage_cannot_be_read_makes_no_further_call(world_of: WorldOf, count: Any) -> None:
-    unreadable: dict[str, Any] = {"usage": {"input_tokens": count, "output_tokens": 1}}
+async def test_a_run_whose_usage_cannot_be_read_makes_no_further_call(world_of: WorldOf) -> None:
+    unreadable: dict[str, Any] = {"usage": {"input_tokens": 12.5, "output_tokens": 1}}
     world = await world_of(lambda _: Reply([ToolUse(CLOCK)], **unreadable))
 
     done, (receipt,) = await ended(world)
@@ -53,19 +35,4 @@ async def test_a_run_whose_usage_cannot_be_read_makes_no_further_call(world_of: 
     assert any(part.startswith("input_tokens=") for part in receipt["unpriced"])
     # What could be read is charged.
     assert (receipt["inputTokens"], receipt["outputTokens"]) == (0, 20)
-    assert receipt["chargedCredits"] > 0
-
-
-@every_agent
-async def test_a_run_without_any_usage_is_charged_by_estimate_and_makes_no_further_call(
-    world_of: WorldOf,
-) -> None:
-    world = await world_of(lambda _: Reply([ToolUse(CLOCK)], usage={}, final_usage={}))
-
-    done, (receipt,) = await ended(world)
-
-    assert done["finishReason"] == "error"
-    assert len(world.simulator.sent) == 1
-    assert (receipt["basis"], receipt["outputEstimated"]) == ("partial", True)
-    assert receipt["inputTokens"] > 100
     assert receipt["chargedCredits"] > 0

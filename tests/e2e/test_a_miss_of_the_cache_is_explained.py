@@ -106,15 +106,6 @@ async def test_someone_who_answers_late_finds_nothing(world_of: WorldOf, databas
     assert Decimal(late["cacheMissUsd"]) > 0
 
 
-async def test_what_the_provider_lost_by_itself_is_called_so(world_of: WorldOf) -> None:
-    model = CachingModel()
-    world = await a_parking_world(world_of, model)
-    await turn(world, "hi")
-    model.entries.clear()
-
-    assert (await turn(world, "hi again"))["cacheMiss"]["cause"] == "not_found"
-
-
 @without_cli
 async def test_a_deleted_conversation_leaves_no_prompt(world_of: WorldOf, database_url: str) -> None:
     world = await world_of(CachingModel())

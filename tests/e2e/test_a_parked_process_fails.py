@@ -63,7 +63,7 @@ async def test_a_process_that_fails_in_a_turn_leaves_nothing_to_the_next(
         if when == "request":
             await holds["request"].reached.wait()
         else:
-            await published(world, run_id, "text_delta" if when == "text" else "permission_request")
+            await world.events(run_id, until="text_delta" if when == "text" else "permission_request")
 
         if how != "cancel":
             os.kill(process.pid, signal.SIGKILL if how == "kill" else signal.SIGSTOP)
@@ -85,11 +85,3 @@ async def test_a_process_that_fails_in_a_turn_leaves_nothing_to_the_next(
         assert process_of(world, "chat-1") != process
         await gone(process)
     assert office().sent == []
-
-
-async def published(world: World, run_id: str, kind: str) -> None:
-    """Wait for an event of a run."""
-    async for event in world.follow(run_id):
-        if event.type == kind:
-            return
-    raise AssertionError(kind)

@@ -1,4 +1,3 @@
-import asyncio
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -9,7 +8,6 @@ from app.simulator.script import Reply, Responder, Text, ToolUse, in_turn
 from tests.e2e.agents import CLAUDE, MESSAGES, every_agent, without_cli
 from tests.e2e.office import MAIL, MAILER, office, settings
 from tests.e2e.stories import Heard, World, WorldOf, a_request, a_world
-from tests.patience import PATIENCE_S
 
 ARGS = {"to": "bob@example.org", "text": "Hello Bob"}
 
@@ -32,7 +30,7 @@ async def test_a_call_waits_until_a_person_allows_it(world_of: WorldOf, tmp_path
     answer = await decide(world, run_id, request, decision="allow")
     again = await decide(world, run_id, request, decision="allow")
     other = await decide(world, run_id, request, decision="deny")
-    rest = await to_the_end(world, run_id)
+    rest = await world.events(run_id)
 
     assert (answer.status_code, again.status_code) == (200, 200)
     assert other.json()["code"] in {"permission_decided", "run_ended"}
@@ -43,7 +41,7 @@ async def test_a_call_waits_until_a_person_allows_it(world_of: WorldOf, tmp_path
     assert events[-1].id == kinds.index("permission_request") + 1
 
 
-@every_agent
+@without_cli
 async def test_a_person_may_change_the_arguments(world_of: WorldOf, tmp_path: Path) -> None:
     world = await world_of(one_mail(), **settings(tmp_path))
     run_id, _, request = await asked(world)
@@ -51,7 +49,7 @@ async def test_a_person_may_change_the_arguments(world_of: WorldOf, tmp_path: Pa
 
     refused = await decide(world, run_id, request, decision="allow", args={"to": "nobody", "text": "x"})
     await decide(world, run_id, request, decision="allow", args=changed)
-    events = await to_the_end(world, run_id)
+    events = await world.events(run_id)
 
     assert refused.status_code == 422
     assert refused.json()["errors"][0]["field"] == "args.to"
@@ -73,7 +71,7 @@ async def test_a_person_may_deny_and_say_why(world_of: WorldOf, tmp_path: Path) 
     run_id, _, request = await asked(world)
 
     await decide(world, run_id, request, decision="deny", message="Never write to Bob.")
-    events = await to_the_end(world, run_id)
+    events = await world.events(run_id)
 
     assert office().sent == []
     (result,) = world.simulator.requests[-1].tool_results
@@ -88,7 +86,7 @@ async def test_a_call_nobody_decides_about_is_denied_in_time(world_of: WorldOf, 
     world = await world_of(one_mail(), **settings(tmp_path, approval_timeout_s=0.5))
     run_id, _, request = await asked(world)
 
-    events = await to_the_end(world, run_id)
+    events = await world.events(run_id)
     late = await decide(world, run_id, request, decision="allow")
 
     assert office().sent == []
@@ -97,13 +95,13 @@ async def test_a_call_nobody_decides_about_is_denied_in_time(world_of: WorldOf, 
     assert late.json()["code"] == "run_ended"
 
 
-@every_agent
+@without_cli
 async def test_a_run_cancelled_while_it_waits_calls_nothing(world_of: WorldOf, tmp_path: Path) -> None:
     world = await world_of(one_mail(), **settings(tmp_path))
     run_id, _, _ = await asked(world)
 
     await world.http.post(f"/v1/runs/{run_id}/cancel")
-    events = await to_the_end(world, run_id)
+    events = await world.events(run_id)
 
     assert office().sent == []
     (resolved,) = [event.data for event in events if event.type == "permission_resolved"]
@@ -127,7 +125,7 @@ async def test_arguments_that_are_wrong_bother_nobody(world_of: WorldOf, tmp_pat
 
 @pytest.mark.parametrize(
     ("agent", "mode", "sent"),
-    [(CLAUDE, "plan", 0), (MESSAGES, "dontAsk", 0), (CLAUDE, "bypassPermissions", 1)],
+    [(CLAUDE, "plan", 0), (MESSAGES, "dontAsk", 0), (MESSAGES, "bypassPermissions", 1)],
 )
 async def test_a_running_run_is_given_more_or_less_freedom(
     world_of: WorldOf, tmp_path: Path, mode: str, sent: int
@@ -140,32 +138,13 @@ async def test_a_running_run_is_given_more_or_less_freedom(
     changed = await world.http.patch(f"/v1/runs/{run_id}", json={"permissionMode": mode})
     refused = await world.http.patch(f"/v1/runs/{run_id}", json={"permissionMode": "acceptEdits"})
     await decide(world, run_id, request, decision="deny")
-    events = await to_the_end(world, run_id)
+    events = await world.events(run_id)
 
     assert changed.json() == {"runId": run_id, "permissionMode": mode}
     assert refused.status_code == 422
     assert refused.json()["errors"][0]["field"] == "permissionMode"
     assert len(office().sent) == sent
     assert [event.type for event in events].count("permission_request") == 1
-
-
-@without_cli
-async def test_a_decision_by_way_of_another_process(
-    world_of: WorldOf, tmp_path: Path, database_url: str, redis_url: str
-) -> None:
-    world = await world_of(one_mail(), REDIS_URL=redis_url, **settings(tmp_path))
-    run_id, _, request = await asked(world)
-
-    async with a_world(tmp_path / "other", database_url, in_turn(), REDIS_URL=redis_url) as other:
-        bad = await decide(other, run_id, request, decision="allow", args={"to": "nobody", "text": "x"})
-        unknown = await decide(other, run_id, {"requestId": "none"}, decision="allow")
-        good = await decide(other, run_id, request, decision="allow")
-    await to_the_end(world, run_id)
-
-    assert bad.json()["errors"][0]["field"] == "args.to"
-    assert unknown.json()["code"] == "permission_not_found"
-    assert good.status_code == 200
-    assert len(office().sent) == 1
 
 
 @without_cli
@@ -185,7 +164,7 @@ async def test_a_tool_that_fails_to_check_a_decision_ends_no_run(
         local = await decide(world, run_id, request, decision="allow", args=elsewhere)
         good = await decide(other, run_id, request, decision="allow")
         beside = await decide(other, neighbour, waiting, decision="allow")
-    events = [await to_the_end(world, each) for each in (run_id, neighbour)]
+    events = [await world.events(each) for each in (run_id, neighbour)]
 
     for refused in (remote, local):
         assert (refused.status_code, refused.json()["errors"][0]["field"]) == (422, "args")
@@ -205,7 +184,7 @@ async def test_another_account_decides_nothing(world_of: WorldOf, tmp_path: Path
         path, json={"decision": "allow"}, headers={"Authorization": f"Bearer {secret}"}
     )
     await world.http.post(f"/v1/runs/{run_id}/cancel")
-    await to_the_end(world, run_id)
+    await world.events(run_id)
 
     assert answer.json()["code"] == "run_not_found"
     assert office().sent == []
@@ -214,18 +193,9 @@ async def test_another_account_decides_nothing(world_of: WorldOf, tmp_path: Path
 async def asked(world: World) -> tuple[str, list[Heard], dict[str, Any]]:
     """Start a run and hear it until a person is asked."""
     run_id = await world.start(a_request("Write to Bob", graphId=MAILER))
-    events: list[Heard] = []
-    async with asyncio.timeout(PATIENCE_S):
-        async for event in world.follow(run_id):
-            events.append(event)
-            if event.type == "permission_request":
-                break
+    events = await world.events(run_id, until="permission_request")
     return run_id, events, events[-1].data
 
 
 async def decide(world: World, run_id: str, request: dict[str, Any], **body: Any) -> Any:
     return await world.http.post(f"/v1/runs/{run_id}/permissions/{request['requestId']}", json=body)
-
-
-async def to_the_end(world: World, run_id: str) -> list[Heard]:
-    return [event async for event in world.follow(run_id)]

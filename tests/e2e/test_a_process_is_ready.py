@@ -7,19 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+import pytest
 
 from app.executors.claude_agent.process.directory import STARTED_BEFORE
-from app.simulator.script import ApiRequest, Hold, Reply, Text, ToolUse, in_turn, text_of
+from app.simulator.script import ApiRequest, Reply, Text, ToolUse, in_turn, text_of
 from tests.e2e.parking import gone, next_ready, pool_of, process_of, start_none_ahead
-from tests.e2e.stories import ANALYST, CLOCK, World, WorldOf, a_client, a_request, cli_processes, until
-from tests.e2e.test_tools_of_other_peoples_servers import LIBRARIAN, SEARCH, graphs, program
-
-OTHERS: list[dict[str, Any]] = [
-    {"model": "claude-haiku-4-5"},
-    {"messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "hi"}]},
-]
-"""What a process that is ready was not started for; other tools, limits and schemas: see
-`test_a_conversation_keeps_its_process`."""
+from tests.e2e.stories import CLOCK, World, WorldOf, a_client, a_request, cli_processes, until
+from tests.e2e.test_tools_of_other_peoples_servers import LIBRARIAN, SEARCH, a_library, graphs
 
 
 def echo(request: ApiRequest) -> Reply:
@@ -68,21 +62,6 @@ async def one_that_died_is_not_used(world: World, ready: psutil.Process) -> None
     assert events[-1].data["finishReason"] == "stop"
 
 
-async def test_a_run_that_needs_another_process_gets_its_own(world_of: WorldOf) -> None:
-    world = await world_of(echo, RUNTALLY_IDLE_PROCESSES=1)
-    await world.run(a_request("first"))
-
-    await one_ready(world)
-    await start_none_ahead(world)
-
-    for other in OTHERS:
-        await world.run({**a_request("next"), **other})
-
-        asked = world.simulator.requests[-1]
-        assert (asked.body["model"] == "claude-haiku-4-5") == ("model" in other), other
-        assert ("Be brief." in str(asked.body["system"])) == ("messages" in other), other
-
-
 async def test_the_first_turn_of_a_conversation_takes_one_and_the_conversation_is_its_own(
     world_of: WorldOf,
 ) -> None:
@@ -105,6 +84,7 @@ async def test_the_first_turn_of_a_conversation_takes_one_and_the_conversation_i
     assert [message["content"] for message in shown if message["type"] == "user_message"] == ["hello", "and?"]
 
 
+@pytest.mark.long
 async def test_so_does_a_structured_answer_whose_schema_comes_again(world_of: WorldOf) -> None:
     def answers(request: ApiRequest) -> Reply:
         return Reply([ToolUse("StructuredOutput", {"text": request.last_text})])
@@ -131,12 +111,13 @@ async def test_and_a_graph_with_an_mcp_server_whose_tools_are_those_of_the_runs_
             return Reply([Text(str(request.tool_results[0]["content"]))])
         return Reply([ToolUse(SEARCH, {"q": request.last_text})])
 
-    world = await world_of(searches, RUNTALLY_IDLE_PROCESSES=1, **graphs(tmp_path, program()))
-    await world.run(a_request("Ada", graphId=LIBRARIAN))
-    ready = await next_ready(world)
-    await start_none_ahead(world)
+    async with a_library() as library:
+        world = await world_of(searches, RUNTALLY_IDLE_PROCESSES=1, **graphs(tmp_path, library.server()))
+        await world.run(a_request("Ada", graphId=LIBRARIAN))
+        ready = await next_ready(world)
+        await start_none_ahead(world)
 
-    final = (await world.http.post("/v1/runs/wait", json=a_request("Grace", graphId=LIBRARIAN))).json()
+        final = (await world.http.post("/v1/runs/wait", json=a_request("Grace", graphId=LIBRARIAN))).json()
 
     assert "found Grace" in final["content"]
     await gone(ready)
@@ -155,23 +136,6 @@ async def test_processes_are_ready_when_the_server_is_and_gone_when_it_is(
     assert final["content"] == "late"
     assert cli_processes() == []
     assert not any((tmp_path / "data" / "runs").glob("server-*/run-*"))
-
-
-async def test_a_cancel_of_a_run_in_a_process_that_was_ready(world_of: WorldOf) -> None:
-    hold = Hold(index=5)
-    world = await world_of(in_turn(Reply([Text("one two three")], hold=hold)), RUNTALLY_IDLE_PROCESSES=1)
-    # The first graph's, which is started with the server.
-    ready = await one_ready(world)
-    await start_none_ahead(world)
-    run_id = await world.start(a_request(graphId=ANALYST))
-    await hold.reached.wait()
-    assert cli_processes() == [ready]
-
-    await world.http.post(f"/v1/runs/{run_id}/cancel")
-
-    assert (await world.ended(run_id))["final"]["error"] == "aborted"
-    bases = [receipt["basis"] for receipt in await world.receipts(run_id)]
-    assert bases == ["partial"]
 
 
 async def one_ready(world: World) -> psutil.Process:

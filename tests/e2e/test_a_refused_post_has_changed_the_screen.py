@@ -7,14 +7,13 @@ from app.simulator.script import Hold, Reply, Text
 from tests.e2e.agents import MESSAGES
 from tests.e2e.stories import WorldOf
 from tests.e2e.test_a_chat_of_the_ai_sdk import (
-    CHEAP_CHAT,
+    CHAT,
     a_post,
     conversation_of,
     message_id_of,
     says,
     text_in,
 )
-from tests.patience import PATIENCE_S
 
 
 async def test_what_a_refused_post_of_a_chat_has_taken_away_is_not_heard(world_of: WorldOf) -> None:
@@ -22,7 +21,7 @@ async def test_what_a_refused_post_of_a_chat_has_taken_away_is_not_heard(world_o
     world = await world_of(lambda _: Reply([Text(f"Answer {next(answers)}.")]), agent=MESSAGES)
 
     async def post(*messages: dict[str, Any]) -> dict[str, Any]:
-        answer = await world.http.post(CHEAP_CHAT, json=a_post(*messages))
+        answer = await world.http.post(CHAT, json=a_post(*messages))
         return says(text_in(answer), message_id_of(answer), "assistant")
 
     hello = [says("hi", "u1"), await post(says("hi", "u1"))]
@@ -47,12 +46,10 @@ async def test_an_answer_that_is_not_shown_yet_is_heard(world_of: WorldOf) -> No
     world = await world_of(lambda _: next(replies), agent=MESSAGES)
     view = [says("hi", "u1")]
 
-    async with world.http.stream("POST", CHEAP_CHAT, json=a_post(*view)):
+    async with world.http.stream("POST", CHAT, json=a_post(*view)):
         await hold.reached.wait()
-        queued = asyncio.create_task(world.http.post(CHEAP_CHAT, json=a_post(*view, says("now", "u2"))))
-        async with asyncio.timeout(PATIENCE_S):
-            while len((await world.http.get("/v1/runs")).json()["items"]) < 2:
-                await asyncio.sleep(0.02)
+        queued = asyncio.create_task(world.http.post(CHAT, json=a_post(*view, says("now", "u2"))))
+        await world.accepted(runs=2)
         hold.until.set()
         assert text_in(await queued) == "On."
 

@@ -3,6 +3,7 @@
 import asyncio
 from pathlib import Path
 
+import pytest
 from sqlalchemy import text
 
 from app.billing.credit.ledger import AccountTerms, CreditLedger
@@ -11,7 +12,7 @@ from app.platform.db import Database
 from app.runs.records import NewRun
 from app.simulator.script import ApiRequest, Hold, Reply, Text, ToolUse, text_of
 from app.simulator.server import Simulator
-from tests.e2e.agents import MESSAGES, every_agent, named
+from tests.e2e.agents import CLAUDE, MESSAGES, named, without_cli
 from tests.e2e.office import TASK, WORKER, office, settings
 from tests.e2e.servers import a_server
 from tests.e2e.stories import ASSISTANT, World, WorldOf, a_request, until
@@ -24,7 +25,7 @@ PICKER = "---\ndescription: Picks.\nretry: true\nclient_tools: true\n---\nPick.\
 LEASE_S = 5
 
 
-@every_agent
+@pytest.mark.parametrize("agent", [CLAUDE, pytest.param(MESSAGES, marks=pytest.mark.long)])
 async def test_another_process_ends_the_runs_of_a_killed_one_or_goes_on_with_them(
     world_of: WorldOf, tmp_path: Path, database_url: str, redis_url: str, agent: str
 ) -> None:
@@ -100,46 +101,6 @@ async def _require_answerable(world: World, simulator: Simulator, void_call: str
     assert len({receipt["usageUnitId"] for receipt in receipts} & sent) == 3
 
 
-async def test_a_restarted_server_goes_on_with_its_run(memory_path: Path) -> None:
-    hold = Hold(index=5)
-
-    def respond(_request: ApiRequest) -> Reply:
-        if len(simulator.requests) == 1:
-            return Reply([Text("one two three four")], hold=hold)
-        return Reply([Text("five")], final_usage={"output_tokens": 7})
-
-    graphs = settings(memory_path)
-    own = {
-        "RUNTALLY_TOOLS": graphs["RUNTALLY_TOOLS"],
-        "RUNTALLY_GRAPHS_DIR": str(graphs["RUNTALLY_GRAPHS_DIR"]),
-    }
-    async with Simulator(respond) as simulator:
-        async with a_server(memory_path, simulator.url, **own) as (server, http):
-            body = a_request("count", runId="kept", stateKey="chat-1", graphId=WORKER)
-            async with http.stream("POST", "/v1/runs/stream", json=body) as reader:
-                async for line in reader.aiter_lines():
-                    if line == "event: text_delta":
-                        break
-            server.kill()
-        async with a_server(memory_path, simulator.url, **own) as (_, http):
-            events = (await http.get("/v1/runs/kept/events", params={"after": 5})).text
-            run = (await http.get("/v1/runs/kept")).json()
-            receipts = (await http.get("/v1/runs/kept/receipts")).json()["items"]
-    hold.until.set()
-
-    assert (run["attempt"], run["final"]["content"]) == (1, "five")
-    # A reader of the first attempt hears the second, where it left off.
-    assert "event: run_started" in events
-    assert '"attempt":1' in events
-    # Both attempts are charged, each message once.
-    first, second = simulator.sent
-    assert {(r["attempt"], r["usageUnitId"], r["basis"]) for r in receipts} == {
-        (0, first.message_id, "partial"),
-        (1, second.message_id, "final"),
-    }
-    assert run["final"]["usage"]["completionTokens"] == sum(r["outputTokens"] for r in receipts)
-
-
 async def _until_said(world: World, key: str, kind: str) -> None:
     async with asyncio.timeout(PATIENCE_S):
         while True:
@@ -154,6 +115,7 @@ async def _followed(world: World, run_id: str) -> list[tuple[str, str | None]]:
         return [(event.type, event.data.get("error")) async for event in world.follow(run_id)]
 
 
+@without_cli
 async def test_a_run_whose_acceptance_the_server_did_not_hear_of_is_ended_and_its_credit_given_back(
     world_of: WorldOf, database: Database
 ) -> None:

@@ -13,11 +13,14 @@ import pytest
 import pytest_asyncio
 
 from app.gateway.wire import PROGRESS_TOKENS
-from app.simulator.script import Hold, Reply, Text, ToolUse, in_turn
+from app.simulator.script import ApiRequest, Hold, Reply, Text, ToolUse, in_turn
 from app.simulator.server import Simulator
 from tests.conftest import in_memory
+from tests.e2e.office import WORKER, settings
 from tests.e2e.servers import ROOT, a_server, an_environment
 from tests.e2e.stories import CLOCK, a_client, a_request, until
+from tests.e2e.test_the_commands import command
+from tests.e2e.test_the_doctor import doctor
 from tests.integration.gateway_seam import FIRST_DELTA
 from tests.patience import PATIENCE_S
 
@@ -35,24 +38,37 @@ async def words_read(http: httpx.AsyncClient, run_id: str, words: int) -> int:
     raise AssertionError(text)
 
 
-async def test_a_killed_server_ends_its_runs_when_it_is_back(memory_path: Path) -> None:
-    hold = Hold(index=FIRST_DELTA + WORDS - 100)
-    answers = in_turn(Reply([Text("go " * WORDS)], hold=hold), Reply([Text("back")]))
-    async with Simulator(answers) as simulator:
-        async with a_server(memory_path, simulator.url) as (server, http):
-            await http.post("/v1/runs", json=a_request(runId="killed-1"))
+async def test_a_killed_server_ends_its_runs_or_goes_on_with_them_when_it_is_back(memory_path: Path) -> None:
+    hold, kept_hold = Hold(index=FIRST_DELTA + WORDS - 100), Hold(index=5)
+
+    def respond(request: ApiRequest) -> Reply:
+        if request.last_text == "end":
+            return Reply([Text("go " * WORDS)], hold=hold)
+        if len(simulator.requests) <= 2:
+            return Reply([Text("one two three four")], hold=kept_hold)
+        return Reply([Text("back")])
+
+    graphs = {name: str(value) for name, value in settings(memory_path).items()}
+    async with Simulator(respond) as simulator:
+        async with a_server(memory_path, simulator.url, **graphs) as (server, http):
+            await http.post("/v1/runs", json=a_request("end", runId="killed-1"))
+            body = a_request("count", runId="kept", stateKey="chat-1", graphId=WORKER)
+            await http.post("/v1/runs", json=body)
             shown = await words_read(http, "killed-1", WORDS - 100)
+            await words_read(http, "kept", 1)
             family = server.children(recursive=True)
             server.kill()
             await until(lambda: not any(child.is_running() for child in family))
         hold.until.set()
 
-        async with a_server(memory_path, simulator.url) as (_, http):
+        async with a_server(memory_path, simulator.url, **graphs) as (_, http):
+            await assert_continued(http)
             whole = (await http.get("/v1/runs/killed-1/events")).text
             rest = (await http.get("/v1/runs/killed-1/events", params={"after": 7})).text
             final = (await http.get("/v1/runs/killed-1")).json()["final"]
             (receipt,) = (await http.get("/v1/runs/killed-1/receipts")).json()["items"]
             again = (await http.post("/v1/runs/wait", json=a_request())).json()
+    kept_hold.until.set()
 
     assert 'id: 1\nevent: error\ndata: {"type":"error","error":"internal","at":' in whole
     assert "id: 999999998\nevent: error\n" in rest
@@ -62,6 +78,19 @@ async def test_a_killed_server_ends_its_runs_when_it_is_back(memory_path: Path) 
     assert (receipt["basis"], receipt["outputEstimated"], receipt["inputTokens"]) == ("partial", True, 10)
     assert shown == WORDS - 100 <= receipt["outputTokens"] < shown + PROGRESS_TOKENS
     assert list((memory_path / "runs").glob("server-*")) == []
+
+
+async def assert_continued(http: httpx.AsyncClient) -> None:
+    """The next attempt of the run that may be tried again: its reader continues, and both are charged."""
+    events = (await http.get("/v1/runs/kept/events", params={"after": 5})).text
+    run = (await http.get("/v1/runs/kept")).json()
+    receipts = (await http.get("/v1/runs/kept/receipts")).json()["items"]
+
+    assert (run["attempt"], run["final"]["content"]) == (1, "back")
+    assert "event: run_started" in events
+    assert '"attempt":1' in events
+    assert [(receipt["attempt"], receipt["basis"]) for receipt in receipts] == [(0, "partial"), (1, "final")]
+    assert run["final"]["usage"]["completionTokens"] == sum(r["outputTokens"] for r in receipts)
 
 
 async def test_a_server_asked_to_stop_lets_its_runs_finish(memory_path: Path) -> None:
@@ -91,9 +120,10 @@ class Embedded(NamedTuple):
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def embedded(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Embedded]:
-    """For tests that start no run."""
+    """For tests that start no run of an account."""
     with in_memory(tmp_path_factory.mktemp("embedded")) as directory:
-        async with Simulator(in_turn()) as simulator, a_server(directory, simulator.url) as (_, http):
+        model = Simulator(lambda _: Reply([Text("ok")]))
+        async with model as simulator, a_server(directory, simulator.url) as (_, http):
             yield Embedded(an_environment(directory, simulator.url), http)
 
 
@@ -150,6 +180,19 @@ async def test_a_full_disk_stops_new_runs_and_loses_nothing(tmp_path: Path, data
 
 
 @pytest.mark.asyncio(loop_scope="module")
+async def test_the_doctor_works_beside_a_running_server(embedded: Embedded) -> None:
+    environment = embedded.environment
+    code, printed, _ = await doctor(Path(environment["HOME"]), "--probe", **environment)
+    ready = await embedded.http.get("/readyz")
+    receipts = (await embedded.http.get("/v1/receipts")).json()["items"]
+
+    assert code == 0, printed
+    assert "USD by our prices; no account is charged" in " ".join(printed.split())
+    assert (ready.status_code, receipts) == (200, [])
+    assert not any(environment[name] in printed for name in ("ANTHROPIC_API_KEY", "RUNTALLY_BOOTSTRAP_KEY"))
+
+
+@pytest.mark.asyncio(loop_scope="module")
 async def test_keys_are_managed_beside_a_running_server(embedded: Embedded) -> None:
     environment, url = embedded.environment, str(embedded.http.base_url)
     created = await keys(environment, "create", "--account", "acme", "--scope", "runs:read")
@@ -169,14 +212,6 @@ async def test_keys_are_managed_beside_a_running_server(embedded: Embedded) -> N
 
 
 async def keys(environment: dict[str, str], *arguments: str) -> str:
-    done = await asyncio.to_thread(
-        subprocess.run,
-        [sys.executable, "-m", "app", "keys", *arguments],
-        env=environment,
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-    )
-    assert done.returncode == 0, done.stderr
+    done = await command(Path(environment["HOME"]), "keys", *arguments, **environment)
+    assert done.exit_code == 0, done.output
     return done.stdout

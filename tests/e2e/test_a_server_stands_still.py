@@ -13,7 +13,7 @@ from app.simulator.script import ApiRequest, Hold, Reply, Text, ToolUse, text_of
 from app.simulator.server import Simulator
 from tests.e2e.office import TASK, WORKER, settings
 from tests.e2e.servers import a_server
-from tests.e2e.stories import Heard, World, WorldOf, a_request, said, until
+from tests.e2e.stories import WorldOf, a_request, said, until
 
 pytestmark = pytest.mark.long
 
@@ -48,7 +48,7 @@ async def test_the_next_turn_knows_the_answer_that_was_given_and_the_frozen_serv
         async with a_server(frozen_directory, simulator.url, **own) as (server, http):
             body = a_request("work", runId="run", stateKey="chat", graphId=WORKER)
             await http.post("/v1/runs", json=body)
-            reading = asyncio.create_task(_heard(world, "run"))
+            reading = asyncio.create_task(world.events("run"))
             await hold.reached.wait()
             with _stopped(server):
                 run, events = await world.ended("run"), await reading
@@ -70,10 +70,6 @@ async def test_the_next_turn_knows_the_answer_that_was_given_and_the_frozen_serv
     assert not any("This attempt is over." in each for each in said_so_far)
     receipts = await world.receipts("run")
     assert [(receipt["attempt"], receipt["basis"]) for receipt in receipts][-1] == (1, "final")
-
-
-async def _heard(world: World, run_id: str) -> list[Heard]:
-    return [event async for event in world.follow(run_id)]
 
 
 @contextmanager

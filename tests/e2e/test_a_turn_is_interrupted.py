@@ -20,9 +20,9 @@ from app.simulator.script import (
     in_turn,
     text_of,
 )
-from tests.e2e.agents import CLAUDE, MESSAGES, every_agent, without_cli
+from tests.e2e.agents import CLAUDE, MESSAGES, every_agent
 from tests.e2e.office import MAIL, MAILER, TASK, WORKER, office, settings
-from tests.e2e.stories import Heard, World, WorldOf, a_request, a_world, cli_processes, until, until_sent
+from tests.e2e.stories import Heard, World, WorldOf, a_request, cli_processes, until, until_sent
 from tests.factories import scripted
 from tests.scripted import WriteMessage
 
@@ -60,20 +60,19 @@ class Phase:
             case "mid-tool":
                 await office().working.wait()
             case "waiting for approval":
-                async for event in world.follow(run_id):
-                    if event.type == "permission_request":
-                        return
+                await world.events(run_id, until="permission_request")
             case _:
                 return
 
 
-PHASES = ["before init", "retry wait", "mid-text", "mid-tool", "waiting for approval"]
-
 STOPS = [
-    *((MESSAGES, phase, kind) for phase in PHASES for kind in ("interrupt", "cancel")),
-    *((CLAUDE, phase, "interrupt") for phase in PHASES),
-    # A cancel of a CLI in the other phases: see test_how_a_run_ends and test_a_person_consents.
-    (CLAUDE, "mid-text", "cancel"),
+    (CLAUDE, "before init", "cancel"),
+    (CLAUDE, "retry wait", "interrupt"),
+    *((CLAUDE, "mid-text", kind) for kind in ("interrupt", "cancel")),
+    (CLAUDE, "mid-tool", "cancel"),
+    (CLAUDE, "waiting for approval", "interrupt"),
+    # Between any two events: see tests/integration/messages_runs.
+    *((MESSAGES, "waiting for approval", kind) for kind in ("interrupt", "cancel")),
 ]
 
 
@@ -92,7 +91,7 @@ async def test_a_run_stops_in_every_phase_and_its_conversation_goes_on(
     await reached(world, run_id)
 
     answers = [await world.http.post(f"/v1/runs/{run_id}/{kind}") for _ in range(2)]
-    events = [event async for event in world.follow(run_id)]
+    events = await world.events(run_id)
     broken = False
     again = await world.http.post("/v1/runs/wait", json=a_request("and now?", stateKey="chat-1"))
 
@@ -129,7 +128,7 @@ async def test_an_interrupted_turn_makes_way_for_the_message_that_waits(world_of
     run_id, sending = await held_with_a_message(world, hold)
 
     await world.http.post(f"/v1/runs/{run_id}/interrupt")
-    events = [event async for event in world.follow(run_id)]
+    events = await world.events(run_id)
 
     assert states(events) == [
         ("interrupt", "requested"),
@@ -142,14 +141,13 @@ async def test_an_interrupted_turn_makes_way_for_the_message_that_waits(world_of
     assert events[-1].data["finishReason"] == "stop"
 
 
-@every_agent
 async def test_a_cancel_leaves_no_turn_to_the_message_that_waits(world_of: WorldOf) -> None:
     hold = Hold(index=5)
     world = await world_of(in_turn(Reply([Text("one two three")], hold=hold)))
     run_id, sending = await held_with_a_message(world, hold)
 
     await world.http.post(f"/v1/runs/{run_id}/cancel")
-    events = [event async for event in world.follow(run_id)]
+    events = await world.events(run_id)
 
     assert (await sending).json()["position"] is None
     assert events[-2].data["error"] == "aborted"
@@ -167,24 +165,6 @@ async def test_a_run_that_has_ended_stays_as_it_is(world_of: WorldOf) -> None:
         assert (answer.status_code, answer.json()["status"]) == (202, "succeeded")
         assert (await world.ended(run_id), await world.raw(run_id)) == (before, events)
     assert before["interruption"] is None
-
-
-@without_cli
-@pytest.mark.parametrize("kind", ["interrupt", "cancel"])
-async def test_a_run_is_stopped_by_way_of_another_process(
-    world_of: WorldOf, tmp_path: Path, database_url: str, redis_url: str, kind: str
-) -> None:
-    hold = Hold(index=5)
-    world = await world_of(in_turn(Reply([Text("one two three")], hold=hold)), REDIS_URL=redis_url)
-    run_id = await world.start(a_request())
-    await hold.reached.wait()
-
-    async with a_world(tmp_path / "other", database_url, in_turn(), REDIS_URL=redis_url) as other:
-        answer = await other.http.post(f"/v1/runs/{run_id}/{kind}")
-        run = await other.ended(run_id)
-
-    assert answer.status_code == 202
-    assert (run["status"], run["interruption"]["state"]) == ("cancelled", "stopped")
 
 
 def states(events: list[Heard]) -> list[tuple[Any, Any]]:

@@ -21,7 +21,7 @@ from app.simulator.script import (
     blocks_of,
     text_of,
 )
-from tests.e2e.agents import CLAUDE, MESSAGES, every_agent, without_cli
+from tests.e2e.agents import CLAUDE, MESSAGES, without_cli
 from tests.e2e.office import MAIL, office
 from tests.e2e.office import settings as office_settings
 from tests.e2e.parking import a_parking_world
@@ -122,7 +122,7 @@ def heard(request: ApiRequest) -> Shown:
     return joined(message for message in messages if message[1] not in notes)
 
 
-@every_agent
+@pytest.mark.parametrize("agent", [MESSAGES, pytest.param(CLAUDE, marks=pytest.mark.long)])
 async def test_the_model_gets_what_the_thread_shows(world_of: WorldOf, agent: str) -> None:
     hold = Hold(index=5)
     replies: Iterator[Answer] = iter(
@@ -237,22 +237,6 @@ async def test_an_imported_history_stays_on_screen(world_of: WorldOf, agent: str
     other = Client(world, f"{agent}:assistant", stored, runs=client.runs)
     other.write("on")
     await seen(other)
-
-
-async def test_the_cli_gets_an_imported_history_that_stays_on_screen(world_of: WorldOf) -> None:
-    world = await world_of(answers("Hello.", "Again."))
-    client = Client(world, f"{CLAUDE}:assistant")
-    client.messages = [{"id": "g", "role": "assistant", "content": "Hi, how can I help?"}]
-    for text in ("hi", "more"):
-        client.write(text)
-        await client.run()
-
-    assert client.snapshots == 0
-    assert client.shown == [
-        *(("assistant", "Hi, how can I help?"), ("user", "hi"), ("assistant", "Hello.")),
-        *(("user", "more"), ("assistant", "Again.")),
-    ]
-    assert "how can I help?" in str(world.simulator.requests[-1].messages)
 
 
 @without_cli

@@ -113,9 +113,7 @@ async def test_a_file_swapped_for_a_link_in_between_shows_nothing(world_of: Worl
     """Whatever rule such a race gets past: there is nothing behind it."""
     secret = tmp_path / "secret.txt"
     secret.write_text(SECRET)
-    swap = ("(while :; do ln -sfn /workspace/plain x; ln -sfn SECRET x; done) & sleep 3; echo over").replace(
-        "SECRET", str(secret)
-    )
+    swap = f"(while :; do ln -sfn /workspace/plain x; ln -sfn {secret} x; done) & sleep 1; echo over"
 
     def model(request: ApiRequest) -> Answer:
         if len(request.messages) == 1:

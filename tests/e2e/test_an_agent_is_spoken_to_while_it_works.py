@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from app.simulator.script import ApiRequest, Hold, Reply, Text, ToolUse, in_turn, text_of
-from tests.e2e.agents import every_agent, without_cli
+from tests.e2e.agents import CLAUDE, MESSAGES, every_agent
 from tests.e2e.office import TASK, WORKER, office, settings
-from tests.e2e.stories import Heard, World, WorldOf, a_request, a_world, said, until, until_sent
+from tests.e2e.stories import World, WorldOf, a_request, until, until_sent
 
 
 def texts(request: ApiRequest) -> list[str]:
@@ -27,7 +27,7 @@ async def test_a_message_during_a_tool_is_heard_in_the_same_turn(world_of: World
     await until_sent(world, run_id)
     office().may_end.set()
     sent = await sending
-    events = await heard(world, run_id)
+    events = await world.events(run_id)
 
     # The CLI tells it after the tool's result; newer models hear of it in a system message of its own.
     assert "and be quick" in str(world.simulator.requests[-1].body["messages"][-1])
@@ -41,10 +41,13 @@ async def test_a_message_during_a_tool_is_heard_in_the_same_turn(world_of: World
     assert kinds.count("done") == 1
 
 
-@every_agent
 @pytest.mark.parametrize(
-    ("priority", "first_turn"),
-    [("next", "one two three four"), ("later", "one two three four"), ("now", "one two")],
+    ("agent", "priority", "first_turn"),
+    [
+        (CLAUDE, "next", "one two three four"),
+        (CLAUDE, "later", "one two three four"),
+        *((agent, "now", "one two") for agent in (CLAUDE, MESSAGES)),
+    ],
 )
 async def test_a_message_during_a_text(world_of: WorldOf, priority: str, first_turn: str) -> None:
     hold = Hold(index=5)
@@ -60,7 +63,7 @@ async def test_a_message_during_a_text(world_of: WorldOf, priority: str, first_t
         await until(lambda: world.simulator.sent[0].disconnected)
     hold.until.set()
     sent = await sending
-    events = await heard(world, run_id)
+    events = await world.events(run_id)
 
     (final,) = [event.data for event in events if event.type == "assistant_final"]
     assert final == {
@@ -88,7 +91,7 @@ async def test_a_message_before_the_agent_is_up(world_of: WorldOf, priority: str
     run_id = await world.start(a_request("first"))
 
     sent = await send(world, run_id, "second", priority=priority)
-    events = await heard(world, run_id)
+    events = await world.events(run_id)
 
     (taken,) = [event for event in events if event.type == "user_message"]
     assert taken.data["content"] == "second"
@@ -100,77 +103,13 @@ async def test_a_message_before_the_agent_is_up(world_of: WorldOf, priority: str
     assert (asked.startswith("first"), asked.endswith("second")) == (True, True)
 
 
-@without_cli
-async def test_the_same_message_twice_is_one(world_of: WorldOf) -> None:
-    hold = Hold(index=5)
-    world = await world_of(in_turn(Reply([Text("one two three")], hold=hold), Reply([Text("Yes.")])))
-    run_id = await world.start(a_request())
-    await hold.reached.wait()
-
-    again = {"headers": {"Idempotency-Key": "once"}}
-    sending = [asyncio.create_task(send(world, run_id, "hey", **again)) for _ in range(2)]
-    await until_sent(world, run_id)
-    hold.until.set()
-    first, second = [await each for each in sending]
-    events = await heard(world, run_id)
-
-    assert first == second
-    assert [event.data["content"] for event in events if event.type == "user_message"] == ["hey"]
-    assert len(world.simulator.requests) == 2
-
-
-@without_cli
-async def test_a_run_that_has_ended_hears_nothing(world_of: WorldOf) -> None:
-    world = await world_of(lambda _: Reply([Text("bye")]))
-    run_id = await world.start(a_request())
-    await world.ended(run_id)
-
-    answer = await world.http.post(f"/v1/runs/{run_id}/messages", json={"content": "wait"})
-    unknown = await world.http.post("/v1/runs/none/messages", json={"content": "wait"})
-
-    assert (answer.status_code, answer.json()["code"]) == (409, "run_ended")
-    assert (unknown.status_code, unknown.json()["code"]) == (404, "run_not_found")
-
-
-@pytest.mark.parametrize(
-    ("body", "field"),
-    [
-        ({}, "content"),
-        ({"content": ""}, "content"),
-        ({"content": "x", "priority": "soon"}, "priority"),
-        ({"content": "x", "role": "system"}, "role"),
-    ],
-)
-async def test_a_bad_message_names_its_field(world_of: WorldOf, body: dict[str, Any], field: str) -> None:
+async def test_a_bad_message_names_its_field(world_of: WorldOf) -> None:
     world = await world_of(in_turn())
+    wrong = {"content": {"content": ""}, "priority": {"content": "x", "priority": "soon"}}
 
-    answer = await world.http.post("/v1/runs/any/messages", json=body)
+    answers = [await world.http.post("/v1/runs/any/messages", json=body) for body in wrong.values()]
 
-    assert answer.status_code == 422
-    assert answer.json()["errors"][0]["field"].startswith(field)
-
-
-@without_cli
-async def test_a_message_by_way_of_another_process(
-    world_of: WorldOf, tmp_path: Path, database_url: str, redis_url: str
-) -> None:
-    hold = Hold(index=5)
-    replies = in_turn(Reply([Text("one two three")], hold=hold), Reply([Text("Yes.")]))
-    world = await world_of(replies, REDIS_URL=redis_url)
-    run_id = await world.start(a_request())
-    await hold.reached.wait()
-
-    async with a_world(tmp_path / "other", database_url, in_turn(), REDIS_URL=redis_url) as other:
-        sending = asyncio.create_task(send(other, run_id, "over here"))
-        await until_sent(world, run_id)
-        hold.until.set()
-        sent = await sending
-        events = await heard(world, run_id)
-        late = await other.http.post(f"/v1/runs/{run_id}/messages", json={"content": "wait"})
-
-    assert events[sent["position"] - 1].data["content"] == "over here"
-    assert said(events).endswith("Yes.")
-    assert late.json()["code"] == "run_ended"
+    assert [answer.json()["errors"][0]["field"] for answer in answers] == list(wrong)
 
 
 async def send(world: World, run_id: str, content: str, **options: Any) -> dict[str, Any]:
@@ -181,8 +120,3 @@ async def send(world: World, run_id: str, content: str, **options: Any) -> dict[
     assert response.status_code == 202, response.text
     answer: dict[str, Any] = response.json()
     return answer
-
-
-async def heard(world: World, run_id: str) -> list[Heard]:
-    """A run's events to the end."""
-    return [event async for event in world.follow(run_id)]

@@ -40,14 +40,19 @@ async def test_an_agent_edits_a_file_and_what_it_leaves_can_be_downloaded(
         ToolUse("Glob", {"pattern": "**/*.txt"}),
         ToolUse("Grep", {"pattern": "new", "path": "/workspace"}),
         bash("cat notes/a.txt report.html | tr a-z A-Z > loud.txt; rm gone.txt; cat loud.txt"),
+        # A tool of the server's in the same run.
+        ToolUse(CLOCK),
     )
-    world = await world_of(model, **settings(tmp_path))
+    world = await world_of(model, **settings(tmp_path, "tools: [core__get_current_time]"))
     uploads = [upload("notes/a.txt", "the old text\n"), upload("same.txt", "same"), upload("gone.txt", "x")]
 
     events = await world.run(a_request("go", graphId=EDITOR, files=uploads))
 
     assert events[-1].data["finishReason"] == "stop"
-    assert results(events) == [({}, False)] * 6
+    assert [error for _, error in results(events)] == [False] * 7
+    offered = set(world.simulator.requests[0].tool_names)
+    assert offered == {"Read", "Write", "Edit", "Glob", "Grep", "Bash", CLOCK}
+    assert [shown for shown, _ in results(events)[:6]] == [{}] * 6
     args = [event.data["args"] for event in events if event.type == "tool_call_start"]
     assert [call.get("file_path") for call in args[:3]] == ["notes/a.txt", "notes/a.txt", "report.html"]
     assert args[4]["path"] == "."
@@ -108,25 +113,6 @@ async def test_mounts_are_copied_and_stay_as_they_are(world_of: WorldOf, tmp_pat
     assert await read(world, run_id, "p/src/main.py") == b"print(2)\n"
 
 
-async def test_tools_of_both_kinds_work_in_one_run(world_of: WorldOf, tmp_path: Path) -> None:
-    model = calling(ToolUse(CLOCK), ToolUse("Write", {"file_path": "/workspace/a", "content": "1"}))
-    world = await world_of(model, **settings(tmp_path, "tools: [core__get_current_time]"))
-
-    events = await world.run(a_request("go", graphId=EDITOR))
-
-    assert [error for _, error in results(events)] == [False, False]
-    offered = set(world.simulator.requests[0].tool_names)
-    assert offered == {"Read", "Write", "Edit", "Glob", "Grep", "Bash", CLOCK}
-
-
-async def test_a_graph_without_native_tools_takes_no_files(world_of: WorldOf) -> None:
-    world = await world_of(in_turn())
-
-    response = await world.http.post("/v1/runs", json=a_request(files=[upload("a", "b")]))
-
-    assert (response.status_code, response.json()["errors"][0]["field"]) == (422, "files")
-
-
 async def test_files_belong_to_their_account_and_the_run_knows_its_uploads_at_once(
     world_of: WorldOf, tmp_path: Path
 ) -> None:
@@ -166,10 +152,13 @@ async def test_a_conversation_goes_on_in_a_workspace_of_its_own(world_of: WorldO
 async def test_files_are_there_until_the_workspace_expires(
     world_of: WorldOf, tmp_path: Path, database_url: str
 ) -> None:
-    write = ToolUse("Write", {"file_path": "/workspace/a.txt", "content": "1"})
-    world = await world_of(calling(write), **settings(tmp_path))
-    events = await world.run(a_request("go", graphId=EDITOR, runId="r1"))
-    assert events[-1].type == "done"
+    world = await world_of(calling(), **settings(tmp_path))
+    body = a_request("go", graphId=EDITOR, runId="r1", files=[upload("a.txt", "content")])
+    await world.run(body)
+    again = await world.http.post("/v1/runs/wait", json=body)
+    other = await world.http.post("/v1/runs", json={**body, "files": [upload("a.txt", "CONTENT")]})
+    assert again.json()["content"] == "done"
+    assert (other.status_code, other.json()["code"]) == (409, "run_id_taken")
 
     for path in ("b.txt", "../a.txt", "%2e%2e/a.txt", "..%2f..%2fetc/passwd", "/a.txt", "a.txt/", "a%00"):
         response = await world.http.get(f"/v1/runs/r1/files/{path}")
@@ -184,6 +173,8 @@ async def test_files_are_there_until_the_workspace_expires(
             assert (response.status_code, response.json()["code"]) == (404, "run_not_found")
 
     connection = await asyncpg.connect(database_url)
+    # Nothing of the files is in the stored request.
+    assert "a.txt" not in await connection.fetchval("SELECT request::text FROM runs")
     await connection.execute("UPDATE workspaces SET expires_at = now()")
     for path in ("", "/a.txt"):
         response = await world.http.get(f"/v1/runs/r1/files{path}")
@@ -192,23 +183,6 @@ async def test_files_are_there_until_the_workspace_expires(
     assert await connection.fetchval("SELECT count(*) FROM workspace_files") == 0
     await connection.close()
     assert (await world.http.get("/v1/runs/r1/files")).status_code == 410
-
-
-async def test_the_stored_request_holds_no_bytes_of_files_and_joins_all_the_same(
-    world_of: WorldOf, tmp_path: Path, database_url: str
-) -> None:
-    world = await world_of(calling(), **settings(tmp_path))
-    body = a_request("go", graphId=EDITOR, runId="r1", files=[upload("a.txt", "content")])
-    await world.run(body)
-
-    again = await world.http.post("/v1/runs/wait", json=body)
-    other = await world.http.post("/v1/runs", json={**body, "files": [upload("a.txt", "CONTENT")]})
-
-    assert again.json()["content"] == "done"
-    assert (other.status_code, other.json()["code"]) == (409, "run_id_taken")
-    connection = await asyncpg.connect(database_url)
-    assert "a.txt" not in await connection.fetchval("SELECT request::text FROM runs")
-    await connection.close()
 
 
 @without_cli
@@ -222,37 +196,29 @@ async def test_a_run_without_a_workspace_has_no_files(world_of: WorldOf) -> None
     assert (await world.http.get("/v1/runs/r1/files/a")).json()["code"] == "file_not_found"
 
 
-async def test_a_person_is_asked_about_a_path_in_the_workspace_and_may_change_it(
+async def test_a_person_is_asked_about_paths_and_commands_and_may_change_them(
     world_of: WorldOf, tmp_path: Path
 ) -> None:
     write = ToolUse("Write", {"file_path": "/workspace/a", "content": "1"})
-    world = await world_of(calling(write, write), **settings(tmp_path, "approve: [state_change]"))
+    model = calling(write, write, bash("echo one > c"))
+    world = await world_of(model, **settings(tmp_path, "approve: [state_change, Bash]"))
     run_id = await world.start(a_request("go", graphId=EDITOR))
+    decisions = [
+        ("a", {"file_path": "b", "content": "2"}),
+        ("a", {"file_path": "/etc/b", "content": "2"}),
+        ("echo one > c", {"command": "echo two > c"}),
+    ]
 
-    for number, path in enumerate(("b", "/etc/b")):
+    for number, (asked, changed) in enumerate(decisions):
         request = await _asked(world, run_id, number)
-        assert request["args"]["file_path"] == "a"
-        decision = {"decision": "allow", "args": {"file_path": path, "content": "2"}}
+        assert asked in request["args"].values()
+        decision = {"decision": "allow", "args": changed}
         decided = f"/v1/runs/{run_id}/permissions/{request['requestId']}"
         assert (await world.http.post(decided, json=decision)).is_success
 
     await world.ended(run_id)
-    assert list(await files(world, run_id)) == ["b"]
-    assert await read(world, run_id, "b") == b"2"
-
-
-async def test_a_person_consents_to_a_command_and_may_change_it(world_of: WorldOf, tmp_path: Path) -> None:
-    world = await world_of(calling(bash("echo one > a")), **settings(tmp_path, "approve: [Bash]"))
-    run_id = await world.start(a_request("go", graphId=EDITOR))
-
-    request = await _asked(world, run_id, 0)
-    assert (request["toolName"], request["args"]["command"]) == ("Bash", "echo one > a")
-    decision = {"decision": "allow", "args": {"command": "echo two > a"}}
-    answer = await world.http.post(f"/v1/runs/{run_id}/permissions/{request['requestId']}", json=decision)
-
-    assert answer.is_success, answer.text
-    await world.ended(run_id)
-    assert await read(world, run_id, "a") == b"two\n"
+    assert list(await files(world, run_id)) == ["b", "c"]
+    assert [await read(world, run_id, path) for path in ("b", "c")] == [b"2", b"two\n"]
 
 
 async def test_a_run_that_only_plans_changes_no_file(world_of: WorldOf, tmp_path: Path) -> None:

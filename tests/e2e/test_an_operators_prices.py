@@ -10,9 +10,9 @@ from tests.e2e.agents import without_cli
 from tests.e2e.stories import ANALYST, CALCULATOR, OpenWorld, WorldOf, a_request, until
 
 ALIAS, RELEASE, OTHER_RELEASE = (
-    "claude-sonnet-4-5",
-    "claude-sonnet-4-5-20250929",
-    "claude-sonnet-4-5-20990101",
+    "claude-opus-4-6",
+    "claude-opus-4-6-20260205",
+    "claude-opus-4-6-20990101",
 )
 HAIKU = "claude-haiku-5-5"
 USAGE = {"input_tokens": 1_000, "output_tokens": 1}
@@ -25,6 +25,7 @@ def prices(*entries: str) -> str:
     return "prices:\n" + "".join(f"  - {{{entry}}}\n" for entry in entries)
 
 
+@without_cli
 async def test_the_price_of_an_alias_is_that_of_the_release_which_answers(
     world_of: WorldOf, tmp_path: Path
 ) -> None:

@@ -4,8 +4,6 @@ import base64
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from app.simulator.script import ApiRequest, Reply, Text
 from tests.e2e.agents import every_agent
 from tests.e2e.stories import OpenWorld, World, a_request
@@ -52,7 +50,6 @@ async def turn(world: World, *messages: Any) -> dict[str, Any]:
 
 
 @every_agent
-@pytest.mark.usefixtures("agent")
 async def test_they_arrive_unchanged_and_stay(open_world: OpenWorld, tmp_path: Path) -> None:
     allowed = {"RUNTALLY_ATTACHMENT_URLS": True, "RUNTALLY_IDLE_PROCESSES": 0}
     async with open_world(lambda _: Reply([Text("Seen")]), **allowed) as world:

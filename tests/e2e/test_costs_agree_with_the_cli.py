@@ -53,7 +53,7 @@ EVERYTHING_IT_COUNTS = UsageObject(
 async def test_the_cli_agrees_on_all_that_it_counts(world_of: WorldOf, tmp_path: Path) -> None:
     prices = tmp_path / "prices.yaml"
     prices.write_text(OWN_PRICE)
-    world = await world_of(in_turn(), RUNTALLY_PRICES_FILE=prices)
+    world = await a_parking_world(world_of, in_turn(), RUNTALLY_PRICES_FILE=prices)
 
     found = await compared(world, reporting(EVERYTHING_IT_COUNTS), model=OPUS)
     # An operator's own price is none of the CLI's business; nor is the turn before in a conversation.

@@ -7,11 +7,9 @@ import httpx
 import httpx_sse
 import pytest
 
-from app.billing.credit.ledger import AccountTerms
-from app.executors.port import INTERNAL, MAX_TURNS, UNAVAILABLE, RunOutcome
-from app.simulator.script import Answer, ApiRequest, HttpError, Reply, Text, ToolUse, in_turn
-from app.usage.records import TokenUsage
-from tests.e2e.stories import World, WorldOf, a_client, until
+from app.executors.port import INTERNAL, MAX_TURNS, UNAVAILABLE
+from app.simulator.script import Reply, Text, ToolUse, in_turn
+from tests.e2e.stories import World, WorldOf, until
 from tests.factories import a_wait, reached_by, scripted
 from tests.scripted import Action, Fail, WriteMessage
 
@@ -75,112 +73,47 @@ async def test_a_text_is_a_run_with_a_receipt(world_of: WorldOf) -> None:
     assert (asked.last_text, asked.tool_names) == ("hello", [])
 
 
-async def test_an_object_matches_its_schema(world_of: WorldOf) -> None:
-    world = await world_of(in_turn(an_object(ADA)))
+async def test_an_object_that_does_not_match_is_sent_back_once(world_of: WorldOf) -> None:
+    world = await world_of(in_turn(an_object({"name": "Ada"}), an_object(ADA)))
 
     response = await _object(world, role="curator")
 
     answer = response.json()
-    assert response.status_code == 200, answer
-    assert set(answer) == {"object", "usage", "runId"}
+    assert (response.status_code, set(answer)) == (200, {"object", "usage", "runId"})
     assert answer["object"] == ADA
-    assert len(await world.receipts(answer["runId"])) == 1
-    (asked,) = world.simulator.requests
+    assert len(await world.receipts(answer["runId"])) == 2
+    asked = world.simulator.requests[0]
     assert (asked.body["model"], asked.tool_names) == ("claude-sonnet-5-5", ["StructuredOutput"])
 
 
-async def test_an_object_that_does_not_match_is_sent_back_once(world_of: WorldOf) -> None:
-    world = await world_of(in_turn(an_object({"name": "Ada"}), an_object(ADA)))
-
-    response = await _object(world)
-
-    assert response.json()["object"] == ADA
-    assert len(await world.receipts(response.json()["runId"])) == 2
-
-
 @pytest.mark.parametrize(
-    ("reply", "limits"),
-    [
-        (Reply([Text("I would rather not.")]), {}),
-        (an_object({"name": 5}), {"maxTurns": 1}),
-        (Reply([Text("No.")], stop_reason="refusal"), {}),
-    ],
-    ids=["words", "no match in one turn", "refusal"],
+    "actions",
+    [(WORDS,), (WORDS, Fail(INTERNAL)), (WORDS, Fail(MAX_TURNS))],
+    ids=["words", "no match or a refusal", "no match in time"],
 )
 async def test_an_answer_without_the_object_is_an_error_never_null(
-    world_of: WorldOf, reply: Reply, limits: dict[str, Any]
-) -> None:
-    def respond(_: ApiRequest) -> Answer:
-        return Reply(reply.blocks, stop_reason=reply.stop_reason)
-
-    world = await world_of(respond)
-
-    response = await _object(world, limits=limits, runId="no-object")
-    again = await _object(world, limits=limits, runId="no-object")
-
-    problem = response.json()
-    assert (response.status_code, problem["code"], problem["runId"]) == (502, "invalid_output", "no-object")
-    assert again.json() == problem
-    assert await world.receipts("no-object") != []
-
-
-@pytest.mark.parametrize("actions", [(WORDS,), (WORDS, Fail(INTERNAL)), (WORDS, Fail(MAX_TURNS))])
-async def test_an_executor_without_the_object_is_an_error_too(
     world_of: WorldOf, actions: tuple[Action, ...]
 ) -> None:
     world = await world_of(in_turn(), executors=scripted(*actions))
 
-    response = await _object(world)
-
-    assert (response.status_code, response.json()["code"]) == (502, "invalid_output")
-
-
-async def test_a_request_that_the_provider_refuses_is_a_problem_without_its_words(world_of: WorldOf) -> None:
-    world = await world_of(lambda _: HttpError(400, "invalid_request_error"))
-
-    response = await _text(world)
-
-    assert (response.status_code, response.json()["code"]) == (422, "invalid_request")
-    assert "secret upstream detail" not in response.text
-
-
-@pytest.mark.parametrize(
-    ("outcome", "status"),
-    [
-        (RunOutcome("invalid_request", "error"), 422),
-        (UNAVAILABLE, 503),
-        (RunOutcome("rate_limit", "error"), 429),
-        (INTERNAL, 500),
-    ],
-)
-async def test_a_run_that_fails_is_a_problem_that_names_it(
-    world_of: WorldOf, outcome: RunOutcome, status: int
-) -> None:
-    world = await world_of(in_turn(), executors=scripted(Fail(outcome)))
-
-    response = await _text(world, runId="failed-1")
+    response, again = [await _object(world, runId="no-object") for _ in range(2)]
 
     problem = response.json()
-    assert response.headers["content-type"] == "application/problem+json"
-    assert (response.status_code, problem["code"], problem["runId"]) == (status, outcome.error, "failed-1")
-    assert ("retry-after" in response.headers) == (status in {429, 503})
-    assert (await world.ended("failed-1"))["status"] == "failed"
+    assert (response.status_code, problem["code"], problem["runId"]) == (502, "invalid_output", "no-object")
+    assert again.json() == problem
+    assert len(await world.receipts("no-object")) == 1
 
 
-async def test_an_object_that_fails_for_other_reasons_says_those(world_of: WorldOf) -> None:
+async def test_a_run_that_fails_is_a_problem_that_names_it(world_of: WorldOf) -> None:
+    """The status of each failure: see `tests/unit/runs/test_generate.py`."""
     world = await world_of(in_turn(), executors=scripted(Fail(UNAVAILABLE)))
 
-    response = await _object(world)
-
-    assert (response.status_code, response.json()["code"]) == (503, "provider_unavailable")
-
-
-async def test_a_run_that_takes_too_long(world_of: WorldOf) -> None:
-    world = await world_of(in_turn(), executors=scripted(a_wait()))
-
-    response = await _text(world, limits={"timeoutS": 1})
-
-    assert (response.status_code, response.json()["code"]) == (504, "timeout")
+    for response in (await _text(world, runId="failed-1"), await _object(world, runId="failed-2")):
+        problem = response.json()
+        assert response.headers["content-type"] == "application/problem+json"
+        assert (response.status_code, problem["code"]) == (503, "provider_unavailable")
+        assert "retry-after" in response.headers
+        assert (await world.ended(problem["runId"]))["status"] == "failed"
 
 
 async def test_a_run_that_is_cancelled_while_its_caller_waits(world_of: WorldOf) -> None:
@@ -193,27 +126,6 @@ async def test_a_run_that_is_cancelled_while_its_caller_waits(world_of: WorldOf)
 
     response = await waiting
     assert (response.status_code, response.json()["code"]) == (409, "aborted")
-
-
-async def test_a_budget_that_is_used_up(world_of: WorldOf) -> None:
-    message = WriteMessage("hi", TokenUsage(input_tokens=10, output_tokens=500))
-    world = await world_of(in_turn(), executors=scripted(message, message))
-
-    response = await _text(world, limits={"maxTotalTokens": 100})
-
-    assert (response.status_code, response.json()["code"]) == (429, "rate_limit")
-
-
-async def test_without_credit_nothing_is_generated(world_of: WorldOf) -> None:
-    world = await world_of(in_turn())
-    account = await world.account_id()
-    await world.services.ledger.change_terms(account, lambda _: AccountTerms("prepaid", None))
-
-    response = await _text(world)
-
-    assert (response.status_code, response.json()["code"]) == (402, "insufficient_credits")
-    assert (await world.http.get("/v1/runs")).json()["items"] == []
-    assert world.simulator.requests == []
 
 
 async def test_the_same_key_asks_the_model_once(world_of: WorldOf) -> None:
@@ -249,24 +161,6 @@ async def test_a_text_streams_when_asked(world_of: WorldOf) -> None:
     assert len(await world.receipts("streamed-1")) == 1
 
 
-async def test_more_than_may_wait_are_told_to_come_back(world_of: WorldOf) -> None:
-    wait = a_wait()
-    world = await world_of(
-        in_turn(),
-        executors=scripted(WriteMessage("one two", before_end=wait)),
-        RUNTALLY_MAX_CONCURRENT_RUNS=1,
-        RUNTALLY_MAX_QUEUED_RUNS=0,
-    )
-    first = asyncio.create_task(_text(world))
-    await reached_by(wait)
-
-    refused = await _text(world)
-
-    assert (refused.status_code, refused.json()["code"]) == (429, "queue_full")
-    wait.until.set()
-    assert (await first).status_code == 200
-
-
 async def test_an_invalid_field_is_named(world_of: WorldOf) -> None:
     world = await world_of(in_turn(), executors=scripted())
 
@@ -285,16 +179,6 @@ async def test_a_parameter_claude_does_not_take_is_said_to_be_one(world_of: Worl
     response = await _text(world, seed=7)
 
     assert response.json()["detail"] == "seed: is a parameter that Claude models do not take"
-
-
-async def test_generating_takes_the_scope_of_a_writer(world_of: WorldOf) -> None:
-    world = await world_of(in_turn())
-    _, key = await world.services.accounts.create_key("acme", ["runs:read"])
-
-    async with a_client(world.url, key) as reader:
-        for path in ("text", "object"):
-            response = await reader.post(f"/v1/generate/{path}", json={"prompt": "hi", "schema": SCHEMA})
-            assert response.status_code == 403
 
 
 async def test_leaving_does_not_stop_it(world_of: WorldOf) -> None:

@@ -7,7 +7,8 @@ import pytest
 from app.simulator.script import Hold, Reply, Text
 from tests.e2e.agents import CLAUDE, MESSAGES
 from tests.e2e.stories import World, WorldOf, a_request
-from tests.e2e.test_a_conversation_branches import conversation_of, posted, shown
+from tests.e2e.test_a_chat_of_the_ai_sdk import conversation_of, says
+from tests.e2e.test_a_conversation_branches import posted, shown
 
 DOCUMENT = {"type": "document", "text": "a dot", "title": "t"}
 
@@ -45,9 +46,6 @@ async def test_a_message_that_waited_when_its_chat_was_stopped_is_heard_with_the
     replies = iter([Reply([Text("one two three")], hold=hold), Reply([Text("Third.")])])
     world = await world_of(lambda _: next(replies), agent=agent)
     chat = f"/v1/ai-sdk/{agent}:assistant/chat"
-
-    def says(text: str, message_id: str) -> dict[str, Any]:
-        return {"id": message_id, "role": "user", "parts": [{"type": "text", "text": text}]}
 
     async with world.http.stream("POST", chat, json={"id": "chat-1", "messages": [says("M1", "u1")]}):
         await hold.reached.wait()

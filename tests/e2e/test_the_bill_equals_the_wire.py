@@ -113,6 +113,11 @@ CASES: dict[str, tuple[Callable[[], Responder], dict[str, Any], str | set[str]]]
         "budget",
     ),
     "the token budget used up": (lambda: lambda _: Reply([ToolUse(CLOCK)]), {"maxTotalTokens": 50}, "budget"),
+    "compressed answers": (
+        lambda: in_turn(Reply([ToolUse(CLOCK)], encoding="gzip"), Reply([Text("noon")], encoding="deflate")),
+        {},
+        "stop",
+    ),
     "empty messages": (lambda: lambda _: Reply([]), {}, "stop"),
     "a refusal": (lambda: lambda _: Reply([Text("No.")], stop_reason="refusal"), {}, "error"),
     "another model serves": (lambda: in_turn(Reply([Text("hi")], model="claude-opus-4-5")), {}, "stop"),
@@ -137,10 +142,7 @@ ENDS_WITHOUT_PROCESS = {
 }
 
 
-IN_A_FRESH_PROCESS = [
-    *("a tool loop with several blocks", "cut inside the first block"),
-    *("an error in the middle of a stream", "the token budget used up"),
-]
+IN_A_FRESH_PROCESS = ["a tool loop with several blocks"]
 """All others are turns of a conversation, too, and the turn after an error gets a fresh process."""
 
 

@@ -152,31 +152,6 @@ async def test_a_server_that_cannot_start_says_why_without_a_traceback(tmp_path:
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "words"),
-    [
-        ("DATABASE_URL", "mysql://x", "DATABASE_URL"),
-        ("RUNTALLY_PRICES_FILE", "bad.yaml", "RUNTALLY_PRICES_FILE: prices"),
-        ("RUNTALLY_MODELS_FILE", "bad.yaml", "RUNTALLY_MODELS_FILE: prices"),
-        ("RUNTALLY_MODELS_FILE", "roles.yaml", "MODELS_FILE: roles.triage"),
-        ("RUNTALLY_TOOLS", "no_such_module", "RUNTALLY_TOOLS"),
-        ("RUNTALLY_DEFAULT_MODEL", "gpt-4", "RUNTALLY_DEFAULT_MODEL"),
-    ],
-)
-async def test_a_wrong_setting_stops_the_start_with_a_sentence(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, value: str, words: str
-) -> None:
-    (tmp_path / "bad.yaml").write_text("prices: 5")
-    (tmp_path / "roles.yaml").write_text("roles: {triage: gpt-4}")
-    given = str(tmp_path / value) if value.endswith(".yaml") else value
-
-    with pytest.raises(typer.Exit) as stopped, explained():
-        await started(tmp_path, name, given)
-
-    assert stopped.value.exit_code in {1, 2}
-    assert words in " ".join(capsys.readouterr().err.split())
-
-
 async def test_an_old_schema_stops_the_server_and_migrate_mends_it(
     postgres: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

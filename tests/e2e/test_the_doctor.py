@@ -12,6 +12,7 @@ import pytest
 from rich.console import Console
 
 from app.billing.chain.sealing_key import SealingKey
+from app.bootstrap.roles import Role
 from app.bootstrap.services import open_services
 from app.cli.doctor import diagnose, show
 from app.doctor.examination import examine
@@ -21,7 +22,7 @@ from app.platform.settings import Settings
 from app.simulator.script import HttpError, Reply, Text, in_turn
 from app.simulator.server import Simulator
 from tests.e2e.recording_cli import a_login, a_recording_cli, assert_isolated, starts
-from tests.e2e.servers import ROOT, a_server, an_environment
+from tests.e2e.servers import ROOT
 from tests.e2e.stories import PROVIDER_KEY, the_settings
 from tests.e2e.test_the_machines_own_login import ROUTING
 from tests.e2e.test_tools_of_other_peoples_servers import TOKEN, graphs, program
@@ -100,32 +101,23 @@ async def test_a_whole_installation_is_found_usable_without_a_server(tmp_path: P
 async def test_a_machine_that_only_serves_the_api_needs_no_key_and_no_sandbox(
     tmp_path: Path, database_url: str, redis_url: str
 ) -> None:
-    there = {"DATABASE_URL": database_url, "REDIS_URL": redis_url}
-    code, printed, _ = await doctor(tmp_path, "--json", "--role", "api", **there)
-    alone, says, _ = await doctor(tmp_path, "--role", "api")
+    report, alone = [
+        await examine(
+            the_settings(tmp_path, database_url, "http://127.0.0.1:9", REDIS_URL=url, ANTHROPIC_API_KEY=None),
+            environ={},
+            file_variables=(),
+            with_probe=False,
+            role=Role.API,
+        )
+        for url in (redis_url, None)
+    ]
     refused, _, problem = await doctor(tmp_path, "--role", "api", "--probe")
 
-    names = [check["name"] for check in json.loads(printed)["checks"]]
-    assert code == 0, printed
+    names = [check.name for check in report.checks]
+    assert report.ok, report
     assert [name for name in NAMES if name not in names] == ["sandbox", "sdk", "cli", "gateway", "auth"]
-    assert (alone, "needs DATABASE_URL and REDIS_URL" in says) == (1, True), says
+    assert (alone.ok, "`runtally api` needs REDIS_URL" in printed_of(alone)) == (False, True)
     assert (refused, "makes no model calls" in problem) == (2, True), problem
-
-
-async def test_it_works_beside_a_running_server_on_the_same_embedded_database(memory_path: Path) -> None:
-    async with hello() as simulator:
-        there = {"ANTHROPIC_API_KEY": PROVIDER_KEY}
-        async with a_server(memory_path, simulator.url, **there) as (server, http):
-            environment = an_environment(memory_path, simulator.url, **there)
-            code, printed, _ = await doctor(memory_path, "--probe", **environment)
-            ready = await http.get("/readyz")
-            receipts = (await http.get("/v1/receipts")).json()["items"]
-
-    assert code == 0, printed
-    assert server.pid
-    assert "USD by our prices; no account is charged" in " ".join(printed.split())
-    assert (ready.status_code, receipts) == (200, [])
-    assert not any(secret in printed for secret in (PROVIDER_KEY, environment["RUNTALLY_BOOTSTRAP_KEY"]))
 
 
 async def test_a_probe_says_what_a_call_costs_and_whether_the_meters_agree(

@@ -12,7 +12,7 @@ import yaml
 from app.executors.claude_agent.tools.names import tool_id_of
 from app.platform.server.loopback import Receive, Scope, Send, serve_on_loopback
 from app.simulator.script import Hold, Reply, Text, ToolUse, in_turn
-from tests.e2e.agents import CLAUDE, MESSAGES, every_agent, without_cli
+from tests.e2e.agents import CLAUDE, MESSAGES, without_cli
 from tests.e2e.mcp_program import a_server
 from tests.e2e.stories import (
     WorldOf,
@@ -30,6 +30,7 @@ LIBRARIAN = "claude_agents:librarian"
 SEARCH = "mcp__runtally__library__search"
 PROGRAM = str(Path(__file__).with_name("mcp_program.py"))
 TOKEN = "sk-library-nobody-may-see"
+NOBODY_LISTENS = {"type": "http", "url": "http://127.0.0.1:9/mcp"}
 
 
 def graphs(directory: Path, server: dict[str, Any], **head: Any) -> dict[str, Any]:
@@ -52,7 +53,6 @@ def asks(name: str, **arguments: Any) -> list[Reply]:
     return [Reply([ToolUse(name, arguments)]), Reply([Text("There it is.")])]
 
 
-@every_agent
 async def test_a_program_is_asked_and_gone_with_the_run(world_of: WorldOf, tmp_path: Path) -> None:
     world = await world_of(in_turn(*asks(SEARCH, q="Ada")), **graphs(tmp_path, program()))
 
@@ -70,43 +70,37 @@ async def test_a_program_is_asked_and_gone_with_the_run(world_of: WorldOf, tmp_p
 
 @without_cli
 async def test_only_the_tools_that_are_named_exist(world_of: WorldOf, tmp_path: Path) -> None:
-    world = await world_of(
-        in_turn(*asks("mcp__runtally__library__delete_everything", q="x")), **graphs(tmp_path, program())
-    )
+    script = in_turn(*asks("mcp__runtally__library__delete_everything", q="x"))
+    async with a_library() as library:
+        world = await world_of(script, **graphs(tmp_path, library.server()))
 
-    events = await world.run(a_request("go", graphId=LIBRARIAN))
+        events = await world.run(a_request("go", graphId=LIBRARIAN))
 
     (result,) = world.simulator.requests[-1].tool_results
     assert result["is_error"]
     assert [e.data["isError"] for e in events if e.type == "tool_call_result"] == [True]
-
-
-@without_cli
-@pytest.mark.parametrize(
-    ("arguments", "answer"),
-    [({"q": 1}, 'q: 1 is not of type "string"'), ({}, '"q" is a required property')],
-)
-async def test_arguments_are_held_against_the_servers_schema(
-    world_of: WorldOf, tmp_path: Path, arguments: dict[str, Any], answer: str
-) -> None:
-    world = await world_of(in_turn(*asks(SEARCH, **arguments)), **graphs(tmp_path, program()))
-
-    await world.run(a_request("go", graphId=LIBRARIAN))
-
-    assert answer in str(world.simulator.requests[-1].tool_results)
+    assert library.asked == []
 
 
 @without_cli
 async def test_a_failure_is_told_to_the_model_alone(world_of: WorldOf, tmp_path: Path) -> None:
-    server = program(tools={"fails": "state_change"}, show_results=True)
-    replies = in_turn(*asks("mcp__runtally__library__fails", q="x"))
-    world = await world_of(replies, **graphs(tmp_path, server))
+    """So are arguments that do not match the server's schema."""
+    server = {"tools": {"fails": "state_change", "search": "read_only"}, "show_results": True}
+    calls = [ToolUse(SEARCH, {"q": 1}), ToolUse("mcp__runtally__library__fails", {"q": "x"})]
+    async with a_library() as library:
+        replies = in_turn(Reply([*calls]), Reply([Text("I see.")]))
+        world = await world_of(replies, **graphs(tmp_path, library.server(**server)))
 
-    events = await world.run(a_request("go", graphId=LIBRARIAN))
+        events = await world.run(a_request("go", graphId=LIBRARIAN))
 
-    assert "the index is being rebuilt" in str(world.simulator.requests[-1].tool_results)
-    (result,) = [event.data for event in events if event.type == "tool_call_result"]
-    assert (result["result"], result["isError"]) == ({"error": "failed"}, True)
+    told = str(world.simulator.requests[-1].tool_results)
+    assert 'q: 1 is not of type "string"' in told
+    assert "the index is being rebuilt" in told
+    results = [event.data for event in events if event.type == "tool_call_result"]
+    assert [(each["result"], each["isError"]) for each in results] == [
+        ({"error": "invalid_args"}, True),
+        ({"error": "failed"}, True),
+    ]
 
 
 @without_cli
@@ -125,14 +119,16 @@ async def test_it_has_its_secret_and_nothing_else_of_the_server(world_of: WorldO
 
 async def test_the_agents_cli_never_has_the_secret(world_of: WorldOf, tmp_path: Path) -> None:
     hold = Hold(index=2)
-    world = await world_of(in_turn(Reply([Text("one")], hold=hold)), **graphs(tmp_path, program()))
-    run_id = await world.start(a_request("go", graphId=LIBRARIAN))
-    await hold.reached.wait()
+    async with a_library() as library:
+        script = in_turn(Reply([Text("one")], hold=hold))
+        world = await world_of(script, **graphs(tmp_path, library.server()))
+        run_id = await world.start(a_request("go", graphId=LIBRARIAN))
+        await hold.reached.wait()
 
-    seen = shown_by(cli_processes())
-    files = contents_below(tmp_path / "data" / "runs")
-    hold.until.set()
-    await world.ended(run_id)
+        seen = shown_by(cli_processes())
+        files = contents_below(tmp_path / "data" / "runs")
+        hold.until.set()
+        await world.ended(run_id)
 
     assert "ANTHROPIC_BASE_URL" in seen
     assert TOKEN not in seen
@@ -140,12 +136,10 @@ async def test_the_agents_cli_never_has_the_secret(world_of: WorldOf, tmp_path: 
     assert not any(TOKEN.encode() in content for content in files)
 
 
-@every_agent
+@without_cli
 async def test_a_server_over_http(world_of: WorldOf, tmp_path: Path) -> None:
     async with a_library() as library:
-        headers = {"Authorization": "Bearer ${LIBRARY_TOKEN}"}
-        server = {"type": "http", "url": library.url, "headers": headers, "tools": {"search": "read_only"}}
-        world = await world_of(in_turn(*asks(SEARCH, q="Ada")), **graphs(tmp_path, server))
+        world = await world_of(in_turn(*asks(SEARCH, q="Ada")), **graphs(tmp_path, library.server()))
 
         events = await world.run(a_request("find Ada", graphId=LIBRARIAN))
 
@@ -183,20 +177,21 @@ async def test_tools_that_no_model_takes_are_left_out_and_the_others_work(
 
 
 @pytest.mark.parametrize(
-    ("server", "agent"),
+    ("server", "agent", "optional"),
     [
-        ({"type": "http", "url": "http://127.0.0.1:9/mcp", "tools": {"search": "read_only"}}, CLAUDE),
-        ({"type": "stdio", "command": ["/no/such/program"], "tools": {"search": "read_only"}}, MESSAGES),
-        ({"type": "stdio", "command": ["/bin/false"], "tools": {"search": "read_only"}}, MESSAGES),
-        (program(tools={"no_such_tool": "read_only"}), MESSAGES),
+        (NOBODY_LISTENS, CLAUDE, False),
+        (NOBODY_LISTENS, CLAUDE, True),
+        ({"type": "stdio", "command": ["/no/such/program"]}, MESSAGES, False),
+        ({"type": "stdio", "command": ["/bin/false"]}, MESSAGES, False),
+        (program(tools={"no_such_tool": "read_only"}), MESSAGES, True),
     ],
-    ids=["nobody listens", "no program", "a program that ends", "a tool it does not have"],
+    ids=["nobody listens", "nobody, optional", "no program", "a program that ends", "without the tool"],
 )
-@pytest.mark.parametrize("optional", [False, True])
 async def test_a_server_that_is_away_ends_the_run_or_is_done_without(
     world_of: WorldOf, tmp_path: Path, server: dict[str, Any], *, optional: bool
 ) -> None:
-    settings = graphs(tmp_path, {**server, "optional": optional}, tools=["core__calculate"])
+    server = {"tools": {"search": "read_only"}, **server, "optional": optional}
+    settings = graphs(tmp_path, server, tools=["core__calculate"])
     world = await world_of(in_turn(Reply([Text("Without it, then.")])), **settings)
 
     events = await world.run(a_request("go", graphId=LIBRARIAN))
@@ -213,7 +208,7 @@ async def test_a_server_that_is_away_ends_the_run_or_is_done_without(
 async def test_a_run_that_asks_for_none_of_its_tools_needs_no_server(
     world_of: WorldOf, tmp_path: Path
 ) -> None:
-    server = {"type": "http", "url": "http://127.0.0.1:9/mcp", "tools": {"search": "read_only"}}
+    server = {**NOBODY_LISTENS, "tools": {"search": "read_only"}}
     world = await world_of(in_turn(Reply([Text("Fine.")])), **graphs(tmp_path, server))
 
     events = await world.run(a_request("go", graphId=LIBRARIAN, toolIds=[]))
@@ -223,14 +218,15 @@ async def test_a_run_that_asks_for_none_of_its_tools_needs_no_server(
 
 @without_cli
 async def test_a_person_consents_to_their_tools_as_to_ours(world_of: WorldOf, tmp_path: Path) -> None:
-    settings = graphs(tmp_path, program(), approve=["library__search"], approval_timeout_s=0.3)
-    world = await world_of(in_turn(*asks(SEARCH, q="Ada")), **settings)
+    async with a_library() as library:
+        head = {"approve": ["library__search"], "approval_timeout_s": 0.3}
+        world = await world_of(in_turn(*asks(SEARCH, q="Ada")), **graphs(tmp_path, library.server(), **head))
 
-    events = await world.run(a_request("find Ada", graphId=LIBRARIAN))
+        events = await world.run(a_request("find Ada", graphId=LIBRARIAN))
 
     (request,) = [event.data for event in events if event.type == "permission_request"]
     assert request["toolName"] == "library__search"
-    assert "found Ada" not in str(world.simulator.requests[-1].tool_results)
+    assert library.asked == []
 
 
 class Library:
@@ -240,6 +236,17 @@ class Library:
         self.url = ""
         self.asked: list[tuple[str, dict[str, Any]]] = []
         self.keys: list[str] = []
+
+    def server(self, **more: Any) -> dict[str, Any]:
+        """Its entry in the head of a graph."""
+        headers = {"Authorization": "Bearer ${LIBRARY_TOKEN}"}
+        return {
+            "type": "http",
+            "url": self.url,
+            "headers": headers,
+            "tools": {"search": "read_only"},
+            **more,
+        }
 
 
 @asynccontextmanager

@@ -118,7 +118,7 @@ async def test_a_run_of_a_later_release_can_be_read_and_deleted(world_of: WorldO
         await connection.close()
 
     run = await world.ended("later-1")
-    stored = [event async for event in world.follow("later-1")]
+    stored = await world.events("later-1")
     deleted = await world.http.delete("/v1/runs/later-1")
 
     assert (run["status"], run["final"]["content"]) == ("succeeded", "done")

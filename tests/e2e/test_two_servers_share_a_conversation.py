@@ -13,6 +13,8 @@ from tests.e2e.parking import gone, parked, process_of
 from tests.e2e.stories import World, WorldOf, a_request, a_world, until
 from tests.e2e.test_a_conversation_keeps_its_process import echo, questions, turn
 
+pytestmark = pytest.mark.long
+
 
 def hang_or_echo(request: ApiRequest) -> Reply:
     """Run `hang` keeps its place until it is cancelled."""

@@ -1,6 +1,7 @@
 from typing import Any
 
 from app.simulator.script import HttpError, Reply, Text, in_turn
+from tests.e2e.agents import without_cli
 from tests.e2e.stories import World, WorldOf, a_request, until
 from tests.receivers import Receiver, a_receiver
 
@@ -14,6 +15,7 @@ async def subscribed(world: World, receiver: Receiver) -> dict[str, Any]:
     return webhook
 
 
+@without_cli
 async def test_a_receiver_hears_what_became_of_runs_and_what_they_cost(world_of: WorldOf) -> None:
     refusal = HttpError(401, "authentication_error")
     world = await world_of(in_turn(Reply([Text("hi")]), refusal), RUNTALLY_WEBHOOK_ALLOW_PRIVATE=True)

@@ -6,11 +6,8 @@ from typing import Any
 import pytest
 
 from app.billing.credit.ledger import AccountTerms
-from app.graphs.catalog import GraphDefinitionError
-from app.models.file import ModelFileError
-from app.platform.settings import SettingsError
 from app.simulator.script import Answer, ApiRequest, Hold, HttpError, Reply, Text, in_turn
-from tests.e2e.stories import ANALYST, World, WorldOf, a_client, a_request
+from tests.e2e.stories import World, WorldOf, a_request
 
 REGISTRY = """
 aliases:
@@ -169,68 +166,3 @@ async def test_models_are_listed_with_names_options_and_prices(world_of: WorldOf
     assert listed["claude-sonnet-5-5"]["roles"] == [
         *("default", "candidate_extraction", "reconcile", "repair"),
     ]
-
-
-async def test_a_graph_whose_model_has_no_price_stops_the_start(world_of: WorldOf, tmp_path: Path) -> None:
-    (tmp_path / "graphs").mkdir()
-    (tmp_path / "graphs" / "new.md").write_text("---\ndescription: d\nmodel: claude-newer-9\n---\nHi.")
-
-    with pytest.raises(GraphDefinitionError, match="model: there is no price for 'claude-newer-9'"):
-        await world_of(in_turn(), RUNTALLY_GRAPHS_DIR=tmp_path / "graphs")
-
-
-async def test_models_are_for_readers(world_of: WorldOf) -> None:
-    world = await world_of(in_turn())
-    _, key = await world.services.accounts.create_key("acme", ["runs:write"])
-
-    async with a_client(world.url, key) as writer:
-        assert (await writer.get("/v1/models")).status_code == 403
-
-
-@pytest.mark.parametrize(
-    ("text", "problem", "kind"),
-    [
-        ("roles: {triage: gpt-5}", r"RUNTALLY_MODELS_FILE: roles\.triage", SettingsError),
-        (
-            "models: [{id: claude-a-1, fallback: claude-b-1}]",
-            r"models\.0\.fallback: there is no price",
-            SettingsError,
-        ),
-        ("models: 5", "RUNTALLY_MODELS_FILE: models", ModelFileError),
-    ],
-)
-async def test_a_wrong_file_stops_the_start(
-    world_of: WorldOf, tmp_path: Path, text: str, problem: str, kind: type[Exception]
-) -> None:
-    path = tmp_path / "models.yaml"
-    path.write_text(text)
-
-    with pytest.raises(kind, match=problem):
-        await world_of(in_turn(), RUNTALLY_MODELS_FILE=path)
-
-
-async def test_a_model_nobody_told_to_think_is_not_asked_to(world_of: WorldOf) -> None:
-    world = await world_of(lambda _: Reply([Text("hi")]))
-
-    assert "thinking" not in await _asked(world, model="opus")
-    # Without a file roles are the default model.
-    body = await _asked(world, model="repair")
-    assert (body["model"], "thinking" in body) == ("claude-sonnet-5-5", False)
-
-
-async def test_a_newer_model_thinks_as_much_as_it_finds_right(world_of: WorldOf, tmp_path: Path) -> None:
-    path = tmp_path / "models.yaml"
-    path.write_text("models: [{id: claude-opus-5-5, thinking: adaptive, effort: max}]")
-    world = await world_of(in_turn(Reply([Text("hi")])), RUNTALLY_MODELS_FILE=path)
-
-    body = await _asked(world, model="opus")
-
-    assert (body["thinking"], body["output_config"]) == ({"type": "adaptive"}, {"effort": "max"})
-
-
-async def test_a_graph_that_thinks_keeps_doing_so(world_of: WorldOf) -> None:
-    world = await world_of(in_turn(Reply([Text("hi")])))
-
-    body = await _asked(world, graphId=ANALYST, model="claude-opus-4-5")
-
-    assert body["thinking"] == {"type": "enabled", "budget_tokens": 4096}

@@ -309,6 +309,35 @@ CASES = [
         "root 2: root 1 should be here",
     ),
     case(
+        "all roots are removed",
+        sql("DELETE FROM chain_roots"),
+        "leaf of root 1, which is missing: is in no chain",
+    ),
+    case(
+        "the oldest root is removed",
+        sql("DELETE FROM chain_roots WHERE number = 1"),
+        "root 2: root 1 should be here",
+    ),
+    case(
+        "the oldest root is removed with its leaves",
+        sql(
+            "DELETE FROM chain_leaves WHERE root_number = 1",
+            "DELETE FROM chain_roots WHERE number = 1",
+        ),
+        "root 2: root 1 should be here",
+    ),
+    case(
+        "the newest root is removed",
+        sql("DELETE FROM chain_roots WHERE number = 2"),
+        "leaf of root 2, which is missing: is in no chain",
+    ),
+    case(
+        "the time of a root",
+        sql("UPDATE chain_roots SET made_at = made_at - interval '1 day' WHERE number = 2"),
+        "root 2: its column made_at is not what its statement says",
+        None,
+    ),
+    case(
         "a leaf's position",
         sql("UPDATE chain_leaves SET position = position - 1 WHERE account_id = $1 AND root_number = 2"),
         "root 2: its leaves were changed, added or removed",

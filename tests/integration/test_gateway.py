@@ -41,7 +41,7 @@ def comparable(response: httpx.Response) -> tuple[int, bytes, list[tuple[str, st
         FULL,
         Reply([]),
         Reply([Text("x" * 200_000)]),
-        Reply([Text(WORDS)], error_after=(4, "overloaded_error")),
+        Reply([Text(WORDS)], error_after=(0, "overloaded_error")),
         HttpError(400, "invalid_request_error", "prompt is too long"),
         HttpError(429, "rate_limit_error", headers={"retry-after": "7", "request-id": "req_429"}),
         HttpError(529, "overloaded_error", headers={"x-should-retry": "true"}),

@@ -15,8 +15,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
-from tests.mutants.mutant import Mutant
-from tests.mutants.table import MUTANTS
+from tests.mutants.mutant import MUTANTS, Mutant
 
 _ROOT = Path(__file__).parents[2]
 _FAST = ("tests/unit", "tests/contracts/test_executor.py", "tests/contracts/test_event_log.py")

@@ -10,7 +10,7 @@ import pytest
 import pytest_asyncio
 
 from tests.conftest import a_database
-from tests.security.server import Target, a_target, an_obedient_model
+from tests.security.server import Target, a_target, a_target_here, an_obedient_model
 
 
 class OpenTarget(Protocol):
@@ -44,3 +44,9 @@ async def target(
 def open_target(tmp_path: Path, database_url: str) -> OpenTarget:
     """A server of the test's own, with its own settings and model."""
     return partial(a_target, tmp_path, database_url)
+
+
+@pytest.fixture
+def open_target_here(tmp_path: Path, database_url: str) -> OpenTarget:
+    """One within the process of the tests."""
+    return partial(a_target_here, tmp_path, database_url)

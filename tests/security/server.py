@@ -16,10 +16,12 @@ import httpx
 import psutil
 
 from app.auth.accounts import Accounts
+from app.cli.serve import listen, served, url_of
 from app.platform.db import Database
 from app.requests.principal import SCOPES
+from tests.e2e.agents import MESSAGES
 from tests.e2e.servers import ROOT, a_server
-from tests.e2e.stories import KEY, a_client
+from tests.e2e.stories import KEY, a_client, the_settings
 from tests.patience import PATIENCE_S
 from tests.security.probe import LONGEST_S
 from tests.security.tenant import ADDRESS as GOOD_ADDRESS
@@ -27,6 +29,8 @@ from tests.security.tenant import Outcome
 
 TENANT = tuple(scope for scope in SCOPES if scope != "admin")
 """What the key of a usual account may do."""
+ASSISTANT = f"{MESSAGES}:assistant"
+"""Runs of the clients below are those of this executor: who may do what does not depend on it."""
 RSS_EVERY_S = 0.05
 
 
@@ -109,7 +113,7 @@ class Target:
 
     def client(self, key: str = KEY) -> httpx.AsyncClient:
         """A client; without a key given, that of the account `default`, which may do everything."""
-        return a_client(self.url, key)
+        return a_client(self.url, key, agent=MESSAGES)
 
     def good_client(self, key: str = KEY) -> httpx.AsyncClient:
         """A client of an address that no attacker has."""
@@ -178,6 +182,17 @@ async def a_target(
     serving = a_server(directory, provider_url, within=within, DATABASE_URL=database_url, **settings)
     async with serving as (process, http):
         yield Target(str(http.base_url), process, database_url, directory)
+
+
+@asynccontextmanager
+async def a_target_here(
+    directory: Path, database_url: str, provider_url: str, **settings: str
+) -> AsyncIterator[Target]:
+    """The same within the process of the tests, where nothing is measured: another process takes seconds."""
+    chosen = the_settings(directory, database_url, provider_url, **settings)
+    with listen("127.0.0.1", 0) as sock:
+        async with served(chosen, sock):
+            yield Target(url_of(sock), psutil.Process(), database_url, directory)
 
 
 @asynccontextmanager

@@ -13,8 +13,8 @@ from app.auth.accounts import Accounts
 from app.platform.db import Database
 from app.requests.principal import SCOPES, Scope
 from tests.architecture.test_documented_scopes import Operation, documented
-from tests.e2e.stories import ASSISTANT, a_request
-from tests.security.server import TENANT, Target
+from tests.e2e.stories import a_request
+from tests.security.server import ASSISTANT, TENANT, Target
 
 SECRET = "the heron flies at dawn"
 """What the victim has said; in no answer to anybody else."""

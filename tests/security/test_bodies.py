@@ -4,6 +4,7 @@ import asyncio
 import base64
 import json
 import os
+import re
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -11,10 +12,9 @@ import httpx
 import pytest
 
 from app.http.admission.checks import SMALL_BODY_BYTES
-from tests.e2e.stories import ASSISTANT
 from tests.patience import PATIENCE_S
 from tests.security.conftest import OpenTarget
-from tests.security.server import Target
+from tests.security.server import ASSISTANT, Target
 
 MB = 2**20
 JSON = {"Content-Type": "application/json"}
@@ -57,6 +57,19 @@ async def test_without_a_key_no_body_is_read(target: Target, path: str, length: 
     assert (problem["status"], problem["code"]) == (401, "unauthenticated")
     assert "x-content-type-options: nosniff" in head
     assert "cache-control: no-store" in head
+
+
+async def test_what_follows_a_skipped_body_is_a_request_of_its_own(target: Target) -> None:
+    reader, writer = await target.connect()
+    hidden = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+    head = raw_post("/v1/runs", "Content-Type: application/json", f"Content-Length: {len(hidden)}")
+    writer.write(head + hidden + b"GET /nowhere HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+
+    async with asyncio.timeout(PATIENCE_S):
+        answered = await reader.read()
+
+    writer.close()
+    assert re.findall(rb"HTTP/1.1 (\d+)", answered) == [b"401", b"404"]
 
 
 async def test_headers_are_checked_in_order(target: Target) -> None:
@@ -114,13 +127,13 @@ async def test_large_images_are_accepted_concurrently(target: Target) -> None:
     assert watched.worst_cpu_s < HEALTHY_CPU_S
 
 
-async def test_the_body_bytes_of_an_account_are_limited(open_target: OpenTarget, model_url: str) -> None:
+async def test_the_body_bytes_of_an_account_are_limited(open_target_here: OpenTarget, model_url: str) -> None:
     settings = {
         "RUNTALLY_MAX_BODY_BYTES": str(MB),
         "RUNTALLY_MAX_BODIES_BYTES_PER_ACCOUNT": str(2 * MB),
         "RUNTALLY_MAX_BODIES_BYTES": str(3 * MB),
     }
-    async with open_target(model_url, **settings) as target:
+    async with open_target_here(model_url, **settings) as target:
         greedy, other, third = [await target.new_key(name) for name in ("greedy", "other", "third")]
         held: list[asyncio.StreamWriter] = []
         async with target.client(greedy) as http, asyncio.timeout(PATIENCE_S):
@@ -147,8 +160,8 @@ async def test_the_body_bytes_of_an_account_are_limited(open_target: OpenTarget,
     assert again.status_code == 200
 
 
-async def test_a_slow_body_times_out(open_target: OpenTarget, model_url: str) -> None:
-    async with open_target(model_url, RUNTALLY_BODY_TIMEOUT_S="1") as target:
+async def test_a_slow_body_times_out(open_target_here: OpenTarget, model_url: str) -> None:
+    async with open_target_here(model_url, RUNTALLY_BODY_TIMEOUT_S="1") as target:
         key = await target.new_key("slow")
         head = raw_post(
             "/v1/runs",

@@ -9,11 +9,11 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.e2e.stories import ASSISTANT, a_request
-from tests.security.server import Target
+from tests.e2e.stories import a_request
+from tests.security.server import ASSISTANT, Target
 from tests.unit.platform.json_schema.schemas import a_bomb, nested
 
-BOMBS = 6
+BOMBS = 3
 PAUSE_S = 0.1
 """Between the bystander's requests, which would reach the limit of writes of a key on a fast machine."""
 ROUTES = ("/v1/runs", "/v1/runs/preview", "/v1/generate/object")

@@ -3,12 +3,9 @@
 import asyncio
 import base64
 import os
-import time
-from collections.abc import Awaitable
 from pathlib import Path
 from typing import Any
 
-import httpx
 import psutil
 import pytest
 
@@ -23,7 +20,6 @@ pytestmark = pytest.mark.long
 MB = 2**20
 IMAGE = base64.b64encode(os.urandom(6 * MB)).decode()
 """8 MB of text, which nothing compresses."""
-HEALTHY_S = 0.25
 ONE_RUN = {"RUNTALLY_MAX_CONCURRENT_RUNS": "1"}
 
 
@@ -39,18 +35,6 @@ def with_an_image(**fields: Any) -> dict[str, Any]:
 def resident(server: psutil.Process) -> int:
     """The server's own memory."""
     return int(server.memory_info().rss)
-
-
-async def slowest_answer(http: httpx.AsyncClient, while_: Awaitable[Any]) -> float:
-    """How long `/healthz` took at worst meanwhile."""
-    work, worst = asyncio.ensure_future(while_), 0.0
-    while not work.done():
-        started = time.monotonic()
-        await http.get("/healthz")
-        worst = max(worst, time.monotonic() - started)
-        await asyncio.wait({work}, timeout=0.01)
-    await work
-    return worst
 
 
 async def test_large_requests_wait_in_the_database_and_not_in_memory(

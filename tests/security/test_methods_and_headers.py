@@ -55,12 +55,12 @@ async def test_a_flood_of_unauthenticated_requests_does_not_block_others(target:
 
 
 async def test_addresses_that_guess_keys_are_limited_and_others_are_not(
-    open_target: OpenTarget, model_url: str
+    open_target_here: OpenTarget, model_url: str
 ) -> None:
     """A proxy names the address, as the test's own is that of one."""
     settings = {"RUNTALLY_MAX_FAILED_KEYS_PER_MINUTE": "5"}
     async with (
-        open_target(model_url, **settings) as target,
+        open_target_here(model_url, **settings) as target,
         target.client(await target.new_key("neighbour")) as http,
     ):
         neighbour = {"X-Forwarded-For": "192.0.2.1", "X-Forwarded-Proto": "https"}

@@ -19,10 +19,10 @@ from app.ids import ApiKeyId
 from app.platform.db import Database
 from app.platform.pagination import PageRequest
 from app.runs.revocation.service import KeyRevocation
-from tests.e2e.stories import ASSISTANT, a_request, until
+from tests.e2e.stories import a_request, until
 from tests.factories import a_fact
 from tests.patience import PATIENCE_S
-from tests.security.server import Target, a_target
+from tests.security.server import ASSISTANT, Target, a_target_here
 
 RECEIPTS = 8000
 LONG_NOTE = "note " * 400
@@ -217,7 +217,7 @@ async def test_stopping_the_runs_of_a_key_stops_what_waits_and_what_runs_on_ever
     key_id = await id_of(target, doomed)
     streams = Streams()
     async with (
-        a_target(tmp_path, target.database_url, model_url, REDIS_URL=redis_url) as second,
+        a_target_here(tmp_path, target.database_url, model_url, REDIS_URL=redis_url) as second,
         target.client(doomed) as here,
         second.client(doomed) as there,
         target.client(spared) as other,
@@ -240,26 +240,6 @@ async def test_stopping_the_runs_of_a_key_stops_what_waits_and_what_runs_on_ever
     assert [run["status"] for run in ends] == ["cancelled"] * 3
     assert again["stoppedRuns"] == 0
     assert untouched["status"] == "running"
-
-
-async def test_revoking_leaves_the_runs_of_a_key_alone_unless_told(target: Target) -> None:
-    account = f"alone-{uuid4().hex}"
-    doomed, other = [await target.new_key(account) for _ in range(2)]
-    async with target.client(doomed) as http, target.client(other) as reader, target.client() as admin:
-        run_id = await a_hanging_run(http)
-        await running(reader, 1)
-        key_id = await id_of(target, doomed)
-        revoked = await admin.delete(f"/v1/keys/{key_id}")
-        unknown = await admin.delete(f"/v1/keys/{uuid4()}")
-        nonsense = await admin.delete("/v1/keys/nonsense")
-        forbidden = await reader.delete(f"/v1/keys/{key_id}")
-        refused = await http.post("/v1/runs", json=a_request("hi"))
-        status = (await reader.get(f"/v1/runs/{run_id}")).json()["status"]
-        await reader.post(f"/v1/runs/{run_id}/cancel")
-
-    assert (revoked.status_code, revoked.json()) == (200, {"id": str(key_id), "stoppedRuns": 0})
-    assert [each.status_code for each in (unknown, nonsense, forbidden, refused)] == [404, 404, 403, 401]
-    assert status == "running"
 
 
 def ports_of_clients(target: Target) -> set[int]:

@@ -144,13 +144,20 @@ async def test_a_command_that_takes_too_much_memory_fails_and_the_run_goes_on(
             f"max_memory_bytes: {512 * MIB}",
             f"for i in $(seq 24); do {HOG.strip()} & done; wait",
             id="memory of other threads",
+            marks=pytest.mark.long,
         ),
         pytest.param(
             f"max_temporary_bytes: {MIB}",
             "cd /tmp; seq 9000 | xargs touch; sleep 30",
             id="empty files elsewhere",
+            marks=pytest.mark.long,
         ),
-        pytest.param(f"max_memory_bytes: {512 * MIB}", f"{SOCKETS} & {SOCKETS} & {SOCKETS}", id="sockets"),
+        pytest.param(
+            f"max_memory_bytes: {512 * MIB}",
+            f"{SOCKETS} & {SOCKETS} & {SOCKETS}",
+            id="sockets",
+            marks=pytest.mark.long,
+        ),
         pytest.param("max_processes: 16", "for i in $(seq 400); do sleep 4243 & done; wait", id="processes"),
     ],
 )

@@ -6,7 +6,6 @@ import sys
 import psutil
 
 from tests.e2e.stories import a_request
-from tests.security.conftest import OpenTarget
 from tests.security.probe import latency
 from tests.security.server import Target
 
@@ -35,8 +34,8 @@ def test_what_a_server_does_before_it_answers_is_noticed() -> None:
     assert [each > 0.4 for each in took] == [False, True, False, True]
 
 
-async def test_a_healthy_server_answers_at_once(open_target: OpenTarget, model_url: str) -> None:
-    async with open_target(model_url) as target, target.watched() as watched:
+async def test_a_healthy_server_answers_at_once(target: Target) -> None:
+    async with target.watched() as watched:
         pass
 
     assert watched.worst_cpu_s < 0.4

@@ -18,7 +18,7 @@ from app.platform.db import Database
 
 _PAGE = 200
 _MOST_UNCHAINED = 100
-"""Entries and receipts outside a chain that are listed."""
+"""Entries, receipts and leaves outside a chain that are listed, each."""
 
 Record = dict[str, Any]
 
@@ -41,7 +41,7 @@ async def account_records(database: Database, account_id: UUID) -> AsyncIterator
     yield header_record([account_id], complete=False)
     tree, time_slice = ProvingTree(), TimeSlice()
     own: RootLeaf | None = None
-    async for root, leaves in _roots(database):
+    async for root, leaves in all_roots(database):
         yield root_record(root)
         for leaf in leaves:
             await time_slice.checkpoint()
@@ -49,7 +49,7 @@ async def account_records(database: Database, account_id: UUID) -> AsyncIterator
             own = leaf if leaf.account_id == account_id else own
         if own is not None:
             proof = [sibling.hex() for sibling in tree.proof(own.leaf_index)]
-            yield {**_leaf_record(own), "proof": proof}
+            yield {**leaf_record(own), "proof": proof}
     async for record in _chains(database, [account_id]):
         yield record
 
@@ -58,18 +58,12 @@ async def all_records(database: Database) -> AsyncIterator[Record]:
     """The chains of all accounts, and all roots with the leaves that they changed, without proofs."""
     accounts = await all_accounts(database)
     yield header_record(accounts, complete=True)
-    async for record in root_records(database):
-        yield record
-    async for record in _chains(database, accounts):
-        yield record
-
-
-async def root_records(database: Database) -> AsyncIterator[Record]:
-    """All roots, each with the leaves that it changed."""
-    async for root, leaves in _roots(database):
+    async for root, leaves in all_roots(database):
         yield root_record(root)
         for leaf in leaves:
-            yield _leaf_record(leaf)
+            yield leaf_record(leaf)
+    async for record in _chains(database, accounts):
+        yield record
 
 
 async def linked_rows(database: Database, account_id: UUID) -> AsyncIterator[LinkedRow]:
@@ -87,7 +81,7 @@ async def linked_rows(database: Database, account_id: UUID) -> AsyncIterator[Lin
 
 
 async def unchained_records(database: Database, account_id: UUID) -> list[Record]:
-    """The entries and receipts of an account that are in no chain."""
+    """The entries and receipts of an account that are in no chain, and its leaves whose root is missing."""
     async with database.snapshot() as reader:
         names = await find_unchained(reader, account_id, limit=_MOST_UNCHAINED)
     return [{"type": "unchained", "name": name} for name in names]
@@ -121,7 +115,8 @@ def root_record(root: ChainRoot) -> Record:
     return {"type": "root", "statement": root.statement, "signature": signature}
 
 
-def _leaf_record(leaf: RootLeaf) -> Record:
+def leaf_record(leaf: RootLeaf) -> Record:
+    """What a root says of an account."""
     return {
         "type": "leaf",
         "account_id": str(leaf.account_id),
@@ -131,7 +126,8 @@ def _leaf_record(leaf: RootLeaf) -> Record:
     }
 
 
-async def _roots(database: Database) -> AsyncIterator[tuple[ChainRoot, Sequence[RootLeaf]]]:
+async def all_roots(database: Database) -> AsyncIterator[tuple[ChainRoot, Sequence[RootLeaf]]]:
+    """All roots, each with the leaves that it changed."""
     number = 0
     while True:
         async with database.snapshot() as reader:

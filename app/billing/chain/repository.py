@@ -90,6 +90,10 @@ _UNCHAINED = text(
     (SELECT 'receipt ' || receipt.id FROM charge_receipts AS receipt
       WHERE receipt.account_id = :account_id
         AND NOT EXISTS (SELECT FROM credit_ledger AS entry WHERE entry.receipt_id = receipt.id) LIMIT :limit)
+    UNION ALL
+    (SELECT 'leaf of root ' || leaf.root_number || ', which is missing' FROM chain_leaves AS leaf
+      WHERE leaf.account_id = :account_id
+        AND NOT EXISTS (SELECT FROM chain_roots AS root WHERE root.number = leaf.root_number) LIMIT :limit)
     """
 )
 
@@ -183,7 +187,7 @@ async def find_accounts(reader: Reader) -> list[UUID]:
 
 
 async def find_unchained(reader: Reader, account_id: UUID, *, limit: int) -> list[str]:
-    """Entries and receipts of an account that are in no chain."""
+    """Entries and receipts of an account that are in no chain, and leaves that are in no root."""
     found = await reader.execute(_UNCHAINED, {"account_id": account_id, "limit": limit})
     return list(found.scalars())
 

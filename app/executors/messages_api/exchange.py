@@ -1,7 +1,7 @@
 """ModelCalls: one message of the model at a time: streamed, reported, and called again if it broke off."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -164,8 +164,7 @@ class ModelCalls:
         betas = (COMPACTION_BETA,) if self._compacts or self.transcript.is_summarized else ()
         try:
             async with self.client.stream(self.channel, body, betas=betas) as events:
-                async for event in events:
-                    await self._read(message, event)
+                await self._read_all(message, events)
         finally:
             await self.report()
         if message.stop_reason is None:
@@ -176,6 +175,16 @@ class ModelCalls:
     def _body(self, messages: Sequence[dict[str, Any]]) -> dict[str, Any]:
         marked = {len(messages) - 1, end_of_request_before(messages)}
         return self.request.body(messages, marked=marked, compacts=self._compacts)
+
+    async def _read_all(self, message: MessageFold, events: AsyncIterator[dict[str, Any]]) -> None:
+        """Read a message to its end; what goes wrong after its stop reason does not concern it."""
+        try:
+            async for event in events:
+                await self._read(message, event)
+        except (StreamBroken, MessageMalformed) as error:
+            if message.stop_reason is None:
+                raise
+            log.info("run.message_end_unreadable", reason=loggable(str(error)))
 
     async def _read(self, message: MessageFold, event: Mapping[str, Any]) -> None:
         for ours in message.feed(event):

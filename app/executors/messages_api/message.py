@@ -132,15 +132,17 @@ class MessageFold:
                 return
 
     def _begin(self, started: Mapping[str, Any]) -> None:
-        usage = clean_usage(started.get("usage"))
-        if self._has_begun:
+        usage, name = clean_usage(started.get("usage")), started.get("id")
+        # What is no id for the gateway must not look like one.
+        message_id = identifier(name) if isinstance(name, str) and name else ""
+        if not self._has_begun:
+            self._has_begun, self._usage, self.message_id = True, usage, message_id
+        elif message_id in {"", self.message_id}:
             # The gateway bills it as one message, too.
             self._usage = highest_usage(self._usage, usage)
-            return
-        self._has_begun, self._usage = True, usage
-        name = started.get("id")
-        # What is no id for the gateway must not look like one.
-        self.message_id = identifier(name) if isinstance(name, str) and name else ""
+        else:
+            # A second message is not charged, so it is no part of this one either.
+            _require(in_order=self.stop_reason is None)
 
     def _start(self, index: int, block: dict[str, Any]) -> Iterator[OutputEvent]:
         _require(in_order=self._has_begun and self.stop_reason is None and index not in self._blocks)

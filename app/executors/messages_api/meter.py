@@ -31,7 +31,8 @@ class LoopMeter:
     _drift: int = 0
 
     def start(self, message: MessageFold) -> None:
-        """The agent has got the beginning of a message."""
+        """The agent has got the beginning of a message; a second one in the same response is an alarm."""
+        self._drift += self._seen.get(message.message_id) is message
         self._seen[message.message_id] = message
 
     def report(self, *, ended: bool = False) -> Iterator[UsageFact]:

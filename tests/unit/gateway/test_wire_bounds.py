@@ -2,13 +2,14 @@ import re
 import time
 import tracemalloc
 from collections.abc import Iterator
-from contextlib import suppress
+from itertools import islice
 from typing import Any
 
 import pytest
 
-from app.gateway.received import KEPT_BYTES
-from app.gateway.wire import ANSWER_BYTES, LINE_BYTES, AnswerTooLarge, MessageUsage, StreamFold
+from app.gateway.answers.event_lines import EVENT_BYTES
+from app.gateway.answers.received import KEPT_BYTES
+from app.gateway.wire import MessageUsage, StreamFold
 from app.simulator import wire
 from app.simulator.script import HttpError
 from app.usage.records import TokenUsage
@@ -22,23 +23,17 @@ def endless(*, ends: bytes = b"") -> Iterator[bytes]:
         yield b'event: content_block_delta\ndata: {"delta": {"text": "' + piece + b'"}}' + ends
 
 
-def read_on(fold: StreamFold, chunks: Iterator[bytes]) -> int:
-    """How many bytes it takes."""
-    read = 0
-    with suppress(AnswerTooLarge):
-        for chunk in chunks:
-            read += len(chunk)
-            fold.feed(chunk)
-    return read
-
-
 @pytest.mark.parametrize(
-    ("ends", "most"), [(b"", 4 * LINE_BYTES), (b"\n", 4 * LINE_BYTES), (b"\n\n", 3 * KEPT_BYTES)]
+    ("ends", "most"), [(b"", 4 * EVENT_BYTES), (b"\n", 4 * EVENT_BYTES), (b"\n\n", 3 * KEPT_BYTES)]
 )
-def test_an_answer_without_an_end_is_given_up_and_billed_as_far_as_read(ends: bytes, most: int) -> None:
-    fold = StreamFold()
+def test_an_answer_without_an_end_takes_bounded_memory_and_is_billed_as_far_as_read(
+    ends: bytes, most: int
+) -> None:
+    fold, read = StreamFold(), 0
     tracemalloc.start()
-    read = read_on(fold, endless(ends=ends))
+    for chunk in islice(endless(ends=ends), 600):
+        read += len(chunk)
+        fold.feed(chunk)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
 
@@ -46,15 +41,42 @@ def test_an_answer_without_an_end_is_given_up_and_billed_as_far_as_read(ends: by
     assert message is not None
     assert (message.message_id, message.complete) == ("msg_1", False)
     assert peak < most
-    if ends == b"\n\n":
-        assert ANSWER_BYTES <= read < ANSWER_BYTES + 2 * 65_536 + 1000
-        # What is not kept is counted like what is.
-        assert message.usage.output_tokens == pytest.approx(read / 4, rel=0.02)
+    # What is not kept is counted like what is; of an event in lines, the first one is the event.
+    assert message.usage.output_tokens == pytest.approx(65_536 / 4 if ends == b"\n" else read / 4, rel=0.02)
+
+
+@pytest.mark.parametrize("size", [1_000, 64 * 1024, 1_000_000])
+@pytest.mark.parametrize("lines", [1, 5])
+def test_the_numbers_after_an_event_of_any_size_count(size: int, lines: int) -> None:
+    """However large the pieces are, it arrives in."""
+    line = b"data: " + b"x" * (2 * EVENT_BYTES // lines) + b"\n"
+    large = b"event: content_block_delta\n" + line * lines + b"\n"
+    end = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 321}}
+    stream = wire.sse(EVENTS[0]) + large * 2 + wire.sse(end)
+    fold = StreamFold()
+
+    news = [fold.feed(stream[at : at + size]) for at in range(0, len(stream), size)]
+
+    assert fold.message is not None
+    assert (fold.message.complete, fold.message.usage.output_tokens, fold.message.unreadable) == (
+        *(True, 321),
+        (),
+    )
+    assert news[-1]
+
+
+def test_a_beginning_that_is_too_long_is_not_known() -> None:
+    fold = of(EVENTS[:1])
+    fold.feed(b"event: message_delta\ndata: " + b"x" * 2 * EVENT_BYTES + b"\n\n")
+    message = fold.finish()
+
+    assert message is not None
+    assert message.unreadable == ("output_tokens",)
 
 
 def test_a_line_that_comes_byte_by_byte_is_copied_once() -> None:
     fold = StreamFold()
-    fold.feed(b"data: " + b"x" * (LINE_BYTES - 300_000))
+    fold.feed(b"data: " + b"x" * (EVENT_BYTES - 300_000))
 
     began = time.thread_time()
     for _ in range(200_000):
@@ -66,12 +88,12 @@ def test_a_line_that_comes_byte_by_byte_is_copied_once() -> None:
 def test_a_line_of_countless_values_is_not_parsed() -> None:
     fold = StreamFold()
     tracemalloc.start()
-    fold.feed(b"data: [" + b"[]," * (LINE_BYTES // 3 - 100) + b"0]\n\n" + wire.sse(EVENTS[0]))
+    fold.feed(b"data: [" + b"[]," * (EVENT_BYTES // 3 - 100) + b"0]\n\n" + wire.sse(EVENTS[0]))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
 
     assert fold.message is not None
-    assert peak < 6 * LINE_BYTES
+    assert peak < 6 * EVENT_BYTES
 
 
 def test_what_was_received_is_known_at_once_when_an_answer_is_cut_off() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from app.gateway.wire import RESTARTED, UNCOUNTED, StreamFold, is_error, parse_message
+from app.gateway.wire import RESTARTED, SECOND, UNCOUNTED, StreamFold, is_error, parse_message
 from app.simulator import wire
 from app.simulator.script import HttpError
 from app.usage.provider import MOST_BYTES, OVERSIZED
@@ -44,18 +44,26 @@ def test_a_count_that_is_no_number_is_named_and_not_replaced(lots: Any) -> None:
     assert (fold.message.unreadable, fold.message.usage.input_tokens) == (("input_tokens",), 0)
 
 
+def of_one(events: list[dict[str, Any]]) -> tuple[int, int, str | None]:
+    found = of(events).finish()
+    assert found is not None
+    return found.usage.input_tokens, found.usage.output_tokens, found.note
+
+
 def test_of_different_numbers_for_one_message_the_highest_count() -> None:
-    def usage(events: list[dict[str, Any]]) -> tuple[int, int, str | None]:
-        found = of(events).finish()
-        assert found is not None
-        return found.usage.input_tokens, found.usage.output_tokens, found.note
+    again = {**EVENTS[0], "message": {**EVENTS[0]["message"], "usage": {"input_tokens": 4_000}}}
 
-    again = {"type": "message_start", "message": {"id": "msg_2", "usage": {"input_tokens": 4_000}}}
+    assert of_one([*EVENTS, again, delta(output_tokens=5)]) == (4_000, 99, RESTARTED)
+    assert of_one([*EVENTS, delta(output_tokens=5)]) == (10, 99, RESTARTED)
+    assert of_one([*EVENTS, delta(output_tokens=500)]) == (10, 500, None)
+    assert of_one([EVENTS[0], delta(None, output_tokens=9), delta(output_tokens=8)]) == (10, 8, None)
 
-    assert usage([*EVENTS, again, delta(output_tokens=5)]) == (4_000, 99, RESTARTED)
-    assert usage([*EVENTS, delta(output_tokens=5)]) == (10, 99, RESTARTED)
-    assert usage([*EVENTS, delta(output_tokens=500)]) == (10, 500, None)
-    assert usage([EVENTS[0], delta(None, output_tokens=9), delta(output_tokens=8)]) == (10, 8, None)
+
+def test_a_second_message_of_a_response_is_not_charged() -> None:
+    second = {"type": "message_start", "message": {"id": "msg_2", "usage": {"input_tokens": 4_000}}}
+
+    assert of_one([*EVENTS, second, delta(output_tokens=500)]) == (10, 99, SECOND)
+    assert of_one([EVENTS[0], second, *EVENTS[1:]]) == (10, 99, SECOND)
 
 
 @pytest.mark.parametrize("count", ["NaN", "-Infinity", "1e400", "1" + "0" * 30])

@@ -58,13 +58,18 @@ class ComparingMeter:
             yield self._report(measured)
 
     def finish(self) -> Iterator[UsageFact]:
-        """See the protocol; includes messages the SDK never showed. The channel must be closed."""
+        """See the protocol; includes messages the SDK never showed. The channel must be closed.
+
+        A message that the gateway did not see is no message of the provider, or the second one of a response:
+        it is an alarm and is not charged.
+        """
         for message_id, measured in self.channel.messages.items():
             if message_id not in self._reported:
                 yield self._report(measured)
         for message_id, reported in self._of_sdk.items():
             if message_id not in self.channel.messages:
-                yield self._report_unmeasured(reported)
+                self._drift += 1
+                log.error("meters.not_measured", message_id=message_id, sdk=reported.usage)
 
     def summary(self) -> Meters:
         """See the protocol."""
@@ -79,9 +84,6 @@ class ComparingMeter:
             self._compare(reported, measured)
         if (measured.duplicate_of or measured.message_id) not in self._parents:
             return usage_fact(measured, self.plan, executor_type=EXECUTOR_TYPE, origin="hidden")
-        return self._attribute(measured)
-
-    def _attribute(self, measured: MessageUsage) -> UsageFact:
         parent = self._parents.get(measured.duplicate_of or measured.message_id)
         origin: Origin = "assistant" if parent is None else "subagent"
         return usage_fact(
@@ -98,8 +100,3 @@ class ComparingMeter:
                 sdk=reported.usage,
                 gateway=measured.usage,
             )
-
-    def _report_unmeasured(self, reported: MeteredMessage) -> UsageFact:
-        self._drift += 1
-        log.error("meters.not_measured", message_id=reported.message_id, sdk=reported.usage)
-        return self._attribute(reported.as_measured())

@@ -156,9 +156,11 @@ def test_nothing_is_added_to_what_is_complete(until: int, number: int) -> None:
 
 def test_a_message_that_begins_twice_is_one_message_with_the_higher_numbers() -> None:
     message, _ = folded(Text("one"), until=4, usage={"input_tokens": 7, "output_tokens": 9})
-    again = {"id": "msg_2", "usage": {"input_tokens": 8, "output_tokens": 1}}
+    again = {"id": "msg_1", "usage": {"input_tokens": 8, "output_tokens": 1}}
+    second = {"id": "msg_2", "usage": {"input_tokens": 900}}
 
-    assert list(message.feed({"type": "message_start", "message": again})) == []
+    for beginning in (again, second):
+        assert list(message.feed({"type": "message_start", "message": beginning})) == []
     assert (message.message_id, message.usage.input_tokens, message.usage.output_tokens) == ("msg_1", 8, 9)
 
 
