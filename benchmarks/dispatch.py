@@ -26,7 +26,6 @@ import structlog
 from sqlalchemy import text
 
 from app.auth.records import KeyRecord
-from app.executors.scripted import Action, WaitFor, WriteMessage
 from app.platform.db import Database
 from app.platform.embedded.postgres import EmbeddedPostgres
 from app.requests.runs import GraphRunRequest
@@ -35,6 +34,7 @@ from benchmarks.markdown import table
 from tests.contracts.temporal import Temporal, TemporalServer, a_temporal_server
 from tests.factories import an_account
 from tests.integration.run_service import Core, a_core, a_request, caller_of
+from tests.scripted import Action, WaitFor, WriteMessage
 
 HEARTBEAT_S = 1.0
 WARM_UP = 20

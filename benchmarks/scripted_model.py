@@ -92,7 +92,6 @@ def _executed(command: Command, simulator: Simulator, script: _Script) -> Any:
         case "forget":
             simulator.sent.clear()
             simulator.requests.clear()
-            simulator.reports.calls.clear()
         case "sent":
             return {
                 message.message_id: (

@@ -33,7 +33,7 @@ from app.billing.reports.service import BillingReports, UsageQuery
 from app.ids import AccountId
 from app.platform.db import Database
 from app.platform.embedded.postgres import EmbeddedPostgres
-from app.platform.pagination import Cursor
+from app.platform.pagination import Cursor, PageRequest
 from app.runs.records import DriftedRuns
 from app.runs.repository import drifted_runs
 
@@ -185,7 +185,7 @@ async def compare_usage(
 
 async def time_pages(reports: BillingReports, key: KeyRecord, rounds: int) -> None:
     """A page of a search with various filters; raises `AssertionError` if a receipt does not match."""
-    (newest,), _ = await reports.search(key.account_id, ReceiptFilter(), limit=1)
+    (newest,), _ = await reports.search(key.account_id, ReceiptFilter(), PageRequest(1))
     month = (END - timedelta(days=60), END - timedelta(days=30))
     searches = {
         "everything": ReceiptFilter(),
@@ -207,9 +207,9 @@ async def time_pages(reports: BillingReports, key: KeyRecord, rounds: int) -> No
     for name, wanted in searches.items():
         times, later = [], []
         for _ in range(rounds * 3):
-            took, (page, _) = await timed(reports.search(key.account_id, wanted, limit=50))
+            took, (page, _) = await timed(reports.search(key.account_id, wanted, PageRequest(50)))
             times.append(took)
-            took, _ = await timed(reports.search(key.account_id, wanted, limit=50, cursor=deep))
+            took, _ = await timed(reports.search(key.account_id, wanted, PageRequest.of_uuids(50, deep)))
             later.append(took)
         median, further = statistics.median(times), statistics.median(later)
         print(f"{name:<22}{len(page):8}{median:10.1f}{max(times):10.1f}{further:14.1f}")

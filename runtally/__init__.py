@@ -146,8 +146,7 @@ _MODULE_OF = {name: module for module, names in _PLACES.items() for name in name
 def __getattr__(name: str) -> Any:
     """Import a public name."""
     if name not in _MODULE_OF:
-        message = f"module {__name__!r} has no attribute {name!r}"
-        raise AttributeError(message)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(import_module(_MODULE_OF[name]), name)
     globals()[name] = value
     return value

@@ -132,16 +132,14 @@ def body_of(run_id: str, graph: str, prompt: Prompt, *, options: RunOptions) -> 
 def moment(at: datetime) -> str:
     """A time as the server reads it; raises `ValueError` for one without a time zone."""
     if at.tzinfo is None:
-        message = f"a time needs a time zone, for example datetime.now(UTC): {at!r}"
-        raise ValueError(message)
+        raise ValueError(f"a time needs a time zone, for example datetime.now(UTC): {at!r}")
     return at.isoformat()
 
 
 def _messages(prompt: Prompt, given: Mapping[str, Any]) -> dict[str, Any]:
     if prompt is None:
         if "fork_from" not in given:
-            message = "a run needs a prompt, or fork_from: the run whose messages are answered again"
-            raise TypeError(message)
+            raise TypeError("a run needs a prompt, or fork_from: the run whose messages are answered again")
         return {}
     return {"messages": [{"role": "user", "content": prompt}] if isinstance(prompt, str) else list(prompt)}
 
@@ -156,5 +154,4 @@ def _limits(given: dict[str, Any]) -> dict[str, Any]:
 
 def _refuse_unknown(given: Mapping[str, Any], known: set[str]) -> None:
     if unknown := set(given) - known:
-        message = f"unknown option {min(unknown)!r}; known are {', '.join(sorted(known))}"
-        raise TypeError(message)
+        raise TypeError(f"unknown option {min(unknown)!r}; known are {', '.join(sorted(known))}")

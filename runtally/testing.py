@@ -20,6 +20,5 @@ async def call_tool(tool: Tool, **arguments: Any) -> ToolOutput[Any]:
     context = ToolContext(run=_TestRun(UUID(int=0), "test"), tool_call_id="test", request_id=None)
     output = await tool.handler(await tool.arguments(arguments), context)
     if not isinstance(output, ToolOutput):
-        message = f"{tool.id} did not return ToolOutput"
-        raise TypeError(message)
+        raise TypeError(f"{tool.id} did not return ToolOutput")
     return output

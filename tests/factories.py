@@ -13,7 +13,6 @@ from app.conversations.records import Conversation
 from app.events import AiEvent, ControlEvent
 from app.executors.control import RunControl
 from app.executors.port import ClientToolSchema, RunContext, RunPlan, RunSchemas
-from app.executors.scripted import Action, ScriptedExecutor, WaitFor
 from app.graphs.spec import GraphSpec
 from app.ids import AccountId, ApiKeyId, MessageId, RunId, RunKey, new_uuid
 from app.platform.db import Database
@@ -26,6 +25,7 @@ from app.tools.argument_schema import argument_schema
 from app.tools.modern_schema import modern_schema
 from app.usage.records import Attribution, TokenUsage, UsageFact
 from tests.patience import PATIENCE_S
+from tests.scripted import Action, ScriptedExecutor, WaitFor
 
 
 async def an_account(database: Database, name: str = "acme") -> KeyRecord:

@@ -110,11 +110,8 @@ class Accounts:
         async with self._database.read() as reader:
             return await find_names(reader, account_ids)
 
-    async def list_accounts(
-        self, *, limit: int, cursor: str | None = None
-    ) -> tuple[list[AccountRecord], str | None]:
-        """Accounts, newest first, and the cursor of the next page; raises `Invalid` for `cursor`."""
-        page = PageRequest.of_uuids(limit, cursor)
+    async def list_accounts(self, page: PageRequest) -> tuple[list[AccountRecord], str | None]:
+        """Accounts, newest first, and the cursor of the next page."""
         async with self._database.read() as reader:
             found = await find_accounts(reader, page)
         return page.cut(found, lambda account: (account.created_at, account.id))
@@ -142,10 +139,9 @@ class Accounts:
             return await find_all_keys(reader)
 
     async def list_account_keys(
-        self, account_id: AccountId, *, limit: int, cursor: str | None = None
+        self, account_id: AccountId, page: PageRequest
     ) -> tuple[list[KeyRecord], str | None]:
-        """An account's keys, newest first, and the cursor of the next page; raises `Invalid` for `cursor`."""
-        page = PageRequest.of_uuids(limit, cursor)
+        """An account's keys, newest first, and the cursor of the next page."""
         async with self._database.read() as reader:
             found = await find_account_keys(reader, account_id, page)
         return page.cut(found, lambda key: (key.created_at, key.id))

@@ -26,8 +26,7 @@ class Role(Enum):
             return
         needed = {"DATABASE_URL": settings.database_url, "REDIS_URL": settings.redis_url}
         if missing := [name for name, value in needed.items() if value is None]:
-            message = (
+            raise SettingsError(
                 f"`runtally {self.value}` needs {' and '.join(missing)}: other processes use the same "
                 "database and relay. `runtally serve` alone needs neither."
             )
-            raise SettingsError(message)

@@ -202,7 +202,7 @@ def _open_chats(infra: Infrastructure, opened: OpenedRuns) -> ChatRuns:
         codec=opened.codec,
         abandoned=abandoned,
         graphs=infra.planner.graphs,
-        default=infra.settings.on_disconnect,
+        on_disconnect=infra.settings.on_disconnect,
     )
 
 

@@ -33,11 +33,10 @@ def require_data_directory(settings: Settings) -> None:
             file.write(bytes(_WRITTEN_BYTES))
             file.flush()
     except OSError as error:
-        message = (
+        raise DataDirectoryNotUsable(
             f"RUNTALLY_DATA_DIR ({settings.data_dir}) cannot be written: {error.strerror}; correct owner, "
             "permissions or free space, or choose another directory."
-        )
-        raise DataDirectoryNotUsable(message) from error
+        ) from error
 
 
 def open_database(settings: Settings, process_id: UUID) -> AbstractAsyncContextManager[Database]:

@@ -74,8 +74,7 @@ async def verify_database(
 
 def _key(settings: Settings) -> SealingKey:
     if settings.sealing_key_file is None:
-        message = "RUNTALLY_SEALING_KEY_FILE is not set; `runtally chain keygen` makes a key."
-        raise SealingKeyError(message)
+        raise SealingKeyError("RUNTALLY_SEALING_KEY_FILE is not set; `runtally chain keygen` makes a key.")
     return SealingKey.read(settings.sealing_key_file)
 
 

@@ -156,8 +156,7 @@ def listen(host: str, port: int, *, remedy: str = "Choose another with --port.")
         sock.bind((host, port))
     except OSError as error:
         sock.close()
-        message = f"Cannot listen on {host}:{port}: {error.strerror}. {remedy}"
-        raise AddressInUse(message) from error
+        raise AddressInUse(f"Cannot listen on {host}:{port}: {error.strerror}. {remedy}") from error
     sock.listen(_BACKLOG)
     sock.setblocking(False)
     return sock

@@ -52,30 +52,25 @@ class HistoryPage:
     """The position of each run's first line, in order; of all runs in the history."""
 
 
+@dataclass(frozen=True, slots=True)
 class ConversationHistory:
     """The messages of conversations."""
 
-    def __init__(
-        self,
-        sessions: PostgresSessionStore,
-        *,
-        forks: Mapping[str, Fork],
-        tool_id_of: Callable[[str], str],
-    ) -> None:
-        """`forks` copy transcripts, by executor; `tool_id_of` maps the model's name of a tool to its id."""
-        self._sessions = sessions
-        self._forks = forks
-        self._tool_id_of = tool_id_of
+    sessions: PostgresSessionStore
+    forks: Mapping[str, Fork]
+    """Copy transcripts, by executor."""
+    tool_id_of: Callable[[str], str]
+    """Maps the model's name of a tool to its id."""
 
     async def read(
         self, conversation: Conversation, *, up_to: Collection[RunId] | None = None
     ) -> list[ConversationMessage] | None:
         """All messages, in order, or those up to the last one of these runs; None if there are none."""
-        entries = await self._sessions.entries(conversation.transcript)
+        entries = await self.sessions.entries(conversation.transcript)
         if up_to is not None:
             ends = (index for index, entry in enumerate(entries, 1) if entry.run_id in up_to)
             entries = entries[: max(ends, default=0)]
-        return messages_of(entries, tool_id_of=self._tool_id_of) if has_user_entries(entries) else None
+        return messages_of(entries, tool_id_of=self.tool_id_of) if has_user_entries(entries) else None
 
     async def page(
         self,
@@ -103,7 +98,7 @@ class ConversationHistory:
             end=end,
             messages=messages_of(
                 entries,
-                tool_id_of=self._tool_id_of,
+                tool_id_of=self.tool_id_of,
                 only_first=len(found),
                 with_thinking=with_thinking,
                 passed_on={run: each for run, each in passed_on.items() if first.get(run, 0) > after},
@@ -116,7 +111,7 @@ class ConversationHistory:
 
     async def fork_point(self, conversation: Conversation, run_id: str | None) -> ForkPoint:
         """The end of a run, or of the whole conversation."""
-        entries = await self._sessions.entries(conversation.transcript)
+        entries = await self.sessions.entries(conversation.transcript)
         runs = [entry.run_id for entry in entries if entry.run_id is not None]
         # The last of the runs in the order of their first entries.
         last = run_id or next(reversed(dict.fromkeys(runs)), None)
@@ -124,7 +119,7 @@ class ConversationHistory:
 
     async def fork(self, conversation: Conversation, entry_id: str) -> UUID:
         """Copy the history up to an entry; returns the copy's session id."""
-        return await self._forks[conversation.executor](conversation, entry_id)
+        return await self.forks[conversation.executor](conversation, entry_id)
 
 
 def _runs(entries: Sequence[StoredEntry]) -> list[str | None]:

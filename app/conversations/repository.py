@@ -1,7 +1,6 @@
 """SQL for conversations and their transcripts."""
 
 from collections.abc import Collection, Sequence
-from datetime import datetime
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -276,35 +275,13 @@ async def transcript_bytes(reader: Reader, transcript: Transcript) -> int:
     return int((await reader.execute(statement)).scalar_one())
 
 
-async def transcripts_of(reader: Reader, project_key: str) -> list[tuple[str, datetime]]:
-    """The sessions of a project and the time of their last entry, without subagents."""
-    statement = (
-        select(_entries.session_id, func.max(_entries.written_at).label("last_written"))
-        .where(_entries.project_key == project_key, _entries.subpath == "")
-        .group_by(_entries.session_id)
-    )
-    return [(row.session_id, row.last_written) for row in await reader.execute(statement)]
-
-
-async def subpaths_of(reader: Reader, project_key: str, session_id: str) -> list[str]:
-    """The subpaths of a session's subagents."""
-    statement = (
-        select(_entries.subpath)
-        .where(_entries.project_key == project_key, _entries.session_id == session_id, _entries.subpath != "")
-        .distinct()
-        .order_by(_entries.subpath)
-    )
-    return list((await reader.execute(statement)).scalars())
-
-
 async def delete_entries(tx: Transaction, transcript: Transcript) -> None:
-    """Delete a transcript; a session's own (empty subpath) together with its subagents'."""
-    statement = delete(session_entries).where(
-        _entries.project_key == transcript.project_key, _entries.session_id == transcript.session_id
+    """Delete a session's transcript together with its subagents'."""
+    await tx.execute(
+        delete(session_entries).where(
+            _entries.project_key == transcript.project_key, _entries.session_id == transcript.session_id
+        )
     )
-    if transcript.subpath:
-        statement = statement.where(_entries.subpath == transcript.subpath)
-    await tx.execute(statement)
 
 
 _IS_CURRENT = text(

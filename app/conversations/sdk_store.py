@@ -1,6 +1,6 @@
-"""PostgresSessionStore: the SDK's SessionStore on PostgreSQL, so any server process can resume a session.
+"""PostgresSessionStore: the SDK's transcripts in PostgreSQL, so any server process can resume a session.
 
-The classes do not inherit from the SDK's protocol: they would inherit methods that they do not
+The classes that the SDK gets do not inherit from its protocol: they would inherit methods that they do not
 implement, and the SDK checks which methods exist.
 """
 
@@ -10,10 +10,8 @@ from uuid import UUID
 
 from claude_agent_sdk import (
     SessionKey,
-    SessionListSubkeysKey,
     SessionStore,
     SessionStoreEntry,
-    SessionStoreListEntry,
     fork_session_via_store,
 )
 
@@ -27,53 +25,20 @@ from app.conversations.records import (
 )
 from app.conversations.repository import (
     append_entries,
-    delete_entries,
     load_entries,
     lock_transcript,
     sessions_of,
-    subpaths_of,
     transcript_state,
-    transcripts_of,
 )
 from app.ids import RunKey
 from app.platform.db import Database
 
 
 class PostgresSessionStore:
-    """Stores transcripts as the SDK writes them; passes the SDK's own conformance suite."""
+    """Stores transcripts as the SDK writes them."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
-
-    async def append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
-        """See the SDK. Raises `DatabaseUnavailable`; a retry appends nothing twice."""
-        await self.add(
-            _transcript(key), [TranscriptEntry(cast("dict[str, Any]", entry), None) for entry in entries]
-        )
-
-    async def load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
-        """See the SDK."""
-        entries = await self.entries(_transcript(key))
-        return [cast("SessionStoreEntry", entry.line) for entry in entries] or None
-
-    async def list_sessions(self, project_key: str) -> list[SessionStoreListEntry]:
-        """See the SDK."""
-        async with self._database.snapshot() as reader:
-            found = await transcripts_of(reader, project_key)
-        return [
-            SessionStoreListEntry(session_id=session_id, mtime=int(written.timestamp() * 1000))
-            for session_id, written in found
-        ]
-
-    async def delete(self, key: SessionKey) -> None:
-        """See the SDK."""
-        async with self._database.transaction() as tx:
-            await delete_entries(tx, _transcript(key))
-
-    async def list_subkeys(self, key: SessionListSubkeysKey) -> list[str]:
-        """See the SDK."""
-        async with self._database.snapshot() as reader:
-            return await subpaths_of(reader, key["project_key"], key["session_id"])
 
     async def add(self, transcript: Transcript, entries: Sequence[TranscriptEntry]) -> TranscriptState:
         """Append entries together with the runs that wrote them; returns what was added.

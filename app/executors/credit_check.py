@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 from weakref import WeakValueDictionary
 
@@ -71,6 +71,7 @@ class _Needed:
     """Loop time until which the ledger's answer is waited for."""
 
 
+@dataclass(slots=True)
 class CreditCheck:
     """The credit of one run, checked before each of its calls.
 
@@ -79,32 +80,25 @@ class CreditCheck:
     they may cost.
     """
 
-    def __init__(
-        self,
-        plan: RunPlan,
-        *,
-        receipts: ReceiptQueue,
-        ledger: CreditLedger,
-        prices: PriceList,
-        turns: LedgerTurns,
-        ledger_wait_s: float,
-        lease: Lease,
-        find_unpriced: FindUnpriced | None = None,
-    ) -> None:
-        """`find_unpriced`: receipts of the account, of which a part has no known price."""
-        self._run = plan.run
-        self._receipts = receipts
-        self._ledger = ledger
-        self._prices = prices
-        self._turns = turns
-        self._ledger_wait_s = ledger_wait_s
-        self._lease = lease
-        self._find_unpriced = find_unpriced
-        self._reserved = plan.reserved
-        """Credits that are reserved for the run for certain; None: not known."""
-        self._is_unlimited = plan.unlimited_at is not None
-        """Whether the ledger's last answer was that the account has no limit."""
-        self._unlimited_until = 0.0 if plan.unlimited_at is None else plan.unlimited_at + UNLIMITED_FOR_S
+    plan: RunPlan
+    receipts: ReceiptQueue
+    ledger: CreditLedger
+    prices: PriceList
+    turns: LedgerTurns
+    ledger_wait_s: float
+    lease: Lease
+    find_unpriced: FindUnpriced | None = None
+    """Receipts of the account, of which a part has no known price."""
+    _reserved: int | None = field(init=False)
+    """Credits that are reserved for the run for certain; None: not known."""
+    _is_unlimited: bool = field(init=False)
+    """Whether the ledger's last answer was that the account has no limit."""
+    _unlimited_until: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        unlimited_at = self.plan.unlimited_at
+        self._reserved, self._is_unlimited = self.plan.reserved, unlimited_at is not None
+        self._unlimited_until = 0.0 if unlimited_at is None else unlimited_at + UNLIMITED_FOR_S
 
     async def check(self, in_progress: CallCost) -> Refusal | None:
         """Why the run may not spend now: no journal, no credit, no answer of the ledger, or no lease.
@@ -112,20 +106,20 @@ class CreditCheck:
         If it may, credit for `in_progress` (all calls of the run that have not ended) is reserved.
         """
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + self._ledger_wait_s
-        maximum = self._prices.credits_for(in_progress.maximum)
-        minimum = max(1, self._prices.credits_for(in_progress.minimum))
+        deadline = loop.time() + self.ledger_wait_s
+        maximum = self.prices.credits_for(in_progress.maximum)
+        minimum = max(1, self.prices.credits_for(in_progress.minimum))
         needed = _Needed(max(maximum, minimum), minimum, deadline)
-        if not await self._lease.wait_held(self._run, within_s=self._ledger_wait_s):
+        if not await self.lease.wait_held(self.plan.run, within_s=self.ledger_wait_s):
             return "database"
         refusal = await self._check_ledger(needed)
-        if refusal is None and not await self._lease.wait_held(self._run, within_s=deadline - loop.time()):
+        if refusal is None and not await self.lease.wait_held(self.plan.run, within_s=deadline - loop.time()):
             return "database"
         return refusal
 
     async def _check_ledger(self, needed: _Needed) -> Refusal | None:
         loop, is_logged = asyncio.get_running_loop(), False
-        while self._receipts.ready:
+        while self.receipts.ready:
             if loop.time() < self._unlimited_until:
                 return None
             try:
@@ -144,11 +138,11 @@ class CreditCheck:
     async def _ask_ledger(self, needed: _Needed) -> Refusal | None:
         if self._reserved is not None:
             # Usually it takes milliseconds; what is not delivered must stay reserved.
-            await self._receipts.wait_stored(self._run, within_s=_DELIVERY_S)
+            await self.receipts.wait_stored(self.plan.run, within_s=_DELIVERY_S)
         if await self._resize(needed):
             return None
         # Receipts being delivered may have been counted twice: as pending here and by the database.
-        await self._receipts.wait_delivered(self._run.account_id, within_s=_LEDGER_TIMEOUT_S)
+        await self.receipts.wait_delivered(self.plan.run.account_id, within_s=_LEDGER_TIMEOUT_S)
         return None if await self._resize(needed) else "credit"
 
     async def _resize(self, needed: _Needed) -> bool:
@@ -157,12 +151,12 @@ class CreditCheck:
         if not self._is_covered(needed):
             # An answer is needed, however many wait for theirs.
             turn_by = max(turn_by, needed.deadline)
-        async with self._turns.take(self._run.account_id, until=turn_by):
+        async with self.turns.take(self.plan.run.account_id, until=turn_by):
             return await self._resize_in_turn(needed)
 
     async def _resize_in_turn(self, needed: _Needed) -> bool:
         unpriced = await self._unpriced_credits()
-        pending = self._receipts.pending_credits(self._run)
+        pending = self.receipts.pending_credits(self.plan.run)
         others = pending.others + unpriced
         # What the run has spent stays reserved until it is debited: another process cannot see it.
         maximum, minimum = needed.maximum + pending.own, needed.minimum + pending.own
@@ -170,8 +164,8 @@ class CreditCheck:
         # Without an answer it is not known whether the reservation was changed.
         self._reserved = None if before is None else min(before, maximum)
         async with asyncio.timeout(_LEDGER_TIMEOUT_S):
-            spendable = await self._ledger.resize_reservation(
-                self._run, maximum, minimum=minimum, pending=others
+            spendable = await self.ledger.resize_reservation(
+                self.plan.run, maximum, minimum=minimum, pending=others
             )
         self._is_unlimited = spendable is None
         if spendable is None:
@@ -184,16 +178,16 @@ class CreditCheck:
 
     async def _unpriced_credits(self) -> int:
         """What this month's unpriced messages of the account may cost besides what is charged of them."""
-        if self._find_unpriced is None:
+        if self.find_unpriced is None:
             return 0
         async with asyncio.timeout(_LEDGER_TIMEOUT_S):
-            receipts = await self._find_unpriced()
-        most = (self._prices.credits_at_most(each.billed, at=each.used_at) for each in receipts)
+            receipts = await self.find_unpriced()
+        most = (self.prices.credits_at_most(each.billed, at=each.used_at) for each in receipts)
         return sum(most) - sum(each.charged_credits for each in receipts)
 
     def _is_covered(self, needed: _Needed) -> bool:
         """Whether an earlier answer of the ledger covers the calls."""
         if self._is_unlimited:
             return True
-        own = self._receipts.pending_credits(self._run).own
+        own = self.receipts.pending_credits(self.plan.run).own
         return self._reserved is not None and needed.maximum + own <= self._reserved

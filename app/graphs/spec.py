@@ -39,8 +39,7 @@ class ClientToolRule(BaseModel):
         try:
             re.compile(names)
         except re.error as error:
-            message = f"is not a regular expression: {error}"
-            raise ValueError(message) from error
+            raise ValueError(f"is not a regular expression: {error}") from error
         return names
 
 
@@ -98,24 +97,21 @@ class GraphSpec(BaseModel):
         known = {*get_args(Effect), *_tools_in(info), *info.data.get("native_tools", ())}
         for name in approve:
             if name not in known:
-                message = f"{name!r} is neither a tool of this graph nor an effect"
-                raise ValueError(message)
+                raise ValueError(f"{name!r} is neither a tool of this graph nor an effect")
         return approve
 
     @field_validator("workspace")
     @classmethod
     def _only_for_native_tools(cls, workspace: WorkspaceSpec, info: ValidationInfo) -> WorkspaceSpec:
         if not info.data.get("native_tools", ("unknown",)):
-            message = "is only for graphs with native_tools"
-            raise ValueError(message)
+            raise ValueError("is only for graphs with native_tools")
         return workspace
 
     @field_validator("tools", "native_tools")
     @classmethod
     def _each_tool_once(cls, tools: tuple[str, ...]) -> tuple[str, ...]:
         if len(set(tools)) < len(tools):
-            message = "contains a tool twice"
-            raise ValueError(message)
+            raise ValueError("contains a tool twice")
         return tools
 
     @field_validator("mcp_servers")
@@ -124,8 +120,7 @@ class GraphSpec(BaseModel):
         check_names(servers)
         for tool_id in remote_ids(servers):
             if tool_id in info.data.get("tools", ()):
-                message = f"there is another tool {tool_id!r}"
-                raise ValueError(message)
+                raise ValueError(f"there is another tool {tool_id!r}")
         return servers
 
     @property
@@ -141,8 +136,7 @@ class GraphSpec(BaseModel):
         for name, agent in agents.items():
             for tool in agent.tools:
                 if tool not in {*_tools_in(info), *info.data.get("native_tools", ())}:
-                    message = f"the agent {name!r} names {tool!r}, which is no tool of this graph"
-                    raise ValueError(message)
+                    raise ValueError(f"the agent {name!r} names {tool!r}, which is no tool of this graph")
         return agents
 
     @property

@@ -25,17 +25,29 @@ _SAFE_HEADERS = ((b"x-content-type-options", b"nosniff"), (b"cache-control", b"n
 _VALID_ID = re.compile(rb"[A-Za-z0-9._:/+=-]{1,128}")
 
 
-class RequestIds:
-    """Accepts or generates `X-Request-ID`; it is in every log line, response and receipt."""
+class Middleware:
+    """Handles HTTP requests; everything else, such as the lifespan, is passed on."""
 
     def __init__(self, app: AsgiApp) -> None:
-        self._app = app
+        self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one request, or pass on what is none."""
+        if scope["type"] == "http":
+            await self.handle(scope, receive, send)
+        else:
+            await self.app(scope, receive, send)
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one request: each middleware does it in its own way."""
+        await self.app(scope, receive, send)
+
+
+class RequestIds(Middleware):
+    """Accepts or generates `X-Request-ID`; it is in every log line, response and receipt."""
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
         given = dict(scope["headers"]).get(_REQUEST_ID_HEADER, b"")
         known = given if _VALID_ID.fullmatch(given) else str(new_uuid()).encode()
         request_id = known.decode()
@@ -47,20 +59,14 @@ class RequestIds:
             await send(message)
 
         with structlog.contextvars.bound_contextvars(request_id=request_id):
-            await self._app(scope, receive, send_with_id)
+            await self.app(scope, receive, send_with_id)
 
 
-class UnexpectedErrors:
+class UnexpectedErrors(Middleware):
     """Responds to unexpected exceptions with a generic problem document and logs them."""
 
-    def __init__(self, app: AsgiApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
         started = False
 
         async def send_recorded(message: Message) -> None:
@@ -69,7 +75,7 @@ class UnexpectedErrors:
             await send(message)
 
         try:
-            await self._app(scope, receive, send_recorded)
+            await self.app(scope, receive, send_recorded)
         except Exception as error:
             if not started:
                 log.exception("http.unexpected_error", path=scope["path"])
@@ -90,16 +96,13 @@ class _HeadSent(Exception):
     """The headers of a HEAD response have been sent."""
 
 
-class HeadRequests:
+class HeadRequests(Middleware):
     """Handles HEAD as GET without the body, for uptime monitors."""
 
-    def __init__(self, app: AsgiApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
-        if scope["type"] != "http" or scope["method"] != "HEAD":
-            await self._app(scope, receive, send)
+        if scope["method"] != "HEAD":
+            await self.app(scope, receive, send)
             return
 
         async def send_head(message: Message) -> None:
@@ -112,17 +115,14 @@ class HeadRequests:
 
         as_get = {**scope, "method": "GET"}
         with suppress(_HeadSent):
-            await self._app(as_get, receive, send_head)
+            await self.app(as_get, receive, send_head)
         scope["route"] = as_get.get("route")
 
 
-class SecurityHeaders:
+class SecurityHeaders(Middleware):
     """Adds `nosniff`, and `no-store` unless the route has set `Cache-Control`."""
 
-    def __init__(self, app: AsgiApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
 
         async def send_with_headers(message: Message) -> None:
@@ -132,22 +132,19 @@ class SecurityHeaders:
                 message["headers"] = [*headers, *(each for each in _SAFE_HEADERS if each[0] not in given)]
             await send(message)
 
-        await self._app(scope, receive, send_with_headers)
+        await self.app(scope, receive, send_with_headers)
 
 
-class UnreadBodies:
+class UnreadBodies(Middleware):
     """Closes the connection after a response to a request whose body was never requested.
 
     With `Expect: 100-continue` the next bytes could be that body or another request.
     """
 
-    def __init__(self, app: AsgiApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
-        if scope["type"] != "http" or b"expect" not in dict(scope["headers"]):
-            await self._app(scope, receive, send)
+        if b"expect" not in dict(scope["headers"]):
+            await self.app(scope, receive, send)
             return
         unread = True
 
@@ -162,4 +159,4 @@ class UnreadBodies:
                 message["headers"] = [*message.get("headers", []), (b"connection", b"close")]
             await send(message)
 
-        await self._app(scope, receive_tracking, send_closing)
+        await self.app(scope, receive_tracking, send_closing)

@@ -4,7 +4,10 @@ import re
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
+from fastapi import Depends, Query
 from pydantic import BeforeValidator, Field
+
+from app.platform.pagination import MAX_PAGE, PageRequest
 
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)", re.ASCII)
 
@@ -17,11 +20,26 @@ def parse_moment(text: object) -> datetime:
             return datetime.fromisoformat(text.upper()).astimezone(UTC)
     except (ValueError, OverflowError):
         pass
-    message = "must be a time like 2026-11-01T09:30:00Z; in a URL, + is written %2B"
-    raise ValueError(message)
+    raise ValueError("must be a time like 2026-11-01T09:30:00Z; in a URL, + is written %2B")
 
 
 MomentParam = Annotated[datetime, BeforeValidator(parse_moment)]
+
+_Limit = Annotated[int, Query(ge=1, le=MAX_PAGE)]
+
+
+async def _page(limit: _Limit = 50, cursor: str | None = None) -> PageRequest:
+    return PageRequest.of(limit, cursor)
+
+
+async def _page_of_uuids(limit: _Limit = 50, cursor: str | None = None) -> PageRequest:
+    return PageRequest.of_uuids(limit, cursor)
+
+
+PageParams = Annotated[PageRequest, Depends(_page)]
+"""The parameters `limit` and `cursor` of a list."""
+UuidPageParams = Annotated[PageRequest, Depends(_page_of_uuids)]
+"""The same of a list whose ids are UUIDs."""
 
 
 def drop_null(schema: dict[str, Any]) -> None:

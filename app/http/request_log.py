@@ -6,7 +6,7 @@ from typing import Final
 
 import structlog
 
-from app.http.middleware import AsgiApp, Message, Receive, Scope, Send
+from app.http.middleware import Message, Middleware, Receive, Scope, Send
 from app.http.streaming.encoder import EVENT_STREAM
 from app.ids import RUN_ID_PATTERN
 from app.platform.logs.context import note, noting
@@ -41,20 +41,14 @@ class _Response:
             self.is_complete = not message.get("more_body", False)
 
 
-class RequestLog:
+class RequestLog(Middleware):
     """Logs method, route, status and duration of each request, and what `note` has added meanwhile.
 
     Never the path itself, a query string or a body: they are the client's.
     """
 
-    def __init__(self, app: AsgiApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
         began, response = time.monotonic(), _Response()
 
         async def send_counted(message: Message) -> None:
@@ -63,7 +57,7 @@ class RequestLog:
 
         with noting(**_trace(scope)):
             try:
-                await self._app(scope, receive, send_counted)
+                await self.app(scope, receive, send_counted)
             finally:
                 _log(scope, response, time.monotonic() - began)
 

@@ -1,14 +1,15 @@
 """Types shared by all JSON responses: camelCase names, money as decimal strings, times in UTC."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Annotated, Generic, TypeVar
+from typing import Annotated, Any, Generic, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, PlainSerializer
 from pydantic.alias_generators import to_camel
 
 Item = TypeVar("Item")
+Record = TypeVar("Record")
 
 
 def _utc(moment: datetime) -> str:
@@ -28,9 +29,22 @@ class ResponseModel(BaseModel):
         alias_generator=to_camel, validate_by_name=True, from_attributes=True, frozen=True
     )
 
+    @classmethod
+    def built_from(cls, *records: object, **computed: Any) -> Self:
+        """Build from the attributes of records that have the names of fields, and from computed fields."""
+        names = cls.model_fields.keys()
+        found = {name: getattr(each, name) for each in records for name in names if hasattr(each, name)}
+        return cls.model_validate({**found, **computed})
+
 
 class Page(ResponseModel, Generic[Item]):
     """One page of a list; `nextCursor` is null on the last page."""
 
     items: Sequence[Item]
     next_cursor: str | None = None
+
+    @classmethod
+    def of(cls, found: tuple[Sequence[Record], str | None], shown: Callable[[Record], Item]) -> "Page[Item]":
+        """A page of records as they are `shown`, with the cursor of the next page."""
+        records, next_cursor = found
+        return cls(items=[shown(each) for each in records], next_cursor=next_cursor)

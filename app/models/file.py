@@ -59,8 +59,7 @@ def _thinking(value: object) -> Thinking:
         return value
     if type(value) is int and value >= LEAST_THINKING:
         return value
-    message = f"must be disabled, adaptive or a number of tokens from {LEAST_THINKING}"
-    raise ValueError(message)
+    raise ValueError(f"must be disabled, adaptive or a number of tokens from {LEAST_THINKING}")
 
 
 def _pattern(value: object) -> re.Pattern[str]:
@@ -70,8 +69,7 @@ def _pattern(value: object) -> re.Pattern[str]:
     try:
         return re.compile(value)
     except re.error as error:
-        message = f"is not a regular expression: {error.msg}"
-        raise ValueError(message) from error
+        raise ValueError(f"is not a regular expression: {error.msg}") from error
 
 
 _Id = Annotated[str, Field(pattern=f"^{CLAUDE_ID.pattern}$", max_length=200)]
@@ -92,16 +90,14 @@ class _Entry(BaseModel):
     @model_validator(mode="after")
     def _require_one_match(self) -> "_Entry":
         if sum(match is not None for match in (self.id, self.ids, self.pattern)) != 1:
-            message = "must have one of id, ids and pattern"
-            raise ValueError(message)
+            raise ValueError("must have one of id, ids and pattern")
         return self
 
     @model_validator(mode="after")
     def _leaves_room_for_an_answer(self) -> "_Entry":
         least = LEAST_THINKING if self.thinking == "adaptive" else self.thinking
         if isinstance(least, int) and least >= self.max_output_tokens:
-            message = f"thinking needs max_output_tokens above {least}"
-            raise ValueError(message)
+            raise ValueError(f"thinking needs max_output_tokens above {least}")
         return self
 
     def entry(self) -> ModelEntry:
@@ -127,11 +123,9 @@ def read_models(path: Path) -> OperatorModels:
     try:
         document = YamlDocument.read(path.read_bytes())
     except OSError as error:
-        problem = f"cannot be read: {error.strerror}"
-        raise ModelFileError(problem) from error
+        raise ModelFileError(f"cannot be read: {error.strerror}") from error
     except YamlInvalid as error:
-        problem = f"is not valid YAML: {error}"
-        raise ModelFileError(problem) from error
+        raise ModelFileError(f"is not valid YAML: {error}") from error
     try:
         parsed = _File.model_validate(document.value)
     except ValidationError as error:

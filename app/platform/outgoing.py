@@ -88,13 +88,11 @@ class HttpSender:
 
 async def _body_of(response: httpx2.Response, max_bytes: int) -> bytes:
     if is_compressed(response):
-        message = "compressed"
-        raise ResponseRefused(message)
+        raise ResponseRefused("compressed")
     body, time_slice = bytearray(), TimeSlice()
     async for chunk in response.aiter_raw():
         body += chunk
         if len(body) > max_bytes:
-            message = "too large"
-            raise ResponseRefused(message)
+            raise ResponseRefused("too large")
         await time_slice.checkpoint()
     return bytes(body)

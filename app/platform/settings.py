@@ -37,8 +37,7 @@ class SettingsError(OperatorError):
 def _starts_with(*schemes: str) -> AfterValidator:
     def check(url: str) -> str:
         if not url.startswith(schemes):
-            message = f"must start with {' or '.join(schemes)}"
-            raise ValueError(message)
+            raise ValueError(f"must start with {' or '.join(schemes)}")
         return url
 
     return AfterValidator(check)
@@ -215,8 +214,7 @@ class Settings(BaseSettings):
         try:
             return json.loads(value)
         except ValueError:
-            message = 'must be a JSON object of strings, for example {"TOKEN": "..."}'
-            raise ValueError(message) from None
+            raise ValueError('must be a JSON object of strings, for example {"TOKEN": "..."}') from None
 
     @field_validator("temporal_address")
     @classmethod
@@ -224,27 +222,23 @@ class Settings(BaseSettings):
         if value is None:
             return None
         if not _HOST_AND_PORT.fullmatch(value):
-            message = "must be a host and a port without a scheme, for example temporal.internal:7233"
-            raise ValueError(message)
+            raise ValueError("must be a host and a port without a scheme, for example temporal.internal:7233")
         if info.data.get("database_url") is None:
-            message = "needs DATABASE_URL: Temporal is for several server processes on one database"
-            raise ValueError(message)
+            raise ValueError("needs DATABASE_URL: Temporal is for several server processes on one database")
         return value
 
     @field_validator("anthropic_api_key", "anthropic_admin_api_key", "temporal_api_key")
     @classmethod
     def _fits_a_header(cls, value: SecretStr | None) -> SecretStr | None:
         if value is not None and not _HEADER_VALUE.fullmatch(value.get_secret_value()):
-            message = "must be ASCII without spaces or line breaks"
-            raise ValueError(message)
+            raise ValueError("must be ASCII without spaces or line breaks")
         return value
 
     @field_validator("otel_traces_exporter", "otel_metrics_exporter")
     @classmethod
     def _is_an_exporter(cls, value: str | None) -> str | None:
         if value not in {None, "otlp", "none"}:
-            message = "must be otlp or none; send to a collector for anything else"
-            raise ValueError(message)
+            raise ValueError("must be otlp or none; send to a collector for anything else")
         return value
 
     @field_validator("otel_protocol", "otel_traces_protocol", "otel_metrics_protocol")
@@ -266,51 +260,45 @@ class Settings(BaseSettings):
     @classmethod
     def _are_pairs(cls, value: str | None) -> str | None:
         if value is not None and not _PAIRS.fullmatch(value):
-            message = "must be name=value, comma-separated; a comma in a value is written %2C"
-            raise ValueError(message)
+            raise ValueError("must be name=value, comma-separated; a comma in a value is written %2C")
         return value
 
     @field_validator("bootstrap_key")
     @classmethod
     def _is_a_key(cls, value: SecretStr | None) -> SecretStr | None:
         if value is not None and not _KEY.fullmatch(value.get_secret_value()):
-            message = "must be rt_ followed by 16 to 200 letters, digits, _ or -"
-            raise ValueError(message)
+            raise ValueError("must be rt_ followed by 16 to 200 letters, digits, _ or -")
         return value
 
     @field_validator("allowed_host_roots")
     @classmethod
     def _are_directories(cls, value: tuple[Path, ...]) -> tuple[Path, ...]:
         if not all(root.is_absolute() and root.is_dir() for root in value):
-            message = "must be absolute paths of directories, comma-separated"
-            raise ValueError(message)
+            raise ValueError("must be absolute paths of directories, comma-separated")
         return value
 
     @field_validator("cors_origins")
     @classmethod
     def _are_origins(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         if not all(_is_origin(origin) for origin in value):
-            message = (
+            raise ValueError(
                 "must be origins as browsers send them, comma-separated: "
                 "https://chat.example.org, http://localhost:3000 (lower case, no path, no usual port, no *)"
             )
-            raise ValueError(message)
         return value
 
     @field_validator("graphs_dir", "claude_config_dir")
     @classmethod
     def _exists(cls, value: Path | None) -> Path | None:
         if value is not None and not value.is_dir():
-            message = "is not a directory"
-            raise ValueError(message)
+            raise ValueError("is not a directory")
         return value
 
     @field_validator("max_bodies_bytes", "max_bodies_bytes_per_account")
     @classmethod
     def _holds_a_body(cls, value: int, info: ValidationInfo) -> int:
         if value < info.data.get("max_body_bytes", 0):
-            message = "must not be smaller than RUNTALLY_MAX_BODY_BYTES"
-            raise ValueError(message)
+            raise ValueError("must not be smaller than RUNTALLY_MAX_BODY_BYTES")
         return value
 
     @field_validator("events_retention_days")
@@ -330,8 +318,7 @@ class Settings(BaseSettings):
             lines = [_line(detail) for detail in error.errors()]
             raise SettingsError("\n".join(["The settings are invalid:", *lines])) from None
         except UnicodeDecodeError:
-            message = "The file .env is not UTF-8 text."
-            raise SettingsError(message) from None
+            raise SettingsError("The file .env is not UTF-8 text.") from None
         except OSError as error:
             message = f"The file .env cannot be read: {error.strerror}; correct its owner and permissions."
             raise SettingsError(message) from error

@@ -50,14 +50,12 @@ class ClientTool(BaseModel):
 
 def _distinct_and_small(tools: tuple[ClientTool, ...]) -> tuple[ClientTool, ...]:
     if len({tool.name for tool in tools}) < len(tools):
-        message = "contains a name twice"
-        raise ValueError(message)
+        raise ValueError("contains a name twice")
     left = MOST_SCHEMA_BYTES
     for tool in tools:
         left -= tool.schema_bytes
         if left < 0:
-            message = f"contains schemas of more than {MOST_SCHEMA_BYTES} bytes in all"
-            raise ValueError(message)
+            raise ValueError(f"contains schemas of more than {MOST_SCHEMA_BYTES} bytes in all")
     return tools
 
 

@@ -13,8 +13,7 @@ def _exact(value: object) -> object:
     plain_text = isinstance(value, str) and _DECIMAL.fullmatch(value)
     whole_number = isinstance(value, int) and not isinstance(value, bool)
     if not (plain_text or whole_number or isinstance(value, Decimal)):
-        message = 'money is a decimal in quotes, for example "0.10"'
-        raise ValueError(message)
+        raise ValueError('money is a decimal in quotes, for example "0.10"')
     return value
 
 

@@ -11,8 +11,7 @@ MAY_BE_OMITTED: Any = Field(default=None, validate_default=True, json_schema_ext
 def given_or_repeated(messages: object, info: ValidationInfo) -> object:
     """No messages if they are omitted and there is a `fork_from`; otherwise at least one is required."""
     if messages == []:
-        message = "must have at least 1 item"
-        raise ValueError(message)
+        raise ValueError("must have at least 1 item")
     if messages is not None:
         return messages
     if info.data.get("fork_from") is None:
@@ -24,6 +23,5 @@ def given_or_repeated(messages: object, info: ValidationInfo) -> object:
 def require_users_last(messages: list[Any]) -> list[Any]:
     """The messages, each with a `role`; an error if the last one is not the user's."""
     if messages and messages[-1].role != "user":
-        message = "the last message must be the user's"
-        raise ValueError(message)
+        raise ValueError("the last message must be the user's")
     return messages

@@ -132,8 +132,7 @@ class Message(InputModel):
     @model_validator(mode="after")
     def _only_users_attach(self) -> "Message":
         if self.role != "user" and self.attachments:
-            message = f"a message of role {self.role!r} may contain text only"
-            raise ValueError(message)
+            raise ValueError(f"a message of role {self.role!r} may contain text only")
         return self
 
     @property

@@ -10,8 +10,7 @@ def _in_utc(moment: datetime) -> datetime:
     try:
         return moment.astimezone(UTC)
     except OverflowError as error:
-        message = "is out of range"
-        raise ValueError(message) from error
+        raise ValueError("is out of range") from error
 
 
 UtcMoment = Annotated[AwareDatetime, AfterValidator(_in_utc)]

@@ -22,8 +22,7 @@ GraphId = Annotated[str, Field(pattern=GRAPH_ID_PATTERN, max_length=200)]
 
 def _not_reserved(run_id: str) -> str:
     if run_id in RESERVED_RUN_IDS:
-        message = f"must not be {', '.join(sorted(RESERVED_RUN_IDS))}: these are paths"
-        raise ValueError(message)
+        raise ValueError(f"must not be {', '.join(sorted(RESERVED_RUN_IDS))}: these are paths")
     return run_id
 
 
@@ -139,8 +138,7 @@ class GraphRunRequest(InputModel):
     @classmethod
     def _in_a_conversation(cls, fork_from: str | None, info: ValidationInfo) -> str | None:
         if fork_from is not None and info.data.get("state_key") is None:
-            message = "needs stateKey: the conversation of that run"
-            raise ValueError(message)
+            raise ValueError("needs stateKey: the conversation of that run")
         return fork_from
 
     @field_validator("start_after")

@@ -36,30 +36,19 @@ class _IdTaken(Exception):
     """There is a run with this id: whatever was done for another one is undone."""
 
 
+@dataclass(frozen=True, slots=True)
 class RunAcceptance:
     """Accepts runs."""
 
-    def __init__(
-        self,
-        database: Database,
-        *,
-        codec: RequestCodec,
-        conversations: ConversationService,
-        ledger: CreditLedger,
-        storage: StorageQuota,
-        workspaces: Workspaces,
-        require_active_key: Callable[[Transaction, ApiKeyId], Awaitable[None]],
-        queue: RunQueue,
-    ) -> None:
-        """`require_active_key` raises for a revoked key, and blocks its revocation until the commit."""
-        self._database = database
-        self._codec = codec
-        self._conversations = conversations
-        self._ledger = ledger
-        self._storage = storage
-        self._workspaces = workspaces
-        self._require_active_key = require_active_key
-        self._queue = queue
+    database: Database
+    codec: RequestCodec
+    conversations: ConversationService
+    ledger: CreditLedger
+    storage: StorageQuota
+    workspaces: Workspaces
+    require_active_key: Callable[[Transaction, ApiKeyId], Awaitable[None]]
+    """Raises for a revoked key, and blocks its revocation until the commit."""
+    queue: RunQueue
 
     async def accept(
         self, posted: PostedRun, plan: RunPlan, *, has_place: bool = False
@@ -72,8 +61,8 @@ class RunAcceptance:
         """
         is_large = posted.request.size > _LARGE_BYTES
         try:
-            async with self._codec.large_request(posted.run.account_id) if is_large else nullcontext():
-                new = self._new_run(posted, plan, await self._codec.encode(posted.request))
+            async with self.codec.large_request(posted.run.account_id) if is_large else nullcontext():
+                new = self._new_run(posted, plan, await self.codec.encode(posted.request))
                 return await self._store(posted, plan, replace(new, starts_at_once=has_place))
         except _IdTaken:
             return None
@@ -81,25 +70,25 @@ class RunAcceptance:
     async def _store(self, posted: PostedRun, plan: RunPlan, new: NewRun) -> AcceptedRun:
         caller, request, origin = posted.caller, posted.request, posted.origin
         turn: TakenTurn | None = None
-        async with self._database.transaction() as tx:
+        async with self.database.transaction() as tx:
             # Before the insert: a revocation that stops the key's runs misses none.
-            await self._require_active_key(tx, caller.api_key_id)
-            await self._storage.require_room(tx, caller.account_id, request.size)
+            await self.require_active_key(tx, caller.api_key_id)
+            await self.storage.require_room(tx, caller.account_id, request.size)
             if request.state_key is not None:
-                turn = await self._conversations.take_turn(
+                turn = await self.conversations.take_turn(
                     tx, caller, request.state_key, request=request, place=origin.place
                 )
                 turn = replace(turn, replaces=turn.replaces or origin.cancels_earlier)
                 plan = replace(plan, conversation=turn.conversation, shown_answer=origin.shown_answer)
                 # Before the queue and the credit of the account are locked: the same order as everywhere.
                 await request_cancels(tx, turn.to_cancel)
-            if (record := await self._queue.insert(tx, replace(new, conversation=plan.conversation))) is None:
+            if (record := await self.queue.insert(tx, replace(new, conversation=plan.conversation))) is None:
                 raise _IdTaken
             if plan.spec.native_tools:
                 uploads = [Upload(file.path, file.content) for file in request.files]
-                await self._workspaces.reserve(tx, plan.run, plan.spec.workspace, uploads)
+                await self.workspaces.reserve(tx, plan.run, plan.spec.workspace, uploads)
             checked_at = asyncio.get_running_loop().time()
-            reserved = await self._ledger.reserve(tx, plan.run, plan.credits_to_reserve)
+            reserved = await self.ledger.reserve(tx, plan.run, plan.credits_to_reserve)
         unlimited_at = checked_at if reserved is None else None
         plan = replace(plan, reserved=reserved, unlimited_at=unlimited_at, accepted_at=record.created_at)
         return AcceptedRun(record, plan, turn.to_cancel if turn else ())
@@ -115,7 +104,7 @@ class RunAcceptance:
             question=request.messages[-1].text[:QUESTION_CHARS],
             request_hash=posted.fingerprint,
             request_id=plan.request_id,
-            process_id=self._queue.process_id,
+            process_id=self.queue.process_id,
             priority=request.priority or DEFAULT_PRIORITY,
             start_after=request.start_after,
             caller_trace=None if plan.trace is None else plan.trace.caller,

@@ -103,30 +103,19 @@ class DecidedRun:
     request_ids: frozenset[str]
 
 
+@dataclass(frozen=True, slots=True)
 class ChatRuns:
     """Starts, finds and controls the runs of chats."""
 
-    def __init__(
-        self,
-        database: Database,
-        runs: RunService,
-        commands: RunCommands,
-        *,
-        conversations: ConversationService,
-        codec: RequestCodec,
-        abandoned: AbandonedRuns,
-        graphs: GraphCatalog,
-        default: OnDisconnect,
-    ) -> None:
-        """`default`: what a run does when its readers leave, unless its request or its graph decides."""
-        self._database = database
-        self._abandoned = abandoned
-        self._runs = runs
-        self._commands = commands
-        self._conversations = conversations
-        self._codec = codec
-        self._graphs = graphs
-        self._on_disconnect = default
+    database: Database
+    runs: RunService
+    commands: RunCommands
+    conversations: ConversationService
+    codec: RequestCodec
+    abandoned: AbandonedRuns
+    graphs: GraphCatalog
+    on_disconnect: OnDisconnect
+    """What a run does when its readers leave, unless its request or its graph decides."""
 
     async def start(self, caller: Principal, message: ChatMessage, **posting: Unpack[Posting]) -> RunRecord:
         """Start the run that answers a message, or join it.
@@ -148,13 +137,13 @@ class ChatRuns:
                 origin = MessageOrigin(
                     *(placement.place, message.message_id, fingerprint, shown), schemas=message.schemas
                 )
-                record = await self._runs.start(caller, request, origin=origin, **posting)
+                record = await self.runs.start(caller, request, origin=origin, **posting)
             except RunIdTaken:
                 if is_keyed:
                     raise
                 # Another edit of this message was first; this one is the next.
                 continue
-            self._abandoned.look()
+            self.abandoned.look()
             return record
 
     async def start_as(
@@ -172,14 +161,14 @@ class ChatRuns:
             cancels_earlier=message.cancels_earlier,
             schemas=message.schemas,
         )
-        record = await self._runs.start(caller, request, origin=origin, **posting)
-        self._abandoned.look()
+        record = await self.runs.start(caller, request, origin=origin, **posting)
+        self.abandoned.look()
         return record, placement
 
     async def _fingerprint_alone(self, message: ChatMessage) -> bytes:
         """Of the message without those before it, which another post of it may have or not."""
         alone = await self._build(message, len(message.posted) - 1, with_history=False)
-        return await self._codec.fingerprint(alone)
+        return await self.codec.fingerprint(alone)
 
     async def _build_request(
         self, message: ChatMessage, placement: Placement, run_id: str | None
@@ -187,19 +176,19 @@ class ChatRuns:
         with_history = placement.place == After(None)
         request = await self._build(message, placement.first_new, with_history=with_history)
         policy = request.on_disconnect
-        if (graph := self._graphs.find(request.graph_id)) is not None:
-            policy = on_disconnect(policy, graph, self._on_disconnect)
+        if (graph := self.graphs.find(request.graph_id)) is not None:
+            policy = on_disconnect(policy, graph, self.on_disconnect)
         return request.model_copy(update={"run_id": run_id, "on_disconnect": policy})
 
     async def _build(self, message: ChatMessage, first_new: int, *, with_history: bool) -> GraphRunRequest:
         build = partial(message.build_request, first_new, with_history=with_history)
-        return await self._codec.build(build, messages=len(message.posted) - first_new, chars=message.chars)
+        return await self.codec.build(build, messages=len(message.posted) - first_new, chars=message.chars)
 
     async def _place(self, caller: Principal, message: ChatMessage) -> Placement:
         is_whole_view, posted = message.is_whole_view, message.posted
         # Who does not post all that it shows may show the answers.
         since = message.first_unanswered if is_whole_view else len(posted)
-        known = await self._conversations.find_messages(
+        known = await self.conversations.find_messages(
             caller, message.chat.state_key, posted, first_unanswered=since
         )
         placement = place_message(posted, known=known, is_whole_view=is_whole_view)
@@ -215,7 +204,7 @@ class ChatRuns:
         if answer is None or placement.place != After(RunId(answer.message_id)):
             return None
         try:
-            record = await self._runs.get(RunKey(caller.account_id, RunId(answer.message_id)))
+            record = await self.runs.get(RunKey(caller.account_id, RunId(answer.message_id)))
         except RunNotFound:
             return None
         end = record.final.content.strip() if record.final is not None and record.final.ok else ""
@@ -231,13 +220,13 @@ class ChatRuns:
         So have those about requests of an attempt that is over. Raises `RunNotFound`, `RunDeleted`,
         `ScopeMissing`, `PermissionNotFound`.
         """
-        record = await self._runs.get(run)
+        record = await self.runs.get(run)
         if Chat(record.graph_id, record.state_key or "") != chat:
             raise RunNotFound
         caller.require_reading(record.api_key_id)
         requested = {
             event.request_id: position
-            for position, event, _ in await self._runs.events(run)
+            for position, event, _ in await self.runs.events(run)
             if isinstance(event, PermissionRequest)
         }
         with suppress(RunEnded):
@@ -249,23 +238,23 @@ class ChatRuns:
 
     async def _decide(self, run: RunKey, decision: Decide, *, was_requested: bool) -> None:
         try:
-            await self._commands.submit(run, decision)
+            await self.commands.submit(run, decision)
         except PermissionDecided:
             # The stream shows the earlier decision.
             return
         except PermissionNotFound:
             # The events of an attempt that is over may be lost; the run requests what it needs again.
-            if not was_requested and (await self._runs.get(run)).attempt == 0:
+            if not was_requested and (await self.runs.get(run)).attempt == 0:
                 raise
 
     async def active_runs(self, caller: Principal, chat: Chat) -> list[RunRecord]:
         """Running and waiting runs of this chat, oldest first."""
-        runs = await self._conversations.active_runs(caller.account_id, chat.state_key)
+        runs = await self.conversations.active_runs(caller.account_id, chat.state_key)
         return [run for run in runs if run.graph_id == chat.graph_id]
 
     async def view(self, caller: Principal, chat: Chat) -> ConversationView:
         """The messages of this chat; raises `ConversationNotFound`."""
-        view = await self._conversations.view(caller.account_id, chat.state_key)
+        view = await self.conversations.view(caller.account_id, chat.state_key)
         if all(run.graph_id != chat.graph_id for run in view.runs):
             raise ConversationNotFound
         return view
@@ -274,7 +263,7 @@ class ChatRuns:
         """Cancel the running and waiting runs of this chat; returns the last one, None without any."""
         runs = await self.active_runs(caller, chat)
         # Last first, so that no waiting run starts meanwhile.
-        stopped = [await self._commands.stop(run.key, "cancel") for run in reversed(runs)]
+        stopped = [await self.commands.stop(run.key, "cancel") for run in reversed(runs)]
         return stopped[0] if stopped else None
 
     async def _find_run(
@@ -289,10 +278,10 @@ class ChatRuns:
         run that the chat does not show, because either of them was deleted, answers nothing any more.
         """
         latest, next_id = await latest_answer(
-            self._database, caller.account_id, message.chat, message_id=message.message_id
+            self.database, caller.account_id, message.chat, message_id=message.message_id
         )
         if latest is not None:
-            run = await self._runs.get(RunKey(caller.account_id, latest))
+            run = await self.runs.get(RunKey(caller.account_id, latest))
             caller.require_reading(run.api_key_id)
             is_over = message.regenerate and run.finished
             if run.request_hash in joins and not is_over and await self._is_shown(run):
@@ -303,7 +292,7 @@ class ChatRuns:
         """Whether a run has its contents, and its conversation is the one that it was started in."""
         if run.contents_deleted_at is not None or run.state_key is None:
             return False
-        return await self._conversations.has_run(run.key, run.state_key)
+        return await self.conversations.has_run(run.key, run.state_key)
 
 
 def on_disconnect(

@@ -1,7 +1,7 @@
 """RunCloser: ends runs that no process executes."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from app.billing.credit.ledger import CreditLedger
@@ -70,27 +70,17 @@ class RunEnd:
         return [*queued, *with_positions(last, after=after + 1)]
 
 
+@dataclass(frozen=True, slots=True)
 class RunCloser:
     """Stores the end of runs that no process executes, then publishes it."""
 
-    def __init__(
-        self,
-        event_log: EventLog,
-        queue: RunQueue,
-        *,
-        receipts: ReceiptQueue,
-        ledger: CreditLedger,
-        reports: BillingReports,
-        telemetry: Telemetry,
-        metrics: RunMetrics | None = None,
-    ) -> None:
-        self._metrics = metrics or RunMetrics()
-        self._log = event_log
-        self._queue = queue
-        self._receipts = receipts
-        self._ledger = ledger
-        self._telemetry = telemetry
-        self._reports = reports
+    event_log: EventLog
+    queue: RunQueue
+    receipts: ReceiptQueue
+    ledger: CreditLedger
+    reports: BillingReports
+    telemetry: Telemetry
+    metrics: RunMetrics = field(default_factory=RunMetrics)
 
     async def store(self, tx: Transaction, end: RunEnd) -> datetime | None:
         """End the run and release its credit; returns when it has ended.
@@ -98,35 +88,37 @@ class RunCloser:
         None if it has ended before or is at another attempt.
         """
         run = end.run
-        entries = [*await self._log.read(run.key)]
+        entries = [*await self.event_log.read(run.key)]
         after = last_position(entries, attempt=end.attempt)
         entries += end.entries(after=after)
         ended_at = await finish_run(
             tx, run.key, attempt=run.attempt, final=end.final, report=None, events=encode_events(entries)
         )
         if ended_at is not None:
-            await self._queue.release_after(tx, run.key, run.state_key)
+            await self.queue.release_after(tx, run.key, run.state_key)
         # What the dead process has journalled on this machine, and what it has left in the database.
-        await recover_receipts(tx, self._receipts, run.key, attempt=run.attempt)
-        await debit_undelivered(tx, self._receipts, run.key)
-        await self._ledger.release(tx, run.key)
+        await recover_receipts(tx, self.receipts, run.key, attempt=run.attempt)
+        await debit_undelivered(tx, self.receipts, run.key)
+        await self.ledger.release(tx, run.key)
         return ended_at
 
     async def publish(self, end: RunEnd, ended_at: datetime) -> None:
         """Publish the end that was stored to the readers, and log it."""
         run = end.run
-        self._metrics.run_ended(run.graph_id, end.final)
-        await close_log(self._log, run.key, end.entries(), ended_at=ended_at, attempt=end.attempt or None)
-        context = self._telemetry.context_of(run.key, run.caller_trace)
+        self.metrics.run_ended(run.graph_id, end.final)
+        await close_log(
+            self.event_log, run.key, end.entries(), ended_at=ended_at, attempt=end.attempt or None
+        )
+        context = self.telemetry.context_of(run.key, run.caller_trace)
         if context is not None:
-            self._telemetry.end_unexecuted(traced_record(run, context), run_result(end.final))
+            self.telemetry.end_unexecuted(traced_record(run, context), run_result(end.final))
         with for_run(run.key, api_key_id=run.api_key_id, request_id=run.request_id):
             trace_id, charged = None if context is None else context.trace_id, await self._charged(run.key)
             log_ended(EndedRun.of_record(run, end.final, charged=charged, trace_id=trace_id))
 
     async def _charged(self, run: RunKey) -> ChargedUsage | None:
         try:
-            return (await self._reports.spent(run)).charged
+            return (await self.reports.spent(run)).charged
         except (Unavailable, StatementFailed):
             # The run has ended anyway; its receipts can be looked up.
             return None

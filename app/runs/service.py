@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Unpack
 from uuid import uuid5
@@ -35,25 +36,16 @@ class RunLost(Unavailable):
     code = "run_lost"
 
 
+@dataclass(frozen=True, slots=True)
 class RunService:
     """The runs of all accounts."""
 
-    def __init__(
-        self,
-        database: Database,
-        *,
-        codec: RequestCodec,
-        planning: RunPlanning,
-        submission: RunSubmission,
-        supervisor: RunSupervisor,
-        reader: RunEventReader,
-    ) -> None:
-        self._database = database
-        self._codec = codec
-        self._planning = planning
-        self._submission = submission
-        self._supervisor = supervisor
-        self._reader = reader
+    database: Database
+    codec: RequestCodec
+    planning: RunPlanning
+    submission: RunSubmission
+    supervisor: RunSupervisor
+    reader: RunEventReader
 
     async def start(
         self,
@@ -76,15 +68,15 @@ class RunService:
         run = RunKey(caller.account_id, given_id or RunId(str(new_uuid())))
         note(run_id=run.run_id)
         origin = origin or origin_of(request)
-        fingerprint = origin.fingerprint or await self._codec.fingerprint(request)
+        fingerprint = origin.fingerprint or await self.codec.fingerprint(request)
         posted = PostedRun(
             *(run, caller, request, origin, fingerprint), posting["request_id"], posting.get("caller_trace")
         )
         if given_id is not None and (existing := await self._find(run)) is not None:
             return posted.join(existing)
-        posted, plan = await self._planning.plan(posted)
+        posted, plan = await self.planning.plan(posted)
         try:
-            started = await self._submission.submit(posted, plan)
+            started = await self.submission.submit(posted, plan)
         except (ConversationBusy, QueueFull):
             # Perhaps because of this very run, posted twice at once.
             if await self._find(run) is None:
@@ -102,16 +94,9 @@ class RunService:
         """The run, if its contents were not deleted; raises `RunNotFound`, `RunDeleted`."""
         return with_contents(await self.get(run))
 
-    async def list_runs(
-        self,
-        account_id: AccountId,
-        *,
-        limit: int,
-        cursor: str | None = None,
-    ) -> tuple[list[RunRecord], str | None]:
+    async def list_runs(self, account_id: AccountId, page: PageRequest) -> tuple[list[RunRecord], str | None]:
         """A page of an account's runs, newest first, and the cursor of the next page."""
-        page = PageRequest.of(limit, cursor)
-        async with self._database.snapshot() as reader:
+        async with self.database.snapshot() as reader:
             found = await newest_runs(reader, account_id, page)
         return page.cut(found, lambda run: (run.created_at, run.key.run_id))
 
@@ -124,16 +109,16 @@ class RunService:
         limit: int,
     ) -> DriftedRuns:
         """Runs of an account that ended in this window and whose meters disagreed."""
-        async with self._database.snapshot() as reader:
+        async with self.database.snapshot() as reader:
             return await drifted_runs(reader, account_id, since=since, until=until, limit=limit)
 
     async def events(self, run: RunKey) -> Sequence[LogEntry]:
         """The events of a run so far; raises `RunNotFound`, `RunDeleted`."""
-        return await self._reader.read(await self.get_with_contents(run))
+        return await self.reader.read(await self.get_with_contents(run))
 
     async def has_end_before(self, record: RunRecord, position: int) -> bool:
         """Whether a reader that has received the event at this position has received the end of the run."""
-        return await self._reader.has_end_before(record, position)
+        return await self.reader.has_end_before(record, position)
 
     async def follow(self, run: RunKey, *, after: int = 0) -> AsyncGenerator[Sequence[LogEntry], None]:
         """Yield a run's events after a position in batches until `Done`; leaving early has no effect.
@@ -141,14 +126,14 @@ class RunService:
         Raises `RunNotFound`, `RunDeleted` before the first batch.
         """
         # The row of a run that this process executes would only say that it has not ended.
-        record = None if self._supervisor.is_active(run) else await self.get_with_contents(run)
-        async with aclosing(self._reader.follow(run, record, after=after)) as batches:
+        record = None if self.supervisor.is_active(run) else await self.get_with_contents(run)
+        async with aclosing(self.reader.follow(run, record, after=after)) as batches:
             async for batch in batches:
                 yield batch
 
     async def wait(self, run: RunKey) -> GraphFinal:
         """The result of a run, once it has ended."""
-        if (active := self._supervisor.find(run)) is not None:
+        if (active := self.supervisor.find(run)) is not None:
             await active.ended.wait()
             if active.final is not None:
                 return active.final
@@ -160,7 +145,7 @@ class RunService:
         return final
 
     async def _find(self, run: RunKey) -> RunRecord | None:
-        async with self._database.read() as reader:
+        async with self.database.read() as reader:
             return await find_run(reader, run)
 
 

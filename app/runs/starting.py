@@ -51,68 +51,52 @@ class _Starting:
     over: asyncio.Event = field(default_factory=asyncio.Event)
 
 
+@dataclass(frozen=True, slots=True)
 class RunStarter:
     """Plans claimed runs anew; one that cannot be planned any more ends with `internal`.
 
     Those that have not started when the process begins to stop are left to the others.
     """
 
-    def __init__(
-        self,
-        database: Database,
-        *,
-        planner: RunPlanner,
-        schemas: SchemaPreparation,
-        supervisor: RunSupervisor,
-        closer: RunCloser,
-        receipts: ReceiptQueue,
-        reports: BillingReports,
-        codec: RequestCodec,
-        places: Places,
-        lease: Lease,
-        tasks: TaskGroup,
-        telemetry: Telemetry,
-        metrics: RunMetrics | None = None,
-    ) -> None:
-        self._metrics = metrics or RunMetrics()
-        self._database = database
-        self._planner = planner
-        self._schemas = schemas
-        self._supervisor = supervisor
-        self._closer = closer
-        self._receipts = receipts
-        self._reports = reports
-        self._codec = codec
-        self._places = places
-        self._lease = lease
-        self._tasks = tasks
-        self._telemetry = telemetry
-        self._starting: dict[RunKey, _Starting] = {}
+    database: Database
+    planner: RunPlanner
+    schemas: SchemaPreparation
+    supervisor: RunSupervisor
+    closer: RunCloser
+    receipts: ReceiptQueue
+    reports: BillingReports
+    codec: RequestCodec
+    places: Places
+    lease: Lease
+    tasks: TaskGroup
+    telemetry: Telemetry
+    metrics: RunMetrics = field(default_factory=RunMetrics)
+    _starting: dict[RunKey, _Starting] = field(default_factory=dict, init=False)
 
     def start(self, claimed: ClaimedRun) -> None:
         """Start a run that this process has claimed, and that holds a place."""
         self._starting[claimed.run.key] = _Starting(claimed.run.attempt)
-        call_detached(self._tasks.start_soon, self._start, claimed)
+        call_detached(self.tasks.start_soon, self._start, claimed)
 
     def attempts(self) -> dict[RunKey, int]:
         """The attempts of the runs of this process."""
         starting = {run: each.attempt for run, each in self._starting.items()}
-        return {**starting, **self._supervisor.active_attempts()}
+        return {**starting, **self.supervisor.active_attempts()}
 
     def lose(self, runs: Collection[RunKey]) -> None:
         """Another process has taken these runs over, or has ended them."""
-        self._lease.lose(run for run in runs if run in self._starting)
-        self._supervisor.lose(runs)
+        self.lease.lose(run for run in runs if run in self._starting)
+        self.supervisor.lose(runs)
 
     def executes(self, run: RunKey) -> bool:
         """Whether this process executes the run, or is about to."""
-        return run in self._starting or run in self._supervisor.active_attempts()
+        return run in self._starting or run in self.supervisor.active_attempts()
 
     async def wait_ended(self, run: RunKey) -> None:
         """Wait until this process neither executes the run nor is about to."""
         if (starting := self._starting.get(run)) is not None:
             await starting.over.wait()
-        await self._supervisor.wait_ended(run)
+        await self.supervisor.wait_ended(run)
 
     async def _start(self, claimed: ClaimedRun) -> None:
         run, has_started = claimed.run, False
@@ -125,14 +109,14 @@ class RunStarter:
         finally:
             self._starting.pop(run.key).over.set()
             if not has_started:
-                self._lease.forget(run.key)
-                self._places.give_back()
+                self.lease.forget(run.key)
+                self.places.give_back()
 
     async def _start_or_end(self, claimed: ClaimedRun) -> bool:
         """Repeat it until the database answers; returns whether the run has started."""
         run, is_logged = claimed.run, False
-        await self._supervisor.wait_ended(run.key)
-        while not self._lease.is_lost(run.key):
+        await self.supervisor.wait_ended(run.key)
+        while not self.lease.is_lost(run.key):
             try:
                 return await self._start_once(claimed)
             except (Unavailable, StatementFailed) as error:
@@ -156,47 +140,46 @@ class RunStarter:
             else:
                 log.exception("run.not_startable")
             end = RunEnd(run, INTERNAL, attempt=run.attempt)
-            async with self._database.transaction() as tx:
-                ended_at = await self._closer.store(tx, end)
+            async with self.database.transaction() as tx:
+                ended_at = await self.closer.store(tx, end)
             if ended_at is not None:
-                await self._closer.publish(end, ended_at)
+                await self.closer.publish(end, ended_at)
             return False
-        if self._places.is_closed:
-            async with self._database.write() as tx:
+        if self.places.is_closed:
+            async with self.database.write() as tx:
                 await return_run(tx, run.key, run.attempt)
             return False
         commands: Sequence[dict[str, Any]] = ()
         if claimed.has_commands:
-            async with self._database.write() as tx:
+            async with self.database.write() as tx:
                 commands = await take_queued_commands(tx, run.key)
         if run.attempt == FIRST_ATTEMPT:
-            self._metrics.run_started(waited_s=_waited_s(run))
+            self.metrics.run_started(waited_s=_waited_s(run))
         else:
             log.warning("run.recovered", resumed=True, attempt=run.attempt)
-        apply_queued(self._supervisor.start(plan, request), commands)
+        apply_queued(self.supervisor.start(plan, request), commands)
         return True
 
     async def _plan(self, run: RunRecord, text: str | None) -> tuple[RunPlan, GraphRunRequest]:
         if text is None:
-            async with self._database.read() as reader:
+            async with self.database.read() as reader:
                 text = await stored_request(reader, run.key)
         if text is None:
-            message = f"the run {run.key.run_id} has no request"
-            raise LookupError(message)
-        request = await self._codec.decode(text)
-        plan = self._planner.plan(run.key, request, api_key_id=run.api_key_id, request_id=run.request_id)
+            raise LookupError(f"the run {run.key.run_id} has no request")
+        request = await self.codec.decode(text)
+        plan = self.planner.plan(run.key, request, api_key_id=run.api_key_id, request_id=run.request_id)
         plan = replace(
             plan,
             attempt=run.attempt,
             timeout=_remaining(plan, run),
             queue_wait=queue_wait_of(run),
-            trace=self._telemetry.context_of(run.key, run.caller_trace),
+            trace=self.telemetry.context_of(run.key, run.caller_trace),
             accepted_at=run.created_at,
             shown_answer=run.shown_answer,
-            schemas=await self._schemas.prepare(request, account_id=None),
+            schemas=await self.schemas.prepare(request, account_id=None),
         )
         if run.state_key is not None:
-            async with self._database.read() as reader:
+            async with self.database.read() as reader:
                 conversation = await find_conversation(reader, run.key.account_id, run.state_key)
             if conversation is not None:
                 conversation = replace(
@@ -209,10 +192,10 @@ class RunStarter:
         if run.attempt == FIRST_ATTEMPT:
             plan = replace(plan, queued_position=run.queued_position)
         else:
-            async with self._database.read() as reader:
-                await recover_receipts(reader, self._receipts, run.key, attempt=run.attempt - 1)
-            await self._receipts.flush(run.key, within_s=_RECEIPTS_WAIT_S)
-            plan = replace(plan, spent=await self._reports.spent(run.key))
+            async with self.database.read() as reader:
+                await recover_receipts(reader, self.receipts, run.key, attempt=run.attempt - 1)
+            await self.receipts.flush(run.key, within_s=_RECEIPTS_WAIT_S)
+            plan = replace(plan, spent=await self.reports.spent(run.key))
         return plan, request
 
 

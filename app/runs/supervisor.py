@@ -48,63 +48,52 @@ class ActiveRun:
     """Whether another process has taken it over, as far as this one knows."""
 
 
+@dataclass(slots=True)
 class RunSupervisor:
     """Executes runs in tasks that are independent of the requests that started them."""
 
-    def __init__(
-        self,
-        database: Database,
-        worker: RunWorker,
-        event_log: EventLog,
-        *,
-        places: Places,
-        tasks: TaskGroup,
-        message_limits: MessageLimits,
-        lease: Lease,
-        telemetry: Telemetry,
-    ) -> None:
-        self._database = database
-        self._worker = worker
-        self._log = event_log
-        self._places = places
-        self._tasks = tasks
-        self._message_limits = message_limits
-        self._lease = lease
-        self._telemetry = telemetry
-        self._active: dict[RunKey, ActiveRun] = {}
-        self._is_stopping = False
+    database: Database
+    worker: RunWorker
+    event_log: EventLog
+    places: Places
+    tasks: TaskGroup
+    message_limits: MessageLimits
+    lease: Lease
+    telemetry: Telemetry
+    _active: dict[RunKey, ActiveRun] = field(default_factory=dict, init=False)
+    _is_stopping: bool = field(default=False, init=False)
 
     def start(self, plan: RunPlan, request: GraphRunRequest) -> ActiveRun:
         """Execute a run that is stored as running in this process; its end gives back the place it holds.
 
         It begins at the caller's next `await`.
         """
-        trace = self._telemetry.open(traced_plan(plan), waited=plan.queued_position is not None)
+        trace = self.telemetry.open(traced_plan(plan), waited=plan.queued_position is not None)
         publisher = RunEventPublisher(
-            self._database,
-            self._log,
+            self.database,
+            self.event_log,
             plan.run,
             attempt=plan.attempt,
-            lease=self._lease,
+            lease=self.lease,
             observe=None if trace is None else trace.observe,
         )
         control = RunControl(
             publisher.publish,
             rules=_approval_rules(plan),
             client_tool_timeout=timedelta(seconds=plan.spec.client_tool_timeout_s),
-            limits=self._message_limits,
+            limits=self.message_limits,
         )
         self._active[plan.run] = run = ActiveRun(
             plan, control, publisher, trace, stops_unread=request.on_disconnect == "cancel"
         )
         if self._is_stopping:
             control.stop.set()
-        call_detached(self._tasks.start_soon, self._execute, run, request)
+        call_detached(self.tasks.start_soon, self._execute, run, request)
         return run
 
     def find(self, run: RunKey) -> ActiveRun | None:
         """The run, if this process executes it and has not lost it."""
-        return None if self._lease.is_lost(run) else self._active.get(run)
+        return None if self.lease.is_lost(run) else self._active.get(run)
 
     async def wait_ended(self, run: RunKey) -> None:
         """Wait until this process does not execute the run: it may have lost an earlier attempt of it."""
@@ -126,7 +115,7 @@ class RunSupervisor:
     def lose(self, runs: Iterable[RunKey]) -> None:
         """Stop runs that another process has taken over or ended; they publish nothing more."""
         for run in self._lose(runs):
-            self._log.abandon(run.plan.run)
+            self.event_log.abandon(run.plan.run)
             if not run.control.stop.is_set():
                 with run.plan.log_context():
                     log.warning("run.lost", run_id=run.plan.run.run_id)
@@ -160,7 +149,7 @@ class RunSupervisor:
 
         Runs that have been claimed and start meanwhile have one.
         """
-        return await first_of(self._places.emptied.wait(), timeout_s=within_s) is not None
+        return await first_of(self.places.emptied.wait(), timeout_s=within_s) is not None
 
     def stop(self) -> None:
         """Stop all runs, and those that start from now on."""
@@ -170,7 +159,7 @@ class RunSupervisor:
 
     def _lose(self, runs: Iterable[RunKey]) -> list[ActiveRun]:
         lost = [run for key in runs if (run := self._active.get(key)) is not None]
-        self._lease.lose(run.plan.run for run in lost)
+        self.lease.lose(run.plan.run for run in lost)
         for run in lost:
             run.is_lost = True
         return lost
@@ -179,13 +168,13 @@ class RunSupervisor:
         plan = run.plan
         try:
             with plan.log_context():
-                run.final = await self._worker.execute(
+                run.final = await self.worker.execute(
                     plan, request, run.control, publisher=run.publisher, trace=run.trace
                 )
         finally:
-            self._places.give_back()
+            self.places.give_back()
             del self._active[plan.run]
-            self._lease.forget(plan.run)
+            self.lease.forget(plan.run)
             run.ended.set()
 
 

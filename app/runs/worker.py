@@ -95,36 +95,22 @@ class _NotStored(Enum):
     """Another process has ended it, or executes a later attempt."""
 
 
+@dataclass(frozen=True, slots=True)
 class RunWorker:
     """Executes runs: the only place that decides how a run ended."""
 
-    def __init__(
-        self,
-        database: Database,
-        executor: GraphExecutor,
-        event_log: EventLog,
-        *,
-        complete: Callable[[GraphRunRequest, RunPlan], Awaitable[GraphRunRequest]],
-        receipts: ReceiptQueue,
-        ledger: CreditLedger,
-        queue: RunQueue,
-        max_output_bytes: int,
-        lease: Lease,
-        store_retry_s: float = STORE_RETRY_S,
-        metrics: RunMetrics | None = None,
-    ) -> None:
-        """`complete` adds to a request what the runs before have left to pass on."""
-        self._metrics = metrics or RunMetrics()
-        self._lease = lease
-        self._store_retry_s = store_retry_s
-        self._max_output_bytes = max_output_bytes
-        self._database = database
-        self._queue = queue
-        self._executor = executor
-        self._complete = complete
-        self._receipts = receipts
-        self._ledger = ledger
-        self._log = event_log
+    database: Database
+    executor: GraphExecutor
+    event_log: EventLog
+    complete: Callable[[GraphRunRequest, RunPlan], Awaitable[GraphRunRequest]]
+    """Adds to a request what the runs before have left to pass on."""
+    receipts: ReceiptQueue
+    ledger: CreditLedger
+    queue: RunQueue
+    max_output_bytes: int
+    lease: Lease
+    store_retry_s: float = STORE_RETRY_S
+    metrics: RunMetrics = field(default_factory=RunMetrics)
 
     async def execute(
         self,
@@ -143,17 +129,17 @@ class RunWorker:
             plan,
             control,
             publisher=publisher,
-            receipts=self._receipts,
-            max_bytes=self._max_output_bytes,
+            receipts=self.receipts,
+            max_bytes=self.max_output_bytes,
             trace=trace,
         )
-        events = TimedEvents(output, self._metrics.attempt(plan.spec.id))
-        self._receipts.count_charges(plan.run)
+        events = TimedEvents(output, self.metrics.attempt(plan.spec.id))
+        self.receipts.count_charges(plan.run)
         began = time.monotonic()
         try:
             await self._start(plan, control, publisher)
-            request = await self._complete(request, plan)
-            await self._executor.run(request, RunContext(plan, control, events, self._lease, trace))
+            request = await self.complete(request, plan)
+            await self.executor.run(request, RunContext(plan, control, events, self.lease, trace))
         except ExecutionFailed as error:
             output.outcome = error.outcome
         except DatabaseUnavailable:
@@ -170,12 +156,12 @@ class RunWorker:
                 await control.end()
                 if trace is not None:
                     trace.close()
-                await self._receipts.flush(plan.run, within_s=_FLUSH_S)
+                await self.receipts.flush(plan.run, within_s=_FLUSH_S)
                 finished = self._finished(plan, control, output, trace=trace, began=began)
                 entries = await self._entries(finished)
                 stored = await self._finish(finished, entries)
         while stored is _NotStored.LATER:
-            await asyncio.sleep(self._store_retry_s)
+            await asyncio.sleep(self.store_retry_s)
             stored = await self._finish(finished, entries)
         return finished.final if isinstance(stored, datetime) else None
 
@@ -188,7 +174,7 @@ class RunWorker:
         if control.stop.is_set():
             raise ExecutionFailed(*ABORTED)
         if plan.shown_answer is not None and plan.conversation is not None:
-            await leave_out_unseen(self._database, plan.conversation.transcript, plan.shown_answer)
+            await leave_out_unseen(self.database, plan.conversation.transcript, plan.shown_answer)
         started = RunStarted(
             run_id=plan.run.run_id,
             graph_id=plan.spec.id,
@@ -207,14 +193,14 @@ class RunWorker:
         self, plan: RunPlan, control: RunControl, output: RunOutput, *, trace: RunTrace | None, began: float
     ) -> _FinishedRun:
         final, duration = output.final(), timedelta(seconds=time.monotonic() - began)
-        charged = self._receipts.counted_charges(plan.run)
+        charged = self.receipts.counted_charges(plan.run)
         ended = EndedRun.of_plan(plan, final, duration=duration, charged=charged)
         return _FinishedRun(plan, control, final, output.report, ended, output.size, trace)
 
     async def _entries(self, finished: _FinishedRun) -> list[LogEntry]:
         """The events of the run, with its end."""
         try:
-            entries = await self._log.read(finished.run)
+            entries = await self.event_log.read(finished.run)
         except AppError as error:
             # Without the log only the end can be stored; each reader gets it after its last position.
             log.error("run.events_lost", reason=error.detail)  # noqa: TRY400
@@ -230,9 +216,9 @@ class RunWorker:
         stored = await self._store(finished, entries)
         if isinstance(stored, datetime):
             final = finished.final
-            self._metrics.run_ended(finished.plan.spec.id, final, finished.report)
+            self.metrics.run_ended(finished.plan.spec.id, final, finished.report)
             end = with_positions(terminal_events(final), after=0)
-            await close_log(self._log, finished.run, end, ended_at=stored)
+            await close_log(self.event_log, finished.run, end, ended_at=stored)
             if finished.trace is not None:
                 finished.trace.end(run_result(final))
             log_ended(finished.ended)
@@ -245,7 +231,7 @@ class RunWorker:
                 rows = encode_events(entries)
             else:
                 rows = await asyncio.to_thread(encode_events, entries)
-            async with self._database.transaction() as tx:
+            async with self.database.transaction() as tx:
                 # The run's row, its account's queue, its credit: the same order everywhere, so no deadlock.
                 ended_at = await finish_run(
                     tx,
@@ -258,18 +244,18 @@ class RunWorker:
                 if ended_at is not None:
                     conversation = finished.plan.conversation
                     state_key = None if conversation is None else conversation.state_key
-                    await self._queue.release_after(tx, finished.run, state_key)
+                    await self.queue.release_after(tx, finished.run, state_key)
                 # If another process ended the run, calls of this one may have reserved credit since.
                 if ended_at is not None or await has_ended(tx, finished.run):
-                    await debit_undelivered(tx, self._receipts, finished.run)
-                    await self._ledger.release(tx, finished.run)
+                    await debit_undelivered(tx, self.receipts, finished.run)
+                    await self.ledger.release(tx, finished.run)
         except Exception as error:  # noqa: BLE001 - the next attempt may succeed
             _log_failure(finished, error)
             return _NotStored.LATER
         if ended_at is not None:
             return ended_at
         if not finished.control.is_handed_over:
-            self._log.abandon(finished.run)
+            self.event_log.abandon(finished.run)
             log.error("run.fenced", attempt=finished.attempt)
         return _NotStored.FENCED
 

@@ -1,7 +1,7 @@
 """ScheduleService: an account's schedules and their history."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -63,33 +63,23 @@ class ScheduleOrder:
 ChangeTerms = Callable[[ScheduleTerms], ScheduleTerms]
 
 
+@dataclass(frozen=True, slots=True)
 class ScheduleService:
     """Creates, lists and changes schedules, of one account at a time.
 
     Schedules of other keys are treated as their runs are: reading or changing them needs `runs:read`.
     """
 
-    def __init__(
-        self,
-        database: Database,
-        firing: ScheduleFiring,
-        *,
-        requests: ScheduledRequests,
-        storage: StorageQuota,
-        find_principal: Callable[[ApiKeyId], Awaitable[Principal]],
-        require_active_key: Callable[[Transaction, ApiKeyId], Awaitable[None]],
-        max_per_account: int,
-    ) -> None:
-        """`find_principal` and `require_active_key` raise `Unauthenticated` for a revoked key."""
-        self._database = database
-        self._firing = firing
-        self._requests = requests
-        self._storage = storage
-        self._find_principal = find_principal
-        self._require_active_key = require_active_key
-        self._max_per_account = max_per_account
-        # Their requests may be large: more at once would leave the database no time for anything else.
-        self._stores = FairSemaphore(2)
+    database: Database
+    firing: ScheduleFiring
+    requests: ScheduledRequests
+    storage: StorageQuota
+    find_principal: Callable[[ApiKeyId], Awaitable[Principal]]
+    """This and `require_active_key` raise `Unauthenticated` for a revoked key."""
+    require_active_key: Callable[[Transaction, ApiKeyId], Awaitable[None]]
+    max_per_account: int
+    # Their requests may be large: more at once would leave the database no time for anything else.
+    _stores: FairSemaphore = field(default_factory=lambda: FairSemaphore(2), init=False)
 
     async def create(self, caller: Principal, order: ScheduleOrder) -> Schedule:
         """Create a schedule, or return the one that the same request has created.
@@ -97,15 +87,15 @@ class ScheduleService:
         Raises `ScheduleIdTaken`, `ScopeMissing` if that would show what other keys created,
         `TooManySchedules`, `StorageFull`, `GraphNotFound`, and `Invalid` naming the field.
         """
-        creation_hash = await self._requests.fingerprint(order.terms, order.request, paused=order.paused)
+        creation_hash = await self.requests.fingerprint(order.terms, order.request, paused=order.paused)
         schedule_id = order.schedule_id or str(new_uuid())
         if order.schedule_id is not None:
             existing = await self._find(caller, schedule_id)
             if existing is not None:
                 return _joined(existing, creation_hash, caller)
-        now = await self._firing.read_time()
+        now = await self.firing.read_time()
         order.terms.timing.check(now)
-        request = await self._requests.prepare(caller, order.request)
+        request = await self.requests.prepare(caller, order.request)
         new = NewSchedule(
             id=new_uuid(),
             account_id=caller.account_id,
@@ -123,12 +113,9 @@ class ScheduleService:
             return created
         return _joined(await self.get(caller, schedule_id), creation_hash, caller)
 
-    async def list_schedules(
-        self, caller: Principal, *, limit: int, cursor: str | None = None
-    ) -> tuple[list[Schedule], str | None]:
+    async def list_schedules(self, caller: Principal, page: PageRequest) -> tuple[list[Schedule], str | None]:
         """A page of the account's schedules, newest first, and the cursor of the next page."""
-        page = PageRequest.of(limit, cursor)
-        async with self._database.read() as reader:
+        async with self.database.read() as reader:
             found = await newest_schedules(reader, caller.account_id, page)
         return page.cut(found, lambda schedule: (schedule.created_at, schedule.schedule_id))
 
@@ -139,12 +126,11 @@ class ScheduleService:
         return schedule
 
     async def history(
-        self, caller: Principal, schedule_id: str, *, limit: int, cursor: str | None = None
+        self, caller: Principal, schedule_id: str, page: PageRequest
     ) -> tuple[list[ScheduledRun], str | None]:
         """Its due times, newest first, and the cursor of the next page; raises `ScheduleNotFound`."""
-        page = PageRequest.of(limit, cursor)
         schedule = await self.get(caller, schedule_id)
-        async with self._database.read() as reader:
+        async with self.database.read() as reader:
             found = await due_times(reader, schedule.id, page)
         return page.cut(found, lambda due: (due.due_at, due.run_id))
 
@@ -165,14 +151,14 @@ class ScheduleService:
         if request is not None:
             schedule = await self.get(caller, schedule_id)
             caller.require_reading(schedule.api_key_id)
-            stored = await self._requests.prepare(await self._owner(schedule, caller), request)
+            stored = await self.requests.prepare(await self._owner(schedule, caller), request)
         async with self._stores.slot(str(caller.account_id)):
-            now = await self._firing.read_time()
-            async with self._database.transaction() as tx:
+            now = await self.firing.read_time()
+            async with self.database.transaction() as tx:
                 schedule = await _lock(tx, caller, schedule_id)
                 terms = change(schedule.terms)
                 if stored is not None:
-                    await self._storage.require_room(tx, caller.account_id, _growth(schedule, stored))
+                    await self.storage.require_room(tx, caller.account_id, _growth(schedule, stored))
                 changed: dict[str, Any] = columns_of(terms)
                 if terms.timing != schedule.terms.timing:
                     terms.timing.check(now)
@@ -187,8 +173,8 @@ class ScheduleService:
 
         Raises `ScheduleNotFound`, `ScopeMissing`.
         """
-        now = await self._firing.read_time()
-        async with self._database.transaction() as tx:
+        now = await self.firing.read_time()
+        async with self.database.transaction() as tx:
             schedule = await _lock(tx, caller, schedule_id)
             if schedule.paused:
                 return schedule
@@ -203,9 +189,9 @@ class ScheduleService:
         schedule = await self.get(caller, schedule_id)
         caller.require_reading(schedule.api_key_id)
         owner = await self._owner(schedule, caller)
-        now = await self._firing.read_time()
-        async with self._database.transaction() as tx:
-            await self._require_active_key(tx, owner.api_key_id)
+        now = await self.firing.read_time()
+        async with self.database.transaction() as tx:
+            await self.require_active_key(tx, owner.api_key_id)
             schedule = await _lock(tx, caller, schedule_id)
             if not schedule.paused:
                 return schedule
@@ -226,37 +212,37 @@ class ScheduleService:
         """
         schedule = await self.get(caller, schedule_id)
         caller.require_reading(schedule.api_key_id)
-        due = await self._firing.fire_now(schedule.id)
+        due = await self.firing.fire_now(schedule.id)
         if due is None:
             raise ScheduleNotFound
         return due
 
     async def delete(self, caller: Principal, schedule_id: str) -> None:
         """Delete a schedule and its history; its runs stay. Raises `ScheduleNotFound`, `ScopeMissing`."""
-        async with self._database.transaction() as tx:
+        async with self.database.transaction() as tx:
             schedule = await _lock(tx, caller, schedule_id)
             await delete_schedule(tx, schedule.id)
 
     async def _insert(self, new: NewSchedule, now: datetime) -> Schedule | None:
         """Store a schedule; None if its id was taken meanwhile."""
-        async with self._database.transaction() as tx:
-            await self._require_active_key(tx, new.api_key_id)
+        async with self.database.transaction() as tx:
+            await self.require_active_key(tx, new.api_key_id)
             await lock_account(tx, new.account_id)
             if await find_schedule(tx, new.account_id, new.schedule_id) is not None:
                 return None
-            if await count_schedules(tx, new.account_id) >= self._max_per_account:
+            if await count_schedules(tx, new.account_id) >= self.max_per_account:
                 raise TooManySchedules
-            await self._storage.require_room(tx, new.account_id, len(new.request.text))
+            await self.storage.require_room(tx, new.account_id, len(new.request.text))
             return await insert_schedule(tx, new, now=now)
 
     async def _find(self, caller: Principal, schedule_id: str) -> Schedule | None:
-        async with self._database.read() as reader:
+        async with self.database.read() as reader:
             return await find_schedule(reader, caller.account_id, schedule_id)
 
     async def _owner(self, schedule: Schedule, caller: Principal) -> Principal:
         """The holder of the schedule's key, or the caller if that key is revoked."""
         try:
-            return await self._find_principal(schedule.api_key_id)
+            return await self.find_principal(schedule.api_key_id)
         except Unauthenticated:
             return caller
 

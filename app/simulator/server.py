@@ -19,14 +19,11 @@ from app.platform.server.loopback import (
     wait_for_disconnect,
 )
 from app.simulator import wire
-from app.simulator.admin_reports import ADMIN_PATH, AdminReports, AnsweredCall
 from app.simulator.compression import Compressor
 from app.simulator.script import Answer, ApiRequest, HttpError, Reply, Responder
 from app.storable import identifier
 
 MODELS = ("claude-opus-5-5", "claude-sonnet-5-5", "claude-haiku-5-5")
-
-PROFILE_HEADER = "anthropic-user-profile-id"
 
 _UNKNOWN_PATH = HttpError(404, "not_found_error", "not found")
 _BAD_KEY = HttpError(401, "authentication_error", "invalid x-api-key")
@@ -60,54 +57,52 @@ class Simulator:
     """By alias: the dated release that answers, and that the answer names as its model."""
     requests: list[ApiRequest] = field(default_factory=list)
     sent: list[RecordedMessage] = field(default_factory=list)
-    reports: AdminReports = field(default_factory=AdminReports)
     url: str = ""
     _stack: AsyncExitStack = field(default_factory=AsyncExitStack)
 
     async def __aenter__(self) -> Self:
         """Listen."""
-        self.url = await self._stack.enter_async_context(serve_on_loopback(self._handle))
+        self.url = await self._stack.enter_async_context(serve_on_loopback(self.handle))
         return self
 
     async def __aexit__(self, *_error: object) -> None:
         """Stop listening; open responses are cut off."""
         await self._stack.aclose()
 
-    async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
         body = await read_body(receive)
         headers = {name.decode().lower(): value.decode() for name, value in scope["headers"]}
         path, method = scope["path"], scope["method"]
-        if ADMIN_PATH in path:
-            report = self.reports.answer(path, headers, scope["query_string"])
-            await _send_report(send, report)
-        elif self.accepted_keys is not None and headers.get("x-api-key") not in self.accepted_keys:
-            await _send_error(send, _BAD_KEY)
+        if self.accepted_keys is not None and headers.get("x-api-key") not in self.accepted_keys:
+            await send_error(send, _BAD_KEY)
         elif method == "GET" and path.endswith("/v1/models"):
             models = [{"type": "model", "id": name, "display_name": name} for name in MODELS]
             page = {"data": models, "has_more": False, "first_id": MODELS[0], "last_id": MODELS[-1]}
-            await _send_json(send, 200, page)
+            await send_json(send, 200, page)
         elif method == "POST" and path.endswith("/v1/messages/count_tokens"):
-            await _send_json(send, 200, {"input_tokens": wire.count_tokens(json.loads(body))})
+            await send_json(send, 200, {"input_tokens": wire.count_tokens(json.loads(body))})
         elif method == "POST" and path.endswith("/v1/messages"):
             request = ApiRequest(headers, json.loads(body))
             self.requests.append(request)
             await self._respond(request, receive, send)
         else:
-            await _send_error(send, _UNKNOWN_PATH)
+            await send_error(send, _UNKNOWN_PATH)
+
+    def record(self, _request: ApiRequest, message: RecordedMessage) -> None:
+        """Note what is sent."""
+        self.sent.append(message)
 
     async def _respond(self, request: ApiRequest, receive: Receive, send: Send) -> None:
         answer = await _call_responder(self.responder, request)
         if isinstance(answer, HttpError):
-            await _send_error(send, answer)
+            await send_error(send, answer)
             return
         await asyncio.sleep(answer.headers_delay_s)
         requested = request.body["model"]
         model = answer.model or self.releases.get(requested, requested)
         sent = RecordedMessage(answer.message_id, model, answer.usage)
-        self.sent.append(sent)
-        self.reports.calls.append(
-            AnsweredCall(sent, request.headers.get("x-api-key", ""), request.headers.get(PROFILE_HEADER))
-        )
+        self.record(request, sent)
         if not request.body.get("stream"):
             sent.final_usage = {**answer.usage, **answer.final_usage}
             sent.first_byte_at = time.monotonic()
@@ -184,23 +179,18 @@ async def _call_responder(responder: Responder, request: ApiRequest) -> Answer:
     return await answer if inspect.isawaitable(answer) else answer
 
 
-async def _send_report(send: Send, report: dict[str, Any] | HttpError) -> None:
-    if isinstance(report, HttpError):
-        await _send_error(send, report)
-    else:
-        await _send_json(send, 200, report)
+async def send_error(send: Send, failure: HttpError) -> None:
+    """Send an error of the API."""
+    await send_json(send, failure.status, wire.error(failure), failure.headers)
 
 
-async def _send_error(send: Send, failure: HttpError) -> None:
-    await _send_json(send, failure.status, wire.error(failure), failure.headers)
-
-
-async def _send_json(
+async def send_json(
     send: Send,
     status: int,
     content: dict[str, Any],
     headers: dict[str, str] | None = None,
 ) -> None:
+    """Send an object."""
     await send(_start(status, "application/json", headers or {}))
     await send({"type": "http.response.body", "body": json.dumps(content).encode()})
 

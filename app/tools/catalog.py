@@ -35,11 +35,10 @@ class ToolCatalog:
         self._tools: dict[str, Tool] = {}
         for tool in tools:
             if self._tools.setdefault(tool.id, tool) is not tool:
-                message = (
+                raise ToolCatalogError(
                     f"Two tools have the id {tool.id!r}: one is in the module "
                     f"{_module_name(self._tools[tool.id])!r}, one in {_module_name(tool)!r}."
                 )
-                raise ToolCatalogError(message)
 
     @classmethod
     def load(cls, modules: Sequence[str], directory: Path | None = None) -> "ToolCatalog":
@@ -115,11 +114,10 @@ def _not_found(name: str, directory: Path) -> str:
 def _tools_of(module: ModuleType) -> list[Tool]:
     tools = [value for value in vars(module).values() if isinstance(value, Tool)]
     if not tools:
-        message = (
+        raise ToolCatalogError(
             f"The tool module {module.__name__!r} (see RUNTALLY_TOOLS) defines no tool: "
             f"{getattr(module, '__file__', None) or 'it is a part of Python'}."
         )
-        raise ToolCatalogError(message)
     return tools
 
 

@@ -45,11 +45,10 @@ class ProjectModules(MetaPathFinder):
     def _require_safe(self, module: Path) -> None:
         for path in (self.directory, *_files_of(module)):
             if path.stat().st_mode & S_IWOTH:
-                message = (
+                raise UnsafeToolDirectory(
                     f"{path} can be written by every user of this machine, and tools (RUNTALLY_TOOLS) are "
                     f"loaded from there. Remove that permission: chmod o-w {path}"
                 )
-                raise UnsafeToolDirectory(message)
 
 
 def _files_of(module: Path) -> Iterator[Path]:

@@ -146,8 +146,7 @@ class _CallTimer:
 
 def _check_output(tool: Tool, output: object) -> ToolOutput[BaseModel]:
     if not isinstance(output, ToolOutput) or not isinstance(output.structured, tool.output_model):
-        message = f"{tool.id} did not return ToolOutput[{tool.output_model.__name__}]"
-        raise TypeError(message)
+        raise TypeError(f"{tool.id} did not return ToolOutput[{tool.output_model.__name__}]")
     _check_size(tool, output.markdown.encode())
     _check_size(tool, text_of(output.content).encode())
     return output

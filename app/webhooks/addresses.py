@@ -87,23 +87,19 @@ class AddressPolicy:
     def check_url(self, text: str) -> httpx2.URL:
         """Parse a URL and check all that needs no name resolution; raises `UrlRefused`."""
         if len(text) > MAX_URL_CHARS or not (text.isascii() and text.isprintable()) or " " in text:
-            message = f"must be a URL of at most {MAX_URL_CHARS} ASCII characters without spaces"
-            raise UrlRefused(message)
+            raise UrlRefused(f"must be a URL of at most {MAX_URL_CHARS} ASCII characters without spaces")
         try:
             url = httpx2.URL(text)
         except httpx2.InvalidURL as error:
-            message = "is not a URL"
-            raise UrlRefused(message) from error
+            raise UrlRefused("is not a URL") from error
         schemes = ("https", "http") if self._allow_private else ("https",)
         if url.scheme not in schemes or not url.raw_host:
             message = f"must start with {' or '.join(f'{scheme}://' for scheme in schemes)} and a host"
             raise UrlRefused(message)
         if url.userinfo or url.fragment:
-            message = "must have neither a user name nor a fragment"
-            raise UrlRefused(message)
+            raise UrlRefused("must have neither a user name nor a fragment")
         if url.port is not None and not 0 < url.port <= _MAX_PORT:
-            message = f"must have a port from 1 to {_MAX_PORT}"
-            raise UrlRefused(message)
+            raise UrlRefused(f"must have a port from 1 to {_MAX_PORT}")
         if _literal(url) is None and not _is_name(_host(url)):
             message = "must have a host of letters, digits, hyphens and dots, or an address written in full"
             raise UrlRefused(message)

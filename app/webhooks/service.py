@@ -155,13 +155,9 @@ class Webhooks:
                 raise WebhookNotFound
 
     async def deliveries(
-        self, account_id: AccountId, webhook_id: str, *, limit: int, cursor: str | None = None
+        self, account_id: AccountId, webhook_id: str, page: PageRequest
     ) -> tuple[list[Delivery], str | None]:
-        """Deliveries, newest first, and the cursor of the next page.
-
-        Raises `WebhookNotFound`, and `Invalid` for `cursor`.
-        """
-        page = PageRequest.of_uuids(limit, cursor)
+        """Deliveries, newest first, and the cursor of the next page; raises `WebhookNotFound`."""
         async with self._database.snapshot() as reader:
             webhook = await _require_webhook(reader, account_id, webhook_id)
             found = await find_deliveries(reader, webhook.id, page)

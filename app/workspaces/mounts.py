@@ -55,8 +55,7 @@ class CopyBudget:
     def take(self, size: int) -> None:
         """Subtract a file of this size; raises `WorkspaceTooLarge`."""
         if not self.fits(size):
-            message = f"more files or bytes than {self.of} allows"
-            raise WorkspaceTooLarge(message)
+            raise WorkspaceTooLarge(f"more files or bytes than {self.of} allows")
         self.files -= 1
         self.bytes -= size
 

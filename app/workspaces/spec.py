@@ -42,8 +42,7 @@ class Mount(BaseModel):
     @classmethod
     def _is_absolute(cls, path: Path) -> Path:
         if not path.is_absolute():
-            message = "must be absolute"
-            raise ValueError(message)
+            raise ValueError("must be absolute")
         return path
 
     @property
@@ -86,11 +85,9 @@ class WorkspaceSpec(BaseModel):
     def _each_in_its_place(cls, mounts: tuple[Mount, ...]) -> tuple[Mount, ...]:
         for mount in mounts:
             if not mount.target:
-                message = "the root of the file system needs a mount_path"
-                raise ValueError(message)
+                raise ValueError("the root of the file system needs a mount_path")
         if len({mount.target for mount in mounts}) < len(mounts):
-            message = "two mounts have the same mount_path"
-            raise ValueError(message)
+            raise ValueError("two mounts have the same mount_path")
         return mounts
 
 
@@ -99,11 +96,9 @@ def resolve_host_path(path: Path, roots: Sequence[Path]) -> Path:
     try:
         real = path.resolve(strict=True)
     except (OSError, RuntimeError) as error:
-        message = "does not exist"
-        raise HostPathRefused(message) from error
+        raise HostPathRefused("does not exist") from error
     if not is_within(real, roots):
-        message = "is not inside RUNTALLY_ALLOWED_HOST_ROOTS"
-        raise HostPathRefused(message)
+        raise HostPathRefused("is not inside RUNTALLY_ALLOWED_HOST_ROOTS")
     return real
 
 

@@ -88,8 +88,7 @@ def query_of(options: ReceiptFilters | UsageOptions) -> dict[str, str]:
     query = {}
     for name, value in options.items():
         if name not in _FILTERS:
-            message = f"unknown option {name!r}; known are {', '.join(sorted(_FILTERS))}"
-            raise TypeError(message)
+            raise TypeError(f"unknown option {name!r}; known are {', '.join(sorted(_FILTERS))}")
         query[_FILTERS[name]] = moment(value) if isinstance(value, datetime) else str(value)
     return query
 
@@ -118,8 +117,7 @@ def page(model: type[ModelT], name: str = "items") -> Callable[[Any], Page[Model
     def parse(document: Any) -> Page[ModelT]:
         items = document.get(name) if isinstance(document, dict) else None
         if not isinstance(items, list):
-            message = f"The server's list of {model.__name__} has no {name}."
-            raise InvalidResponse(message)
+            raise InvalidResponse(f"The server's list of {model.__name__} has no {name}.")
         cursor = document.get("nextCursor")
         return Page([read(model, item) for item in items], None if cursor is None else str(cursor))
 
@@ -133,6 +131,5 @@ def nothing(_document: Any) -> None:
 def segment(name: str) -> str:
     """One segment of a path; raises `ValueError` for what would be another path."""
     if name in {"", ".", ".."}:
-        message = f"{name!r} is no id"
-        raise ValueError(message)
+        raise ValueError(f"{name!r} is no id")
     return quote(name, safe="")

@@ -35,11 +35,9 @@ class Connection:
         key = api_key or os.environ.get("RUNTALLY_API_KEY")
         _require_url(url)
         if not key:
-            message = "RUNTALLY_API_KEY is not set; set it to the API key to use."
-            raise ConfigurationError(message)
+            raise ConfigurationError("RUNTALLY_API_KEY is not set; set it to the API key to use.")
         if not all("!" <= char <= "~" for char in key):
-            message = "The API key (RUNTALLY_API_KEY) has characters that a key cannot have."
-            raise ConfigurationError(message)
+            raise ConfigurationError("The API key (RUNTALLY_API_KEY) has characters that a key cannot have.")
         return cls(url=url.rstrip("/"), api_key=key, timeout_s=timeout_s, max_retries=max_retries)
 
     def http_options(self) -> dict[str, Any]:
@@ -56,8 +54,7 @@ def _require_url(url: str) -> None:
     try:
         parsed = httpx.URL(url)
     except (httpx.InvalidURL, ValueError) as error:
-        message = f"The URL of the server (RUNTALLY_URL) is not valid: {url!r}."
-        raise ConfigurationError(message) from error
+        raise ConfigurationError(f"The URL of the server (RUNTALLY_URL) is not valid: {url!r}.") from error
     if parsed.scheme not in {"http", "https"} or not parsed.host:
         message = f"The URL of the server (RUNTALLY_URL) must start with http:// or https://: {url!r}."
         raise ConfigurationError(message)
@@ -69,11 +66,10 @@ def require_success(response: httpx.Response) -> None:
         return
     if not response.is_error:
         target = response.headers.get("location", "nowhere")
-        message = (
+        raise InvalidResponse(
             f"{response.request.url} redirects (status {response.status_code}) to {target}; redirects are "
             "not followed, because they would get the API key. Use the URL of the server itself."
         )
-        raise InvalidResponse(message)
     raise _error_of(response)
 
 

@@ -54,8 +54,7 @@ class EventStreamDecoder:
         self._line.append(part)
         self._held_bytes += len(part)
         if self._held_bytes > self._max_event_bytes:
-            message = f"The server sent an event of more than {self._max_event_bytes} bytes."
-            raise InvalidResponse(message)
+            raise InvalidResponse(f"The server sent an event of more than {self._max_event_bytes} bytes.")
 
     def _decode(self, line: bytes) -> Iterator[Frame]:
         if not line:

@@ -56,8 +56,7 @@ class Following:
         require_success(response)
         kind = response.headers.get("content-type", "no type")
         if kind.partition(";")[0].strip().lower() != "text/event-stream":
-            message = f"The response of {response.request.url} is no event stream but {kind}."
-            raise InvalidResponse(message)
+            raise InvalidResponse(f"The response of {response.request.url} is no event stream but {kind}.")
         self._joins_by_body = not self._may_read
         self._opened_at = self._sign_of_life_at = time.monotonic()
 
@@ -74,8 +73,7 @@ class Following:
             elif self._sign_of_life_at - self._opened_at > _ALIVE_S:
                 self._retries.reset()
         if time.monotonic() - self._sign_of_life_at > self._connection.timeout_s:
-            message = f"{self._connection.url} sends bytes that are no events."
-            raise InvalidResponse(message)
+            raise InvalidResponse(f"{self._connection.url} sends bytes that are no events.")
 
     def closed(self) -> None:
         """The response has ended; raises an error that counts as a lost connection before the last event."""
@@ -97,8 +95,7 @@ class Following:
     def final_of(self, run: Run) -> GraphFinal:
         """The result of this run."""
         if run.final is None:
-            message = f"The run {self.run_id} has ended, and the server has no result of it."
-            raise InvalidResponse(message)
+            raise InvalidResponse(f"The run {self.run_id} has ended, and the server has no result of it.")
         return run.final
 
     def result_by_joining(self, refused: Forbidden) -> Call[GraphFinal]:
@@ -113,8 +110,7 @@ class Following:
         try:
             data = json.loads(frame.data)
         except (ValueError, RecursionError) as error:
-            message = f"An event of the run {self.run_id} is not JSON."
-            raise InvalidResponse(message) from error
+            raise InvalidResponse(f"An event of the run {self.run_id} is not JSON.") from error
         if not position > 0 or not isinstance(data, dict):
             message = f"An event of the run {self.run_id} has no position or no fields: id {frame.id[:40]!r}."
             raise InvalidResponse(message)

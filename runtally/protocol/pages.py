@@ -38,6 +38,5 @@ async def each_async(
 def _moved(page: Page[T], following: Page[T]) -> Page[T]:
     """The following page; raises `InvalidResponse` if it would be read forever."""
     if following.next_cursor == page.next_cursor:
-        message = "The server's list does not end: two pages have the same nextCursor."
-        raise InvalidResponse(message)
+        raise InvalidResponse("The server's list does not end: two pages have the same nextCursor.")
     return following

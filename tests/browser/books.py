@@ -6,9 +6,9 @@ from typing import Any
 from sqlalchemy import text
 
 from app.simulator.script import Reply, Text, ToolUse, in_turn
-from app.simulator.usage_objects import Iteration, TokenCounts, UsageObject
 from tests.browser.site import ASSISTANT, Key, Site
 from tests.e2e.stories import CLOCK, a_client, a_request
+from tests.provider.usage_objects import Iteration, TokenCounts, UsageObject
 
 UNKNOWN_MODEL = "claude-unheard-of-9"
 OF_WEEKS = 240

@@ -13,7 +13,6 @@ from temporalio.api.enums.v1 import TaskQueueType
 from temporalio.api.taskqueue.v1 import TaskQueue
 from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
 
-from app.executors.scripted import Action, WaitFor, WriteMessage
 from app.ids import RunKey
 from app.platform.background import forever
 from app.platform.clock.lease import Lease
@@ -24,6 +23,7 @@ from app.runs.repository import find_run
 from tests.contracts.temporal import Temporal, TemporalServer
 from tests.integration.run_service import Core, a_core, beat
 from tests.patience import PATIENCE_S
+from tests.scripted import Action, WaitFor, WriteMessage
 
 LEASE_S = 2.0
 

@@ -9,13 +9,13 @@ import asyncio
 import sys
 from pathlib import Path
 
-from app.executors.scripted import WaitFor
 from app.platform.background import forever
 from app.platform.clock.lease import Lease
 from app.platform.db import Database
 from tests.contracts.dispatching import LEASE_S
 from tests.contracts.temporal import Temporal, TemporalServer
 from tests.integration.run_service import a_core, beat
+from tests.scripted import WaitFor
 
 
 async def main(url: str, directory: str, places: str, *temporal: str) -> None:

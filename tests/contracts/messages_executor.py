@@ -9,7 +9,6 @@ from app.conversations.message_store import MessageStore
 from app.conversations.prompt_store import PromptStore
 from app.executors.messages_api.client import MessagesClient
 from app.executors.messages_api.executor import MessagesExecutor
-from app.executors.scripted import Action, CallTool, TakeMessage, WaitFor, WriteMessage
 from app.gateway.proxy import Gateway
 from app.gateway.upstream import Upstream
 from app.platform.db import Database
@@ -17,6 +16,7 @@ from app.platform.json_schema.checker import SchemaChecker
 from app.simulator.script import Answer, ApiRequest, Hold, Reply, Responder, Text, ToolUse
 from app.simulator.server import Simulator
 from app.tools.mcp.servers import McpConnector
+from tests.scripted import Action, CallTool, TakeMessage, WaitFor, WriteMessage
 from tests.unit.executors.claude_agent.an_executor import OwnMetering
 
 NO_DATABASE: Any = None

@@ -28,13 +28,13 @@ from app.executors.control import RunControl
 from app.executors.inbox import RunEnded
 from app.executors.messages_api.previewer import MessagesPreviewer
 from app.executors.port import ExecutionFailed, GraphExecutor, GraphPreviewer, RunContext, RunPlan
-from app.executors.scripted import Action, CallTool, ScriptedExecutor, TakeMessage, WaitFor, WriteMessage
 from app.requests.messages import Message, SentMessage
 from app.requests.runs import GraphRunRequest
 from tests.contracts.messages_executor import a_messages_executor
 from tests.contracts.messages_executor import playing as played
 from tests.factories import a_plan
 from tests.patience import PATIENCE_S
+from tests.scripted import Action, CallTool, ScriptedExecutor, TakeMessage, WaitFor, WriteMessage
 from tests.unit.executors.claude_agent.an_executor import a_graph, an_executor
 from tests.unit.executors.claude_agent.fake_cli import FakeCli
 from tests.unit.tools.samples.weather import weather

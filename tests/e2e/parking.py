@@ -66,11 +66,11 @@ def _pool(services: Services) -> CliPool:
 
 
 def _starter(services: Services) -> CliStarter:
-    aggregator = services.runs._supervisor._worker._executor
+    aggregator = services.runs.supervisor.worker.executor
     assert isinstance(aggregator, ExecutorAggregator)
     executor = aggregator._executors["claude_agents"]
     assert isinstance(executor, ClaudeAgentExecutor)
-    return executor._starter
+    return executor.starter
 
 
 def parked(world: World) -> list[str]:

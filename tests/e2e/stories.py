@@ -274,7 +274,7 @@ def contents_below(directory: Path) -> list[bytes]:
 async def until_sent(world: World, run_id: str, *, messages: int = 1, key: str = KEY) -> None:
     """Wait until so many messages to a run that this world carries are on their way to its agent."""
     account_id = (await world.services.accounts.authenticate(key)).account_id
-    live = world.services.runs._supervisor.find(RunKey(account_id, RunId(run_id)))
+    live = world.services.runs.supervisor.find(RunKey(account_id, RunId(run_id)))
     assert live is not None
     await until(lambda: len(live.control.inbox._positions) >= messages)
 

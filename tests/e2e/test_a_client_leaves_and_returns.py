@@ -1,8 +1,8 @@
-from app.executors.scripted import WriteMessage
 from app.simulator.script import Hold, Reply, Responder, Text, ToolUse, in_turn
 from tests.e2e.agents import without_cli
 from tests.e2e.stories import CLOCK, OpenWorld, World, WorldOf, a_request, events_only
 from tests.factories import a_wait, reached_by, scripted
+from tests.scripted import WriteMessage
 
 WORDS = "one two three four five six seven eight nine ten \u2028 eleven \U0001f600 twelve"
 

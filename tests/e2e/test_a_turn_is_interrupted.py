@@ -8,7 +8,6 @@ from typing import Any
 import httpx
 import pytest
 
-from app.executors.scripted import WriteMessage
 from app.simulator.script import (
     Answer,
     ApiRequest,
@@ -25,6 +24,7 @@ from tests.e2e.agents import CLAUDE, MESSAGES, every_agent
 from tests.e2e.office import MAIL, MAILER, TASK, WORKER, office, settings
 from tests.e2e.stories import Heard, World, WorldOf, a_request, cli_processes, until, until_sent
 from tests.factories import scripted
+from tests.scripted import WriteMessage
 
 
 class Phase:

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from app.simulator.script import Reply, Text, in_turn
-from app.simulator.usage_objects import Iteration, TokenCounts, UsageObject
 from tests.e2e.parking import a_parking_world
 from tests.e2e.stories import World, WorldOf, a_request
+from tests.provider.usage_objects import Iteration, TokenCounts, UsageObject
 
 OPUS, SONNET, ADVISOR = "claude-opus-5-5", "claude-sonnet-4-6", "claude-opus-4-8"
 COUNTS = TokenCounts(input=1_001, output=2_003, cache_read=3_007, cache_write_5m=4_009, cache_write_1h=5_011)

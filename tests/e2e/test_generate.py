@@ -8,10 +8,10 @@ import httpx_sse
 import pytest
 
 from app.executors.port import INTERNAL, MAX_TURNS, UNAVAILABLE
-from app.executors.scripted import Action, Fail, WriteMessage
 from app.simulator.script import Reply, Text, ToolUse, in_turn
 from tests.e2e.stories import World, WorldOf, until
 from tests.factories import a_wait, reached_by, scripted
+from tests.scripted import Action, Fail, WriteMessage
 
 GRAPH = "claude_agents:generate"
 SCHEMA = {

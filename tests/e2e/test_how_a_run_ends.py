@@ -4,13 +4,13 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from app.executors.scripted import WriteMessage
 from app.simulator.script import Answer, ApiRequest, HttpError, Reply, Text, ToolUse, in_turn
 from tests.e2e.agents import CLAUDE, MESSAGES, every_agent
 from tests.e2e.parking import idle_pid_files, idle_pids, parked
 from tests.e2e.stories import CLOCK, Heard, World, WorldOf, a_request, cli_processes, until
 from tests.factories import a_wait, reached_by, scripted
 from tests.patience import PATIENCE_S
+from tests.scripted import WriteMessage
 
 SECRET = b"secret upstream detail"
 

@@ -9,7 +9,7 @@ from decimal import Decimal
 from app.executors.claude_agent.meters.cli_costs import TOLERANCE_USD
 from app.simulator.script import Reply, Text
 from app.simulator.server import Simulator
-from app.simulator.usage_objects import TokenCounts, UsageObject
+from tests.provider.usage_objects import TokenCounts, UsageObject
 from tests.rehearsal.started_cli import a_lean_client, asked, result_of
 from tests.unit.billing.prices.public_prices import PUBLIC_PRICES, PublicPrice
 

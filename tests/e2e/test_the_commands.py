@@ -14,12 +14,12 @@ from typer.testing import CliRunner, Result
 from app.bootstrap.services import open_services
 from app.cli.errors import explained
 from app.cli.main import app, console
-from app.executors.scripted import WriteMessage
 from app.simulator.script import Reply, Text, in_turn
 from tests.e2e.agents import without_cli
 from tests.e2e.stories import ASSISTANT, KEY, WorldOf, a_request, the_settings, until
 from tests.factories import scripted
 from tests.patience import PATIENCE_S
+from tests.scripted import WriteMessage
 
 ROOT = Path(__file__).parents[2]
 

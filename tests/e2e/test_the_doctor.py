@@ -29,6 +29,7 @@ from tests.e2e.test_tools_of_other_peoples_servers import TOKEN, graphs, program
 from tests.e2e.workshop import EDITOR
 from tests.e2e.workshop import settings as the_editor
 from tests.patience import PATIENCE_S
+from tests.provider.simulator import ReportingSimulator
 
 NAMES = [
     *("settings", "variables", "tools", "graphs", "models", "prices", "webhooks", "sandbox", "data_dir"),
@@ -72,8 +73,8 @@ def by_name(report: dict[str, Any]) -> dict[str, dict[str, str]]:
     return {check["name"]: check for check in report["checks"]}
 
 
-def hello() -> Simulator:
-    return Simulator(lambda _: Reply([Text("ok")]), accepted_keys=frozenset({PROVIDER_KEY}))
+def hello() -> ReportingSimulator:
+    return ReportingSimulator(lambda _: Reply([Text("ok")]), accepted_keys=frozenset({PROVIDER_KEY}))
 
 
 async def test_a_whole_installation_is_found_usable_without_a_server(tmp_path: Path) -> None:

@@ -88,7 +88,7 @@ class Bench:
     async def receipts(self, run_id: str) -> list[dict[str, Any]]:
         """What was charged for this run."""
         found = await self.reports.of_run(self.plan(run_id).run)
-        return [ReceiptResponse.of(receipt).model_dump(by_alias=True) for receipt in found]
+        return [ReceiptResponse.model_validate(receipt).model_dump(by_alias=True) for receipt in found]
 
     def options(self, url: str, token: str, name: str, options: dict[str, Any]) -> ClaudeAgentOptions:
         """The SDK in its full mode, pointed at a lane."""

@@ -15,7 +15,6 @@ from app.executors.claude_agent.process.cli import Cli
 from app.executors.claude_agent.process.provider_variables import chooses_provider
 from app.simulator.script import Reply, Text, ToolUse, in_turn
 from app.simulator.server import Simulator
-from app.simulator.usage_objects import Iteration, TokenCounts, UsageObject
 from tests.e2e.recording_cli import a_login, a_recording_cli, assert_isolated, starts
 from tests.e2e.stories import CALCULATOR, PROVIDER_KEY, OpenWorld, a_request, said
 from tests.e2e.test_a_graph_gives_work_to_subagents import LEAD, delegating, graphs, looks_at_the_clock
@@ -23,6 +22,7 @@ from tests.e2e.the_bill import bill, wire
 from tests.e2e.workshop import EDITOR
 from tests.e2e.workshop import settings as the_editor
 from tests.patience import PATIENCE_S
+from tests.provider.usage_objects import Iteration, TokenCounts, UsageObject
 
 ROUTING = {
     **dict.fromkeys(

@@ -15,7 +15,6 @@ import asyncpg
 import httpx
 import pytest
 
-from app.executors.scripted import WriteMessage
 from app.simulator.script import ApiRequest, Hold, Reply, Text, in_turn
 from app.simulator.server import Simulator
 from tests.conftest import a_database
@@ -24,6 +23,7 @@ from tests.e2e.servers import ROOT, a_server
 from tests.e2e.stories import WorldOf, a_request
 from tests.e2e.test_a_fleet_is_deployed import ids_of, read
 from tests.factories import scripted
+from tests.scripted import WriteMessage
 
 pytestmark = pytest.mark.long
 

@@ -19,11 +19,12 @@ from app.billing.reconciliation.provider.reports import ProviderReports
 from app.billing.reconciliation.records import Difference, ReconciledWindow, Window
 from app.billing.reconciliation.service import Reconciliation, ReconciliationConfig
 from app.platform.db import Database
-from app.simulator.admin_reports import AnsweredCall
 from app.simulator.script import in_turn
-from app.simulator.server import RecordedMessage, Simulator
+from app.simulator.server import RecordedMessage
 from app.usage.provider import clean_usage, token_usage
 from tests.factories import a_fact
+from tests.provider.admin_reports import AnsweredCall
+from tests.provider.simulator import ReportingSimulator
 
 RUN_KEY, OTHER_KEY = "sk-ant-the-gateways-key", "sk-ant-another-program"
 SONNET = "claude-sonnet-4-6"
@@ -44,7 +45,7 @@ class Bookkeeping:
     """Messages are answered by the provider, charged by us, or both."""
 
     database: Database
-    simulator: Simulator
+    simulator: ReportingSimulator
     key: KeyRecord
     prices: PriceList
     reconciliation: Reconciliation
@@ -109,7 +110,7 @@ async def bookkeeping(
     """A provider's reports, and nothing in them yet."""
     own = prices or PriceList()
     async with (
-        Simulator(in_turn()) as simulator,
+        ReportingSimulator(in_turn()) as simulator,
         ProviderReports(
             base_url=simulator.url, admin_key=simulator.reports.admin_key, first_pause_s=0
         ) as reports,

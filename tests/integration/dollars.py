@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import Literal
 
 from app.simulator.script import Reply, Text
-from app.simulator.usage_objects import Iteration, TokenCounts, UsageObject
+from tests.provider.usage_objects import Iteration, TokenCounts, UsageObject
 from tests.unit.billing.prices.public_prices import PUBLIC_PRICES
 
 ALIAS, RELEASE = "claude-opus-4-6", "claude-opus-4-6-20260205"

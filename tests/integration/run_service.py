@@ -16,7 +16,6 @@ from app.conversations.history import ConversationHistory
 from app.conversations.sdk_store import PostgresSessionStore
 from app.executors.inbox import MessageLimits
 from app.executors.port import GraphExecutor
-from app.executors.scripted import Script, ScriptedExecutor, WriteMessage
 from app.graphs.catalog import GraphCatalog
 from app.graphs.spec import GraphSpec
 from app.models.registry import ModelRegistry, OperatorModels
@@ -61,6 +60,7 @@ from app.tools.catalog import ToolCatalog
 from app.workspaces.service import Workspaces
 from tests.contracts.temporal import Temporal
 from tests.integration.run_process import ELSEWHERE, Process, a_process
+from tests.scripted import Script, ScriptedExecutor, WriteMessage
 
 ONCE = GraphSpec(name="once", description="Is executed once.", system_prompt="p", permission_modes=["plan"])
 RETRIED = GraphSpec(name="retried", description="Is resumed.", system_prompt="p", retry=True)

@@ -12,10 +12,10 @@ from sqlalchemy import text
 
 from app.auth.accounts import Accounts
 from app.auth.records import KeyRecord
-from app.executors.scripted import Script, ScriptedExecutor, WaitFor, WriteMessage
 from app.platform.concurrency.offload import Offload
 from app.platform.db import Database
 from app.platform.json_schema.checker import SchemaChecker
+from app.platform.pagination import PageRequest
 from app.platform.server.memory import MemoryCeiling
 from app.platform.storage.service import StorageQuota
 from app.requests.principal import Principal
@@ -32,6 +32,7 @@ from app.schedules.requests import ScheduledRequests
 from app.schedules.service import ScheduleOrder, ScheduleService
 from tests.integration.run_service import Core, a_core, a_request, answers, caller_of
 from tests.patience import PATIENCE_S
+from tests.scripted import Script, ScriptedExecutor, WaitFor, WriteMessage
 
 NOON = datetime(2027, 3, 1, 12, tzinfo=UTC)
 SECOND, MINUTE, HOUR = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1)
@@ -78,7 +79,7 @@ class ScheduleServer:
 
     async def history(self, owner: Principal, schedule: Schedule) -> list[ScheduledRun]:
         """All due times of a schedule, oldest first."""
-        found, _ = await self.service.history(owner, schedule.schedule_id, limit=10_000)
+        found, _ = await self.service.history(owner, schedule.schedule_id, PageRequest(10_000))
         return found[::-1]
 
     async def outcomes(self, owner: Principal, schedule: Schedule) -> list[str]:
@@ -87,7 +88,7 @@ class ScheduleServer:
 
     async def runs(self, owner: Principal) -> list[RunRecord]:
         """All runs of the account, oldest first."""
-        found, _ = await self.core.service.list_runs(owner.account_id, limit=10_000)
+        found, _ = await self.core.service.list_runs(owner.account_id, PageRequest(10_000))
         return found[::-1]
 
     async def ended(self) -> None:

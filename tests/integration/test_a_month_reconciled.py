@@ -12,10 +12,10 @@ from app.cli.reconcile import Span, reconcile
 from app.errors import Invalid
 from app.platform.db import Database
 from app.platform.settings import Settings
-from app.simulator.admin_reports import key_id
 from tests.architecture.tree import ROOT
 from tests.factories import an_account
 from tests.integration.bookkeeping import OTHER_KEY, RUN_KEY, Bookkeeping, bookkeeping
+from tests.provider.admin_reports import key_id
 
 OCTOBER = datetime(2026, 10, 1, tzinfo=UTC)
 OPUS = "claude-opus-4-8"

@@ -114,7 +114,7 @@ async def test_an_interrupt_that_was_not_delivered_does_not_prevent_that_a_run_i
 ) -> None:
     async with a_relay(redis_url) as relay, a_core(database, tmp_path, relay=relay) as core:
         run = await a_lost_run(database, core, RETRIED, "chat")
-        core.process.commands._within_s = 0.2
+        core.process.commands.within_s = 0.2
         with pytest.raises(RunOnAnotherServer):
             await core.process.commands.stop(run, "interrupt")
 

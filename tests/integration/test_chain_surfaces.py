@@ -14,7 +14,6 @@ from app.billing.credit.ledger import CreditLedger
 from app.cli import chain
 from app.doctor.chain import check_chain
 from app.errors import Invalid
-from app.executors.scripted import WriteMessage
 from app.platform.db import Database
 from app.platform.settings import Settings
 from app.simulator.script import in_turn
@@ -22,6 +21,7 @@ from app.usage.records import TokenUsage
 from tests.e2e.stories import World, WorldOf, a_client, a_request
 from tests.factories import an_account, scripted
 from tests.integration.chain_books import attacker, checked
+from tests.scripted import WriteMessage
 
 
 @pytest.fixture

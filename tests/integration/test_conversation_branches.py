@@ -21,6 +21,7 @@ from app.errors import Invalid
 from app.executors.port import RunContext
 from app.ids import RunId
 from app.platform.db import Database
+from app.platform.pagination import PageRequest
 from app.platform.storage.service import StorageFull, StorageQuota
 from app.requests.messages import Message
 from app.requests.runs import GraphRunRequest
@@ -223,7 +224,7 @@ async def test_runs_belong_to_a_conversation_by_their_branch_and_follow_each_oth
     (branch,) = await conversations.list_branches(key.account_id, KEY)
     async with database.snapshot() as reader:
         newest = await newest_run_of(reader, key.account_id, KEY)
-    chats, _ = await conversations.list_chats(key.account_id, GRAPH, limit=9)
+    chats, _ = await conversations.list_chats(key.account_id, GRAPH, PageRequest(9))
 
     assert list(branch.runs) == ["r1", "r2"]
     assert newest is not None

@@ -12,6 +12,7 @@ from app.billing.credit.records import CreditBalance
 from app.cli.credits import change_credit, change_terms, reprice_receipts, show_credit
 from app.errors import Invalid
 from app.platform.db import Database
+from app.platform.pagination import PageRequest
 from app.platform.settings import Settings
 from tests.factories import an_account
 
@@ -77,7 +78,7 @@ async def test_no_credit_command_creates_an_account(
     with pytest.raises(AccountNotFound):
         await change_terms(settings, console, "nobody", mode="prepaid", budget=None)
 
-    assert await Accounts(database).list_accounts(limit=1) == ([], None)
+    assert await Accounts(database).list_accounts(PageRequest(1)) == ([], None)
 
 
 @pytest.mark.parametrize(

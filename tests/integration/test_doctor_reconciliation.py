@@ -9,10 +9,11 @@ import pytest
 from app.doctor.reconciliation import check_reconciliation
 from app.doctor.report import Check, without_secrets
 from app.platform.settings import Settings
-from app.simulator.admin_reports import AnsweredCall, key_id
 from app.simulator.script import HttpError, in_turn
-from app.simulator.server import RecordedMessage, Simulator
+from app.simulator.server import RecordedMessage
 from tests.e2e.stories import PROVIDER_KEY, the_settings
+from tests.provider.admin_reports import AnsweredCall, key_id
+from tests.provider.simulator import ReportingSimulator
 
 ADMIN_KEY = "sk-ant-admin-simulated"
 NOWHERE = "http://127.0.0.1:1"
@@ -27,7 +28,7 @@ def settings_with(directory: Path, url: str, **settings: Any) -> Settings:
     )
 
 
-async def checked(directory: Path, simulator: Simulator, **settings: Any) -> Check:
+async def checked(directory: Path, simulator: ReportingSimulator, **settings: Any) -> Check:
     """The check, and nothing secret in it."""
     chosen = settings_with(directory, simulator.url, **settings)
     check = await check_reconciliation(chosen)
@@ -35,13 +36,13 @@ async def checked(directory: Path, simulator: Simulator, **settings: Any) -> Che
     return check
 
 
-def knows_our_key(simulator: Simulator) -> None:
+def knows_our_key(simulator: ReportingSimulator) -> None:
     message = RecordedMessage("msg", "claude-sonnet-4-6", {"input_tokens": 1}, final_usage={})
     simulator.reports.calls.append(AnsweredCall(message, PROVIDER_KEY))
 
 
 async def test_an_accepted_admin_key_is_tested_with_two_small_requests(tmp_path: Path) -> None:
-    async with Simulator(in_turn()) as simulator:
+    async with ReportingSimulator(in_turn()) as simulator:
         knows_our_key(simulator)
         check = await checked(tmp_path, simulator)
 
@@ -50,7 +51,7 @@ async def test_an_accepted_admin_key_is_tested_with_two_small_requests(tmp_path:
 
 
 async def test_key_ids_that_are_set_are_not_looked_up(tmp_path: Path) -> None:
-    async with Simulator(in_turn()) as simulator:
+    async with ReportingSimulator(in_turn()) as simulator:
         check = await checked(tmp_path, simulator, RUNTALLY_PROVIDER_KEY_IDS=key_id(PROVIDER_KEY))
 
     assert (check.status, simulator.reports.requests) == ("ok", ["usage_report/messages"])
@@ -66,7 +67,7 @@ async def test_key_ids_that_are_set_are_not_looked_up(tmp_path: Path) -> None:
 async def test_a_missing_key_or_the_key_of_the_runs_is_never_sent(
     tmp_path: Path, settings: Mapping[str, Any], status: str, detail: str
 ) -> None:
-    async with Simulator(in_turn()) as simulator:
+    async with ReportingSimulator(in_turn()) as simulator:
         check = await checked(tmp_path, simulator, **settings)
 
     assert (check.status, detail in check.detail) == (status, True), check
@@ -85,7 +86,7 @@ async def test_a_missing_key_or_the_key_of_the_runs_is_never_sent(
 async def test_a_key_that_is_not_accepted_is_an_error_with_its_reason(
     tmp_path: Path, failure: HttpError, detail: str
 ) -> None:
-    async with Simulator(in_turn()) as simulator:
+    async with ReportingSimulator(in_turn()) as simulator:
         simulator.reports.failures.append(failure)
         check = await checked(tmp_path, simulator)
 
@@ -94,7 +95,7 @@ async def test_a_key_that_is_not_accepted_is_an_error_with_its_reason(
 
 
 async def test_another_admin_key_than_the_organizations_is_refused(tmp_path: Path) -> None:
-    async with Simulator(in_turn()) as simulator:
+    async with ReportingSimulator(in_turn()) as simulator:
         check = await checked(tmp_path, simulator, ANTHROPIC_ADMIN_API_KEY="sk-ant-admin-other")
 
     assert (check.status, "create an admin key" in check.detail) == ("error", True), check
@@ -103,7 +104,7 @@ async def test_another_admin_key_than_the_organizations_is_refused(tmp_path: Pat
 @pytest.mark.parametrize("auth", ["api_key", "local_session"])
 async def test_a_key_of_ours_that_the_provider_does_not_list_is_an_error(tmp_path: Path, auth: str) -> None:
     own = {"ANTHROPIC_API_KEY": None if auth == "local_session" else PROVIDER_KEY}
-    async with Simulator(in_turn()) as simulator:
+    async with ReportingSimulator(in_turn()) as simulator:
         check = await checked(tmp_path, simulator, RUNTALLY_CLAUDE_AUTH=auth, **own)
 
     assert (check.status, "set RUNTALLY_PROVIDER_KEY_IDS" in check.detail) == ("error", True), check
@@ -111,7 +112,7 @@ async def test_a_key_of_ours_that_the_provider_does_not_list_is_an_error(tmp_pat
 
 @pytest.mark.parametrize("page", [{"data": {}}, [], {}])
 async def test_an_answer_that_is_no_report_is_an_error(tmp_path: Path, page: Any) -> None:
-    async with Simulator(in_turn()) as simulator:
+    async with ReportingSimulator(in_turn()) as simulator:
         simulator.reports.overridden = page
         check = await checked(tmp_path, simulator)
 
@@ -119,7 +120,7 @@ async def test_an_answer_that_is_no_report_is_an_error(tmp_path: Path, page: Any
 
 
 async def test_a_failure_that_passes_is_no_error(tmp_path: Path) -> None:
-    async with Simulator(in_turn()) as simulator:
+    async with ReportingSimulator(in_turn()) as simulator:
         knows_our_key(simulator)
         simulator.reports.failures.append(HttpError(429, headers={"retry-after": "0"}))
         check = await checked(tmp_path, simulator)

@@ -10,9 +10,9 @@ from app.billing.prices.price_list import PriceList
 from app.billing.reports.service import BillingReports, UsageQuery
 from app.platform.db import Database
 from app.simulator.script import ContentEncoding, Reply
-from app.simulator.usage_objects import TokenCounts, UsageObject
 from tests.integration.dollars import ALIAS, FALLBACK, RELEASE, RELEASES, STORED, every_case
 from tests.integration.priced_wire import Asked, a_priced_wire, total_of
+from tests.provider.usage_objects import TokenCounts, UsageObject
 
 ENCODINGS: list[ContentEncoding | None] = [None, "gzip", "deflate", None, "gzip"]
 """Five, so that each of the three ways is compressed in each form."""

@@ -7,11 +7,11 @@ from typing import Any
 import httpx
 import pytest
 
-from app.executors.scripted import WriteMessage
 from app.simulator.script import Reply, Text, in_turn
 from tests.e2e.stories import ASSISTANT, World, WorldOf, a_client, a_request
 from tests.factories import scripted
 from tests.integration.conftest import in_shared_world
+from tests.scripted import WriteMessage
 
 USER = {"role": "user", "content": "hi"}
 NO_IMAGE = {"type": "image", "mediaType": "image/png", "data": "?"}

@@ -15,13 +15,13 @@ from app.billing.prices.price_list import PriceList
 from app.billing.prices.quote import BilledUsage
 from app.billing.receipts.records import NewReceipt
 from app.billing.receipts.repository import insert_receipts
-from app.executors.scripted import WriteMessage
 from app.platform.pagination import MAX_PAGE
 from app.simulator.script import in_turn
 from app.usage.records import TokenUsage
 from tests.e2e.stories import ASSISTANT, World, WorldOf, a_client, a_request
 from tests.factories import a_fact, an_account, scripted
 from tests.integration.conftest import in_shared_world
+from tests.scripted import WriteMessage
 
 SONNET = "claude-sonnet-4-6"
 

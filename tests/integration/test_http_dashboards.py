@@ -19,13 +19,13 @@ from app.billing.prices.quote import BilledUsage
 from app.billing.receipts.records import NewReceipt
 from app.billing.receipts.repository import insert_receipts
 from app.billing.receipts.repricing import reprice
-from app.executors.scripted import WriteMessage
 from app.platform.pagination import Cursor
 from app.simulator.script import Reply, Text, in_turn
 from app.usage.records import CostComparison, TokenUsage
 from tests.e2e.stories import World, WorldOf, a_client, a_request
 from tests.factories import a_fact, scripted
 from tests.integration.conftest import in_shared_world
+from tests.scripted import WriteMessage
 
 NOW = datetime.now(UTC)
 SONNET = "claude-sonnet-4-6"

@@ -8,13 +8,13 @@ from typing import Any
 import httpx
 import pytest
 
-from app.executors.scripted import WriteMessage
 from app.platform.db import Database
 from app.platform.embedded.postgres import EmbeddedPostgres
 from app.simulator.script import in_turn
 from tests.e2e.stories import World, WorldOf, a_client, a_request, a_world
 from tests.factories import scripted
 from tests.integration.conftest import in_shared_world
+from tests.scripted import WriteMessage
 
 JSON = {"Content-Type": "application/json"}
 

@@ -8,6 +8,7 @@ from typing import Any
 import asyncpg
 import httpx
 
+from app.platform.pagination import PageRequest
 from app.simulator.script import in_turn
 from tests.e2e.stories import WorldOf, a_client, a_request
 from tests.factories import a_wait, reached_by, scripted
@@ -99,7 +100,7 @@ async def test_a_revoked_key_pauses_its_schedule_and_another_key_may_go_on_with_
         resumed = (await successor.post(f"{path}/resume")).json()
         started = (await successor.post(f"{path}/trigger")).json()
         await world.http.delete(f"/v1/keys/{new.id}")
-        run = await world.services.runs.list_runs(new.account_id, limit=10)
+        run = await world.services.runs.list_runs(new.account_id, PageRequest(10))
 
     assert (refused["outcome"], refused["error"]) == ("refused", "unauthenticated")
     assert (paused["pausedReason"], paused["nextAt"]) == ("key_revoked", None)

@@ -8,13 +8,13 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from app.executors.scripted import WriteMessage
 from app.requests.principal import SCOPES
 from app.simulator.script import in_turn
 from tests.e2e.stories import World, WorldOf, a_client, a_request
 from tests.integration.conftest import in_shared_world
 from tests.integration.test_http_billing import holder
 from tests.integration.test_http_storage import ONE_MB, outcome
+from tests.scripted import WriteMessage
 
 YEARLY = "0 0 1 1 *"
 UNKNOWN = "/v1/schedules/unknown"

@@ -13,7 +13,6 @@ from fastapi import FastAPI
 from sqlalchemy import text
 
 from app.cli.serve import listen, url_of
-from app.executors.scripted import WriteMessage
 from app.http.app import create_app
 from app.http.streaming.encoder import RETRY_LINE
 from app.simulator.script import in_turn
@@ -29,6 +28,7 @@ from tests.e2e.stories import (
 )
 from tests.factories import a_wait, reached_by, scripted
 from tests.patience import PATIENCE_S
+from tests.scripted import WriteMessage
 
 COUNT = WriteMessage("one two three")
 HEARTBEAT = b":\n"

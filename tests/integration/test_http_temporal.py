@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from app.executors.scripted import WriteMessage
 from app.simulator.script import in_turn
 from tests.contracts.temporal import a_temporal_server
 from tests.e2e.stories import WorldOf, a_request
 from tests.factories import scripted
 from tests.patience import PATIENCE_S
+from tests.scripted import WriteMessage
 
 pytestmark = pytest.mark.long
 

@@ -20,10 +20,10 @@ from app.cli.credits import reprice_receipts
 from app.errors import Invalid
 from app.platform.db import Database
 from app.simulator.script import Reply, Text
-from app.simulator.usage_objects import TokenCounts, UsageObject
 from tests.e2e.stories import the_settings
 from tests.integration.dollars import WAYS, Way
 from tests.integration.priced_wire import Asked, a_priced_wire, total_of
+from tests.provider.usage_objects import TokenCounts, UsageObject
 
 SONNET = "claude-sonnet-4-6"
 COUNTS = TokenCounts(input=1_000, output=1_000)

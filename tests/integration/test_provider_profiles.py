@@ -32,10 +32,10 @@ from app.ids import RunId, RunKey, new_uuid
 from app.platform.db import Database
 from app.platform.settings import Settings
 from app.simulator.script import Answer, ApiRequest, HttpError, Reply, Text, in_turn
-from app.simulator.server import Simulator
 from app.usage.records import Attribution
 from tests.factories import a_plan, an_account
 from tests.patience import PATIENCE_S
+from tests.provider.simulator import ReportingSimulator
 
 MODEL = "claude-sonnet-4-6"
 BODY = {"model": MODEL, "max_tokens": 50, "messages": [{"role": "user", "content": "hi"}]}
@@ -49,7 +49,7 @@ class Shop:
     """An agent's way to the scripted provider: gateway, metering, receipts."""
 
     database: Database
-    simulator: Simulator
+    simulator: ReportingSimulator
     metering: BilledMetering
     gateway: Gateway
     agent: httpx.AsyncClient
@@ -102,7 +102,7 @@ async def a_shop(database: Database, directory: Path, *answers: Answer) -> Async
     queue = ReceiptQueue(journal, prices)
     await profiles.refresh()
     async with (
-        Simulator(in_turn(*answers)) as simulator,
+        ReportingSimulator(in_turn(*answers)) as simulator,
         Upstream(base_url=simulator.url, api_key="sk-of-the-gateway") as provider,
         Gateway(provider) as gateway,
         httpx.AsyncClient(trust_env=False, timeout=PATIENCE_S) as agent,

@@ -7,12 +7,12 @@ from typing import Any
 import asyncpg
 import httpx
 
-from app.executors.scripted import WriteMessage
 from app.simulator.script import in_turn
 from tests.e2e.servers import a_server
 from tests.e2e.stories import WorldOf, a_request
 from tests.factories import a_wait, reached_by, scripted
 from tests.integration.test_unread_runs import CANCEL, follow, shorten_grace
+from tests.scripted import WriteMessage
 
 
 async def read(stack: AsyncExitStack, http: httpx.AsyncClient, until: bytes, **body: Any) -> None:

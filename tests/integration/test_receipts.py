@@ -24,6 +24,7 @@ from app.billing.reports.service import BillingReports
 from app.errors import Invalid
 from app.ids import new_uuid
 from app.platform.db import Database, StatementFailed
+from app.platform.pagination import PageRequest
 from app.usage.records import TokenUsage, UsageFact
 from tests.factories import a_fact, an_account
 from tests.integration.receipt_queues import delivered_queue
@@ -342,7 +343,7 @@ async def test_pages_are_stable_while_receipts_arrive(
     seen: list[str] = []
     cursor: str | None = None
     while True:
-        page, cursor = await reports.search(key.account_id, ReceiptFilter(), limit=3, cursor=cursor)
+        page, cursor = await reports.search(key.account_id, ReceiptFilter(), PageRequest.of_uuids(3, cursor))
         seen += [receipt.usage_unit_id for receipt in page]
         await write(queue, a_fact(key, f"msg_late_{len(seen)}"))
         if cursor is None:
@@ -359,7 +360,7 @@ async def test_another_account_has_no_receipts_here(
     reports = BillingReports(database)
 
     assert await reports.of_run(a_fact(other).run) == []
-    assert await reports.search(other.account_id, ReceiptFilter(), limit=10) == ([], None)
+    assert await reports.search(other.account_id, ReceiptFilter(), PageRequest(10)) == ([], None)
     assert (await reports.totals(other.account_id, ["run-1"]))["run-1"].receipts == 0
     assert (await reports.totals(key.account_id, ["run-1"]))["run-1"].cost_usd == Decimal("0.0045")
 
@@ -369,6 +370,5 @@ async def test_a_cursor_of_another_list_is_rejected(database: Database, key: Key
         await BillingReports(database).search(
             key.account_id,
             ReceiptFilter(),
-            limit=10,
-            cursor="WyIyMDI2LTAxLTAxVDAwOjAwOjAwKzAwOjAwIiwgInJ1bi0xIl0",
+            PageRequest.of_uuids(10, "WyIyMDI2LTAxLTAxVDAwOjAwOjAwKzAwOjAwIiwgInJ1bi0xIl0"),
         )

@@ -14,9 +14,9 @@ from app.billing.prices.price_list import PriceList
 from app.billing.reconciliation.records import KINDS, MINUTE, Difference
 from app.billing.reconciliation.repository import find_price_differences
 from app.platform.db import Database
-from app.simulator.admin_reports import key_id
 from tests.factories import an_account
 from tests.integration.bookkeeping import CHEAP, OTHER_KEY, SONNET, USAGE, Bookkeeping, bookkeeping
+from tests.provider.admin_reports import key_id
 
 DAY = datetime(2026, 11, 20, tzinfo=UTC)
 NOON = DAY + timedelta(hours=12)

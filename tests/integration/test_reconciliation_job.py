@@ -18,11 +18,11 @@ from app.billing.reconciliation.schedule import CATCH_UP, HORIZON
 from app.billing.reconciliation.service import ProviderKeyUnknown, ReconciliationRunning
 from app.ids import new_uuid
 from app.platform.db import Database, StatementFailed
-from app.simulator.admin_reports import key_id
 from app.simulator.script import HttpError, in_turn
-from app.simulator.server import Simulator
 from tests.factories import an_account
 from tests.integration.bookkeeping import OTHER_KEY, RUN_KEY, Bookkeeping, bookkeeping
+from tests.provider.admin_reports import key_id
+from tests.provider.simulator import ReportingSimulator
 
 DAY = datetime(2026, 11, 20, tzinfo=UTC)
 NOON = DAY + timedelta(hours=12)
@@ -353,7 +353,7 @@ async def test_an_unknown_key_is_an_error_and_no_foreign_usage(database: Databas
 )
 async def test_pages_that_lead_nowhere_are_refused(page: Any) -> None:
     async with (
-        Simulator(in_turn()) as simulator,
+        ReportingSimulator(in_turn()) as simulator,
         ProviderReports(
             base_url=simulator.url, admin_key=simulator.reports.admin_key, first_pause_s=0
         ) as reports,

@@ -76,7 +76,7 @@ async def test_a_large_message_is_sent_again_to_a_relay_that_came_back_empty(
 ) -> None:
     async with a_pair(database, tmp_path, redis_url) as pair:
         content = "x" * 2**20
-        sender = pair.here.commands._sender
+        sender = pair.here.commands.sender
         assert sender is not None
         remote = sender.prepare(pair.run, Send(message_id="m1", content=content, priority="next"))
         await remote._request()

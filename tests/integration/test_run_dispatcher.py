@@ -15,7 +15,6 @@ from app.errors import Invalid
 from app.events import ClientEvent, Done, Interrupted, Queued, RunError
 from app.executors.approvals import PermissionNotFound
 from app.executors.inbox import MessageLimits, MessageQueueFull, RunEnded
-from app.executors.scripted import Action, WaitFor, WriteMessage
 from app.graphs.spec import GraphSpec
 from app.ids import RunKey
 from app.platform.clock.boot_time import boot_time
@@ -33,6 +32,7 @@ from tests.factories import an_account
 from tests.integration.run_service import ONCE, Core, a_core, a_request, caller_of
 from tests.integration.test_storage import kept
 from tests.patience import PATIENCE_S
+from tests.scripted import Action, WaitFor, WriteMessage
 
 STOPPED: list[ClientEvent] = [
     *(Interrupted(kind="cancel", state=state) for state in ("requested", "acknowledged", "stopped")),

@@ -10,7 +10,6 @@ from sqlalchemy import text
 from app.events import AiEvent, AssistantFinal, Done, RunStarted, TextDelta
 from app.executors.inbox import RunEnded
 from app.executors.port import ABORTED, ExecutionFailed, RunContext
-from app.executors.scripted import WriteMessage
 from app.graphs.spec import GraphSpec
 from app.ids import MessageId
 from app.platform.db import Database
@@ -27,6 +26,7 @@ from tests.factories import an_account
 from tests.integration.run_service import ONCE, RETRIED, Core, a_core, a_request, caller_of
 from tests.integration.test_run_dispatcher import followed, until_blocked
 from tests.integration.test_run_recovery import without_heartbeat
+from tests.scripted import WriteMessage
 
 MESSAGE = Send(message_id="m1", content="And in Rome?", priority="next")
 

@@ -13,7 +13,6 @@ from sqlalchemy import text
 
 from app.billing.credit.ledger import AccountTerms
 from app.events import AssistantFinal, ClientEvent, Done, RunError
-from app.executors.scripted import WaitFor, WriteMessage
 from app.graphs.spec import GraphSpec
 from app.ids import RunId, RunKey
 from app.platform.clock.lease import Lease
@@ -31,6 +30,7 @@ from tests.factories import an_account
 from tests.integration.run_process import ELSEWHERE, begin_next_attempt
 from tests.integration.run_service import ONCE, RETRIED, Core, a_core, a_request, beat, caller_of
 from tests.patience import PATIENCE_S
+from tests.scripted import WaitFor, WriteMessage
 
 
 async def a_lost_run(

@@ -7,13 +7,14 @@ import pytest
 
 from app.billing.credit.ledger import AccountTerms, InsufficientCredits
 from app.events import AssistantFinal, Done
-from app.executors.scripted import WaitFor, WriteMessage
 from app.platform.db import Database
+from app.platform.pagination import PageRequest
 from app.requests.runs import GraphRunRequest
 from app.runs.intake.readiness import ShuttingDown
 from app.runs.requests.posted import RunIdTaken
 from tests.factories import an_account
 from tests.integration.run_service import a_core, a_request, caller_of
+from tests.scripted import WaitFor, WriteMessage
 
 
 async def test_a_run_is_executed_to_its_end_without_a_reader(database: Database, tmp_path: Path) -> None:
@@ -71,7 +72,7 @@ async def test_without_credit_nothing_is_stored(database: Database, tmp_path: Pa
         with pytest.raises(InsufficientCredits):
             await core.service.start(caller_of(key), a_request(state_key="chat-1"), request_id=None)
 
-        assert await core.service.list_runs(key.account_id, limit=10) == ([], None)
+        assert await core.service.list_runs(key.account_id, PageRequest(10)) == ([], None)
         assert not core.process.supervisor.active_attempts()
 
 

@@ -11,7 +11,6 @@ import requests
 from sqlalchemy import text
 from structlog.testing import capture_logs
 
-from app.executors.scripted import Action, CallTool, WaitFor, WriteMessage
 from app.ids import RunId, RunKey
 from app.platform.db import Database
 from app.platform.telemetry.config import Destination, TelemetryConfig
@@ -23,6 +22,7 @@ from tests.e2e.stories import until
 from tests.factories import an_account
 from tests.integration.run_service import RETRIED, a_core, a_request, answers, caller_of
 from tests.otlp import an_otlp_receiver
+from tests.scripted import Action, CallTool, WaitFor, WriteMessage
 
 TRACE, CALLER = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 BY_CALLER = CallerTrace(f"00-{TRACE}-{CALLER}-01", "vendor=1")

@@ -6,7 +6,6 @@ from datetime import timedelta
 from pathlib import Path
 
 from app.auth.accounts import Accounts
-from app.executors.scripted import WriteMessage
 from app.platform.db import Database
 from app.requests.runs import GraphRunRequest, RunLimits, UploadedFile
 from app.schedules.cron import Timing
@@ -28,6 +27,7 @@ from tests.integration.schedule_server import (
     execute,
 )
 from tests.patience import PATIENCE_S
+from tests.scripted import WriteMessage
 
 
 async def test_a_run_is_started_when_it_is_due_and_not_before(database: Database, tmp_path: Path) -> None:

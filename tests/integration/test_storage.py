@@ -7,6 +7,7 @@ import pytest
 from sqlalchemy import text
 
 from app.conversations.records import Transcript, TranscriptEntry
+from app.conversations.repository import delete_entries
 from app.conversations.sdk_store import PostgresSessionStore
 from app.events import TextDelta
 from app.ids import AccountId, RunId, RunKey, new_uuid
@@ -82,7 +83,8 @@ async def test_conversations_count_until_they_are_deleted(database: Database) ->
     await store.add(transcript, lines)
 
     assert 10 * KB < await kept(database, account_id) < 11 * KB
-    await store.delete({"project_key": transcript.project_key, "session_id": transcript.session_id})
+    async with database.transaction() as tx:
+        await delete_entries(tx, transcript)
     assert await kept(database, account_id) == 0
 
 

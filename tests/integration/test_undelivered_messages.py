@@ -16,6 +16,7 @@ from app.executors.port import INTERNAL, ExecutionFailed, RunContext
 from app.ids import RunId, new_uuid
 from app.platform.concurrency.offload import Offload
 from app.platform.db import Database
+from app.platform.pagination import PageRequest
 from app.requests.messages import DocumentPart, Message, TextPart
 from app.requests.principal import Principal
 from app.requests.runs import GraphRunRequest
@@ -125,7 +126,9 @@ async def test_a_run_is_passed_on_unless_the_transcript_has_its_message(
     async with a_core(database, tmp_path, executor=executor) as core:
         caller = caller_of(await an_account(database))
         first = await posted(core, caller, user("M1"))
-        (conversation,), _ = await conversations_over(database).list_conversations(caller.account_id, limit=1)
+        (conversation,), _ = await conversations_over(database).list_conversations(
+            caller.account_id, PageRequest(1)
+        )
         entries = [TranscriptEntry({**line, "uuid": str(new_uuid())}, first) for line in lines]
         await PostgresSessionStore(database).add(conversation.transcript, entries)
         await posted(core, caller, user("M2"))

@@ -12,7 +12,6 @@ import anyio
 import asyncpg
 import pytest
 
-from app.executors.scripted import WriteMessage
 from app.ids import RunId, RunKey
 from app.platform.background import forever
 from app.platform.db import StatementFailed
@@ -22,6 +21,7 @@ from app.simulator.script import in_turn
 from tests.e2e.stories import World, WorldOf, a_request
 from tests.factories import a_wait, reached_by, scripted
 from tests.patience import PATIENCE_S
+from tests.scripted import WriteMessage
 
 GRACE_S = 3.0
 SHORT_S = 0.3

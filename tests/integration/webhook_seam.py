@@ -14,6 +14,7 @@ from app.billing.prices.price_list import Charge
 from app.billing.receipts.records import NewReceipt
 from app.billing.receipts.repository import insert_receipts
 from app.platform.db import Database, Transaction
+from app.platform.pagination import PageRequest
 from app.platform.telemetry.service import Telemetry
 from app.webhooks.addresses import AddressPolicy
 from app.webhooks.delivery_worker import DeliveryConfig, DeliveryWorker
@@ -77,7 +78,7 @@ async def delivering(
 
 async def deliveries(database: Database, webhook: Webhook) -> list[Delivery]:
     """What is kept of a webhook's deliveries, oldest first."""
-    found, _ = await webhooks_over(database).deliveries(webhook.account_id, str(webhook.id), limit=200)
+    found, _ = await webhooks_over(database).deliveries(webhook.account_id, str(webhook.id), PageRequest(200))
     return found[::-1]
 
 

@@ -10,7 +10,7 @@ from claude_agent_sdk import ClaudeSDKClient, ResultMessage
 
 from app.simulator.script import Reply, Text
 from app.simulator.server import Simulator
-from app.simulator.usage_objects import TokenCounts, UsageObject
+from tests.provider.usage_objects import TokenCounts, UsageObject
 from tests.rehearsal.facts import Fact, names
 from tests.rehearsal.started_cli import a_lean_client, asked, result_of
 from tests.unit.billing.prices.public_prices import PUBLIC_PRICES

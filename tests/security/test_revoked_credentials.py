@@ -17,6 +17,7 @@ from app.billing.receipts.records import NewReceipt
 from app.billing.receipts.repository import insert_receipts
 from app.ids import ApiKeyId
 from app.platform.db import Database
+from app.platform.pagination import PageRequest
 from app.runs.revocation.service import KeyRevocation
 from tests.e2e.stories import a_request, until
 from tests.factories import a_fact
@@ -59,7 +60,7 @@ async def many_receipts(target: Target, key: str) -> None:
     try:
         accounts = Accounts(database)
         owner = await accounts.authenticate(key)
-        (record,), _ = await accounts.list_account_keys(owner.account_id, limit=1)
+        (record,), _ = await accounts.list_account_keys(owner.account_id, PageRequest(1))
         charge = Charge(Decimal("0.01"), 100_000, "test")
         facts = (a_fact(record, f"msg_{n}", run=f"run-{n}", note=LONG_NOTE) for n in range(RECEIPTS))
         async with database.transaction() as tx:

@@ -72,8 +72,7 @@ def _written_as_date(value: object) -> object:
     # A number would be read as seconds since 1970: 20271201 would be a day of that year.
     if isinstance(value, date) or (isinstance(value, str) and _DATE.match(value)):
         return value
-    message = "is no date such as 2026-12-01, and no time such as 2026-12-01T00:00:00Z"
-    raise ValueError(message)
+    raise ValueError("is no date such as 2026-12-01, and no time such as 2026-12-01T00:00:00Z")
 
 
 _Moment = Annotated[datetime, BeforeValidator(_written_as_date)]
@@ -150,8 +149,7 @@ def read_prices(path: Path) -> PriceData:
     try:
         content = path.read_bytes()
     except OSError as error:
-        problem = f"cannot be read: {error.strerror}"
-        raise PriceFileError(problem) from error
+        raise PriceFileError(f"cannot be read: {error.strerror}") from error
     parsed = _parsed(content)
     _check(parsed)
     version = f"file {hashlib.sha256(content).hexdigest()[:12]}"
@@ -170,8 +168,7 @@ def _parsed(content: bytes) -> _File:
     try:
         document = YamlDocument.read(content)
     except YamlInvalid as error:
-        problem = f"is not valid YAML: {error}"
-        raise PriceFileError(problem) from error
+        raise PriceFileError(f"is not valid YAML: {error}") from error
     try:
         return _File.model_validate(document.value)
     except ValidationError as error:
@@ -207,10 +204,9 @@ def _check_factors(entries: Iterable[_FactorEntry]) -> None:
         }
         if twice := keys & seen:
             _, since, kind, value = min(twice)
-            problem = (
+            raise PriceFileError(
                 f"factors.{number}.{kind}.{value}: there is another one for the same models since {since}"
             )
-            raise PriceFileError(problem)
         seen |= keys
 
 
@@ -219,10 +215,9 @@ def _check_name(key: str, name: str, *, known: Iterable[str]) -> None:
         return
     close = difflib.get_close_matches(undated_name(name), library_models(), n=1)
     hint = f"did you mean {close[0]}?" if close else "is it spelt correctly?"
-    problem = (
+    raise PriceFileError(
         f"{key}: no price list knows {name}; {hint} If it is a new model, set `unlisted: true` in its price"
     )
-    raise PriceFileError(problem)
 
 
 def _utc(moment: datetime) -> datetime:

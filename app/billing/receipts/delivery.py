@@ -5,7 +5,8 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import Literal, TypeAlias
 from uuid import UUID
 
@@ -52,6 +53,16 @@ files of the journal were damaged and are kept aside. The first that applies, in
 after `ok`."""
 
 
+_delivery_log = partial(
+    DependencyLog,
+    unavailable="receipts.delivery_failed",
+    available="receipts.delivery_resumed",
+    level=logging.ERROR,
+    each_reason=True,
+)
+
+
+@dataclass(slots=True)
 class ReceiptDelivery:
     """Delivers the receipts of a queue at least once; the database stores each of them once.
 
@@ -59,50 +70,37 @@ class ReceiptDelivery:
     now and then if its values are refused.
     """
 
-    def __init__(
-        self,
-        database: Database,
-        queue: ReceiptQueue,
-        *,
-        refused_interval_s: float = REFUSED_INTERVAL_S,
-        on_stored: Callable[[Sequence[NewReceipt]], None] = lambda _: None,
-        metrics: ReceiptMetrics | None = None,
-    ) -> None:
-        """`on_stored` gets each receipt of this queue that is charged, once, when it is stored."""
-        self.problem: str | None = None
-        """Why receipts cannot be delivered now; None while they can."""
-        self._log = DependencyLog(
-            unavailable="receipts.delivery_failed",
-            available="receipts.delivery_resumed",
-            level=logging.ERROR,
-            each_reason=True,
-        )
-        self._database = database
-        self._queue = queue
-        self._metrics = metrics or ReceiptMetrics()
-        self._refused_interval_s = refused_interval_s
-        self._on_stored = on_stored
-        self._next_recovery = self._next_retry = 0.0
-        self._failures = 0
+    database: Database
+    queue: ReceiptQueue
+    refused_interval_s: float = REFUSED_INTERVAL_S
+    on_stored: Callable[[Sequence[NewReceipt]], None] = lambda _: None
+    """Gets each receipt of this queue that is charged, once, when it is stored."""
+    metrics: ReceiptMetrics = field(default_factory=ReceiptMetrics)
+    problem: str | None = None
+    """Why receipts cannot be delivered now; None while they can."""
+    _log: DependencyLog = field(default_factory=_delivery_log)
+    _next_recovery: float = 0.0
+    _next_retry: float = 0.0
+    _failures: int = 0
 
     @property
     def state(self) -> DeliveryState:
         """What an operator should look at."""
         if self.problem is not None:
             return "delayed"
-        if self._queue.refused:
+        if self.queue.refused:
             return "refused"
-        return "damaged" if self._queue.damaged_files else "ok"
+        return "damaged" if self.queue.damaged_files else "ok"
 
     async def work(self) -> None:
         """Deliver until cancelled, beginning with the receipts of processes that died."""
         self._next_recovery = asyncio.get_running_loop().time()
-        self._next_retry = self._next_recovery + self._refused_interval_s
+        self._next_retry = self._next_recovery + self.refused_interval_s
         await forever(self._deliver_next, 0, name="receipts.deliver")
 
     async def keep_synced(self) -> None:
         """Sync the journal now and then, until cancelled."""
-        await forever(self._queue.sync, SYNC_INTERVAL_S, name="receipts.sync")
+        await forever(self.queue.sync, SYNC_INTERVAL_S, name="receipts.sync")
 
     async def aclose(self) -> None:
         """Deliver once more; the remaining receipts stay in the journal for the next process."""
@@ -110,22 +108,22 @@ class ReceiptDelivery:
             async with asyncio.timeout(CLOSE_TIMEOUT_S):
                 await self._deliver_all()
         except (TimeoutError, Unavailable):
-            log.error("receipts.left_in_journal", receipts=len(self._queue))  # noqa: TRY400
-        await self._queue.sync()
+            log.error("receipts.left_in_journal", receipts=len(self.queue))  # noqa: TRY400
+        await self.queue.sync()
 
     async def _deliver_next(self) -> None:
         """Deliver what is queued; waits until something is, or it is time for a periodic task."""
         with suppress(TimeoutError):
             async with asyncio.timeout_at(min(self._next_recovery, self._next_retry)):
-                await self._queue.wait_not_empty()
-        self._queue.probe()
+                await self.queue.wait_not_empty()
+        self.queue.probe()
         now = asyncio.get_running_loop().time()
         if now >= self._next_recovery:
             self._next_recovery = now + _RECOVERY_INTERVAL_S
-            self._queue.recover()
+            self.queue.recover()
         if now >= self._next_retry:
-            self._next_retry = now + self._refused_interval_s
-            self._queue.retry_refused()
+            self._next_retry = now + self.refused_interval_s
+            self.queue.retry_refused()
         try:
             await self._deliver_all()
         except DatabaseUnavailable as error:
@@ -134,7 +132,7 @@ class ReceiptDelivery:
         self._note_problem(None)
 
     async def _deliver_all(self) -> None:
-        while batch := self._queue.first(BATCH):
+        while batch := self.queue.first(BATCH):
             try:
                 await self._insert(batch)
             except DatabaseUnavailable:
@@ -145,7 +143,7 @@ class ReceiptDelivery:
             except Exception:  # noqa: BLE001 - one of them may cause it: find it
                 await self._deliver_one_by_one(batch)
             else:
-                await self._queue.acknowledge(batch)
+                await self.queue.acknowledge(batch)
             self._failures = 0
 
     async def _deliver_one_by_one(self, batch: Sequence[PendingReceipt]) -> None:
@@ -155,26 +153,26 @@ class ReceiptDelivery:
             try:
                 await self._insert([each])
             except DatabaseUnavailable as error:
-                self._queue.postpone(each)
+                self.queue.postpone(each)
                 failed.append(error)
                 if len(failed) == _MOST_FAILURES:
                     break
             except StatementFailed as error:
                 # It stays in the journal, and is tried again later.
                 log.critical("receipt.refused", fact=asdict(each.fact), reason=str(error))
-                await self._queue.set_aside(each)
+                await self.queue.set_aside(each)
             except Exception as error:
                 log.critical("receipt.refused", fact=asdict(each.fact), reason=repr(error), exc_info=True)
-                await self._queue.set_aside(each)
+                await self.queue.set_aside(each)
             else:
-                await self._queue.acknowledge([each])
+                await self.queue.acknowledge([each])
         if failed:
             raise failed[-1]
 
     async def _insert(self, batch: Sequence[PendingReceipt]) -> None:
         has_rows = any(each.from_row for each in batch)
         try:
-            async with self._database.transaction() if has_rows else self._database.write() as tx:
+            async with self.database.transaction() if has_rows else self.database.write() as tx:
                 inserted = await _store(tx, batch)
             new = inserted.charged | inserted.fenced
             known = [each for each in batch if each.receipt.id not in new]
@@ -191,32 +189,32 @@ class ReceiptDelivery:
             if each.from_row:
                 continue
             # Before it is acknowledged: otherwise the journal would no longer have it.
-            self._queue.charge_excess(each.fact, charged=charged[each.receipt.source].usage)
+            self.queue.charge_excess(each.fact, charged=charged[each.receipt.source].usage)
         # Also those that `debit_undelivered` has stored: then the stored one has the same id.
         own = {each.receipt_id for each in charged.values() if not each.is_fenced} | inserted.charged
         stored = [each for each in batch if each.receipt.id in own]
-        self._on_stored([each.receipt for each in stored])
+        self.on_stored([each.receipt for each in stored])
         self._count(stored)
 
     def _count(self, stored: Sequence[PendingReceipt]) -> None:
         now = time.monotonic()
         for each in stored:
             lag_s = None if each.ended_at is None else now - each.ended_at
-            self._metrics.receipt_stored(_counted(each.receipt, lag_s))
+            self.metrics.receipt_stored(_counted(each.receipt, lag_s))
 
     async def _find_charged(
         self, known: Sequence[PendingReceipt]
     ) -> dict[tuple[UUID, str, str], ChargedMessage]:
         if not known:
             return {}
-        async with self._database.read() as reader:
+        async with self.database.read() as reader:
             return await find_charged(reader, [each.receipt for each in known])
 
     def _note_problem(self, problem: str | None) -> None:
         if problem is None:
             self._log.worked()
         else:
-            self._log.failed(problem, receipts=len(self._queue))
+            self._log.failed(problem, receipts=len(self.queue))
         self.problem = problem
 
 

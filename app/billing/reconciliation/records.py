@@ -1,7 +1,7 @@
 """What the provider reports, what receipts record, and the differences between them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -127,10 +127,6 @@ class ListedCost:
     cost_usd: Decimal
     step_usd: Decimal
     """The last digit of the amount: it is not more precise."""
-
-    def with_tokens_of(self, counts: Counts | None) -> "ListedCost":
-        """The same cost with the tokens or searches of its kind."""
-        return replace(self, tokens=0 if counts is None else counts[KINDS.index(self.kind)])
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,13 @@
 """SQL for reconciliations: what receipts record, and what comparisons found."""
 
 from collections.abc import Collection
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from datetime import datetime, timedelta
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Table, and_, delete, func, insert, select, text, update
+from sqlalchemy import Select, Table, delete, func, insert, select, text, update
 from sqlalchemy.dialects import postgresql
 
 from app.billing.receipts.records import Receipt
@@ -38,7 +38,8 @@ from app.billing.reconciliation.tables import (
     reconciliations,
 )
 from app.ids import AccountId
-from app.platform.db import Reader, Transaction
+from app.platform.db import Reader, Transaction, page_of
+from app.platform.pagination import PageRequest
 
 _receipts = measured_receipts.c
 _runs = reconciliations.c
@@ -242,36 +243,38 @@ async def find_history(reader: Reader, span: Window) -> History:
 
 
 async def find_differences(
-    reader: Reader, window: Window, *, explained: bool | None = None, limit: int | None = None
+    reader: Reader,
+    window: Window,
+    page: PageRequest | None = None,
+    *,
+    explained: bool | None = None,
+    account_id: AccountId | None = None,
 ) -> list[Difference]:
-    """Differences that the latest comparison of their time has found."""
-    conditions: list[ColumnElement[bool]] = [
-        _found.superseded_by.is_(None),
-        _found.starting_at >= window.start,
-        _found.starting_at < window.end,
-    ]
+    """Differences that the latest comparison of their time has found; those of a page newest first."""
+    statement = _current(reconciliation_differences, window)
     if explained is not None:
-        conditions.append(_found.explained == explained)
-    statement = select(reconciliation_differences).where(and_(*conditions))
-    statement = statement.order_by(_found.starting_at, _found.id).limit(limit)
-    return [difference_of(row) for row in (await reader.execute(statement)).mappings()]
+        statement = statement.where(_found.explained == explained)
+    if account_id is not None:
+        statement = statement.where(_found.account_id == account_id)
+    if page is not None:
+        statement = page_of(statement, page, at=_found.starting_at, id_=_found.id)
+    return [_difference(row) for row in (await reader.execute(statement)).mappings()]
 
 
 async def find_price_differences(
     reader: Reader, window: Window, *, limit: int | None = None
 ) -> list[PriceDifference]:
-    """Prices that the latest audit of their time has found to differ."""
-    statement = (
-        select(price_differences)
-        .where(
-            _prices.superseded_by.is_(None),
-            _prices.starting_at >= window.start,
-            _prices.starting_at < window.end,
-        )
-        .order_by(_prices.starting_at, _prices.id)
-        .limit(limit)
+    """Prices that the latest audit of their time has found to differ, newest first."""
+    statement = _current(price_differences, window)
+    statement = statement.order_by(_prices.starting_at.desc(), _prices.id.desc()).limit(limit)
+    return [_price_difference(row) for row in (await reader.execute(statement)).mappings()]
+
+
+def _current(table: Table, window: Window) -> Select[Any]:
+    found = table.c
+    return select(table).where(
+        found.superseded_by.is_(None), found.starting_at >= window.start, found.starting_at < window.end
     )
-    return [price_difference_of(row) for row in (await reader.execute(statement)).mappings()]
 
 
 async def _insert(tx: Transaction, table: Table, rows: list[dict[str, Any]]) -> None:
@@ -281,66 +284,43 @@ async def _insert(tx: Transaction, table: Table, rows: list[dict[str, Any]]) -> 
 
 def _row(id_: UUID, each: Difference) -> dict[str, Any]:
     return {
-        **_common(id_, each),
-        "cause": each.cause,
+        **_columns(id_, each),
         "explained": each.is_explained,
         "counts": by_kind(each.counts),
-        "amount_usd": each.amount_usd,
         "lines": list(each.lines),
-        "api_key_id": each.api_key_id,
-        "account_id": each.account_id,
         "evidence": dict(each.evidence),
     }
 
 
 def _price_row(id_: UUID, each: PriceDifference) -> dict[str, Any]:
     return {
-        **_common(id_, each),
-        "kind": each.kind,
-        "tokens": each.tokens,
+        **_columns(id_, each),
         "provider_unit_usd": _unit(each.provider_unit_usd),
         "own_unit_usd": None if each.own_unit_usd is None else _unit(each.own_unit_usd),
-        "price_version": each.price_version,
-        "amount_usd": each.amount_usd,
-        "source": each.source,
     }
 
 
-def _common(id_: UUID, each: Difference | PriceDifference) -> dict[str, Any]:
-    return {
-        "id": each.id,
-        "reconciliation_id": id_,
-        "starting_at": each.starting_at,
-        "ending_at": each.ending_at,
-        **each.dimensions._asdict(),
-    }
+def _columns(id_: UUID, each: Difference | PriceDifference) -> dict[str, Any]:
+    values = {name: getattr(each, name) for name in _names(type(each))}
+    return {**values, **each.dimensions._asdict(), "reconciliation_id": id_}
+
+
+def _names(record: type[Difference | PriceDifference]) -> list[str]:
+    """The fields that are columns of the same name."""
+    return [each.name for each in fields(record) if each.name != "dimensions"]
 
 
 def _unit(dollars: Decimal) -> Decimal:
     return dollars.quantize(_UNIT_STEP, ROUND_HALF_UP)
 
 
-def difference_of(row: Any) -> Difference:
-    """Read a row of `reconciliation_differences`."""
-    return Difference(
-        id=row["id"],
-        starting_at=row["starting_at"],
-        ending_at=row["ending_at"],
-        dimensions=_dimensions(row),
-        cause=row["cause"],
-        counts=counts_from(row["counts"]),
-        amount_usd=row["amount_usd"],
-        lines=row["lines"],
-        api_key_id=row["api_key_id"],
-        account_id=row["account_id"],
-        evidence=row["evidence"],
-    )
+def _difference(row: Any) -> Difference:
+    values: dict[str, Any] = {name: row[name] for name in _names(Difference)}
+    return Difference(dimensions=_dimensions(row), **{**values, "counts": counts_from(row["counts"])})
 
 
-def price_difference_of(row: Any) -> PriceDifference:
-    """Read a row of `price_differences`."""
-    names = (name for name in PriceDifference.__dataclass_fields__ if name != "dimensions")
-    values: dict[str, Any] = {name: row[name] for name in names}
+def _price_difference(row: Any) -> PriceDifference:
+    values: dict[str, Any] = {name: row[name] for name in _names(PriceDifference)}
     return PriceDifference(dimensions=_dimensions(row), **values)
 
 

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
@@ -27,6 +27,7 @@ from app.billing.reconciliation.records import (
     Difference,
     ListedCost,
     ReconciledWindow,
+    RecordedUsage,
     ReportedRequests,
     Window,
     floor_to,
@@ -46,7 +47,7 @@ from app.billing.reconciliation.schedule import HORIZON, due
 from app.errors import AppError, Conflict
 from app.ids import AccountId, new_uuid
 from app.platform.background import forever
-from app.platform.db import Database
+from app.platform.db import Database, Reader
 
 log = structlog.get_logger(__name__)
 
@@ -73,7 +74,7 @@ class ProviderKeyUnknown(AppError):
 class ReconciliationConfig:
     """Which keys are ours, and how long the provider's reports take."""
 
-    run_key: str | None
+    run_key: str | None = field(repr=False)
     """The key of the gateway: its id is looked up unless `key_ids` are given."""
     key_ids: tuple[str, ...] = ()
     settle: timedelta = timedelta(minutes=30)
@@ -90,25 +91,17 @@ async def find_own_keys(reports: ProviderReports, config: ReconciliationConfig) 
     return frozenset(found)
 
 
+@dataclass(slots=True)
 class Reconciliation:
     """Compares, stores and logs; several processes may try, and one at a time does."""
 
-    def __init__(
-        self,
-        database: Database,
-        prices: PriceList,
-        reports: ProviderReports,
-        *,
-        config: ReconciliationConfig,
-        find_profiles: Callable[[], Awaitable[Mapping[str, AccountId]]],
-    ) -> None:
-        """`find_profiles`: the accounts by the provider's ids of their user profiles."""
-        self._database = database
-        self._prices = prices
-        self._reports = reports
-        self._config = config
-        self._find_profiles = find_profiles
-        self._key_ids: frozenset[str] = frozenset()
+    database: Database
+    prices: PriceList
+    reports: ProviderReports
+    config: ReconciliationConfig
+    find_profiles: Callable[[], Awaitable[Mapping[str, AccountId]]]
+    """The accounts by the provider's ids of their user profiles."""
+    _key_ids: frozenset[str] = field(default_factory=frozenset, init=False)
 
     async def watch(self) -> None:
         """Compare each hour once it is complete, until cancelled."""
@@ -117,7 +110,7 @@ class Reconciliation:
     async def compare_due(self, *, now: datetime | None = None) -> list[ReconciledWindow]:
         """Compare what is due; what remains, or fails, is due in the next pass."""
         end = self.latest_end(now)
-        async with self._database.snapshot() as reader:
+        async with self.database.snapshot() as reader:
             history = await find_history(reader, Window(end - HORIZON, end))
         results: list[ReconciledWindow] = []
         try:
@@ -130,7 +123,7 @@ class Reconciliation:
 
     def latest_end(self, now: datetime | None = None) -> datetime:
         """The end of the latest hour that the provider's reports contain completely."""
-        return floor_to((now or datetime.now(UTC)) - self._config.settle, HOUR)
+        return floor_to((now or datetime.now(UTC)) - self.config.settle, HOUR)
 
     async def compare(self, window: Window) -> AsyncIterator[ReconciledWindow]:
         """Compare a window day by day; each day is stored as soon as it is done.
@@ -140,7 +133,7 @@ class Reconciliation:
         for part in window.days():
             async with self._claimed(part) as id_:
                 result = await self._compared(part)
-                async with self._database.transaction() as tx:
+                async with self.database.transaction() as tx:
                     known = await find_differences(tx, part)
                     known_prices = await find_price_differences(tx, part)
                     new = without_known(result, known, known_prices)
@@ -148,14 +141,14 @@ class Reconciliation:
                         raise ReconciliationRunning
             log_new(result, known=known, known_prices=known_prices)
             yield result
-        async with self._database.transaction() as tx:
+        async with self.database.transaction() as tx:
             await delete_old_calls(tx, before=window.end - _CALLS_KEPT)
 
     @asynccontextmanager
     async def _claimed(self, window: Window) -> AsyncIterator[UUID]:
         """Only one process compares at a time; a claim of a dead process expires."""
         id_ = new_uuid()
-        async with self._database.transaction() as tx:
+        async with self.database.transaction() as tx:
             if not await claim(tx, id_, window, lease=_LEASE):
                 raise ReconciliationRunning
         try:
@@ -167,25 +160,14 @@ class Reconciliation:
                 log.error("reconciliation.failed", reason=reason, start=window.start.isoformat())  # noqa: TRY400
             # Also while the server stops: otherwise the claim would last until it expires.
             with anyio.move_on_after(_RELEASE_S, shield=True):
-                async with self._database.transaction() as tx:
+                async with self.database.transaction() as tx:
                     await fail(tx, id_, reason)
             raise
 
     async def _compared(self, window: Window) -> ReconciledWindow:
-        wide = window.widened(_MARGIN)
-        reported = await self._reports.usage(wide)
-        requests = await self._requests(wide)
-        own_keys = await self._own_keys()
-        books = replace(
-            await self._books(wide),
-            window=window,
-            reported=reported,
-            requests=requests,
-            own_keys=own_keys,
-            profiles=await self._find_profiles(),
-        )
+        books = await self._books(window)
         # In a thread: a busy day takes seconds.
-        prices = await asyncio.to_thread(UnitPrices, self._prices, books.recorded)
+        prices = await asyncio.to_thread(UnitPrices, self.prices, books.recorded)
         differences = await self._with_receipts(await asyncio.to_thread(compare, books, prices))
         costs, source = await self._costs(window)
         listed = costs if source == "analytics" else []
@@ -193,50 +175,49 @@ class Reconciliation:
             window,
             hours=await asyncio.to_thread(hours_of, books, differences, listed, prices=prices),
             differences=differences,
-            prices=audit_prices(costs, prices, window=window, source=source or "analytics"),
+            prices=list(audit_prices(costs, prices, window=window, source=source or "analytics")),
             prices_audited=source is not None,
             summary={
                 "moment": best_moment(books.own_reported, books.recorded),
-                "requests_reported": requests is not None,
+                "requests_reported": books.requests is not None,
                 "costs": source,
             },
         )
 
     async def _books(self, window: Window) -> Books:
-        async with self._database.snapshot() as reader:
-            recorded = await find_recorded(reader, window)
-            after: tuple[datetime, UUID] | None = None
-            while True:
-                receipts = await find_receipts_in_parts(reader, window, after=after, limit=_SLICE)
-                recorded += [part for receipt in receipts for part in recorded_parts(receipt)]
-                if len(receipts) < _SLICE:
-                    break
-                after = receipts[-1].used_at, receipts[-1].id
+        wide = window.widened(_MARGIN)
+        reported = await self.reports.usage(wide)
+        requests = await self._requests(wide)
+        own_keys = await self._own_keys()
+        profiles = await self.find_profiles()
+        async with self.database.snapshot() as reader:
             return Books(
                 window=window,
-                reported=(),
-                recorded=recorded,
-                own_keys=frozenset(),
-                calls=await find_calls(reader, window),
-                unbilled=await find_unbilled(reader, window),
+                reported=reported,
+                recorded=await _find_all_recorded(reader, wide),
+                own_keys=own_keys,
+                requests=requests,
+                calls=await find_calls(reader, wide),
+                unbilled=await find_unbilled(reader, wide),
+                profiles=profiles,
             )
 
     async def _own_keys(self) -> frozenset[str]:
         if not self._key_ids:
-            self._key_ids = await find_own_keys(self._reports, self._config)
+            self._key_ids = await find_own_keys(self.reports, self.config)
         return self._key_ids
 
     async def _requests(self, window: Window) -> list[ReportedRequests] | None:
         try:
             # The provider reports minutes for 24 hours at most.
-            return [row for part in window.days() for row in await self._reports.requests(part)]
+            return [row for part in window.days() for row in await self.reports.requests(part)]
         except ReportNotOffered as error:
             log.info("reconciliation.report_not_offered", reason=error.detail)
             return None
 
     async def _costs(self, window: Window) -> tuple[Sequence[ListedCost], CostSource | None]:
         try:
-            return await self._reports.list_prices(window), "analytics"
+            return await self.reports.list_prices(window), "analytics"
         except ReportNotOffered as error:
             log.info("reconciliation.report_not_offered", reason=error.detail)
         except ReportsUnavailable as error:
@@ -245,7 +226,7 @@ class Reconciliation:
         if window != Window(floor_to(window.start, DAY), floor_to(window.start, DAY) + DAY):
             return [], None
         try:
-            return await self._reports.daily_costs(window), "cost_report"
+            return await self.reports.daily_costs(window), "cost_report"
         except ReportsUnavailable as error:
             log.warning("reconciliation.costs_unavailable", reason=error.detail)
             return [], None
@@ -260,7 +241,7 @@ class Reconciliation:
     async def _with_candidates(self, difference: Difference) -> Difference:
         counts = tuple(-count for count in difference.counts)
         span = Window(difference.starting_at, difference.ending_at).widened(REACH)
-        async with self._database.snapshot() as reader:
+        async with self.database.snapshot() as reader:
             found = await find_equal_receipts(
                 reader, span, difference.dimensions, counts, limit=_NAMED_RECEIPTS
             )
@@ -279,3 +260,14 @@ class Reconciliation:
                 ],
             },
         )
+
+
+async def _find_all_recorded(reader: Reader, window: Window) -> list[RecordedUsage]:
+    recorded = await find_recorded(reader, window)
+    after: tuple[datetime, UUID] | None = None
+    while True:
+        receipts = await find_receipts_in_parts(reader, window, after=after, limit=_SLICE)
+        recorded += [part for receipt in receipts for part in recorded_parts(receipt)]
+        if len(receipts) < _SLICE:
+            return recorded
+        after = receipts[-1].used_at, receipts[-1].id

@@ -73,15 +73,9 @@ class BillingReports:
             return await find_run_receipts(reader, run)
 
     async def search(
-        self,
-        account_id: AccountId,
-        filters: ReceiptFilter,
-        *,
-        limit: int,
-        cursor: str | None = None,
+        self, account_id: AccountId, filters: ReceiptFilter, page: PageRequest
     ) -> tuple[list[Receipt], str | None]:
-        """Receipts newest first, and the cursor of the next page; raises `Invalid` for `cursor`."""
-        page = PageRequest.of_uuids(limit, cursor)
+        """Receipts newest first, and the cursor of the next page."""
         async with self._database.snapshot() as reader:
             found = await find_receipts(reader, account_id, filters, page)
         return page.cut(found, lambda receipt: (receipt.used_at, receipt.id))

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from typing import Any
 
 from app.billing.reconciliation.statements.metrics import reconciliation_metrics
 from app.billing.reconciliation.statements.records import OperatorStatement
@@ -12,7 +13,7 @@ from app.bootstrap.infrastructure import Infrastructure
 from app.bootstrap.runs import OpenedRuns
 from app.platform.metrics.exposition import Exposition
 from app.platform.metrics.labels import KnownNames
-from app.platform.metrics.readings import Part, Reading
+from app.platform.metrics.readings import Reading
 from app.runs.fleet.metrics import fleet_metrics
 from app.runs.fleet.service import Fleet
 from app.runs.supervisor import RunSupervisor
@@ -35,7 +36,7 @@ def open_exposition(
     stack: AsyncExitStack,
     opened: OpenedRuns,
     *,
-    parts: list[Part],
+    parts: list[Reading[Any]],
 ) -> Exposition:
     """The answer to scrapes, with these parts from the database."""
     _add_gauges(infra, opened.supervisor)
@@ -53,7 +54,7 @@ def database_parts(
     models: KnownNames,
     max_age_s: float = MAX_AGE_S,
     reconciliation_max_age_s: float = RECONCILIATION_MAX_AGE_S,
-) -> list[Part]:
+) -> list[Reading[Any]]:
     """What is read from the database: the same in every process on it."""
 
     async def read_statement() -> OperatorStatement:

@@ -142,8 +142,7 @@ class Scenes:
         compared = compare(self.simulator.sent, receipts)
         self.screen.comparison(compared)
         if not all(message.is_equal for message in compared):
-            message = "Receipts and wire differ: see the lines with ≠."
-            raise ReceiptsDiffer(message)
+            raise ReceiptsDiffer("Receipts and wire differ: see the lines with ≠.")
         self.screen.remark(_summary(compared), style="bold green")
 
     async def _run(self, graph: str, prompt: str, **options: Unpack[RunOptions]) -> str:

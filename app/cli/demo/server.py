@@ -72,15 +72,13 @@ class DemoServer:
         while ended is None or ended is not self._process:
             ended = self._process
             await (asyncio.sleep(_TICK_S) if ended is None else ended.wait())
-        message = f"The server of the demo has ended unexpectedly; its log is {self.log}."
-        raise DemoServerFailed(message)
+        raise DemoServerFailed(f"The server of the demo has ended unexpectedly; its log is {self.log}.")
 
     async def kill(self) -> int:
         """Kill the process, as the kernel does when memory is used up; returns its id."""
         process, self._process = self._process, None
         if process is None:
-            message = "The server of the demo is not running."
-            raise DemoServerFailed(message)
+            raise DemoServerFailed("The server of the demo is not running.")
         process.kill()
         await process.wait()
         return process.pid

@@ -71,8 +71,7 @@ def _require_absent(files: dict[Path, Path]) -> None:
             raise ProjectExists(message)
         for parent in path.parents:
             if parent.exists() and not parent.is_dir():
-                message = f"{parent} is no directory. Choose another directory."
-                raise ProjectExists(message)
+                raise ProjectExists(f"{parent} is no directory. Choose another directory.")
 
 
 def _write(path: Path, text: str) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from functools import partial
 
 import anyio
@@ -42,43 +43,31 @@ from app.workspaces.service import Workspaces
 log = structlog.get_logger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
 class ClaudeAgentExecutor:
     """Owns one SDK client for one run; implements the `GraphExecutor` port."""
 
-    def __init__(
-        self,
-        *,
-        auth: ModelAuth,
-        metering: Metering,
-        starter: CliStarter,
-        prompts: PromptStore,
-        servers: McpConnector,
-        workspaces: Workspaces,
-        sandbox_probe: SandboxProbe,
-        schemas: SchemaChecker,
-        groups: ControlGroups | None,
-    ) -> None:
-        """`groups` are the control groups of sandboxes."""
-        self._auth = auth
-        self._metering = metering
-        self._starter = starter
-        self._prompts = prompts
-        self._servers = servers
-        self._workspaces = workspaces
-        self._sandbox_probe = sandbox_probe
-        self._schemas = schemas
-        self._groups = groups
+    auth: ModelAuth
+    metering: Metering
+    starter: CliStarter
+    prompts: PromptStore
+    servers: McpConnector
+    workspaces: Workspaces
+    sandbox_probe: SandboxProbe
+    schemas: SchemaChecker
+    groups: ControlGroups | None
+    """The control groups of sandboxes."""
 
     async def run(self, request: GraphRunRequest, context: RunContext) -> None:
         """See the port."""
-        if (reason := self._auth.unavailable_reason) is not None:
+        if (reason := self.auth.unavailable_reason) is not None:
             log.error("run.start_failed", reason=reason)
             raise ExecutionFailed("provider_unavailable")
         async with (
-            connected_tools(self._servers, context) as connected,
+            connected_tools(self.servers, context) as connected,
             self._open_sandbox(connected.plan) as sandbox,
         ):
-            await self._run(request, with_client_tools(connected, self._schemas), sandbox)
+            await self._run(request, with_client_tools(connected, self.schemas), sandbox)
 
     @asynccontextmanager
     async def _open_sandbox(self, plan: RunPlan) -> AsyncIterator[RunningSandbox | None]:
@@ -87,14 +76,14 @@ class ClaudeAgentExecutor:
             yield None
             return
         try:
-            await self._sandbox_probe.require()
+            await self.sandbox_probe.require()
         except SandboxUnavailable as error:
             log.error("run.start_failed", reason=str(error))  # noqa: TRY400 - no traceback needed
             raise ExecutionFailed("internal") from error
         spec = plan.spec.workspace
-        workspace = await self._workspaces.open(plan.run, spec)
+        workspace = await self.workspaces.open(plan.run, spec)
         try:
-            group = None if self._groups is None else await asyncio.to_thread(self._groups.create, spec)
+            group = None if self.groups is None else await asyncio.to_thread(self.groups.create, spec)
         except OSError as error:
             log.error("control_group.create_failed", reason=error.strerror)  # noqa: TRY400
             raise ExecutionFailed("internal") from error
@@ -108,8 +97,8 @@ class ClaudeAgentExecutor:
         self, request: GraphRunRequest, context: RunContext, sandbox: RunningSandbox | None
     ) -> None:
         plan, events = context.plan, context.events
-        prompts = await self._prompts.load(plan.conversation)
-        cli, initial_prompt = await self._starter.start(request, plan, sandbox=sandbox)
+        prompts = await self.prompts.load(plan.conversation)
+        cli, initial_prompt = await self.starter.start(request, plan, sandbox=sandbox)
         # No await from here to the `try`: what was started must be released.
         channel = self._open_channel(context, cli)
         channel.prompts = prompts
@@ -118,7 +107,7 @@ class ClaudeAgentExecutor:
         stream = RunStream(
             plan,
             take_result=calls.take_result,
-            meter=self._auth.meter(plan, channel, cli.process),
+            meter=self.auth.meter(plan, channel, cli.process),
         )
         watchdog, seen = Watchdog(context, cli.process, sandbox), SeenText()
         try:
@@ -138,20 +127,20 @@ class ClaudeAgentExecutor:
             # Also when an event could not be published or the server stops: closing the channel records
             # the usage, and billing ends the run once this returns.
             with anyio.CancelScope(shield=True):
-                await self._auth.close_channel(channel)
+                await self.auth.close_channel(channel)
                 stopped = watchdog.outcome or REFUSAL_OUTCOMES.get(channel.refused)
-                self._starter.release(cli, plan, clean=stopped is None and stream.is_clean)
+                self.starter.release(cli, plan, clean=stopped is None and stream.is_clean)
                 if sandbox is not None:
                     # No process may change the workspace while its files are collected.
                     await cli.process.exited.wait()
-        await self._prompts.save(plan.conversation, channel.prompts, run=plan.run, attempt=plan.attempt)
+        await self.prompts.save(plan.conversation, channel.prompts, run=plan.run, attempt=plan.attempt)
         for event in stream.finish():
             await events.publish(event)
         await self._complete_transcript(cli, plan, stream, seen)
         if sandbox is not None and sandbox.filled:
-            await self._workspaces.store_outputs(plan.run, plan.attempt, workspace=sandbox.workspace)
+            await self.workspaces.store_outputs(plan.run, plan.attempt, workspace=sandbox.workspace)
         final = await require_match(
-            self._schemas, _answer(stream, stopped), plan.schemas.answer, account_id=plan.run.account_id
+            self.schemas, _answer(stream, stopped), plan.schemas.answer, account_id=plan.run.account_id
         )
         await events.publish(final)
 
@@ -163,12 +152,12 @@ class ClaudeAgentExecutor:
         if stream.transcript_incomplete or has_broken_off:
             await cli.process.exited.wait()
         if has_broken_off:
-            await store_unfinished(self._starter.launcher.sessions, plan, seen)
+            await store_unfinished(self.starter.launcher.sessions, plan, seen)
 
     def _open_channel(self, context: RunContext, cli: StartedCli) -> Channel:
         plan = context.plan
-        hooks = self._metering.hooks_for(plan, executor_type=EXECUTOR_TYPE, trace=context.trace)
-        return self._auth.open_channel(plan, channel_limits(plan), hooks, at=cli.address)
+        hooks = self.metering.hooks_for(plan, executor_type=EXECUTOR_TYPE, trace=context.trace)
+        return self.auth.open_channel(plan, channel_limits(plan), hooks, at=cli.address)
 
 
 def _send_message(process: CliProcess, stream: RunStream, sent: SentMessage) -> None:

@@ -1,6 +1,7 @@
 """MessagesExecutor: runs a graph with the Messages API; a run is one task of this process."""
 
 import asyncio
+from dataclasses import dataclass
 
 import anyio
 import structlog
@@ -34,42 +35,31 @@ log = structlog.get_logger(__name__)
 NO_KEY = "ANTHROPIC_API_KEY is not set"
 
 
+@dataclass(frozen=True, slots=True)
 class MessagesExecutor:
     """Implements the `GraphExecutor` port."""
 
-    def __init__(
-        self,
-        *,
-        gateway: Gateway,
-        client: MessagesClient,
-        metering: Metering,
-        store: MessageStore,
-        prompts: PromptStore,
-        servers: McpConnector,
-        schemas: SchemaChecker,
-        cache_ttl: str,
-    ) -> None:
-        """`cache_ttl`: how long the provider keeps prompts in its cache."""
-        self._gateway = gateway
-        self._client = client
-        self._metering = metering
-        self._store = store
-        self._prompts = prompts
-        self._servers = servers
-        self._schemas = schemas
-        self._cache_ttl = cache_ttl
+    gateway: Gateway
+    client: MessagesClient
+    metering: Metering
+    store: MessageStore
+    prompts: PromptStore
+    servers: McpConnector
+    schemas: SchemaChecker
+    cache_ttl: str
+    """How long the provider keeps prompts in its cache."""
 
     async def run(self, request: GraphRunRequest, context: RunContext) -> None:
         """See the port."""
-        if not self._gateway.has_key:
+        if not self.gateway.has_key:
             log.error("run.start_failed", reason=NO_KEY)
             raise ExecutionFailed("provider_unavailable")
         deadline = RunDeadline(context.control, context.plan.timeout)
-        await self._client.load()
-        async with connected_tools(self._servers, context) as connected:
-            final = await self._run(request, with_client_tools(connected, self._schemas), deadline)
+        await self.client.load()
+        async with connected_tools(self.servers, context) as connected:
+            final = await self._run(request, with_client_tools(connected, self.schemas), deadline)
         final = await require_match(
-            self._schemas, final, context.plan.schemas.answer, account_id=context.plan.run.account_id
+            self.schemas, final, context.plan.schemas.answer, account_id=context.plan.run.account_id
         )
         await context.events.publish(final)
 
@@ -78,10 +68,10 @@ class MessagesExecutor:
     ) -> AssistantFinal:
         plan = context.plan
         channel = self._open_channel(context)
-        transcript = RunTranscript(self._store, plan)
+        transcript = RunTranscript(self.store, plan)
         loop = self._loop(request, context, channel, transcript=transcript)
         try:
-            channel.prompts = await self._prompts.load(plan.conversation)
+            channel.prompts = await self.prompts.load(plan.conversation)
             await transcript.load(request.messages)
             with context.control.inbox.forwarding_to(loop.waiting.add):
                 return await _run_in_time(loop, context, deadline)
@@ -91,8 +81,8 @@ class MessagesExecutor:
 
     def _open_channel(self, context: RunContext) -> Channel:
         plan = context.plan
-        hooks = self._metering.hooks_for(plan, executor_type=EXECUTOR_TYPE, trace=context.trace)
-        return self._gateway.open_channel(plan.run.run_id, channel_limits(plan), hooks)
+        hooks = self.metering.hooks_for(plan, executor_type=EXECUTOR_TYPE, trace=context.trace)
+        return self.gateway.open_channel(plan.run.run_id, channel_limits(plan), hooks)
 
     def _loop(
         self, request: GraphRunRequest, context: RunContext, channel: Channel, *, transcript: RunTranscript
@@ -102,9 +92,9 @@ class MessagesExecutor:
         tools.attach_run(context, channel)
         calls = ModelCalls(
             context=context,
-            client=self._client,
+            client=self.client,
             channel=channel,
-            request=AgentRequest.of(plan, request.messages, ttl=self._cache_ttl),
+            request=AgentRequest.of(plan, request.messages, ttl=self.cache_ttl),
             transcript=transcript,
             tools=tools,
             meter=LoopMeter(plan, channel),
@@ -113,7 +103,7 @@ class MessagesExecutor:
 
     async def _close(self, loop: AgentLoop, context: RunContext, channel: Channel) -> None:
         """Close the channel, report what was not, and wait until the conversation is stored."""
-        await self._gateway.close_channel(channel)
+        await self.gateway.close_channel(channel)
         try:
             await loop.calls.report(ended=True)
             report = MeterReport(loop.calls.meter.summary(), tool_failures=loop.tools.failures)
@@ -121,7 +111,7 @@ class MessagesExecutor:
         finally:
             await loop.calls.transcript.close()
             plan = context.plan
-            await self._prompts.save(plan.conversation, channel.prompts, run=plan.run, attempt=plan.attempt)
+            await self.prompts.save(plan.conversation, channel.prompts, run=plan.run, attempt=plan.attempt)
 
 
 async def _run_in_time(loop: AgentLoop, context: RunContext, deadline: RunDeadline) -> AssistantFinal:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Hashable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from fastapi import Request
@@ -39,24 +40,16 @@ def announced_size(request: Request) -> int | None:
     return int(request.headers.get("content-length", "0"))
 
 
+@dataclass(frozen=True, slots=True)
 class BodyReader:
     """Reads the bodies of all requests."""
 
-    def __init__(
-        self,
-        budget: BodyBudget,
-        memory: MemoryCeiling,
-        offload: Offload,
-        *,
-        max_bytes: int,
-        timeout_s: float,
-    ) -> None:
-        """`max_bytes` limits every body, whatever its route allows."""
-        self._budget = budget
-        self._memory = memory
-        self._max_bytes = max_bytes
-        self._timeout_s = timeout_s
-        self._offload = offload
+    budget: BodyBudget
+    memory: MemoryCeiling
+    offload: Offload
+    max_bytes: int
+    """Limits every body, whatever its route allows."""
+    timeout_s: float
 
     @asynccontextmanager
     async def open(
@@ -67,9 +60,9 @@ class BodyReader:
         Raises `TooLarge`, `TooManyBodies`, `BodiesFull`, `Overloaded`: before reading if the request has a
         `Content-Length`. Raises `TooSlow`, `ClientDisconnected`, and `Invalid` for JSON with too many values.
         """
-        limit = self._max_bytes if max_bytes is None else min(max_bytes, self._max_bytes)
+        limit = self.max_bytes if max_bytes is None else min(max_bytes, self.max_bytes)
         size = announced_size(request)
-        with self._budget.reservation(account) as reservation:
+        with self.budget.reservation(account) as reservation:
             self._reserve(reservation, size or 0, limit=limit)
             if size == 0:
                 yield b""
@@ -80,14 +73,13 @@ class BodyReader:
 
     async def parse(self, body: bytes, convert: Callable[[Any], _T]) -> _T:
         """Parse JSON and convert it off the event loop; raises `Invalid`, or `HTTPException` if malformed."""
-        return await self._offload.run(lambda: convert(_parse_json(body)), size=len(body))
+        return await self.offload.run(lambda: convert(_parse_json(body)), size=len(body))
 
     def _reserve(self, reservation: BodyReservation, size: int, *, limit: int) -> None:
         if size > limit:
-            message = f"The request body is larger than {limit} bytes."
-            raise TooLarge(message)
+            raise TooLarge(f"The request body is larger than {limit} bytes.")
         if size > _LARGE_BODY_BYTES and size > reservation.size:
-            self._memory.require_room(_COPIES_WHILE_PARSING * (size - reservation.size))
+            self.memory.require_room(_COPIES_WHILE_PARSING * (size - reservation.size))
         reservation.grow_to(size)
 
     async def _read(
@@ -99,7 +91,7 @@ class BodyReader:
         try:
             async with asyncio.timeout(None) as deadline:
                 while more:
-                    allowed_s = min(self._timeout_s, _GRACE_S + size / _MIN_BYTES_PER_S)
+                    allowed_s = min(self.timeout_s, _GRACE_S + size / _MIN_BYTES_PER_S)
                     deadline.reschedule(started + allowed_s)
                     message = await request.receive()
                     if message["type"] == "http.disconnect":

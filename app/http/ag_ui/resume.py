@@ -175,7 +175,6 @@ def _require_same_decision(answer: AnswerToInterrupt, resolution: PermissionReso
         return
     if resolution.reason == "decided":
         raise PermissionDecided
-    message = (
+    raise PermissionDecided(
         "There was no decision on this tool call in time, so it was denied. Cancel the interrupt to continue."
     )
-    raise PermissionDecided(message)

@@ -23,9 +23,9 @@ from app.http.dependencies import (
     ServicesDep,
     Writer,
 )
+from app.http.parameters import PageParams
 from app.http.response_model import Page
 from app.ids import STATE_KEY_PATTERN
-from app.platform.pagination import MAX_PAGE
 from app.runs.chats import Chat
 
 ThreadId: TypeAlias = Annotated[str, Path(alias="threadId", pattern=STATE_KEY_PATTERN)]
@@ -100,8 +100,7 @@ async def list_threads(
     graph_id: GraphIdParam,
     services: ServicesDep,
     caller: RunReader,
-    limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 50,
-    cursor: str | None = None,
+    page: PageParams,
 ) -> Page[ChatResponse]:
     """The threads with this graph, most recently used first."""
-    return await page_of_chats(services, caller, graph_id, limit=limit, cursor=cursor)
+    return await page_of_chats(services, caller, graph_id, page)

@@ -26,9 +26,9 @@ from app.http.dependencies import (
     ServicesDep,
     Writer,
 )
+from app.http.parameters import PageParams
 from app.http.response_model import Page
 from app.ids import STATE_KEY_PATTERN
-from app.platform.pagination import MAX_PAGE
 from app.runs.chats import Chat
 
 router = APIRouter(route_class=CheckedRoute, prefix="/v1/ai-sdk/{graphId}", tags=["ai-sdk"])
@@ -146,11 +146,10 @@ async def list_chats(
     graph_id: GraphIdParam,
     services: ServicesDep,
     caller: RunReader,
-    limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 50,
-    cursor: str | None = None,
+    page: PageParams,
 ) -> Page[ChatResponse]:
     """The chats with this graph, most recently used first."""
-    return await page_of_chats(services, caller, graph_id, limit=limit, cursor=cursor)
+    return await page_of_chats(services, caller, graph_id, page)
 
 
 @router.post(

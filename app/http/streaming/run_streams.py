@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, TypeVar
 
 from fastapi import Request
@@ -12,7 +11,7 @@ from app.bootstrap.services import Services
 from app.http.streaming.disconnect import while_connected
 from app.http.streaming.encoder import Encoder
 from app.http.streaming.pausing import PausingEncoder, chunks_until_pause
-from app.http.streaming.sse import OpenReader, stream_chunks, stream_events
+from app.http.streaming.sse import InterruptibleStream, OpenReader, encoded
 from app.ids import RunKey
 from app.requests.principal import Principal
 from app.streams.port import LogEntry
@@ -36,13 +35,8 @@ class RunStreams:
         self, caller: Principal, run: RunKey, encoder: Encoder, *, after: int = 0, stops_unread: bool = False
     ) -> EventSourceResponse:
         """The events after a position, to the end of the run."""
-        return stream_events(
-            self.services.runs.follow(run, after=after),
-            encoder,
-            heartbeat_s=self.heartbeat_s,
-            reader_scope=self.open_reader(caller, run),
-            counted=partial(self.services.readers.counted, run=run, stops_unread=stops_unread),
-        )
+        chunks = encoded(self.services.runs.follow(run, after=after), encoder)
+        return self._response(caller, run, chunks, encoder, stops_unread=stops_unread)
 
     def until_pause(
         self,
@@ -55,9 +49,7 @@ class RunStreams:
     ) -> EventSourceResponse:
         """All events, to the end of the run or to where it waits for a person."""
         chunks = chunks_until_pause(batches, encoder)
-        chunks = self.services.readers.counted(chunks, run=run, stops_unread=stops_unread)
-        scope = self.open_reader(caller, run)
-        return stream_chunks(chunks, encoder, heartbeat_s=self.heartbeat_s, reader_scope=scope)
+        return self._response(caller, run, chunks, encoder, stops_unread=stops_unread)
 
     async def result(
         self,
@@ -71,3 +63,16 @@ class RunStreams:
         with self.open_reader(caller, run):
             async with self.services.readers.reading(run, stops_unread=stops_unread):
                 return await while_connected(self.request, wait())
+
+    def _response(
+        self,
+        caller: Principal,
+        run: RunKey,
+        chunks: AsyncGenerator[bytes, None],
+        encoder: Encoder,
+        *,
+        stops_unread: bool,
+    ) -> EventSourceResponse:
+        counted = self.services.readers.counted(chunks, run=run, stops_unread=stops_unread)
+        scope = self.open_reader(caller, run)
+        return InterruptibleStream(counted, encoder, heartbeat_s=self.heartbeat_s, reader_scope=scope)

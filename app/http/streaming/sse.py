@@ -93,33 +93,10 @@ async def _end(last: Message, chunk: bytes, send: Send) -> None:
             await send({"type": "http.response.body", "body": chunk, "more_body": False})
 
 
-def stream_events(
-    batches: AsyncGenerator[Sequence[LogEntry], None],
-    encoder: Encoder,
-    *,
-    heartbeat_s: float = HEARTBEAT_S,
-    reader_scope: ReaderScope,
-    counted: Callable[[AsyncGenerator[bytes, None]], AsyncGenerator[bytes, None]] = lambda chunks: chunks,
-) -> EventSourceResponse:
-    """Stream a run's events. A client that disconnects closes `batches`.
-
-    `counted` passes the chunks on, and notices whether the client received all.
-    """
-    chunks = counted(_chunks(batches, encoder))
-    return stream_chunks(chunks, encoder, heartbeat_s=heartbeat_s, reader_scope=reader_scope)
-
-
-def stream_chunks(
-    chunks: AsyncIterator[bytes], encoder: Encoder, *, heartbeat_s: float, reader_scope: ReaderScope
-) -> EventSourceResponse:
-    """Stream encoded frames."""
-    return InterruptibleStream(chunks, encoder, heartbeat_s=heartbeat_s, reader_scope=reader_scope)
-
-
-async def _chunks(
-    batches: AsyncGenerator[Sequence[LogEntry], None],
-    encoder: Encoder,
+async def encoded(
+    batches: AsyncGenerator[Sequence[LogEntry], None], encoder: Encoder
 ) -> AsyncGenerator[bytes, None]:
+    """The frames of a run's events; closing them closes `batches`."""
     yield encoder.preamble
     async with aclosing(batches):
         async for batch in batches:

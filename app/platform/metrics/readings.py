@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 import structlog
 
@@ -16,32 +16,6 @@ TIMEOUT_S = 2.0
 """How long a scrape waits for a reading; Prometheus itself waits for ten seconds."""
 
 _T = TypeVar("_T")
-
-
-class Part(Protocol):
-    """Metrics that may be unavailable."""
-
-    @property
-    def name(self) -> str:
-        """The value of the label `part` of `runtally_metrics_available`."""
-        ...
-
-    @property
-    def is_available(self) -> bool:
-        """Whether the latest reading succeeded."""
-        ...
-
-    async def refresh(self) -> None:
-        """Return when the reading is recent enough, or cannot be had in time."""
-        ...
-
-    def families(self) -> Iterable[Family]:
-        """The metrics of the latest reading; none if it failed."""
-        ...
-
-    async def aclose(self) -> None:
-        """End the reading that is under way."""
-        ...
 
 
 class Reading(Generic[_T]):
@@ -60,6 +34,7 @@ class Reading(Generic[_T]):
         max_age_s: float,
         timeout_s: float = TIMEOUT_S,
     ) -> None:
+        """`name`: the value of the label `part` of `runtally_metrics_available`."""
         self.name = name
         self._read = read
         self._describe = describe
@@ -73,11 +48,11 @@ class Reading(Generic[_T]):
 
     @property
     def is_available(self) -> bool:
-        """See the protocol."""
+        """Whether the latest reading succeeded."""
         return self._value is not None
 
     async def refresh(self) -> None:
-        """See the protocol."""
+        """Return when the reading is recent enough, or cannot be had in time."""
         now = asyncio.get_running_loop().time()
         if self._task is None and now >= self._next_at:
             # The log lines of a reading are not those of the request that needed it first.
@@ -89,11 +64,11 @@ class Reading(Generic[_T]):
                 self._fail(f"no answer within {self._timeout_s:g} s")
 
     def families(self) -> Iterable[Family]:
-        """See the protocol."""
+        """The metrics of the latest reading; none if it failed."""
         return () if self._value is None else self._describe(self._value)
 
     async def aclose(self) -> None:
-        """See the protocol."""
+        """End the reading that is under way."""
         if (task := self._task) is not None:
             task.cancel()
             await asyncio.wait({task})

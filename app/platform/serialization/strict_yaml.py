@@ -63,8 +63,7 @@ class YamlDocument:
         except yaml.MarkedYAMLError as error:
             mark, problem = error.problem_mark or error.context_mark, error.problem or str(error.context)
             where = "" if mark is None else f"{_place(mark, first_line)}: "
-            message = f"{where}{problem}"
-            raise YamlInvalid(message) from error
+            raise YamlInvalid(f"{where}{problem}") from error
         except (yaml.YAMLError, ValueError) as error:
             raise YamlInvalid(str(error).partition("\n")[0]) from error
         except RecursionError as error:

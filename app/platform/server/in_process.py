@@ -43,8 +43,7 @@ class InProcessTransport(httpx2.AsyncBaseTransport):
                 status, headers = await asyncio.shield(connection.started)
         except TimeoutError as error:
             connection.leave()
-            message = "the application sent no headers in time"
-            raise httpx2.ReadTimeout(message) from error
+            raise httpx2.ReadTimeout("the application sent no headers in time") from error
         except BaseException:
             # The reader gives up, or the application does.
             connection.leave()
@@ -116,8 +115,7 @@ class _Connection:
             async with asyncio.timeout(timeout_s):
                 chunk = await self.chunks.get()
         except TimeoutError as error:
-            message = "nothing arrived in time"
-            raise httpx2.ReadTimeout(message) from error
+            raise httpx2.ReadTimeout("nothing arrived in time") from error
         self._read.set()
         return chunk
 
@@ -141,8 +139,7 @@ class _ResponseBody(httpx2.AsyncByteStream):
         while chunk := await self._connection.read(self._idle_timeout_s):
             yield chunk
         if chunk is None:
-            message = "the response was cut off"
-            raise httpx2.ReadError(message)
+            raise httpx2.ReadError("the response was cut off")
 
     async def aclose(self) -> None:
         self._connection.leave()

@@ -25,11 +25,10 @@ class StorageQuota:
             return
         stored = await stored_bytes(reader, account_id)
         if stored + more_bytes > self._max_bytes:
-            message = (
+            raise StorageFull(
                 f"The account stores {stored} bytes of its quota of {self._max_bytes}, and this would add "
                 f"{more_bytes}; delete runs or conversations."
             )
-            raise StorageFull(message)
 
     async def compact(self) -> None:
         """Compact the changes, so that summing them stays fast."""

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
@@ -17,22 +18,16 @@ MOST_PER_RUN = 10_000
 """Commands to one run within `KEPT_S`; each takes about 1 KB."""
 
 
+@dataclass(frozen=True, slots=True)
 class AppliedCommands:
     """The latest commands from other processes to the runs of this one; also of runs that have ended."""
 
-    def __init__(
-        self,
-        *,
-        kept_s: float = KEPT_S,
-        most_per_run: int = MOST_PER_RUN,
-        elapsed_s: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._kept_s = kept_s
-        self._most_per_run = most_per_run
-        self._elapsed_s = elapsed_s
-        self._tasks: dict[tuple[RunKey, UUID], asyncio.Task[Answer]] = {}
-        self._oldest: deque[tuple[float, RunKey, UUID]] = deque()
-        self._of_run: Counter[RunKey] = Counter()
+    kept_s: float = KEPT_S
+    most_per_run: int = MOST_PER_RUN
+    elapsed_s: Callable[[], float] = time.monotonic
+    _tasks: dict[tuple[RunKey, UUID], asyncio.Task[Answer]] = field(default_factory=dict, init=False)
+    _oldest: deque[tuple[float, RunKey, UUID]] = field(default_factory=deque, init=False)
+    _of_run: Counter[RunKey] = field(default_factory=Counter, init=False)
 
     def __len__(self) -> int:
         """Count the commands that are remembered."""
@@ -53,11 +48,11 @@ class AppliedCommands:
         self._forget_old()
         key = (run, command_id)
         if (task := self._tasks.get(key)) is None:
-            if self._of_run[run] >= self._most_per_run:
+            if self._of_run[run] >= self.most_per_run:
                 raise MessageQueueFull(retry_after_s=RETRY_AFTER_S)
             task = self._tasks[key] = asyncio.create_task(apply())
             self._of_run[run] += 1
-            self._oldest.append((self._elapsed_s() + self._kept_s, run, command_id))
+            self._oldest.append((self.elapsed_s() + self.kept_s, run, command_id))
         done, _ = await asyncio.wait({task}, timeout=within_s)
         if not done:
             return Answer(not_applied="pending")
@@ -74,11 +69,11 @@ class AppliedCommands:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _forget_old(self) -> None:
-        now = self._elapsed_s()
+        now = self.elapsed_s()
         while self._oldest and self._oldest[0][0] <= now:
             _, run, command_id = self._oldest.popleft()
             if (task := self._tasks.get((run, command_id))) is not None and not task.done():
-                self._oldest.append((now + self._kept_s, run, command_id))
+                self._oldest.append((now + self.kept_s, run, command_id))
             else:
                 self._forget(run, command_id)
 

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from contextlib import nullcontext, suppress
+from dataclasses import InitVar, dataclass, field
 from typing import Any, Literal
 from uuid import UUID
 
@@ -48,32 +49,23 @@ class RunOnAnotherServer(Unavailable):
     code = "carried_elsewhere"
 
 
+@dataclass(slots=True)
 class RunCommands:
     """Applies commands to runs of this process, and sends those for other runs to their processes."""
 
-    def __init__(
-        self,
-        database: Database,
-        supervisor: RunSupervisor,
-        *,
-        process_id: UUID,
-        queued: QueuedRuns,
-        limits: MessageLimits,
-        sender: CommandSender | None = None,
-        within_s: float = WITHIN_S,
-        cancel_within_s: float = CANCEL_WITHIN_S,
-    ) -> None:
-        """`limits` also apply to the commands to one run that wait here for an answer.
+    database: Database
+    supervisor: RunSupervisor
+    process_id: UUID
+    queued: QueuedRuns
+    limits: InitVar[MessageLimits]
+    """Also apply to the commands to one run that wait here for an answer."""
+    sender: CommandSender | None = None
+    """Sends them to other processes; None: there are none."""
+    within_s: float = WITHIN_S
+    cancel_within_s: float = CANCEL_WITHIN_S
+    _waiting: WaitingCommands = field(init=False)
 
-        `sender` sends them to other processes; None: there are none.
-        """
-        self._database = database
-        self._supervisor = supervisor
-        self._process_id = process_id
-        self._queued = queued
-        self._sender = sender
-        self._within_s = within_s
-        self._cancel_within_s = cancel_within_s
+    def __post_init__(self, limits: MessageLimits) -> None:
         self._waiting = WaitingCommands(limits)
 
     async def stop(self, run: RunKey, kind: Literal["interrupt", "cancel"]) -> RunRecord:
@@ -85,7 +77,7 @@ class RunCommands:
         if kind == "cancel":
             return await self._cancel(run)
         with suppress(RunEnded):
-            await self._deliver(await self._get(run), Stop(kind=kind), within_s=self._within_s)
+            await self._deliver(await self._get(run), Stop(kind=kind), within_s=self.within_s)
         return await self._get(run)
 
     async def submit(self, run: RunKey, command: Command) -> dict[str, Any]:
@@ -94,7 +86,7 @@ class RunCommands:
         Raises `RunNotFound`, `RunEnded`, what the command itself raises, and `RunOnAnotherServer` if
         the process that executes the run does not answer.
         """
-        return await self._deliver(await self._get(run), command, within_s=self._within_s)
+        return await self._deliver(await self._get(run), command, within_s=self.within_s)
 
     async def deliver_cancels(self, runs: Sequence[RunKey]) -> None:
         """Stop runs whose cancellation is stored at once, as far as their processes answer.
@@ -110,22 +102,22 @@ class RunCommands:
                 except AppError as error:
                     log.warning("command.not_answered", run_id=run.run_id, reason=error.code)
 
-        with anyio.move_on_after(self._cancel_within_s):
+        with anyio.move_on_after(self.cancel_within_s):
             async with anyio.create_task_group() as tasks:
                 for run in runs:
                     tasks.start_soon(deliver, run)
 
     async def _cancel(self, run: RunKey) -> RunRecord:
-        if self._supervisor.is_active(run) and (active := self._find_here(await self._get(run))) is not None:
+        if self.supervisor.is_active(run) and (active := self._find_here(await self._get(run))) is not None:
             with suppress(NotApplied):
                 await apply(active, Stop(kind="cancel"))
                 return await self._get(run)
-        async with self._database.write() as tx:
+        async with self.database.write() as tx:
             cancelled = await request_cancel(tx, run)
         record = cancelled or await self._get(run)
         if record.finished:
             return record
-        if record.status == "queued" and await self._queued.stop(run, "cancel"):
+        if record.status == "queued" and await self.queued.stop(run, "cancel"):
             return await self._get(run)
         await self._deliver_cancel(record)
         return cancelled or await self._get(run)
@@ -133,10 +125,10 @@ class RunCommands:
     async def _deliver_cancel(self, record: RunRecord) -> None:
         # Where it is not delivered, the process that executes the run gets it with its next heartbeat.
         with suppress(RunEnded, RunOnAnotherServer, MessageQueueFull):
-            await self._deliver(record, _CANCEL, within_s=self._cancel_within_s)
+            await self._deliver(record, _CANCEL, within_s=self.cancel_within_s)
 
     async def _get(self, run: RunKey) -> RunRecord:
-        async with self._database.read() as reader:
+        async with self.database.read() as reader:
             record = await find_run(reader, run)
         if record is None:
             raise RunNotFound
@@ -144,11 +136,11 @@ class RunCommands:
 
     def _find_here(self, record: RunRecord) -> ActiveRun | None:
         # After standing still, this process may not know yet that another one has taken its run over.
-        return self._supervisor.find(record.key) if record.process_id == self._process_id else None
+        return self.supervisor.find(record.key) if record.process_id == self.process_id else None
 
     async def _deliver(self, record: RunRecord, command: Command, *, within_s: float) -> dict[str, Any]:
         """Apply the command where the run is executed, wherever that is meanwhile."""
-        remote = None if self._sender is None else self._sender.prepare(record.key, command)
+        remote = None if self.sender is None else self.sender.prepare(record.key, command)
         is_here = self._find_here(record) is not None
         with nullcontext() if is_here else self._waiting.one_more(record.key, size_of(command)):
             try:
@@ -187,8 +179,8 @@ class RunCommands:
         if record.finished:
             raise RunEnded
         if record.status == "queued":
-            return await self._queued.apply(record.key, command)
-        if remote is None or record.process_id is None or record.process_id == self._process_id:
+            return await self.queued.apply(record.key, command)
+        if remote is None or record.process_id is None or record.process_id == self.process_id:
             # It is about to begin, or has just ended.
             raise NotApplied("not_here")
         return (await remote.send(record.process_id, until=until)).unpack()

@@ -95,29 +95,21 @@ class TakenTurn:
         return self.earlier if self.replaces else ()
 
 
+@dataclass(frozen=True, slots=True)
 class ConversationService:
     """The conversations of all accounts."""
 
-    def __init__(
-        self,
-        database: Database,
-        history: ConversationHistory,
-        *,
-        storage: StorageQuota,
-        max_bytes: int,
-    ) -> None:
-        """`max_bytes`: a conversation of this size gets no further turn."""
-        self._database = database
-        self._history = history
-        self._storage = storage
-        self._max_bytes = max_bytes
+    database: Database
+    history: ConversationHistory
+    storage: StorageQuota
+    max_bytes: int
+    """A conversation of this size gets no further turn."""
 
     async def list_conversations(
-        self, account_id: AccountId, *, limit: int, cursor: str | None = None
+        self, account_id: AccountId, page: PageRequest
     ) -> tuple[list[Conversation], str | None]:
         """A page of an account's conversations, most recently used first, and the next page's cursor."""
-        page = PageRequest.of(limit, cursor)
-        async with self._database.snapshot() as reader:
+        async with self.database.snapshot() as reader:
             found = await newest_conversations(reader, account_id, page)
         return page.cut(found, lambda each: (each.updated_at, each.state_key))
 
@@ -135,12 +127,12 @@ class ConversationService:
         Raises `ConversationNotFound`, `BranchNotFound`, and `Invalid` for the cursor.
         """
         after = parse_cursor(cursor)
-        async with self._database.snapshot() as reader:
+        async with self.database.snapshot() as reader:
             conversation = await _require(find_conversation(reader, account_id, state_key))
             tree = await load_tree(reader, conversation)
             if branch_id is not None:
                 conversation = find_branch(tree, conversation, branch_id)
-            history = await self._history.page(
+            history = await self.history.page(
                 reader, conversation, after=after, limit=limit, passed_on=tree.passed_on
             )
             turns = await turns_on_branch(reader, conversation, tree.path(conversation.session_id))
@@ -148,15 +140,15 @@ class ConversationService:
 
     async def view(self, account_id: AccountId, state_key: str) -> ConversationView:
         """All messages of a conversation's current branch; raises `ConversationNotFound`."""
-        async with self._database.snapshot() as reader:
+        async with self.database.snapshot() as reader:
             conversation = await _require(find_conversation(reader, account_id, state_key))
             tree = await load_tree(reader, conversation)
             path = tree.path(conversation.session_id)
-            return await read_view(reader, self._history, conversation, tree=tree, path=path)
+            return await read_view(reader, self.history, conversation, tree=tree, path=path)
 
     async def view_before(self, run: RunKey, state_key: str) -> ConversationView | None:
         """All messages before those of a run; None if the conversation does not have it any more."""
-        async with self._database.snapshot() as reader:
+        async with self.database.snapshot() as reader:
             conversation = await find_conversation(reader, run.account_id, state_key)
             if conversation is None:
                 return None
@@ -165,15 +157,14 @@ class ConversationService:
                 return None
             conversation = replace(conversation, session_id=tree.branch_of(run.run_id))
             path = tree.path_to(run.run_id)
-            view = await read_view(reader, self._history, conversation, tree=tree, path=path)
+            view = await read_view(reader, self.history, conversation, tree=tree, path=path)
             return view.up_to(path[:-1])
 
     async def list_chats(
-        self, account_id: AccountId, graph_id: str, *, limit: int, cursor: str | None = None
+        self, account_id: AccountId, graph_id: str, page: PageRequest
     ) -> tuple[list[Conversation], str | None]:
         """A page of the conversations with runs of this graph, most recently used first."""
-        page = PageRequest.of(limit, cursor)
-        async with self._database.snapshot() as reader:
+        async with self.database.snapshot() as reader:
             found = await newest_chats(reader, account_id, graph_id, page)
         return page.cut(found, lambda each: (each.updated_at, each.state_key))
 
@@ -185,7 +176,7 @@ class ConversationService:
         Raises `ConversationNotFound`, `ConversationExists`, `NothingToFork`, `StorageFull`, and
         `ConversationBusy` if the last run to copy has not ended.
         """
-        async with self._database.snapshot() as reader:
+        async with self.database.snapshot() as reader:
             conversation = await _require(find_conversation(reader, account_id, state_key))
             if at is not None:
                 tree = await load_tree(reader, conversation)
@@ -193,13 +184,13 @@ class ConversationService:
                     raise NothingToFork
                 conversation = replace(conversation, session_id=tree.branch_of(last))
             size = await transcript_bytes(reader, conversation.transcript)
-            await self._storage.require_room(reader, account_id, size)
-        point = await self._history.fork_point(conversation, at)
+            await self.storage.require_room(reader, account_id, size)
+        point = await self.history.fork_point(conversation, at)
         await self._require_idle(conversation, point.run_id)
         if point.entry_id is None:
             raise NothingToFork
         try:
-            session_id = await self._history.fork(conversation, point.entry_id)
+            session_id = await self.history.fork(conversation, point.entry_id)
         except EntryGone as error:
             raise ConversationNotFound from error
         copy = replace(
@@ -210,7 +201,7 @@ class ConversationService:
             forked_from=state_key,
             forked_at=point.run_id,
         )
-        async with self._database.transaction() as tx:
+        async with self.database.transaction() as tx:
             if (inserted := await insert_conversation(tx, copy)) is not None:
                 return inserted
             # The copy is not reachable by any key.
@@ -222,7 +213,7 @@ class ConversationService:
 
         Raises `ConversationNotFound`, `ConversationBusy`, and `ScopeMissing` if the caller may not read it.
         """
-        async with self._database.transaction() as tx:
+        async with self.database.transaction() as tx:
             conversation = await lock_conversation(tx, caller.account_id, state_key)
             if conversation is None:
                 raise ConversationNotFound
@@ -233,14 +224,14 @@ class ConversationService:
 
     async def active_runs(self, account_id: AccountId, state_key: str) -> list[RunRecord]:
         """The runs of a conversation that have not ended, oldest first; empty if there is none."""
-        async with self._database.snapshot() as reader:
+        async with self.database.snapshot() as reader:
             conversation = await find_conversation(reader, account_id, state_key)
             keys = [] if conversation is None else await unfinished_turns(reader, conversation)
             return await find_runs(reader, account_id, [key.run_id for key in keys])
 
     async def has_run(self, run: RunKey, state_key: str) -> bool:
         """Whether there is a conversation with this key, and the run belongs to it."""
-        async with self._database.snapshot() as reader:
+        async with self.database.snapshot() as reader:
             conversation = await find_conversation(reader, run.account_id, state_key)
             return conversation is not None and await has_run(reader, conversation, run.run_id)
 
@@ -253,7 +244,7 @@ class ConversationService:
         A message that was answered several times does not name one run: the ids after it show which answer
         the client has. Raises `ScopeMissing` if the caller may not read the conversation.
         """
-        async with self._database.snapshot() as reader:
+        async with self.database.snapshot() as reader:
             conversation = await find_conversation(reader, caller.account_id, state_key)
             if conversation is None:
                 return KnownMessages({})
@@ -289,7 +280,7 @@ class ConversationService:
             raise ConversationBusy
         forked = None if place is None else await self._fork_at(tx, conversation, place, earlier)
         conversation = forked or conversation
-        if await transcript_bytes(tx, conversation.transcript) >= self._max_bytes:
+        if await transcript_bytes(tx, conversation.transcript) >= self.max_bytes:
             raise ConversationFull
         return TakenTurn(
             conversation, earlier, replaces=forked is not None or request.on_conflict == "interrupt"
@@ -304,11 +295,11 @@ class ConversationService:
             return None
         if any(run.run_id in point.runs for run in unfinished):
             raise ConversationBusy
-        return await begin_branch(tx, conversation, tree, point, storage=self._storage)
+        return await begin_branch(tx, conversation, tree, point, storage=self.storage)
 
     async def list_branches(self, account_id: AccountId, state_key: str) -> list[BranchSummary]:
         """The branches of a conversation, oldest first; raises `ConversationNotFound`."""
-        async with self._database.snapshot() as reader:
+        async with self.database.snapshot() as reader:
             conversation = await _require(find_conversation(reader, account_id, state_key))
             return summaries_of(await load_tree(reader, conversation), conversation)
 
@@ -319,7 +310,7 @@ class ConversationService:
 
         Raises `ConversationNotFound`, `BranchNotFound`, and `ConversationBusy` while a run is active.
         """
-        async with self._database.transaction() as tx:
+        async with self.database.transaction() as tx:
             conversation = await _require(lock_conversation(tx, account_id, state_key))
             tree = await load_tree(tx, conversation)
             chosen = find_branch(tree, conversation, branch_id)
@@ -329,7 +320,7 @@ class ConversationService:
             return summaries_of(tree, chosen)
 
     async def _require_idle(self, conversation: Conversation, last: str | None) -> None:
-        async with self._database.snapshot() as reader:
+        async with self.database.snapshot() as reader:
             if any(run.run_id == last for run in await unfinished_turns(reader, conversation)):
                 raise ConversationBusy
 

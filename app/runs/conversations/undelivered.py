@@ -5,6 +5,7 @@ its message, so the next run passes it on.
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from app.conversations.branching.records import PassedOn
 from app.conversations.branching.repository import runs_with_lines
@@ -42,24 +43,16 @@ async def undelivered_runs(
     return candidates[last:]
 
 
+@dataclass(frozen=True, slots=True)
 class UndeliveredMessages:
     """Adds them to the message of the next run, when its turn has come."""
 
-    def __init__(
-        self,
-        database: Database,
-        history: ConversationHistory,
-        *,
-        codec: RequestCodec,
-        rules: AttachmentRules,
-        max_bytes: int = _MAX_BYTES,
-    ) -> None:
-        """`max_bytes`: of the requests whose messages are passed on together."""
-        self._database = database
-        self._history = history
-        self._codec = codec
-        self._rules = rules
-        self._max_bytes = max_bytes
+    database: Database
+    history: ConversationHistory
+    codec: RequestCodec
+    rules: AttachmentRules
+    max_bytes: int = _MAX_BYTES
+    """Of the requests whose messages are passed on together."""
 
     async def add(self, request: GraphRunRequest, plan: RunPlan) -> GraphRunRequest:
         """The request of a run that begins, with the messages that are to be passed on in its last one.
@@ -68,7 +61,7 @@ class UndeliveredMessages:
         """
         if plan.conversation is None or not (questions := await self._find(plan.conversation, plan)):
             return request
-        stored = await self._history.read(plan.conversation)
+        stored = await self.history.read(plan.conversation)
         earlier, undelivered = await self._read(questions, is_first=stored is None)
         if not undelivered:
             return request
@@ -79,14 +72,14 @@ class UndeliveredMessages:
         *system, last = [
             each for each in request.messages if each.role == "system" or each is request.messages[-1]
         ]
-        contents = self._rules.fitting([self._allowed(each.parts) for each in shown], new=last.parts)
+        contents = self.rules.fitting([self._allowed(each.parts) for each in shown], new=last.parts)
         of_earlier, passed = contents[: len(earlier)], contents[len(earlier) :]
         passed_on = [
             PassedOn(run_id, len(content))
             for (run_id, _), content in zip(undelivered, passed, strict=True)
             if content
         ]
-        async with self._database.transaction() as tx:
+        async with self.database.transaction() as tx:
             await store_passed_on(tx, plan.run, passed_on, attempt=plan.attempt)
         turns = [
             Message.of(role=message.role, content=content)
@@ -101,11 +94,11 @@ class UndeliveredMessages:
         """What is stored of the messages to pass on."""
         if conversation.turns == 1:
             return []
-        async with self._database.read() as reader:
+        async with self.database.read() as reader:
             if await has_called_before(reader, conversation):
                 return []
         run_id = plan.run.run_id
-        async with self._database.snapshot() as reader:
+        async with self.database.snapshot() as reader:
             if plan.attempt > FIRST_ATTEMPT and await runs_with_lines(
                 reader, conversation.transcript, [run_id]
             ):
@@ -114,7 +107,7 @@ class UndeliveredMessages:
             tree = await load_tree(reader, conversation)
             path = tree.path_to(run_id)[:-1] if run_id in tree else []
             found = await undelivered_runs(reader, conversation, tree, path)
-            return await questions_of(reader, conversation.account_id, found, max_bytes=self._max_bytes)
+            return await questions_of(reader, conversation.account_id, found, max_bytes=self.max_bytes)
 
     async def _read(
         self, questions: Iterable[StoredQuestion], *, is_first: bool
@@ -134,7 +127,7 @@ class UndeliveredMessages:
 
     async def _messages_of(self, question: StoredQuestion) -> list[Message]:
         if question.request is not None:
-            messages = await self._codec.decode_messages(question.request)
+            messages = await self.codec.decode_messages(question.request)
             return [message for message in messages if message.role != "system"]
         # Without a request only the text is known: the release before stored no more. Nothing is if the run's
         # contents were deleted.
@@ -145,7 +138,7 @@ class UndeliveredMessages:
     def _allowed(self, parts: Sequence[ContentPart]) -> list[ContentPart]:
         """The parts as far as they are allowed now, and not empty."""
         return [
-            part if isinstance(part, TextPart) or self._rules.allow(part) else unreadable(part.type)
+            part if isinstance(part, TextPart) or self.rules.allow(part) else unreadable(part.type)
             for part in parts
             if not isinstance(part, TextPart) or part.text.strip()
         ]

@@ -1,5 +1,6 @@
 """RunDeletion: deletes the contents of ended runs, on request or after the retention times."""
 
+from dataclasses import dataclass
 from datetime import timedelta
 
 from app.errors import Conflict, Gone
@@ -41,56 +42,46 @@ def with_contents(record: RunRecord) -> RunRecord:
     return record
 
 
+@dataclass(frozen=True, slots=True)
 class RunDeletion:
     """Deletes requests, answers, events and files. Runs and receipts stay: a run id is used once."""
 
-    def __init__(
-        self,
-        database: Database,
-        *,
-        workspaces: Workspaces,
-        storage: StorageQuota,
-        keep: timedelta | None,
-        keep_events: timedelta | None = None,
-    ) -> None:
-        """`keep`: how long contents are stored after a run's end; None means for ever.
-
-        `keep_events`: how long its events are; None: as long as the rest of its contents.
-        """
-        self._database = database
-        self._workspaces = workspaces
-        self._storage = storage
-        self._keep = keep
-        self._keep_events = keep_events
+    database: Database
+    workspaces: Workspaces
+    storage: StorageQuota
+    keep: timedelta | None
+    """How long contents are stored after a run's end; None means for ever."""
+    keep_events: timedelta | None = None
+    """How long its events are; None: as long as the rest of its contents."""
 
     async def delete(self, run: RunKey) -> None:
         """Delete a run's contents; raises `RunNotFound`, `RunNotEnded`."""
-        async with self._database.transaction() as tx:
+        async with self.database.transaction() as tx:
             ended = await lock_ended_run(tx, run)
             if ended is None:
                 raise RunNotFound
             if not ended:
                 raise RunNotEnded
             await delete_contents(tx, run)
-            await self._workspaces.delete(tx, run)
+            await self.workspaces.delete(tx, run)
 
     async def delete_old(self) -> int:
         """Delete the contents of some runs past their retention time; returns how many runs."""
-        if self._keep is None:
+        if self.keep is None:
             return 0
-        async with self._database.transaction() as tx:
-            old = await lock_old_runs(tx, older_than=self._keep, most=_RUNS_AT_ONCE)
+        async with self.database.transaction() as tx:
+            old = await lock_old_runs(tx, older_than=self.keep, most=_RUNS_AT_ONCE)
             for run in old:
                 await delete_contents(tx, run)
-                await self._workspaces.delete(tx, run)
+                await self.workspaces.delete(tx, run)
         return len(old)
 
     async def delete_old_events(self) -> int:
         """Delete the events of some runs past their own retention time; returns how many runs."""
-        if self._keep_events is None:
+        if self.keep_events is None:
             return 0
-        async with self._database.transaction() as tx:
-            old = await lock_runs_with_old_events(tx, older_than=self._keep_events, most=_RUNS_AT_ONCE)
+        async with self.database.transaction() as tx:
+            old = await lock_runs_with_old_events(tx, older_than=self.keep_events, most=_RUNS_AT_ONCE)
             for run in old:
                 await delete_events(tx, run)
         return len(old)
@@ -104,4 +95,4 @@ class RunDeletion:
             pass
         while await self.delete_old_events() == _RUNS_AT_ONCE:
             pass
-        await self._storage.compact()
+        await self.storage.compact()

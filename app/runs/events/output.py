@@ -1,5 +1,7 @@
 """RunOutput: receives the events of a run's executor and derives the run's final result from them."""
 
+from dataclasses import dataclass, field
+
 import structlog
 
 from app.billing.prices.model_names import is_alias
@@ -22,6 +24,7 @@ from app.platform.telemetry.run_trace import RunTrace
 from app.requests.outcome import FinalUsage, GraphFinal
 from app.runs.events.publisher import RunEventPublisher
 from app.streams.event_json import to_json
+from app.usage.records import UsageTotal
 
 log = structlog.get_logger(__name__)
 
@@ -29,61 +32,51 @@ _EVENT_BYTES = 1024
 """The approximate size of an event without its text."""
 
 
+@dataclass(slots=True)
 class RunOutput:
     """Implements `EventSink`: usage goes to billing, everything else to the run's publisher."""
 
-    def __init__(
-        self,
-        plan: RunPlan,
-        control: RunControl,
-        *,
-        publisher: RunEventPublisher,
-        receipts: ReceiptQueue,
-        max_bytes: int,
-        trace: RunTrace | None = None,
-    ) -> None:
-        """`max_bytes`: a run with more output is stopped."""
-        self._plan = plan
-        self._control = control
-        self._publisher = publisher
-        self._receipts = receipts
-        self._max_bytes = max_bytes
-        self._trace = trace
-        self._bytes = 0
-        self._limit_exceeded = False
-        self._answer: AssistantFinal | None = None
-        self._usage = plan.spent.usage
-        self._context_used: int | None = None
-        self._context_window: int | None = None
-        self._message_id: str | None = None
-        self._text: list[str] = []
-        """The last message of the main agent."""
-        self.outcome: RunOutcome = INTERNAL
-        """How the run ended, if it has no answer."""
-        self.report: MeterReport | None = None
+    plan: RunPlan
+    control: RunControl
+    publisher: RunEventPublisher
+    receipts: ReceiptQueue
+    max_bytes: int
+    """A run with more output is stopped."""
+    trace: RunTrace | None = None
+    outcome: RunOutcome = INTERNAL
+    """How the run ended, if it has no answer."""
+    report: MeterReport | None = None
+    size: int = 0
+    """About how many bytes its events take."""
+    _limit_exceeded: bool = False
+    _answer: AssistantFinal | None = None
+    _usage: UsageTotal = field(init=False)
+    _context_used: int | None = None
+    _context_window: int | None = None
+    _message_id: str | None = None
+    _text: list[str] = field(default_factory=list)
+    """The last message of the main agent."""
+
+    def __post_init__(self) -> None:
+        self._usage = self.plan.spent.usage
 
     async def publish(self, event: AiEvent) -> int | None:
         """See the port."""
         match event:
             case UsageReport(fact=fact):
-                if self._trace is not None:
-                    self._trace.observe(event)
+                if self.trace is not None:
+                    self.trace.observe(event)
                 self._usage = self._usage.plus(fact.usage)
                 # A message that broke off is reported last, and had the same prompt.
                 if (fact.origin, fact.basis) == ("assistant", "final"):
                     self._context_used = fact.usage.prompt_tokens + fact.usage.output_tokens
                     self._context_window = self._window_of(fact.model)
-                self._receipts.record(fact)
+                self.receipts.record(fact)
             case MeterReport():
                 self.report = event
             case _ if not self._limit_exceeded:
                 return await self._publish_output(event)
         return None
-
-    @property
-    def size(self) -> int:
-        """About how many bytes its events take."""
-        return self._bytes
 
     def final(self) -> GraphFinal:
         """The result of the run; without an answer it contains the last message as far as it was sent."""
@@ -91,8 +84,8 @@ class RunOutput:
         outcome = BUDGET if self._limit_exceeded else self.outcome
         return GraphFinal(
             ok=answer is not None,
-            run_id=self._plan.run.run_id,
-            request_id=self._plan.request_id,
+            run_id=self.plan.run.run_id,
+            request_id=self.plan.request_id,
             content=answer.content if answer else "".join(self._text),
             structured_output=answer.structured_output if answer else None,
             error=None if answer else outcome.error,
@@ -107,26 +100,26 @@ class RunOutput:
 
     def _window_of(self, model: str) -> int | None:
         """The context window of the model that wrote a message: the run's own, or its fallback."""
-        if is_alias(self._plan.model, of=model):
-            return self._plan.options.context_window
+        if is_alias(self.plan.model, of=model):
+            return self.plan.options.context_window
         return known_window(model)
 
     async def _publish_output(self, event: OutputEvent) -> int | None:
         self._add(event)
         # The answer is published with the end of the run, once that is stored.
         is_answer = isinstance(event, AssistantFinal)
-        position = None if is_answer else await self._publisher.publish(event)
+        position = None if is_answer else await self.publisher.publish(event)
         if isinstance(event, UserMessageDelivered) and position is not None:
-            self._control.inbox.mark_delivered(event.message_id, position)
-        if self._bytes > self._max_bytes:
+            self.control.inbox.mark_delivered(event.message_id, position)
+        if self.size > self.max_bytes:
             # Only the output ends here: usage is recorded until the executor has stopped.
-            log.error("run.output_limit_exceeded", max_bytes=self._max_bytes)
+            log.error("run.output_limit_exceeded", max_bytes=self.max_bytes)
             self._limit_exceeded = True
-            self._control.stop.set()
+            self.control.stop.set()
         return position
 
     def _add(self, event: OutputEvent) -> None:
-        self._bytes += _size_of(event)
+        self.size += _size_of(event)
         if isinstance(event, AssistantFinal):
             self._answer = event
         elif isinstance(event, TextDelta) and event.parent_tool_call_id is None:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 import structlog
@@ -24,32 +25,25 @@ LEASE_WAIT_S = 120.0
 """How long an event waits for the process's lease; then the run ends with `database_unavailable`."""
 
 
+@dataclass(slots=True)
 class RunEventPublisher:
     """The only writer of a run's events before its end, so positions are in order."""
 
-    def __init__(
-        self,
-        database: Database,
-        event_log: EventLog,
-        run: RunKey,
-        *,
-        attempt: int,
-        lease: Lease,
-        lease_wait_s: float = LEASE_WAIT_S,
-        observe: Callable[[ClientEvent], None] | None = None,
-    ) -> None:
-        """`observe` gets each event once it is appended."""
-        self._database = database
-        self._log = event_log
-        self._run = run
-        self._attempt = attempt
-        self._lease = lease
-        self._lease_wait_s = lease_wait_s
-        self._observe = observe
-        self._is_resumed = attempt == FIRST_ATTEMPT
-        self._publish_lock = asyncio.Lock()
-        self._store_lock = asyncio.Lock()
-        self._interruption: dict[str, str] = {}
+    database: Database
+    event_log: EventLog
+    run: RunKey
+    attempt: int
+    lease: Lease
+    lease_wait_s: float = LEASE_WAIT_S
+    observe: Callable[[ClientEvent], None] | None = None
+    """Gets each event once it is appended."""
+    _publish_lock: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
+    _store_lock: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
+    _interruption: dict[str, str] = field(default_factory=dict, init=False)
+    _is_resumed: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._is_resumed = self.attempt == FIRST_ATTEMPT
 
     async def publish(self, event: ClientEvent, *, at: int | None = None) -> int | None:
         """Append an event and return its position; None for a run that another process executes now.
@@ -58,15 +52,15 @@ class RunEventPublisher:
         Raises what the event log raises, and `DatabaseUnavailable` without a lease.
         """
         async with self._publish_lock:
-            is_held = await self._lease.wait_held(self._run, within_s=self._lease_wait_s)
-            if self._lease.is_lost(self._run):
+            is_held = await self.lease.wait_held(self.run, within_s=self.lease_wait_s)
+            if self.lease.is_lost(self.run):
                 return None
             if not is_held:
                 raise DatabaseUnavailable.because(_NO_LEASE)
             await self._resume()
-            position = await self._log.append(self._run, event, at=at)
-        if self._observe is not None:
-            self._observe(event)
+            position = await self.event_log.append(self.run, event, at=at)
+        if self.observe is not None:
+            self.observe(event)
         if isinstance(event, Interrupted):
             await self._store_interruption(event)
         return position
@@ -76,9 +70,9 @@ class RunEventPublisher:
 
         Raises what `publish` raises, and `Unavailable` if the log cannot be read.
         """
-        if self._attempt > FIRST_ATTEMPT:
+        if self.attempt > FIRST_ATTEMPT:
             await self.resume()
-            if any(entry.event == event for entry in await self._log.read(self._run)):
+            if any(entry.event == event for entry in await self.event_log.read(self.run)):
                 return
         await self.publish(event)
 
@@ -103,8 +97,8 @@ class RunEventPublisher:
 
     async def _resume(self) -> None:
         if not self._is_resumed:
-            after = self._attempt * POSITIONS_PER_ATTEMPT
-            await self._log.resume(self._run, attempt=self._attempt, after=after)
+            after = self.attempt * POSITIONS_PER_ATTEMPT
+            await self.event_log.resume(self.run, attempt=self.attempt, after=after)
             self._is_resumed = True
 
     async def _store_interruption(self, event: Interrupted) -> None:
@@ -112,7 +106,7 @@ class RunEventPublisher:
         self._interruption = {"kind": event.kind, "state": event.state, "at": now}
         try:
             # Each writer stores the latest state, so the row is never behind the event log.
-            async with self._store_lock, self._database.transaction() as tx:
-                await store_interruption(tx, self._run, self._interruption, attempt=self._attempt)
+            async with self._store_lock, self.database.transaction() as tx:
+                await store_interruption(tx, self.run, self._interruption, attempt=self.attempt)
         except Unavailable as error:
             log.warning("run.interruption_not_stored", reason=error.detail)

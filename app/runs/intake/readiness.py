@@ -1,6 +1,7 @@
 """IntakeReadiness: whether this process accepts runs."""
 
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 
 from app.billing.receipts.queue import ReceiptQueue
 from app.errors import Unavailable
@@ -14,21 +15,15 @@ class ShuttingDown(Unavailable):
     code = "shutting_down"
 
 
+@dataclass(slots=True)
 class IntakeReadiness:
     """Open as long as there is memory, receipts can be stored, and the process is not about to stop."""
 
-    def __init__(
-        self,
-        memory: MemoryCeiling,
-        receipts: ReceiptQueue,
-        *,
-        require_sandbox: Callable[[], Awaitable[None]],
-    ) -> None:
-        """`require_sandbox` raises where agents with native tools cannot be confined."""
-        self._memory = memory
-        self._receipts = receipts
-        self.require_sandbox = require_sandbox
-        self._is_closed = False
+    memory: MemoryCeiling
+    receipts: ReceiptQueue
+    require_sandbox: Callable[[], Awaitable[None]]
+    """Raises where agents with native tools cannot be confined."""
+    _is_closed: bool = field(default=False, init=False)
 
     def close(self) -> None:
         """Accept no more runs."""
@@ -38,8 +33,8 @@ class IntakeReadiness:
         """Raise `ShuttingDown`, `Overloaded` or `JournalUnavailable` while no run is accepted."""
         if self._is_closed:
             raise ShuttingDown(retry_after_s=RETRY_AFTER_S)
-        self._memory.require_room()
-        self._receipts.require_ready()
+        self.memory.require_room()
+        self.receipts.require_ready()
 
     async def ping(self) -> None:
         """The same, for probes."""

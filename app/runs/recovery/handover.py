@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from uuid import UUID
 
 import structlog
@@ -31,26 +32,18 @@ _FLUSH_S = 2.0
 """How long the relay may take to get the last events."""
 
 
+@dataclass(frozen=True, slots=True)
 class RunHandover:
     """Works like a takeover, by the process itself: it fences its attempts, then stops them.
 
     Another worker gets a run once its receipts are recorded; if this process dies before that, recovery does.
     """
 
-    def __init__(
-        self,
-        database: Database,
-        event_log: EventLog,
-        *,
-        process_id: UUID,
-        supervisor: RunSupervisor,
-        graphs: GraphCatalog,
-    ) -> None:
-        self._database = database
-        self._log = event_log
-        self._process_id = process_id
-        self._supervisor = supervisor
-        self._graphs = graphs
+    database: Database
+    event_log: EventLog
+    process_id: UUID
+    supervisor: RunSupervisor
+    graphs: GraphCatalog
 
     async def hand_over(self, *, within_s: float) -> None:
         """Hand over the active runs that may be resumed; the others go on.
@@ -68,16 +61,16 @@ class RunHandover:
         deadline = time.monotonic() + _PAUSE_S
         async with AsyncExitStack() as stack:
             attempts = {}
-            for run in self._supervisor.active():
+            for run in self.supervisor.active():
                 # No answer may be published meanwhile: it would be given twice.
                 paused = run.publisher.paused(within_s=max(0.0, deadline - time.monotonic()))
                 if await stack.enter_async_context(paused) and not run.control.has_ended:
                     attempts[run.plan.run] = run.plan.attempt
-            async with self._database.transaction() as tx:
-                running = await lock_running_attempts(tx, self._process_id, attempts)
-                given = [run for run in running if await may_be_resumed(tx, run, self._graphs)]
+            async with self.database.transaction() as tx:
+                running = await lock_running_attempts(tx, self.process_id, attempts)
+                given = [run for run in running if await may_be_resumed(tx, run, self.graphs)]
                 await begin_handover(tx, given)
-            active = self._supervisor.hand_over(run.key for run in given)
+            active = self.supervisor.hand_over(run.key for run in given)
         # Before the end of the execution answers the senders of messages.
         return [(run, pending_commands(run)) for run in active]
 
@@ -85,10 +78,11 @@ class RunHandover:
         key, attempt = run.plan.run, run.plan.attempt + 1
         with for_run(key):
             await asyncio.gather(
-                self._log.hand_over(key, within_s=_FLUSH_S), first_of(run.ended.wait(), timeout_s=within_s)
+                self.event_log.hand_over(key, within_s=_FLUSH_S),
+                first_of(run.ended.wait(), timeout_s=within_s),
             )
             try:
-                async with self._database.transaction() as tx:
+                async with self.database.transaction() as tx:
                     for command in commands:
                         stored = command.model_dump(mode="json", by_alias=True)
                         await insert_queued_command(tx, QueuedCommand(key, stored))

@@ -23,8 +23,7 @@ class GenerateRequest(InputModel):
     @classmethod
     def _role_or_model(cls, role: str | None, info: ValidationInfo) -> str | None:
         if role is not None and info.data.get("model") is not None:
-            message = "a role selects the model: give either role or model"
-            raise ValueError(message)
+            raise ValueError("a role selects the model: give either role or model")
         return role
 
 

@@ -4,7 +4,7 @@ import asyncio
 from bisect import bisect_right
 from collections import deque
 from collections.abc import AsyncGenerator, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import itemgetter
 
 import structlog
@@ -36,6 +36,7 @@ class _Reader:
     """The version of the feed before it last read everything from the relay."""
 
 
+@dataclass(slots=True, eq=False)
 class RunFeed:
     """Receives a run's channel and keeps the latest entries until all readers have them.
 
@@ -43,48 +44,29 @@ class RunFeed:
     before `_start`, or one that has not read the relay since the channel was subscribed, reads the relay.
     """
 
-    __slots__ = (
-        "_changed",
-        "_confirmed",
-        "_entries",
-        "_fetch",
-        "_is_over",
-        "_last",
-        "_sizes",
-        "_start",
-        "_times",
-        "_version",
-        "_waiting",
-        "fetching",
-        "is_closed",
-        "readers",
-        "run",
-        "written_here",
-    )
-
-    def __init__(self, run: RunKey, fetch: Fetch) -> None:
-        self.run = run
-        self.readers = 0
-        self.is_closed = False
-        self.fetching: set[int] = set()
-        """The positions after which readers wait for the relay."""
-        self.written_here: WrittenRun | None = None
-        """Where its readers continue when this process has begun to write the run."""
-        self._fetch = fetch
-        self._entries: list[LogEntry] = []
-        self._sizes: deque[tuple[int, int]] = deque()
-        """The number of entries and the bytes of each batch that is kept."""
-        self._start = self._last = 0
-        self._confirmed = 0
-        """How often the subscription began."""
-        self._times = b""
-        """Those of the batch that arrives next."""
-        self._is_over = False
-        """Whether the end has arrived."""
-        self._version = 0
-        """Changes with everything that a reader might have waited for."""
-        self._changed = asyncio.Event()
-        self._waiting = 0
+    run: RunKey
+    fetch: Fetch
+    readers: int = 0
+    is_closed: bool = False
+    fetching: set[int] = field(default_factory=set)
+    """The positions after which readers wait for the relay."""
+    written_here: WrittenRun | None = None
+    """Where its readers continue when this process has begun to write the run."""
+    _entries: list[LogEntry] = field(default_factory=list)
+    _sizes: deque[tuple[int, int]] = field(default_factory=deque)
+    """The number of entries and the bytes of each batch that is kept."""
+    _start: int = 0
+    _last: int = 0
+    _confirmed: int = 0
+    """How often the subscription began."""
+    _times: bytes = b""
+    """Those of the batch that arrives next."""
+    _is_over: bool = False
+    """Whether the end has arrived."""
+    _version: int = 0
+    """Changes with everything that a reader might have waited for."""
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+    _waiting: int = 0
 
     def on_subscribed(self) -> None:
         """Let all readers read the relay: something may have been missed."""
@@ -137,7 +119,7 @@ class RunFeed:
     async def _read(self, reader: "_Reader") -> StreamPart:
         confirmed, version = self._confirmed, self._version
         # Shared with other readers: cancelling this one must not cancel it.
-        part = await asyncio.shield(self._fetch(self, reader.position))
+        part = await asyncio.shield(self.fetch(self, reader.position))
         if part is None:
             return StreamPart((), reader.position, is_over=False, more=True)
         reader.position = max(reader.position, part.last)

@@ -65,11 +65,9 @@ def calculate(expression: str) -> Calculated:
             context.prec = ROUNDED_DIGITS
         return Calculated(context.plus(value), exact=not context.flags[Inexact])
     except (Overflow, Underflow) as error:
-        message = "has a part that is too large or too small"
-        raise NotCalculable(message) from error
+        raise NotCalculable("has a part that is too large or too small") from error
     except DecimalException as error:
-        message = f"has a part that is undefined or longer than {WORKING_DIGITS} digits"
-        raise NotCalculable(message) from error
+        raise NotCalculable(f"has a part that is undefined or longer than {WORKING_DIGITS} digits") from error
 
 
 def format_decimal(value: Decimal) -> str:
@@ -96,23 +94,19 @@ def _new_context() -> Context:
 
 def _parsed(expression: str) -> ast.expr:
     if len(expression) > MAX_LENGTH:
-        message = f"is longer than {MAX_LENGTH} characters"
-        raise NotCalculable(message)
+        raise NotCalculable(f"is longer than {MAX_LENGTH} characters")
     # Checked first: the parser accepts, or warns about, much that is no arithmetic.
     if not _ALPHABET.fullmatch(expression):
-        message = "may hold only numbers, + - * / // % ** and parentheses"
-        raise NotCalculable(message)
+        raise NotCalculable("may hold only numbers, + - * / // % ** and parentheses")
     try:
         return ast.parse(expression.strip(), mode="eval").body
     except (SyntaxError, RecursionError, MemoryError) as error:
-        message = "is not an arithmetic expression"
-        raise NotCalculable(message) from error
+        raise NotCalculable("is not an arithmetic expression") from error
 
 
 def _value(node: ast.expr, source: str, context: Context, *, depth: int) -> Decimal:
     if depth > MAX_DEPTH:
-        message = f"is nested more than {MAX_DEPTH} levels deep"
-        raise NotCalculable(message)
+        raise NotCalculable(f"is nested more than {MAX_DEPTH} levels deep")
     match node:
         case ast.Constant():
             return _number(source[node.col_offset : node.end_col_offset], context)
@@ -122,14 +116,12 @@ def _value(node: ast.expr, source: str, context: Context, *, depth: int) -> Deci
         case ast.BinOp(left=left, op=operator, right=right) if type(operator) in _OPERATIONS:
             operands = [_value(side, source, context, depth=depth + 1) for side in (left, right)]
             return _OPERATIONS[type(operator)](context, *operands)
-    message = "is not an arithmetic expression"
-    raise NotCalculable(message)
+    raise NotCalculable("is not an arithmetic expression")
 
 
 def _number(text: str, context: Context) -> Decimal:
     if not _NUMBER.fullmatch(text):
-        message = f"holds {text!r}, which is not a decimal number"
-        raise NotCalculable(message)
+        raise NotCalculable(f"holds {text!r}, which is not a decimal number")
     # From the text: the parser's own value of 0.1 is a binary fraction.
     return context.create_decimal(text.replace("_", ""))
 
@@ -145,8 +137,7 @@ def _divisible(operation: _Operation) -> _Operation:
 
 def _power(context: Context, left: Decimal, right: Decimal) -> Decimal:
     if abs(right) > MAX_EXPONENT:
-        message = f"has an exponent beyond {MAX_EXPONENT}"
-        raise NotCalculable(message)
+        raise NotCalculable(f"has an exponent beyond {MAX_EXPONENT}")
     if not left and right < 0:
         raise NotCalculable(_BY_ZERO)
     return context.power(left, right)

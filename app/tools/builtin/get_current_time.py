@@ -73,5 +73,4 @@ def _zone(name: str) -> tzinfo:
     try:
         return ZoneInfo(name)
     except (LookupError, ValueError, OSError) as error:
-        message = "is not the IANA name of a time zone, for example Europe/Berlin"
-        raise ValueError(message) from error
+        raise ValueError("is not the IANA name of a time zone, for example Europe/Berlin") from error

@@ -208,8 +208,7 @@ class ServerConnection:
                 message = f"The tool server answered with an error: {text or error.error.code}"
                 raise ToolFailed(message) from error
             except ValidationError as error:
-                message = "The tool server's answer is not a result of a tool."
-                raise ToolFailed(message) from error
+                raise ToolFailed("The tool server's answer is not a result of a tool.") from error
             except (anyio.ClosedResourceError, anyio.BrokenResourceError) as error:
                 link.lose()
                 raise _Interrupted(refused=delivery.refused) from error

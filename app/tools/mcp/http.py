@@ -188,8 +188,7 @@ class IdentityTransport(httpx2.AsyncBaseTransport):
 async def _require_identity(response: httpx2.Response) -> None:
     if is_compressed(response):
         await response.aclose()
-        message = "The MCP server compresses its response, though the request forbids it."
-        raise McpResponseRefused(message)
+        raise McpResponseRefused("The MCP server compresses its response, though the request forbids it.")
 
 
 class _BoundedStream(httpx2.AsyncByteStream):

@@ -79,11 +79,9 @@ class OAuthClient(BaseModel):
     @model_validator(mode="after")
     def _has_credentials(self) -> Self:
         if self.grant == "client_credentials" and (self.client_id is None or self.client_secret is None):
-            message = "client_credentials need client_id and client_secret"
-            raise ValueError(message)
+            raise ValueError("client_credentials need client_id and client_secret")
         if self.grant == "authorization_code" and self.token_url is not None:
-            message = "a login finds its endpoints itself; leave token_url out"
-            raise ValueError(message)
+            raise ValueError("a login finds its endpoints itself; leave token_url out")
         return self
 
 
@@ -96,8 +94,7 @@ class _RemoteServer(_Spec):
     @classmethod
     def _only_one_authorization(cls, oauth: OAuthClient | None, info: ValidationInfo) -> OAuthClient | None:
         if oauth is not None and "authorization" in map(str.lower, info.data.get("headers", {})):
-            message = "headers has an Authorization already"
-            raise ValueError(message)
+            raise ValueError("headers has an Authorization already")
         return oauth
 
 
@@ -142,14 +139,12 @@ def check_names(servers: Mapping[str, AnyServer]) -> None:
     for tool_id in ids:
         server, _, name = tool_id.partition("__")
         if not _ID_PART.fullmatch(server) or not _ID_PART.fullmatch(name):
-            message = f"{tool_id!r} is no id of a tool: use lower case letters, digits and single _"
-            raise ValueError(message)
+            raise ValueError(f"{tool_id!r} is no id of a tool: use lower case letters, digits and single _")
         if len(tool_id) > MAX_ID_CHARS:
             message = f"{tool_id!r} is longer than {MAX_ID_CHARS} characters; no model takes such a name"
             raise ValueError(message)
     if len(set(ids)) < len(ids):
-        message = "two tools would have the same id"
-        raise ValueError(message)
+        raise ValueError("two tools would have the same id")
 
 
 def configured_values(spec: AnyServer) -> dict[str, str]:

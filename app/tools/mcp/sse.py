@@ -78,16 +78,14 @@ async def _read(
                 # It is too long, or not a stream of events.
                 limit.exceeded = has_endpoint
     if not has_endpoint:
-        message = "The server's stream ends before it names its endpoint."
-        raise SseFailed(message)
+        raise SseFailed("The server's stream ends before it names its endpoint.")
 
 
 def _endpoint(url: str, reference: str) -> str:
     """Where messages are sent to: at the same server, or secrets in headers would reach another."""
     endpoint = urljoin(url, reference)
     if urlsplit(endpoint)[:2] != urlsplit(url)[:2]:
-        message = "The server's endpoint is at another server."
-        raise SseFailed(message)
+        raise SseFailed("The server's endpoint is at another server.")
     return endpoint
 
 

@@ -113,8 +113,7 @@ class ToolMaker:
         if result.is_error:
             raise ToolFailed(error_content(result, limits) or "The tool failed.")
         if results is not None and not await results.matches(result.structured_content):
-            message = "The tool's result does not match its own schema."
-            raise ToolFailed(message)
+            raise ToolFailed("The tool's result does not match its own schema.")
         content = model_content(result, limits)
         text = text_of(content)
         shown = cut_as_json(text, limits.text_bytes - _JSON_AROUND)

@@ -40,7 +40,7 @@ def _busy_processes(arena: Arena) -> list[Any]:
 def _held(door: Door) -> Iterator[Any]:
     """What a server process still holds of runs that have ended."""
     runs, events = door.services.runs, door.services.log
-    yield from runs._supervisor._active
+    yield from runs.supervisor._active
     yield from door.run_folders()
     if taken := door.services.dispatcher.places.taken:
         yield f"{taken} places"

@@ -8,7 +8,6 @@ import pytest
 from app.billing.prices.price_list import PriceList
 from app.errors import Invalid
 from app.executors.port import Preview, RunPlan
-from app.executors.scripted import ScriptedExecutor, WriteMessage
 from app.graphs.catalog import GraphCatalog, GraphNotFound
 from app.graphs.spec import GraphSpec
 from app.ids import AccountId, ApiKeyId, new_uuid
@@ -22,6 +21,7 @@ from app.runs.planner import RunPlanner
 from app.runs.preview import RunPreviewer
 from app.runs.requests.schemas import SchemaPreparation
 from app.tools.catalog import ToolCatalog
+from tests.scripted import ScriptedExecutor, WriteMessage
 
 PROMPT = "Never mention the merger."
 GRAPH = GraphSpec(name="clerk", description="d", system_prompt=PROMPT)

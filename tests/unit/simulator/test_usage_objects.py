@@ -12,7 +12,7 @@ from anthropic.types.beta import BetaMessageDeltaUsage, BetaUsage
 from anthropic.types.beta.beta_iterations_usage import BetaIterationsUsageItem
 from pydantic import BaseModel, TypeAdapter
 
-from app.simulator.usage_objects import (
+from tests.provider.usage_objects import (
     IN_DELTA,
     FallbackCredit,
     Iteration,

@@ -23,17 +23,11 @@ _TOLERANCE = Decimal("0.0001")
 
 def audit_prices(
     costs: Sequence[ListedCost], prices: UnitPrices, *, window: Window, source: CostSource
-) -> list[PriceDifference]:
+) -> Iterator[PriceDifference]:
     """Every hour or day, and kind, whose price differs; models without tokens or without our price have none.
 
     If our price changes within the time, either price is accepted.
     """
-    return list(_differences(costs, prices, window=window, source=source))
-
-
-def _differences(
-    costs: Sequence[ListedCost], prices: UnitPrices, *, window: Window, source: CostSource
-) -> Iterator[PriceDifference]:
     for cost in _summed(costs):
         if not cost.tokens or not window.contains(cost.at):
             continue
@@ -68,12 +62,8 @@ def _summed(costs: Sequence[ListedCost]) -> list[ListedCost]:
     for cost in costs:
         groups[cost.at, cost.dimensions, cost.kind].append(cost)
     return [
-        ListedCost(
-            at=rows[0].at,
-            ends_at=rows[0].ends_at,
-            dimensions=rows[0].dimensions,
-            kind=rows[0].kind,
-            tokens=rows[0].tokens,
+        replace(
+            rows[0],
             cost_usd=sum((row.cost_usd for row in rows), Decimal(0)),
             step_usd=max(row.step_usd for row in rows) * len(rows),
         )

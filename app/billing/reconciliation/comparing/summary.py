@@ -2,9 +2,10 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from decimal import Decimal
+from typing import Any
 from uuid import UUID
 
 import structlog
@@ -27,14 +28,16 @@ log = structlog.get_logger(__name__)
 
 @dataclass(slots=True)
 class _Sums:
-    reported: Decimal = Decimal(0)
-    recorded: Decimal = Decimal(0)
-    unexplained: Decimal = Decimal(0)
-    foreign: Decimal = Decimal(0)
-    listed: Decimal | None = None
+    """As in `ReconciledHour`, not rounded yet."""
+
+    reported_usd: Decimal = Decimal(0)
+    recorded_usd: Decimal = Decimal(0)
+    unexplained_usd: Decimal = Decimal(0)
+    foreign_usd: Decimal = Decimal(0)
+    listed_usd: Decimal | None = None
     receipts: int = 0
     differences: int = 0
-    unexplained_count: int = 0
+    unexplained: int = 0
 
 
 _SumsByHour = dict[tuple[datetime, str], _Sums]
@@ -49,18 +52,18 @@ def hours_of(
     for receipts in books.recorded:
         if books.window.contains(receipts.began):
             held = sums[floor_to(receipts.began, HOUR), receipts.dimensions.model]
-            held.recorded += receipts.cost_usd
+            held.recorded_usd += receipts.cost_usd
             held.receipts += receipts.receipts
     for cost in costs:
         if books.window.contains(cost.at):
             held = sums[floor_to(cost.at, HOUR), cost.dimensions.model]
-            held.listed = (held.listed or Decimal(0)) + cost.cost_usd
+            held.listed_usd = (held.listed_usd or Decimal(0)) + cost.cost_usd
     for each in differences:
         held = sums[floor_to(each.starting_at, HOUR), each.dimensions.model]
         held.differences += 1
         if not each.is_explained:
-            held.unexplained_count += 1
-            held.unexplained += each.amount_usd or Decimal(0)
+            held.unexplained += 1
+            held.unexplained_usd += each.amount_usd or Decimal(0)
     return [_hour(hour, model, held) for (hour, model), held in sorted(sums.items())]
 
 
@@ -70,24 +73,16 @@ def _add_reported(sums: _SumsByHour, books: Books, prices: UnitPrices) -> None:
             held = sums[floor_to(row.at, HOUR), row.dimensions.model]
             dollars = prices.cost(row.dimensions, row.counts, at=row.at) or Decimal(0)
             if row.api_key_id in books.own_keys:
-                held.reported += dollars
+                held.reported_usd += dollars
             else:
-                held.foreign += dollars
+                held.foreign_usd += dollars
 
 
 def _hour(hour: datetime, model: str, held: _Sums) -> ReconciledHour:
-    return ReconciledHour(
-        hour=hour,
-        model=model,
-        reported_usd=rounded(held.reported),
-        recorded_usd=rounded(held.recorded),
-        unexplained_usd=rounded(held.unexplained),
-        foreign_usd=rounded(held.foreign),
-        listed_usd=None if held.listed is None else rounded(held.listed),
-        receipts=held.receipts,
-        differences=held.differences,
-        unexplained=held.unexplained_count,
-    )
+    values: dict[str, Any] = {
+        name: rounded(value) if isinstance(value, Decimal) else value for name, value in asdict(held).items()
+    }
+    return ReconciledHour(hour, model, **values)
 
 
 def without_known(

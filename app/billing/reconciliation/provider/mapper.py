@@ -58,13 +58,10 @@ def request_row(row: Any) -> ReportedRequests:
     )
 
 
-def analytics_counts(row: Any) -> tuple[datetime, Dimensions, Counts]:
-    """The counts of a row of `analytics/usage`, grouped by what prices depend on."""
-    return (
-        moment_of(row, "starting_at"),
-        dimensions_of(_object(row, "group")),
-        counts_of(_object(row, "usage")),
-    )
+def analytics_usage(row: Any) -> ReportedUsage:
+    """A row of `analytics/usage`, grouped by what prices depend on."""
+    at, group = moment_of(row, "starting_at"), _object(row, "group")
+    return ReportedUsage(at, None, dimensions_of(group), counts_of(_object(row, "usage")))
 
 
 def analytics_cost(row: Any) -> ListedCost | None:
@@ -73,16 +70,8 @@ def analytics_cost(row: Any) -> ListedCost | None:
     kind = _kind_of(group)
     if kind is None:
         return None
-    dollars, step = _cents(cost, "list_amount")
-    return ListedCost(
-        at=moment_of(row, "starting_at"),
-        ends_at=moment_of(row, "ending_at"),
-        dimensions=dimensions_of(group),
-        kind=kind,
-        tokens=0,
-        cost_usd=dollars,
-        step_usd=step,
-    )
+    at, ends_at = moment_of(row, "starting_at"), moment_of(row, "ending_at")
+    return ListedCost(at, ends_at, dimensions_of(group), kind, 0, *_cents(cost, "list_amount"))
 
 
 def cost_report_rows(bucket: Any) -> Iterator[ListedCost]:
@@ -91,8 +80,7 @@ def cost_report_rows(bucket: Any) -> Iterator[ListedCost]:
     for row in _list(bucket, "results"):
         kind = _kind_of(row)
         if kind is not None:
-            dollars, step = _cents(row, "amount")
-            yield ListedCost(at, ends_at, dimensions_of(row), kind, 0, dollars, step)
+            yield ListedCost(at, ends_at, dimensions_of(row), kind, 0, *_cents(row, "amount"))
 
 
 def dimensions_of(row: Any) -> Dimensions:

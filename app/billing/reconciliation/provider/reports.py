@@ -2,8 +2,10 @@
 
 import asyncio
 import json
+from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any, Self
@@ -14,7 +16,7 @@ import structlog
 from app.billing.reconciliation.provider.mapper import (
     ReportUnreadable,
     analytics_cost,
-    analytics_counts,
+    analytics_usage,
     cost_report_rows,
     moment_of,
     request_row,
@@ -23,7 +25,9 @@ from app.billing.reconciliation.provider.mapper import (
 from app.billing.reconciliation.records import (
     DAY,
     HOUR,
+    KINDS,
     MINUTE,
+    NOTHING,
     Counts,
     Dimensions,
     ListedCost,
@@ -31,6 +35,7 @@ from app.billing.reconciliation.records import (
     ReportedUsage,
     Window,
     floor_to,
+    plus,
 )
 from app.errors import Unavailable
 from app.platform.outgoing import HttpSender, ResponseRefused
@@ -129,30 +134,25 @@ class ProviderReports(HttpSender):
 
     async def list_prices(self, window: Window) -> list[ListedCost]:
         """List prices and tokens by hour and kind; raises `ReportNotOffered`."""
-        counted: dict[tuple[datetime, Dimensions], Counts] = {}
-        async for row in self._analytics(ANALYTICS_USAGE, window, width="1h", groups=_PRICE_GROUPS):
-            at, dimensions, counts = _only(analytics_counts, row)
-            counted[at, dimensions] = _plus(counted.get((at, dimensions)), counts)
+        rows = self._analytics(ANALYTICS_USAGE, window, width="1h", groups=_PRICE_GROUPS)
+        used = [_only(analytics_usage, row) async for row in rows]
         groups = (*_PRICE_GROUPS, "cost_type", "token_type")
         costs = [
             _only(analytics_cost, row)
             async for row in self._analytics(ANALYTICS_COST, window, width="1h", groups=groups)
         ]
-        return _with_tokens([cost for cost in costs if cost is not None], counted)
+        return _with_tokens([cost for cost in costs if cost is not None], used)
 
     async def daily_costs(self, window: Window) -> list[ListedCost]:
         """What was charged for the whole days of a window, with their tokens; by day and kind."""
-        counted: dict[tuple[datetime, Dimensions], Counts] = {}
-        async for bucket in self._report(USAGE_REPORT, window, width="1d", groups=_PRICE_GROUPS):
-            for row in _read(usage_rows, bucket):
-                key = row.at, row.dimensions
-                counted[key] = _plus(counted.get(key), row.counts)
+        days = self._report(USAGE_REPORT, window, width="1d", groups=_PRICE_GROUPS)
+        used = [row async for day in days for row in _read(usage_rows, day)]
         costs = [
             cost
             async for bucket in self._report(COST_REPORT, window, width="1d", groups=("description",))
             for cost in _read(cost_report_rows, bucket)
         ]
-        return _with_tokens(costs, counted)
+        return _with_tokens(costs, used)
 
     async def key_ids(self, secret: str) -> list[str]:
         """The provider's ids of the keys whose visible part fits this key."""
@@ -302,14 +302,12 @@ def _grouped(groups: Sequence[str]) -> list[tuple[str, str]]:
     return [("group_by[]", group) for group in groups]
 
 
-def _plus(one: Counts | None, other: Counts) -> Counts:
-    return other if one is None else tuple(a + b for a, b in zip(one, other, strict=True))
-
-
-def _with_tokens(
-    costs: list[ListedCost], counted: Mapping[tuple[datetime, Dimensions], Counts]
-) -> list[ListedCost]:
-    return [cost.with_tokens_of(counted.get((cost.at, cost.dimensions))) for cost in costs]
+def _with_tokens(costs: Sequence[ListedCost], used: Sequence[ReportedUsage]) -> list[ListedCost]:
+    """The same costs with the tokens or searches of their kinds."""
+    counted: dict[tuple[datetime, Dimensions], Counts] = defaultdict(lambda: NOTHING)
+    for row in used:
+        counted[row.at, row.dimensions] = plus(counted[row.at, row.dimensions], row.counts)
+    return [replace(cost, tokens=counted[cost.at, cost.dimensions][KINDS.index(cost.kind)]) for cost in costs]
 
 
 def _fits(hint: Any, secret: str) -> bool:

@@ -5,22 +5,13 @@ from datetime import datetime
 
 from sqlalchemy import func, select, text
 
-from app.billing.reconciliation.records import Difference, PriceDifference, Window
-from app.billing.reconciliation.repository import difference_of, price_difference_of
+from app.billing.reconciliation.records import Window
 from app.billing.reconciliation.statements.records import AccountStatement, ReconciledModel
-from app.billing.reconciliation.tables import (
-    price_differences,
-    reconciled_usage,
-    reconciliation_differences,
-    reconciliations,
-)
+from app.billing.reconciliation.tables import reconciled_usage, reconciliations
 from app.ids import AccountId
-from app.platform.db import Reader, page_of
-from app.platform.pagination import PageRequest
+from app.platform.db import Reader
 
 _hours = reconciled_usage.c
-_found = reconciliation_differences.c
-_prices = price_differences.c
 _runs = reconciliations.c
 
 _ACCOUNT = text(
@@ -74,40 +65,3 @@ async def sum_models(reader: Reader, window: Window) -> list[ReconciledModel]:
     )
     rows = (await reader.execute(statement)).mappings()
     return [ReconciledModel(**{**row, "receipts": int(row["receipts"])}) for row in rows]
-
-
-async def page_of_differences(
-    reader: Reader,
-    window: Window,
-    page: PageRequest,
-    *,
-    explained: bool | None = None,
-    account_id: AccountId | None = None,
-) -> list[Difference]:
-    """Differences of the latest comparison of their time, newest first."""
-    statement = select(reconciliation_differences).where(
-        _found.superseded_by.is_(None),
-        _found.starting_at >= window.start,
-        _found.starting_at < window.end,
-    )
-    if explained is not None:
-        statement = statement.where(_found.explained == explained)
-    if account_id is not None:
-        statement = statement.where(_found.account_id == account_id)
-    statement = page_of(statement, page, at=_found.starting_at, id_=_found.id)
-    return [difference_of(row) for row in (await reader.execute(statement)).mappings()]
-
-
-async def find_wrong_prices(reader: Reader, window: Window, *, limit: int) -> list[PriceDifference]:
-    """Prices that the latest audit of their time has found to differ, newest first."""
-    statement = (
-        select(price_differences)
-        .where(
-            _prices.superseded_by.is_(None),
-            _prices.starting_at >= window.start,
-            _prices.starting_at < window.end,
-        )
-        .order_by(_prices.starting_at.desc(), _prices.id.desc())
-        .limit(limit)
-    )
-    return [price_difference_of(row) for row in (await reader.execute(statement)).mappings()]

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 
 from app.billing.reconciliation.comparing.price_audit import merged
 from app.billing.reconciliation.records import Difference, Window
+from app.billing.reconciliation.repository import find_differences, find_price_differences
 from app.billing.reconciliation.statements.records import (
     OperatorStatement,
     OrganizationStatement,
@@ -13,8 +14,6 @@ from app.billing.reconciliation.statements.records import (
 from app.billing.reconciliation.statements.repository import (
     find_compared_until,
     find_problem,
-    find_wrong_prices,
-    page_of_differences,
     sum_account,
     sum_models,
 )
@@ -44,7 +43,7 @@ class ReconciliationStatements:
         window = _window(since, until)
         newest = PageRequest(_NEWEST)
         async with self._database.snapshot() as reader:
-            own = await page_of_differences(reader, window, newest, explained=False, account_id=account_id)
+            own = await find_differences(reader, window, newest, explained=False, account_id=account_id)
             return ReconciliationStatement(
                 compared_until=await find_compared_until(reader),
                 account=await sum_account(reader, account_id, window),
@@ -62,26 +61,24 @@ class ReconciliationStatements:
 
     async def differences(
         self,
+        page: PageRequest,
         *,
         since: datetime | None,
         until: datetime | None,
         explained: bool | None,
-        limit: int,
-        cursor: str | None,
     ) -> tuple[list[Difference], str | None]:
         """Differences of all accounts, newest first, and the cursor of the next page."""
-        page = PageRequest.of_uuids(limit, cursor)
         async with self._database.snapshot() as reader:
-            found = await page_of_differences(reader, _window(since, until), page, explained=explained)
+            found = await find_differences(reader, _window(since, until), page, explained=explained)
         return page.cut(found, lambda each: (each.starting_at, each.id))
 
 
 async def _organization(reader: Snapshot, window: Window) -> OrganizationStatement:
-    found = await page_of_differences(reader, window, PageRequest(_NEWEST), explained=False)
+    found = await find_differences(reader, window, PageRequest(_NEWEST), explained=False)
     return OrganizationStatement(
         models=await sum_models(reader, window),
         unexplained=found[:_NEWEST],
-        prices=merged(await find_wrong_prices(reader, window, limit=_WRONG_PRICES)),
+        prices=merged(await find_price_differences(reader, window, limit=_WRONG_PRICES)),
         problem=await find_problem(reader),
     )
 

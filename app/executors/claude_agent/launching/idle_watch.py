@@ -1,6 +1,7 @@
 """IdleWatch: ends idle processes that no run may use any more."""
 
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
 import structlog
 
@@ -15,22 +16,17 @@ CHECK_INTERVAL_S = 1.0
 """How long after a deletion or revocation the process of a conversation may still exist."""
 
 
+@dataclass(frozen=True, slots=True)
 class IdleWatch:
     """Checks the conversations and API keys of all parked processes, wherever they were deleted or revoked.
 
     A run never depends on it: it compares the conversation itself before it takes a parked process.
     """
 
-    def __init__(
-        self,
-        pool: CliPool,
-        sessions: PostgresSessionStore,
-        find_active: Callable[[set[ApiKeyId]], Awaitable[set[ApiKeyId]]],
-    ) -> None:
-        """`find_active` returns the keys that are not revoked; it may raise `Unavailable`."""
-        self._pool = pool
-        self._sessions = sessions
-        self._find_active = find_active
+    pool: CliPool
+    sessions: PostgresSessionStore
+    find_active: Callable[[set[ApiKeyId]], Awaitable[set[ApiKeyId]]]
+    """Returns the keys that are not revoked; it may raise `Unavailable`."""
 
     async def watch(self) -> None:
         """Check until cancelled; sends no query while nothing is parked."""
@@ -38,15 +34,15 @@ class IdleWatch:
 
     async def check(self) -> None:
         """End what expired, and what was parked for a deleted conversation or a revoked key."""
-        self._pool.end_expired()
-        if not (parked := self._pool.parked()):
+        self.pool.end_expired()
+        if not (parked := self.pool.parked()):
             return
-        existing = await self._sessions.undeleted([each.conversation for each in parked])
-        active = await self._find_active({each.api_key_id for each in parked})
+        existing = await self.sessions.undeleted([each.conversation for each in parked])
+        active = await self.find_active({each.api_key_id for each in parked})
         self._end([each for each in parked if each.conversation.session_id not in existing], "deleted")
         self._end([each for each in parked if each.api_key_id not in active], "revoked")
 
     def _end(self, parked: list[ParkedCli], reason: str) -> None:
         if parked:
             log.info("cli.parked_ended", reason=reason, processes=len(parked))
-            self._pool.end_parked(parked)
+            self.pool.end_parked(parked)

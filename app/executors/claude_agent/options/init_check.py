@@ -26,5 +26,4 @@ def check_init(init: Mapping[str, Any], *, tools: set[str], servers: set[str]) -
     }
     wrong = {name: sorted(got ^ expected) for name, (got, expected) in found.items() if got != expected}
     if wrong:
-        message = f"the CLI's init message differs from the configuration: {wrong}"
-        raise UnexpectedCapabilities(message)
+        raise UnexpectedCapabilities(f"the CLI's init message differs from the configuration: {wrong}")

@@ -49,8 +49,7 @@ class Cli:
         try:
             status: Mapping[str, Any] = json.loads(output)
         except ValueError as error:
-            message = "the CLI did not report whether it is logged in"
-            raise CliUnresponsive(message) from error
+            raise CliUnresponsive("the CLI did not report whether it is logged in") from error
         return status if status.get("loggedIn") is True else None
 
     async def _run(self, *arguments: str, parent: Path, login: Login) -> str:
@@ -66,8 +65,7 @@ class Cli:
             finally:
                 await asyncio.to_thread(directory.remove)
         except OSError as error:
-            message = f"the CLI cannot be started: {error.strerror}"
-            raise CliUnresponsive(message) from error
+            raise CliUnresponsive(f"the CLI cannot be started: {error.strerror}") from error
 
 
 def bundled_cli() -> Path:
@@ -92,8 +90,7 @@ async def _output(script: Path, *arguments: str, cwd: Path) -> str:
         async with asyncio.timeout(_TIMEOUT_S):
             stdout, _ = await process.communicate()
     except TimeoutError as error:
-        message = f"the CLI did not answer within {_TIMEOUT_S:.0f} s"
-        raise CliUnresponsive(message) from error
+        raise CliUnresponsive(f"the CLI did not answer within {_TIMEOUT_S:.0f} s") from error
     finally:
         # Also after a cancellation: nothing else would wait for the process.
         if process.returncode is None:

@@ -227,8 +227,7 @@ class CliProcess:
             async for message in self._run.messages():
                 yield message
         except Exception as error:
-            reason = f"{type(error).__name__}: {error}"
-            raise CliFailed(reason) from error
+            raise CliFailed(f"{type(error).__name__}: {error}") from error
 
     @property
     def has_pending_turn(self) -> bool:

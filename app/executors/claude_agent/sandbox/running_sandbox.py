@@ -74,8 +74,7 @@ class RunningSandbox:
         with self._lock:
             if self._closed:
                 # The run was cancelled meanwhile.
-                message = "its run is over"
-                raise SandboxUnreachable(message)
+                raise SandboxUnreachable("its run is over")
             self._enter(pid)
             self.filled = True
 
@@ -87,8 +86,7 @@ class RunningSandbox:
             self._processes = os.open(f"{root}/proc", _DIRECTORY)
             self._config = os.open(f"{root}{CONFIG}", _DIRECTORY)
         except OSError as error:
-            message = f"the sandbox's files: {error.strerror}"
-            raise SandboxUnreachable(message) from error
+            raise SandboxUnreachable(f"the sandbox's files: {error.strerror}") from error
         try:
             self.workspace.populate(_path_of(self._workspace_directory))
         except (HostPathRefused, WorkspaceTooLarge, OSError) as error:
@@ -197,8 +195,7 @@ def _cli_of(pid: int) -> int:
                 inside = next(line for line in status.splitlines() if line.startswith("NSpid:"))
                 if int(inside.split()[-1]) == _CLI:
                     return child.pid
-    message = "its CLI has ended"
-    raise SandboxUnreachable(message)
+    raise SandboxUnreachable("its CLI has ended")
 
 
 def _path_of(descriptor: int) -> Path:

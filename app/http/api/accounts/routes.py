@@ -1,14 +1,12 @@
 """Accounts and their credit, for operators with the scope `admin`."""
 
-from typing import Annotated
-
-from fastapi import APIRouter, Query
+from fastapi import APIRouter
 
 from app.http.admission.checks import CheckedRoute, small_body
 from app.http.api.accounts.schemas import AccountBalance, AccountResponse, Adjustment, Grant, TermsChange
 from app.http.dependencies import Admin, IdempotencyKey, ServicesDep
+from app.http.parameters import UuidPageParams
 from app.http.response_model import Page
-from app.platform.pagination import MAX_PAGE
 
 router = APIRouter(route_class=CheckedRoute, prefix="/v1/accounts", tags=["accounts"])
 
@@ -17,13 +15,10 @@ router = APIRouter(route_class=CheckedRoute, prefix="/v1/accounts", tags=["accou
 async def list_accounts(
     services: ServicesDep,
     _caller: Admin,
-    limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 50,
-    cursor: str | None = None,
+    page: UuidPageParams,
 ) -> Page[AccountResponse]:
     """All accounts, newest first."""
-    found, next_cursor = await services.accounts.list_accounts(limit=limit, cursor=cursor)
-    items = [AccountResponse.model_validate(account) for account in found]
-    return Page[AccountResponse](items=items, next_cursor=next_cursor)
+    return Page.of(await services.accounts.list_accounts(page), AccountResponse.model_validate)
 
 
 @router.get("/{account}", summary="Look up an account's credit")

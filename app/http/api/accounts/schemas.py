@@ -10,7 +10,7 @@ from app.billing.credit.ledger import AccountTerms
 from app.billing.credit.payment_mode import PaymentMode
 from app.billing.credit.records import CreditBalance
 from app.billing.prices.price_list import CREDITS_PER_DOLLAR
-from app.http.api.balance.schemas import BalanceResponse, balance_fields
+from app.http.api.balance.schemas import BalanceResponse, computed_fields
 from app.http.parameters import NEVER_NULL
 from app.http.response_model import Moment, ResponseModel
 from app.ids import AccountId
@@ -39,7 +39,7 @@ class AccountBalance(BalanceResponse, _OfAccount):
     @classmethod
     def of_account(cls, account: AccountRecord, credit: CreditBalance) -> "AccountBalance":
         """Build from an account and its credit."""
-        return cls(account=account.name, **balance_fields(credit))
+        return cls.built_from(credit, account=account.name, **computed_fields(credit))
 
 
 def _is_whole_credits(dollars: Decimal) -> Decimal:
@@ -84,8 +84,7 @@ class _Amount(InputModel):
     @model_validator(mode="after")
     def _has_one_amount(self) -> Self:
         if (self.usd is None) == (self.credits is None) or {"usd", "credits"} <= self.model_fields_set:
-            message = "give either usd or credits"
-            raise ValueError(message)
+            raise ValueError("give either usd or credits")
         return self
 
     @property
@@ -106,8 +105,7 @@ class Grant(_Amount):
     @classmethod
     def _is_positive(cls, amount: Decimal | None) -> Decimal | None:
         if amount is not None and amount <= 0:
-            message = "must be above zero; to remove credit, post an adjustment"
-            raise ValueError(message)
+            raise ValueError("must be above zero; to remove credit, post an adjustment")
         return amount
 
 
@@ -123,8 +121,7 @@ class Adjustment(_Amount):
     @classmethod
     def _is_not_zero(cls, amount: Decimal | None) -> Decimal | None:
         if amount == 0:
-            message = "must not be zero"
-            raise ValueError(message)
+            raise ValueError("must not be zero")
         return amount
 
 
@@ -139,8 +136,7 @@ class TermsChange(InputModel):
     def _is_a_mode(cls, mode: PaymentMode | None) -> PaymentMode | None:
         # Validators run only for fields that were sent: null is no mode.
         if mode is None:
-            message = "must be 'prepaid' or 'postpaid'"
-            raise ValueError(message)
+            raise ValueError("must be 'prepaid' or 'postpaid'")
         return mode
 
     def applied_to(self, terms: AccountTerms) -> AccountTerms:

@@ -25,11 +25,9 @@ class DriftedRun(ResponseModel):
     @classmethod
     def of(cls, run: RunRecord) -> "DriftedRun":
         """Build from a run record."""
-        return cls(
-            run_id=run.key.run_id,
-            graph_id=run.graph_id,
-            ended_at=run.ended_at,
-            meters=None if run.meters is None else MetersResponse.model_validate(run.meters),
+        return cls.built_from(
+            run,
+            run.key,
             drift=0 if run.meters is None else run.meters.drift,
             cost_comparison=comparison_of(run.meters),
         )
@@ -72,12 +70,8 @@ class AlarmsResponse(ResponseModel):
     @classmethod
     def of(cls, drifted: DriftedRuns, unpriced: UnpricedReceipts) -> "AlarmsResponse":
         """Build from query results."""
+        newest = [DriftedRun.of(run) for run in drifted.newest]
         return cls(
-            drift=DriftAlarm(
-                runs=drifted.runs,
-                messages=drifted.messages,
-                cost_usd=drifted.cost_usd,
-                newest=[DriftedRun.of(run) for run in drifted.newest],
-            ),
+            drift=DriftAlarm.built_from(drifted, newest=newest),
             unpriced=UnpricedAlarm.model_validate(unpriced),
         )

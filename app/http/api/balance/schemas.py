@@ -27,21 +27,15 @@ class BalanceResponse(ResponseModel):
     @classmethod
     def of(cls, credit: CreditBalance) -> "BalanceResponse":
         """Build from an account's credit."""
-        return cls(**balance_fields(credit))
+        return cls.built_from(credit, **computed_fields(credit))
 
 
-def balance_fields(credit: CreditBalance) -> dict[str, object]:
-    """The fields of a `BalanceResponse`, in credits and in dollars."""
+def computed_fields(credit: CreditBalance) -> dict[str, object]:
+    """The fields of a `BalanceResponse` that are not those of the credit."""
     now = datetime.now(UTC)
     return {
-        "mode": credit.mode,
-        "granted": credit.granted,
-        "adjusted": credit.adjusted,
-        "spent": credit.spent,
-        "reserved": credit.reserved,
         "left": credit.balance,
         "available": credit.available(now),
-        "monthly_budget": credit.monthly_budget,
         "month_spent": credit.spent_this_month(now),
         "granted_usd": usd(credit.granted),
         "spent_usd": usd(credit.spent),

@@ -21,7 +21,7 @@ async def list_graphs(services: ServicesDep, _caller: RunReader) -> Page[GraphRe
 @router.get("/tools", summary="List tools")
 async def list_tools(services: ServicesDep, _caller: RunReader) -> Page[ToolResponse]:
     """All tools, by id."""
-    return Page(items=[ToolResponse.of(tool) for tool in services.tools.all()])
+    return Page(items=[ToolResponse.model_validate(tool) for tool in services.tools.all()])
 
 
 @router.get("/models", summary="List models")

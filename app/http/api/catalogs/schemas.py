@@ -9,7 +9,7 @@ from app.graphs.spec import GraphSpec
 from app.http.response_model import Money, ResponseModel
 from app.models.registry import Effort, KnownModel, Thinking
 from app.requests.runs import PermissionMode
-from runtally.tools.tool import Effect, Tool
+from runtally.tools.tool import Effect
 
 
 class GraphResponse(ResponseModel):
@@ -40,13 +40,10 @@ class GraphResponse(ResponseModel):
     def of(cls, graph: GraphSpec) -> "GraphResponse":
         """Build from a graph."""
         rule = graph.client_tools
-        return cls.model_validate(
-            {
-                **dict(graph),
-                "id": graph.id,
-                "client_tools": rule is not False,
-                "client_tool_names": None if isinstance(rule, bool) else rule.names,
-            }
+        return cls.built_from(
+            graph,
+            client_tools=rule is not False,
+            client_tool_names=None if isinstance(rule, bool) else rule.names,
         )
 
 
@@ -57,11 +54,6 @@ class ToolResponse(ResponseModel):
     description: str
     effect: Effect
     input_schema: dict[str, Any]
-
-    @classmethod
-    def of(cls, tool: Tool) -> "ToolResponse":
-        """Build from a tool."""
-        return cls.model_validate(tool)
 
 
 class ModelOptionsResponse(ResponseModel):
@@ -92,11 +84,8 @@ class ModelResponse(ResponseModel):
     @classmethod
     def of(cls, model: KnownModel, price: ModelPrice | None) -> "ModelResponse":
         """Build from a model and its price for prompts of normal length."""
-        return cls(
-            id=model.id,
-            aliases=model.aliases,
-            roles=model.roles,
-            options=ModelOptionsResponse.model_validate(model.options),
+        return cls.built_from(
+            model,
             priced=price is not None,
             input_usd_per_mtok=price and price.input.base,
             output_usd_per_mtok=price and price.output.base,

@@ -22,13 +22,8 @@ class RootResponse(ResponseModel):
     @classmethod
     def of(cls, root: ChainRoot) -> "RootResponse":
         """Build from a stored root."""
-        return cls(
-            number=root.number,
-            hash=root_hash(root.statement),
-            statement=root.statement,
-            signature=base64.b64encode(root.signature).decode(),
-            made_at=root.made_at,
-        )
+        signature = base64.b64encode(root.signature).decode()
+        return cls.built_from(root, hash=root_hash(root.statement), signature=signature)
 
 
 class PublicKeyResponse(ResponseModel):

@@ -3,15 +3,15 @@
 from app.bootstrap.services import Services
 from app.http.api.conversations.schemas import ChatResponse
 from app.http.response_model import Page
+from app.platform.pagination import PageRequest
 from app.requests.principal import Principal
 
 
 async def page_of_chats(
-    services: Services, caller: Principal, graph_id: str, *, limit: int, cursor: str | None
+    services: Services, caller: Principal, graph_id: str, page: PageRequest
 ) -> Page[ChatResponse]:
     """The conversations with runs of this graph, most recently used first; raises `GraphNotFound`."""
     services.graphs.get(graph_id)
-    found, next_cursor = await services.conversations.list_chats(
-        caller.account_id, graph_id, limit=limit, cursor=cursor
+    return Page.of(
+        await services.conversations.list_chats(caller.account_id, graph_id, page), ChatResponse.of
     )
-    return Page(items=[ChatResponse.of(each) for each in found], next_cursor=next_cursor)

@@ -18,6 +18,7 @@ from app.http.api.conversations.schemas import (
 )
 from app.http.dependencies import Location, ReadWriter, RunReader, ServicesDep, Writer
 from app.http.openapi.headers import LOCATED
+from app.http.parameters import PageParams
 from app.http.response_model import Page
 from app.ids import STATE_KEY_PATTERN
 from app.platform.pagination import MAX_PAGE
@@ -43,14 +44,11 @@ StateKey: TypeAlias = Annotated[str, Depends(_valid_state_key)]
 async def list_sessions(
     services: ServicesDep,
     caller: RunReader,
-    limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 50,
-    cursor: str | None = None,
+    page: PageParams,
 ) -> Page[ConversationResponse]:
     """Conversations of the key's account, most recently used first."""
-    found, next_cursor = await services.conversations.list_conversations(
-        caller.account_id, limit=limit, cursor=cursor
-    )
-    return Page(items=[ConversationResponse.of(session) for session in found], next_cursor=next_cursor)
+    found = await services.conversations.list_conversations(caller.account_id, page)
+    return Page.of(found, ConversationResponse.model_validate)
 
 
 @router.get("/{stateKey}", response_model_exclude_unset=True, summary="Read a conversation")
@@ -111,7 +109,7 @@ async def fork_session(
     """
     copy = await services.conversations.fork(caller.account_id, state_key, at=body.at, new_key=body.state_key)
     response.headers["Location"] = location(f"/v1/sessions/{copy.state_key}")
-    return ConversationResponse.of(copy)
+    return ConversationResponse.model_validate(copy)
 
 
 @router.delete("/{stateKey}", status_code=204, summary="Delete a conversation")

@@ -31,11 +31,6 @@ class ConversationResponse(ResponseModel):
     created_at: Moment
     updated_at: Moment
 
-    @classmethod
-    def of(cls, session: Conversation) -> "ConversationResponse":
-        """Build from a conversation record."""
-        return cls.model_validate(session)
-
 
 class ChatResponse(ResponseModel):
     """A chat in a list: the conversation with this id."""
@@ -104,8 +99,9 @@ class ConversationDetailResponse(ConversationResponse):
         cls, page: ConversationPage, totals: Mapping[str, RunTotals] | None
     ) -> "ConversationDetailResponse":
         """Build from a page: the messages of each run are followed by its result."""
-        shown = ConversationResponse.of(page.conversation)
-        return cls(**shown.model_dump(), messages=list(_messages(page, totals)), next_cursor=page.next_cursor)
+        return cls.built_from(
+            page.conversation, messages=list(_messages(page, totals)), next_cursor=page.next_cursor
+        )
 
 
 class BranchResponse(ResponseModel):
@@ -127,15 +123,7 @@ class BranchResponse(ResponseModel):
     def of(cls, branch: BranchSummary, totals: Mapping[str, RunTotals] | None) -> "BranchResponse":
         """Build from a branch and the totals of its runs."""
         cost = None if totals is None else sum((totals[run].cost_usd for run in branch.runs), Decimal())
-        return cls(
-            branch_id=branch.branch_id,
-            forked_from_run=branch.forked_from_run,
-            runs=len(branch.runs),
-            last_run=branch.last_run,
-            created_at=branch.created_at,
-            is_current=branch.is_current,
-            cost_usd=cost,
-        )
+        return cls.built_from(branch, runs=len(branch.runs), cost_usd=cost)
 
 
 class BranchesResponse(ResponseModel):

@@ -23,9 +23,7 @@ class RunFileResponse(ResponseModel):
         """Build from a stored file."""
         guess, encoding = mimetypes.guess_type(file.path)
         media_type = guess if guess is not None and encoding is None else _UNKNOWN
-        return cls(
-            path=file.path, bytes=file.bytes, sha256=file.sha256, media_type=media_type, origin=file.origin
-        )
+        return cls.built_from(file, media_type=media_type)
 
 
 class FileListing(ResponseModel):

@@ -75,27 +75,17 @@ class FleetResponse(ResponseModel):
     def of(cls, found: FleetSnapshot) -> "FleetResponse":
         """Build from a snapshot."""
         totals = found.totals
-        return cls(
-            at=found.at,
-            workers=[FleetWorkerResponse.model_validate(worker) for worker in found.workers],
-            totals=FleetTotals(
-                places=found.places,
-                places_free=found.places_free,
+        return cls.built_from(
+            found,
+            totals=FleetTotals.built_from(
+                found,
                 runs_ready=totals.ready,
                 oldest_ready_seconds=totals.oldest_ready_s,
-                runs_held=HeldRunsResponse.model_validate(totals.held),
+                runs_held=totals.held,
                 runs_running=totals.running,
             ),
             accounts=[
-                AccountQueueResponse(
-                    account_id=each.account_id,
-                    account=each.account,
-                    ready=each.ready,
-                    held=each.held,
-                    running=each.running,
-                    oldest_ready_seconds=each.oldest_ready_s,
-                )
+                AccountQueueResponse.built_from(each, oldest_ready_seconds=each.oldest_ready_s)
                 for each in found.accounts
             ],
-            accounts_omitted=found.accounts_omitted,
         )

@@ -57,8 +57,7 @@ async def ready(services: ServicesDep, readiness: ReadinessDep) -> Readiness:
     """
     found = await readiness.get()
     if unavailable := [part for part in found if part not in _REPORTED]:
-        message = f"Not available: {', '.join(unavailable)}."
-        raise Unavailable(message)
+        raise Unavailable(f"Not available: {', '.join(unavailable)}.")
     receipts, chain = services.delivery.state, services.chain.state
     provider: Literal["ok", "unusable", "unknown"] = "unknown"
     if services.readiness is not None and services.readiness.checked:

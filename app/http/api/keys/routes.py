@@ -9,9 +9,9 @@ from app.auth.accounts import KeyNotFound
 from app.http.admission.checks import CheckedRoute
 from app.http.api.keys.schemas import ApiKeyResponse, RevokedKey
 from app.http.dependencies import Admin, ReceiptReader, ServicesDep
+from app.http.parameters import UuidPageParams
 from app.http.response_model import Page
 from app.ids import ApiKeyId
-from app.platform.pagination import MAX_PAGE
 
 router = APIRouter(route_class=CheckedRoute, prefix="/v1/keys", tags=["accounts"])
 
@@ -20,16 +20,11 @@ router = APIRouter(route_class=CheckedRoute, prefix="/v1/keys", tags=["accounts"
 async def list_keys(
     services: ServicesDep,
     caller: ReceiptReader,
-    limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 50,
-    cursor: str | None = None,
+    page: UuidPageParams,
 ) -> Page[ApiKeyResponse]:
     """Keys of the key's account, newest first; receipts refer to them in `apiKeyId`."""
-    found, next_cursor = await services.accounts.list_account_keys(
-        caller.account_id, limit=limit, cursor=cursor
-    )
-    return Page[ApiKeyResponse](
-        items=[ApiKeyResponse.model_validate(key) for key in found], next_cursor=next_cursor
-    )
+    found = await services.accounts.list_account_keys(caller.account_id, page)
+    return Page.of(found, ApiKeyResponse.model_validate)
 
 
 @router.delete("/{keyId}", summary="Revoke an API key")

@@ -14,11 +14,11 @@ from app.http.api.receipts.csv_export import CSV, csv_line, prefers_csv
 from app.http.api.receipts.schemas import ReceiptResponse
 from app.http.dependencies import OpenExportReader, ReceiptReader, ServicesDep
 from app.http.openapi.headers import ATTACHED
-from app.http.parameters import MomentParam, StorableText
+from app.http.parameters import MomentParam, StorableText, UuidPageParams
 from app.http.response_model import Page
 from app.http.streaming.line_export import LineExport
 from app.http.streaming.sse import ReaderScope
-from app.platform.pagination import MAX_PAGE
+from app.platform.pagination import MAX_PAGE, PageRequest
 from app.requests.principal import Principal
 from app.usage.records import Origin
 
@@ -49,8 +49,7 @@ async def list_receipts(
     services: ServicesDep,
     caller: ReceiptReader,
     filters: Annotated[ReceiptFilter, Depends(receipt_filter)],
-    limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 50,
-    cursor: str | None = None,
+    page: UuidPageParams,
     format_: Annotated[
         Literal["json", "csv"] | None, Query(alias="format", description="Takes precedence over `Accept`.")
     ] = None,
@@ -62,11 +61,8 @@ async def list_receipts(
     if format_ == "csv" or (format_ is None and prefers_csv(accept)):
         reader_scope = open_reader(caller, caller.account_id)
         return await _export_csv(services.billing, caller, filters, reader_scope=reader_scope)
-    receipts, next_cursor = await services.billing.search(
-        caller.account_id, filters, limit=limit, cursor=cursor
-    )
-    items = [ReceiptResponse.of(receipt) for receipt in receipts]
-    return Page[ReceiptResponse](items=items, next_cursor=next_cursor)
+    found = await services.billing.search(caller.account_id, filters, page)
+    return Page.of(found, ReceiptResponse.model_validate)
 
 
 async def _export_csv(
@@ -77,7 +73,8 @@ async def _export_csv(
     reader_scope: ReaderScope,
 ) -> LineExport:
     async def page_after(cursor: str | None) -> tuple[list[Receipt], str | None]:
-        return await receipts.search(caller.account_id, filters, limit=MAX_PAGE, cursor=cursor)
+        page = PageRequest.of_uuids(MAX_PAGE, cursor)
+        return await receipts.search(caller.account_id, filters, page)
 
     # Read before the response begins, so that an error can still be a problem document.
     page, cursor = await page_after(None)
@@ -94,7 +91,9 @@ async def _export_csv(
 
 
 def _rows(receipts: list[Receipt]) -> str:
-    rows = (ReceiptResponse.of(receipt).model_dump(mode="json", by_alias=True) for receipt in receipts)
+    rows = (
+        ReceiptResponse.model_validate(receipt).model_dump(mode="json", by_alias=True) for receipt in receipts
+    )
     return "".join(csv_line(map(_cell, row.values())) for row in rows)
 
 

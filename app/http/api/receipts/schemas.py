@@ -5,7 +5,6 @@ from uuid import UUID
 
 from pydantic import Field
 
-from app.billing.receipts.records import Receipt
 from app.http.response_model import Moment, Money, ResponseModel
 from app.usage.records import MissCause
 
@@ -91,8 +90,3 @@ class ReceiptResponse(ResponseModel):
     unpriced: Annotated[
         list[str], Field(description="What has no known price and is not part of the cost, as `name=value`.")
     ]
-
-    @classmethod
-    def of(cls, receipt: Receipt) -> "ReceiptResponse":
-        """Build from a stored receipt."""
-        return cls.model_validate(receipt)

@@ -7,9 +7,8 @@ from fastapi import APIRouter, Query
 from app.http.admission.checks import CheckedRoute
 from app.http.api.reconciliation.schemas import DifferenceResponse, ReconciliationResponse
 from app.http.dependencies import Admin, ReceiptReader, ServicesDep
-from app.http.parameters import MomentParam
+from app.http.parameters import MomentParam, UuidPageParams
 from app.http.response_model import Page
-from app.platform.pagination import MAX_PAGE
 
 router = APIRouter(route_class=CheckedRoute, prefix="/v1/reconciliation", tags=["receipts"])
 
@@ -32,16 +31,12 @@ async def reconciliation(
 async def reconciliation_differences(
     services: ServicesDep,
     _caller: Admin,
+    page: UuidPageParams,
     since: Since = None,
     until: Until = None,
     *,
     explained: Annotated[bool | None, Query(description="Only those that are explained, or are not.")] = None,
-    limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 50,
-    cursor: str | None = None,
 ) -> Page[DifferenceResponse]:
     """Differences of all accounts, newest first; those that a later comparison superseded are left out."""
-    found, next_cursor = await services.statements.differences(
-        since=since, until=until, explained=explained, limit=limit, cursor=cursor
-    )
-    items = [DifferenceResponse.of(each) for each in found]
-    return Page[DifferenceResponse](items=items, next_cursor=next_cursor)
+    found = await services.statements.differences(page, since=since, until=until, explained=explained)
+    return Page.of(found, DifferenceResponse.of)

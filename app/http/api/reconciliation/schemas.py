@@ -1,6 +1,7 @@
 """JSON of reconciliations."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from decimal import Decimal
 from typing import Annotated, Any
 from uuid import UUID
@@ -64,19 +65,12 @@ class DifferenceResponse(ResponseModel):
     @classmethod
     def of(cls, found: Difference) -> "DifferenceResponse":
         """Build from a record."""
-        return cls(
-            id=found.id,
-            starting_at=found.starting_at,
-            ending_at=found.ending_at,
-            **found.dimensions._asdict(),
-            cause=found.cause,
+        return cls.built_from(
+            found,
+            found.dimensions,
             explained=found.is_explained,
             counts={kind: count for kind, count in by_kind(found.counts).items() if count},
-            amount_usd=found.amount_usd,
-            lines=[DifferenceLine(**line) for line in found.lines],
             provider_key_id=found.api_key_id,
-            account_id=found.account_id,
-            evidence=found.evidence,
         )
 
 
@@ -101,17 +95,11 @@ class PriceDifferenceResponse(ResponseModel):
     @classmethod
     def of(cls, found: PriceDifference) -> "PriceDifferenceResponse":
         """Build from a record."""
-        return cls(
-            starting_at=found.starting_at,
-            ending_at=found.ending_at,
-            **found.dimensions._asdict(),
-            kind=found.kind,
-            tokens=found.tokens,
+        return cls.built_from(
+            found,
+            found.dimensions,
             provider_unit_usd=plain(found.provider_unit_usd),
             own_unit_usd=None if found.own_unit_usd is None else plain(found.own_unit_usd),
-            price_version=found.price_version,
-            amount_usd=found.amount_usd,
-            source=found.source,
         )
 
 
@@ -143,12 +131,11 @@ class OrganizationResponse(ResponseModel):
     @classmethod
     def of(cls, found: OrganizationStatement) -> "OrganizationResponse":
         """Build from a statement."""
-        return cls(
-            total=ReconciledModelResponse.model_validate(_total(found.models)),
-            models=[ReconciledModelResponse.model_validate(each) for each in found.models],
+        return cls.built_from(
+            found,
+            total=_total(found.models),
             unexplained=[DifferenceResponse.of(each) for each in found.unexplained],
             prices=[PriceDifferenceResponse.of(each) for each in found.prices],
-            problem=found.problem,
         )
 
 
@@ -167,9 +154,8 @@ class ReconciliationResponse(ResponseModel):
     @classmethod
     def of(cls, found: ReconciliationStatement) -> "ReconciliationResponse":
         """Build from a statement."""
-        return cls(
-            compared_until=found.compared_until,
-            account=ConfirmedCost.model_validate(found.account),
+        return cls.built_from(
+            found,
             differences=[DifferenceResponse.of(each) for each in found.differences],
             organization=None if found.organization is None else OrganizationResponse.of(found.organization),
         )
@@ -177,18 +163,6 @@ class ReconciliationResponse(ResponseModel):
 
 def _total(models: Sequence[ReconciledModel]) -> ReconciledModel:
     listed = [each.listed_usd for each in models if each.listed_usd is not None]
-
-    def summed(name: str) -> Decimal:
-        return sum((getattr(each, name) for each in models), Decimal(0))
-
-    return ReconciledModel(
-        model="",
-        reported_usd=summed("reported_usd"),
-        recorded_usd=summed("recorded_usd"),
-        unexplained_usd=summed("unexplained_usd"),
-        foreign_usd=summed("foreign_usd"),
-        listed_usd=sum(listed, Decimal(0)) if listed else None,
-        receipts=sum(each.receipts for each in models),
-        differences=sum(each.differences for each in models),
-        unexplained=sum(each.unexplained for each in models),
-    )
+    summed = [each.name for each in fields(ReconciledModel) if each.name not in {"model", "listed_usd"}]
+    sums: dict[str, Any] = {name: sum(getattr(each, name) for each in models) for name in summed}
+    return ReconciledModel(model="", listed_usd=sum(listed, Decimal(0)) if listed else None, **sums)

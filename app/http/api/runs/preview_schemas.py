@@ -42,19 +42,12 @@ class PreviewResponse(ResponseModel):
     def of(cls, plan: RunPlan, preview: Preview) -> "PreviewResponse":
         """Build from a planned run."""
         timeout_s = plan.timeout.total_seconds()
-        return cls(
+        return cls.built_from(
+            plan,
+            preview,
             graph_id=plan.spec.id,
-            model=plan.model,
-            model_options=ModelOptionsResponse.model_validate(plan.options),
-            tools=tuple(PreviewedTool.model_validate(tool) for tool in plan.tools),
-            limits=LimitsResponse(
-                timeout_s=timeout_s,
-                max_turns=plan.limits.max_turns,
-                max_budget_usd=plan.limits.max_budget_usd,
-                max_total_tokens=plan.limits.max_total_tokens,
-            ),
+            model_options=plan.options,
+            limits=LimitsResponse.built_from(plan.limits, timeout_s=timeout_s),
             timeout_s=timeout_s,
-            system_prompt=preview.system_prompt,
-            prompt=preview.prompt,
             sdk_options=preview.options,
         )

@@ -28,8 +28,8 @@ from app.http.dependencies import (
 from app.http.native.encoder import NativeEncoder
 from app.http.native.openapi import NOTHING_MORE, STREAM
 from app.http.openapi.headers import LOCATED
+from app.http.parameters import PageParams
 from app.http.response_model import Page
-from app.platform.pagination import MAX_PAGE
 from app.requests.outcome import GraphFinal
 from app.requests.principal import Principal
 from app.requests.runs import GraphRunRequest
@@ -113,11 +113,10 @@ async def preview_run(
 async def list_runs(
     services: ServicesDep,
     caller: RunReader,
-    limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 50,
-    cursor: str | None = None,
+    page: PageParams,
 ) -> Page[RunResponse]:
     """Runs of the key's account, newest first."""
-    runs, next_cursor = await services.runs.list_runs(caller.account_id, limit=limit, cursor=cursor)
+    runs, next_cursor = await services.runs.list_runs(caller.account_id, page)
     return Page(items=await _run_responses(services, caller, runs), next_cursor=next_cursor)
 
 
@@ -174,7 +173,7 @@ async def run_receipts(
     """A run's receipts, oldest first, all on one page."""
     run = await services.runs.get(run_key(caller, run_id))
     receipts = await services.billing.of_run(run.key)
-    return Page(items=[ReceiptResponse.of(receipt) for receipt in receipts])
+    return Page(items=[ReceiptResponse.model_validate(receipt) for receipt in receipts])
 
 
 async def _start(services: Services, caller: Principal, body: GraphRunRequest, posting: Posting) -> RunRecord:

@@ -73,10 +73,9 @@ class RunBillingResponse(ResponseModel):
     @classmethod
     def of(cls, totals: RunTotals, meters: Meters | None) -> "RunBillingResponse":
         """Build from receipt totals."""
-        return cls(
-            receipts=totals.receipts,
-            cost_usd=totals.cost_usd,
-            meters=None if meters is None else MetersResponse.model_validate(meters),
+        return cls.built_from(
+            totals,
+            meters=meters,
             drift=None if meters is None else meters.drift,
             cost_comparison=comparison_of(meters),
         )
@@ -105,25 +104,5 @@ class RunResponse(ResponseModel):
     @classmethod
     def of(cls, run: RunRecord, totals: RunTotals | None) -> "RunResponse":
         """Build from a run record."""
-        return cls(
-            run_id=run.key.run_id,
-            graph_id=run.graph_id,
-            model=run.model,
-            status=run.status,
-            attempt=run.attempt,
-            request_id=run.request_id,
-            state_key=run.state_key,
-            interruption=_interruption(run),
-            created_at=run.created_at,
-            started_at=run.started_at,
-            ended_at=run.ended_at,
-            contents_deleted_at=run.contents_deleted_at,
-            events_deleted_at=run.events_deleted_at,
-            final=run.final,
-            tool_failures=run.tool_failures,
-            billing=None if totals is None else RunBillingResponse.of(totals, run.meters),
-        )
-
-
-def _interruption(run: RunRecord) -> InterruptionResponse | None:
-    return None if run.interruption is None else InterruptionResponse.model_validate(run.interruption)
+        billing = None if totals is None else RunBillingResponse.of(totals, run.meters)
+        return cls.built_from(run, run.key, billing=billing)

@@ -3,7 +3,7 @@
 import re
 from typing import Annotated, TypeAlias
 
-from fastapi import APIRouter, Depends, Path, Query, Response
+from fastapi import APIRouter, Depends, Path, Response
 
 from app.http.admission.checks import CheckedRoute, large_body
 from app.http.api.schedules.schemas import (
@@ -14,9 +14,9 @@ from app.http.api.schedules.schemas import (
 )
 from app.http.dependencies import Location, RunReader, ServicesDep, Writer
 from app.http.openapi.headers import LOCATED
+from app.http.parameters import PageParams
 from app.http.response_model import Page
 from app.ids import RUN_ID_PATTERN
-from app.platform.pagination import MAX_PAGE
 from app.schedules.service import ScheduleNotFound
 
 router = APIRouter(route_class=CheckedRoute, prefix="/v1/schedules", tags=["schedules"])
@@ -51,12 +51,10 @@ async def create_schedule(
 async def list_schedules(
     services: ServicesDep,
     caller: RunReader,
-    limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 50,
-    cursor: str | None = None,
+    page: PageParams,
 ) -> Page[ScheduleResponse]:
     """Schedules of the key's account, newest first."""
-    found, next_cursor = await services.schedules.list_schedules(caller, limit=limit, cursor=cursor)
-    return Page(items=[ScheduleResponse.of(schedule) for schedule in found], next_cursor=next_cursor)
+    return Page.of(await services.schedules.list_schedules(caller, page), ScheduleResponse.of)
 
 
 @router.get("/{scheduleId}", summary="Look up a schedule")
@@ -108,9 +106,7 @@ async def list_scheduled_runs(
     schedule_id: ScheduleId,
     services: ServicesDep,
     caller: RunReader,
-    limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 50,
-    cursor: str | None = None,
+    page: PageParams,
 ) -> Page[ScheduledRunResponse]:
     """Its due times and what became of each, newest first; the latest 1000 of the last 90 days."""
-    found, next_cursor = await services.schedules.history(caller, schedule_id, limit=limit, cursor=cursor)
-    return Page(items=[ScheduledRunResponse.of(due) for due in found], next_cursor=next_cursor)
+    return Page.of(await services.schedules.history(caller, schedule_id, page), ScheduledRunResponse.of)

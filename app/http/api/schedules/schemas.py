@@ -34,8 +34,7 @@ class ScheduledRequest(GraphRunRequest):
     @classmethod
     def _is_omitted(cls, value: object) -> object:
         if value is not None:
-            message = "must be omitted: the schedule decides it for each run"
-            raise ValueError(message)
+            raise ValueError("must be omitted: the schedule decides it for each run")
         return value
 
 
@@ -76,8 +75,7 @@ class ScheduleChange(InputModel):
     def _is_something(cls, value: object, _info: ValidationInfo) -> object:
         # Validators run only for fields that were sent.
         if value is None:
-            message = "must not be null"
-            raise ValueError(message)
+            raise ValueError("must not be null")
         return value
 
     def applied_to(self, terms: ScheduleTerms) -> ScheduleTerms:
@@ -112,26 +110,7 @@ class ScheduleResponse(ResponseModel):
     @classmethod
     def of(cls, schedule: Schedule) -> Self:
         """Build from a schedule."""
-        terms, timing, summary = schedule.terms, schedule.terms.timing, schedule.summary
-        return cls(
-            schedule_id=schedule.schedule_id,
-            cron=timing.cron,
-            time_zone=timing.time_zone,
-            overlap=terms.overlap,
-            start_at=timing.start_at,
-            end_at=timing.end_at,
-            catch_up_s=terms.catch_up_s,
-            graph_id=summary.graph_id,
-            model=summary.model,
-            state_key=summary.state_key,
-            question=summary.question,
-            paused=schedule.paused,
-            paused_reason=schedule.paused_reason,
-            paused_at=schedule.paused_at,
-            next_at=schedule.next_at,
-            last_at=schedule.last_at,
-            created_at=schedule.created_at,
-        )
+        return cls.built_from(schedule, schedule.terms, schedule.terms.timing, schedule.summary)
 
 
 class ScheduledRunResponse(ResponseModel):
@@ -150,11 +129,4 @@ class ScheduledRunResponse(ResponseModel):
     @classmethod
     def of(cls, due: ScheduledRun) -> Self:
         """Build from a due time."""
-        return cls(
-            due_at=due.due_at,
-            trigger=due.trigger,
-            outcome=due.outcome,
-            run_id=due.run_id if due.outcome == "started" else None,
-            started_at=due.started_at,
-            error=due.error,
-        )
+        return cls.built_from(due, run_id=due.run_id if due.outcome == "started" else None)

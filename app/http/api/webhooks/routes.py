@@ -1,8 +1,8 @@
 """Webhooks of the key's account."""
 
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
-from fastapi import APIRouter, Path, Query, Response
+from fastapi import APIRouter, Path, Response
 
 from app.http.admission.checks import CheckedRoute, small_body
 from app.http.api.webhooks.schemas import (
@@ -16,11 +16,13 @@ from app.http.api.webhooks.schemas import (
 )
 from app.http.dependencies import Location, ReadWriter, RunReader, ServicesDep
 from app.http.openapi.headers import LOCATED
+from app.http.parameters import UuidPageParams
 from app.http.response_model import Page
-from app.platform.pagination import MAX_PAGE
 from app.requests.principal import Principal
 from app.webhooks.message import MONEY_EVENTS
 from app.webhooks.service import Registration
+
+WebhookId: TypeAlias = Annotated[str, Path(alias="webhookId")]
 
 router = APIRouter(route_class=CheckedRoute, prefix="/v1/webhooks", tags=["webhooks"])
 
@@ -42,23 +44,18 @@ async def register_webhook(
 async def list_webhooks(services: ServicesDep, caller: RunReader) -> Page[WebhookResponse]:
     """All webhooks of the key's account, newest first."""
     found = await services.webhooks.list_webhooks(caller.account_id)
-    return Page[WebhookResponse](items=[WebhookResponse.of(webhook) for webhook in found])
+    return Page[WebhookResponse](items=[WebhookResponse.model_validate(webhook) for webhook in found])
 
 
 @router.get("/{webhookId}", summary="Look up a webhook")
-async def get_webhook(
-    webhook_id: Annotated[str, Path(alias="webhookId")], services: ServicesDep, caller: RunReader
-) -> WebhookResponse:
+async def get_webhook(webhook_id: WebhookId, services: ServicesDep, caller: RunReader) -> WebhookResponse:
     """A webhook, without its secret."""
-    return WebhookResponse.of(await services.webhooks.get(caller.account_id, webhook_id))
+    return WebhookResponse.model_validate(await services.webhooks.get(caller.account_id, webhook_id))
 
 
 @router.patch("/{webhookId}", dependencies=[small_body], summary="Change a webhook")
 async def change_webhook(
-    webhook_id: Annotated[str, Path(alias="webhookId")],
-    body: WebhookChange,
-    services: ServicesDep,
-    caller: ReadWriter,
+    webhook_id: WebhookId, body: WebhookChange, services: ServicesDep, caller: ReadWriter
 ) -> WebhookResponse:
     """Omitted fields stay unchanged. Disabling cancels pending deliveries; enabling clears failures."""
     if body.url is not None:
@@ -70,20 +67,20 @@ async def change_webhook(
             _require_event_scopes(caller, changed)
         return changed
 
-    return WebhookResponse.of(await services.webhooks.change(caller.account_id, webhook_id, change))
+    return WebhookResponse.model_validate(
+        await services.webhooks.change(caller.account_id, webhook_id, change)
+    )
 
 
 @router.delete("/{webhookId}", status_code=204, summary="Delete a webhook")
-async def delete_webhook(
-    webhook_id: Annotated[str, Path(alias="webhookId")], services: ServicesDep, caller: ReadWriter
-) -> None:
+async def delete_webhook(webhook_id: WebhookId, services: ServicesDep, caller: ReadWriter) -> None:
     """Delete a webhook and all its deliveries."""
     await services.webhooks.delete(caller.account_id, webhook_id)
 
 
 @router.post("/{webhookId}/secret", summary="Rotate the signing secret")
 async def rotate_secret(
-    webhook_id: Annotated[str, Path(alias="webhookId")], services: ServicesDep, caller: ReadWriter
+    webhook_id: WebhookId, services: ServicesDep, caller: ReadWriter
 ) -> WebhookWithSecret:
     """Sign all further attempts with a new secret, also those of earlier deliveries."""
     webhook, secret = await services.webhooks.rotate_secret(caller.account_id, webhook_id)
@@ -92,23 +89,16 @@ async def rotate_secret(
 
 @router.get("/{webhookId}/deliveries", summary="List deliveries")
 async def list_deliveries(
-    webhook_id: Annotated[str, Path(alias="webhookId")],
-    services: ServicesDep,
-    caller: RunReader,
-    limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 50,
-    cursor: str | None = None,
+    webhook_id: WebhookId, services: ServicesDep, caller: RunReader, page: UuidPageParams
 ) -> Page[DeliveryResponse]:
     """A webhook's deliveries and their status, newest first; kept for 30 days."""
-    found, next_cursor = await services.webhooks.deliveries(
-        caller.account_id, webhook_id, limit=limit, cursor=cursor
-    )
-    items = [DeliveryResponse.of(delivery) for delivery in found]
-    return Page[DeliveryResponse](items=items, next_cursor=next_cursor)
+    found = await services.webhooks.deliveries(caller.account_id, webhook_id, page)
+    return Page.of(found, DeliveryResponse.of)
 
 
 @router.post("/{webhookId}/deliveries/{deliveryId}/replay", status_code=202, summary="Repeat a delivery")
 async def replay_delivery(
-    webhook_id: Annotated[str, Path(alias="webhookId")],
+    webhook_id: WebhookId,
     delivery_id: Annotated[str, Path(alias="deliveryId")],
     services: ServicesDep,
     caller: ReadWriter,
@@ -124,10 +114,7 @@ async def replay_delivery(
     summary="Repeat failed deliveries",
 )
 async def replay_failed(
-    webhook_id: Annotated[str, Path(alias="webhookId")],
-    body: ReplayRequest,
-    services: ServicesDep,
-    caller: ReadWriter,
+    webhook_id: WebhookId, body: ReplayRequest, services: ServicesDep, caller: ReadWriter
 ) -> Replayed:
     """Send failed and cancelled deliveries of a period again."""
     replayed = await services.webhooks.replay_failed(

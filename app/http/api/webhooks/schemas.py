@@ -1,7 +1,6 @@
 """JSON of webhooks and their deliveries."""
 
-from datetime import datetime
-from typing import Annotated, Self
+from typing import Annotated
 from uuid import UUID
 
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
@@ -17,8 +16,7 @@ from app.webhooks.service import Registration
 
 def _each_once(events: list[WebhookEvent]) -> list[WebhookEvent]:
     if len(set(events)) < len(events):
-        message = "names an event twice"
-        raise ValueError(message)
+        raise ValueError("names an event twice")
     return events
 
 
@@ -89,11 +87,6 @@ class WebhookResponse(ResponseModel):
     disabled_at: Moment | None
     created_at: Moment
 
-    @classmethod
-    def of(cls, webhook: Webhook) -> Self:
-        """Build from a webhook record."""
-        return cls.model_validate(webhook)
-
 
 class _Secret(ResponseModel):
     secret: str
@@ -105,7 +98,7 @@ class WebhookWithSecret(WebhookResponse, _Secret):
     @classmethod
     def with_secret(cls, webhook: Webhook, secret: str) -> "WebhookWithSecret":
         """Build from a webhook record and its secret."""
-        return cls(**WebhookResponse.of(webhook).model_dump(), secret=secret)
+        return cls.built_from(webhook, secret=secret)
 
 
 class DeliveryResponse(ResponseModel):
@@ -124,17 +117,10 @@ class DeliveryResponse(ResponseModel):
     @classmethod
     def of(cls, delivery: Delivery) -> "DeliveryResponse":
         """Build from a delivery record."""
-        next_attempt_at: datetime | None = delivery.next_attempt_at
-        return cls(
+        return cls.built_from(
+            delivery,
             id=message_id(delivery.id),
-            event=delivery.event,
-            status=delivery.status,
-            attempts=delivery.attempts,
-            next_attempt_at=next_attempt_at if delivery.status == "pending" else None,
-            last_status=delivery.last_status,
-            last_error=delivery.last_error,
-            created_at=delivery.created_at,
-            delivered_at=delivery.delivered_at,
+            next_attempt_at=delivery.next_attempt_at if delivery.status == "pending" else None,
         )
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import random
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from datetime import timedelta
 
 from temporalio.common import Priority, WorkflowIDConflictPolicy, WorkflowIDReusePolicy
@@ -25,22 +26,15 @@ _TASK_TIMEOUT = timedelta(seconds=5)
 """After it another process decides what the workflow does next: one may have got the task and stand still."""
 
 
+@dataclass(frozen=True, slots=True)
 class RunSubmitter:
     """Every process has one. It keeps nothing in memory: the rows have which runs were submitted."""
 
-    def __init__(
-        self,
-        temporal: TemporalConnection,
-        database: Database,
-        *,
-        task_queue: str,
-        heartbeat_timeout_s: float,
-    ) -> None:
-        self._temporal = temporal
-        self._database = database
-        self._task_queue = task_queue
-        self._heartbeat_timeout_s = heartbeat_timeout_s
-        self._due = asyncio.Event()
+    temporal: TemporalConnection
+    database: Database
+    task_queue: str
+    heartbeat_timeout_s: float
+    _due: asyncio.Event = field(default_factory=asyncio.Event, init=False)
 
     def wake(self) -> None:
         """There may be ready runs."""
@@ -56,12 +50,12 @@ class RunSubmitter:
         """Submit all ready runs that nothing has submitted; while Temporal is away, none."""
         count = _RUNS_AT_ONCE
         while count == _RUNS_AT_ONCE:
-            if not await self._temporal.is_available():
+            if not await self.temporal.is_available():
                 return
-            async with self._database.write() as tx:
+            async with self.database.write() as tx:
                 runs = await take_unsubmitted(tx, count=_RUNS_AT_ONCE, again_after=SUBMITTED_AGAIN_AFTER)
             if failed := await self._start(runs):
-                async with self._database.write() as tx:
+                async with self.database.write() as tx:
                     await mark_unsubmitted(tx, failed)
             count = len(runs)
 
@@ -72,17 +66,17 @@ class RunSubmitter:
         for run, error in zip(runs, results, strict=True):
             if isinstance(error, RPCError):
                 failed.append(run)
-                self._temporal.failed(error)
+                self.temporal.failed(error)
             elif error is not None:
                 raise error
         return failed
 
     async def _start_workflow(self, run: RunKey) -> None:
-        await self._temporal.client.start_workflow(
+        await self.temporal.client.start_workflow(
             RunWorkflow.run,
-            RunReference(str(run.account_id), run.run_id, self._heartbeat_timeout_s),
+            RunReference(str(run.account_id), run.run_id, self.heartbeat_timeout_s),
             id=workflow_id_of(run),
-            task_queue=self._task_queue,
+            task_queue=self.task_queue,
             id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
             id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
             task_timeout=_TASK_TIMEOUT,

@@ -58,20 +58,17 @@ class OAuthHttp(HttpSender):
                 continue
             metadata = _parsed(body)
             if not issuers_match(metadata.issuer, expected):
-                message = "the metadata of the authorization server is that of another one"
-                raise OAuthFailed(message)
+                raise OAuthFailed("the metadata of the authorization server is that of another one")
             if issuer is None:
                 self._require_allowed(metadata.token_endpoint)
             return metadata
-        message = "the authorization server has no metadata; configure token_url"
-        raise OAuthFailed(message)
+        raise OAuthFailed("the authorization server has no metadata; configure token_url")
 
     async def token(self, url: str, form: Mapping[str, str], headers: Mapping[str, str]) -> OAuthToken:
         """Request a token; raises `OAuthFailed`."""
         status, body = await self._response("POST", url, data=dict(form), headers=dict(headers))
         if status != _OK:
-            message = f"the token endpoint answers with status {status}"
-            raise OAuthFailed(message)
+            raise OAuthFailed(f"the token endpoint answers with status {status}")
         try:
             return usable_token(OAuthToken.model_validate_json(body))
         except ValidationError as error:
@@ -85,14 +82,12 @@ class OAuthHttp(HttpSender):
             try:
                 metadata = ProtectedResourceMetadata.model_validate_json(body)
             except ValidationError as error:
-                message = "the server's metadata is not valid"
-                raise OAuthFailed(message) from error
+                raise OAuthFailed("the server's metadata is not valid") from error
             resource = resource_url_from_server_url(self._server_url)
             if not check_resource_allowed(
                 requested_resource=resource, configured_resource=str(metadata.resource)
             ):
-                message = "the server's metadata is that of another server"
-                raise OAuthFailed(message)
+                raise OAuthFailed("the server's metadata is that of another server")
             return str(metadata.authorization_servers[0])
         return None
 
@@ -120,8 +115,7 @@ class OAuthHttp(HttpSender):
                 response = await self._fetch(request, max_bytes=_MAX_BYTES)
                 return response.status_code, response.content
         except ResponseRefused as error:
-            message = f"the authorization server's answer is {error}"
-            raise OAuthFailed(message) from error
+            raise OAuthFailed(f"the authorization server's answer is {error}") from error
         except (httpx2.HTTPError, httpx2.InvalidURL, ValueError, TimeoutError) as error:
             # Also of an address that is none.
             message = f"the authorization server cannot be reached: {type(error).__name__}"
@@ -133,11 +127,9 @@ def require_allowed(url: str, server_url: str) -> None:
     try:
         found, own = urlsplit(url), urlsplit(server_url)
     except ValueError as error:
-        message = "the server names an authorization server with an invalid address"
-        raise OAuthFailed(message) from error
+        raise OAuthFailed("the server names an authorization server with an invalid address") from error
     if found.scheme != "https" and (found.scheme, found.hostname) != (own.scheme, own.hostname):
-        message = "the server names an authorization server without https"
-        raise OAuthFailed(message)
+        raise OAuthFailed("the server names an authorization server without https")
 
 
 def usable_token(token: OAuthToken) -> OAuthToken:
@@ -167,12 +159,10 @@ class LimitedTransport(httpx2.AsyncBaseTransport):
         if "location" in response.headers:
             # The library follows redirects, also with a code or a secret.
             await response.aclose()
-            message = "the server redirects a request of the login"
-            raise OAuthFailed(message)
+            raise OAuthFailed("the server redirects a request of the login")
         if is_compressed(response):
             await response.aclose()
-            message = "the server compresses an answer of the login, though the request forbids it"
-            raise OAuthFailed(message)
+            raise OAuthFailed("the server compresses an answer of the login, though the request forbids it")
         return httpx2.Response(
             response.status_code,
             headers=response.headers,
@@ -195,8 +185,7 @@ class _LimitedStream(httpx2.AsyncByteStream):
         async for chunk in self._response.stream:
             size += len(chunk)
             if size > _MAX_BYTES:
-                message = "the authorization server's answer is too large"
-                raise OAuthFailed(message)
+                raise OAuthFailed("the authorization server's answer is too large")
             yield chunk
 
     async def aclose(self) -> None:
@@ -207,8 +196,7 @@ def _parsed(body: bytes) -> ServerMetadata:
     try:
         return ServerMetadata.model_validate_json(body)
     except ValidationError as error:
-        message = "the metadata of the authorization server is not valid"
-        raise OAuthFailed(message) from error
+        raise OAuthFailed("the metadata of the authorization server is not valid") from error
 
 
 def _origin(url: str) -> str:

@@ -121,8 +121,7 @@ def _require_issuer(provider: OAuthClientProvider, issuer: str | None) -> None:
     """
     metadata = provider.context.oauth_metadata
     if issuer is not None and (metadata is None or not issuers_match(str(metadata.issuer), issuer)):
-        message = "the authorization server that the server names is not the configured issuer"
-        raise OAuthFailed(message)
+        raise OAuthFailed("the authorization server that the server names is not the configured issuer")
 
 
 async def _require_token(url: str, provider: OAuthClientProvider) -> None:
@@ -152,11 +151,9 @@ async def _require_token(url: str, provider: OAuthClientProvider) -> None:
 def _login_of(url: str, storage: _Storage, provider: OAuthClientProvider) -> McpLogin:
     client, metadata = storage.client, provider.context.oauth_metadata
     if storage.tokens is None or client is None:
-        message = "The server requires no login: it answered without a token."
-        raise LoginFailed(message)
+        raise LoginFailed("The server requires no login: it answered without a token.")
     if metadata is None:
-        message = "The authorization server has no metadata that names its endpoints."
-        raise LoginFailed(message)
+        raise LoginFailed("The authorization server has no metadata that names its endpoints.")
     try:
         tokens = usable_token(storage.tokens)
     except OAuthFailed as error:

@@ -1,6 +1,6 @@
 """Logins at external MCP servers, as they are encrypted."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 
@@ -19,12 +19,12 @@ class McpLogin:
     """The server's; a login is not used for another one."""
     token_url: str
     client_id: str
-    client_secret: str | None
+    client_secret: str | None = field(repr=False)
     client_auth: str | None
     """How the client authenticates, in the words of RFC 7591; None: without a secret."""
     resource: str
-    refresh_token: str | None
-    access_token: str
+    refresh_token: str | None = field(repr=False)
+    access_token: str = field(repr=False)
     expires_at: float | None
     """When the access token ends, in seconds since 1970; None: not known."""
 

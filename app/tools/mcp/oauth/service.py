@@ -50,11 +50,9 @@ class McpLogins:
             async with self._database.read() as reader:
                 stored = await sealed_login(reader, key)
         except (Unavailable, StatementFailed) as error:
-            message = "the login cannot be read from the database"
-            raise OAuthFailed(message) from error
+            raise OAuthFailed("the login cannot be read from the database") from error
         if stored is None:
-            message = f"there is no login: use {login_command(key)}"
-            raise OAuthFailed(message)
+            raise OAuthFailed(f"there is no login: use {login_command(key)}")
         sealed, version = stored
         try:
             return StoredLogin(self._sealer.unseal(key, sealed), version)
@@ -73,8 +71,7 @@ class McpLogins:
             async with self._database.write() as tx:
                 return await claim_refresh(tx, key, version=version, claim=_CLAIM)
         except (Unavailable, StatementFailed) as error:
-            message = "the renewed login could not be written to the database"
-            raise OAuthFailed(message) from error
+            raise OAuthFailed("the renewed login could not be written to the database") from error
 
     async def release(self, key: LoginKey, *, version: int) -> None:
         """Let another process renew the login."""
@@ -111,8 +108,7 @@ class LoginGrant:
         while True:
             stored = await self._logins.load(self._key)
             if stored.login.url != self._server_url:
-                message = f"the login is for another URL: use {login_command(self._key)}"
-                raise OAuthFailed(message)
+                raise OAuthFailed(f"the login is for another URL: use {login_command(self._key)}")
             if (token := _usable(stored.login, refused)) is not None:
                 return token
             # The refresh ends the stored refresh token: if the new one were not kept, neither could be used.
@@ -122,15 +118,13 @@ class LoginGrant:
             if renewed is not None:
                 return renewed
             if asyncio.get_running_loop().time() > waits_until:
-                message = "another process renews the login and does not finish"
-                raise OAuthFailed(message)
+                raise OAuthFailed("another process renews the login and does not finish")
             await asyncio.sleep(_POLL_S)
 
     async def _renew(self, stored: StoredLogin) -> OAuthToken | None:
         """A new token; None if another process renews the login."""
         if stored.login.refresh_token is None:
-            message = f"the login has ended: use {login_command(self._key)}"
-            raise OAuthFailed(message)
+            raise OAuthFailed(f"the login has ended: use {login_command(self._key)}")
         if not await self._logins.claim(self._key, version=stored.version):
             return None
         try:

@@ -9,7 +9,7 @@ from app.events import TextDelta
 from app.http.middleware import Message
 from app.http.native.encoder import NativeEncoder
 from app.http.streaming.encoder import RETRY_LINE
-from app.http.streaming.sse import stream_events
+from app.http.streaming.sse import HEARTBEAT_S, InterruptibleStream, encoded
 from app.streams.port import LogEntry
 from tests.patience import PATIENCE_S
 
@@ -56,10 +56,14 @@ class Run:
             self.closed.set()
 
 
+def response_of(run: Run, heartbeat_s: float) -> InterruptibleStream:
+    encoder = NativeEncoder()
+    chunks = encoded(run.follow(), encoder)
+    return InterruptibleStream(chunks, encoder, heartbeat_s=heartbeat_s, reader_scope=nullcontext())
+
+
 def stream(run: Run, reader: Reader, heartbeat_s: float = 60.0) -> asyncio.Task[None]:
-    response = stream_events(
-        run.follow(), NativeEncoder(), heartbeat_s=heartbeat_s, reader_scope=nullcontext()
-    )
+    response = response_of(run, heartbeat_s)
     scope = {"type": "http", "method": "GET"}
     return asyncio.create_task(response(scope, reader.receive, reader.sent.put))
 
@@ -113,7 +117,7 @@ async def test_a_disconnect_during_a_chunk_closes_the_batches() -> None:
             sending.set()
             await asyncio.Event().wait()
 
-    response = stream_events(run.follow(), NativeEncoder(), reader_scope=nullcontext())
+    response = response_of(run, HEARTBEAT_S)
     task = asyncio.create_task(response({"type": "http", "method": "GET"}, reader.receive, send))
     await sending.wait()
     reader.left.set()

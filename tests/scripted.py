@@ -1,4 +1,4 @@
-"""ScriptedExecutor: plays a script instead of calling a model; for tests and for trying out clients."""
+"""ScriptedExecutor: plays a script instead of calling a model."""
 
 import asyncio
 import re

@@ -2,11 +2,11 @@ import pytest
 
 from app.events import AssistantFinal, MeterReport, Step, TextDelta, UsageReport
 from app.executors.port import MAX_TURNS, ExecutionFailed, RunContext
-from app.executors.scripted import Action, Fail, ScriptedExecutor, WriteMessage
 from app.requests.messages import Message
 from app.requests.runs import GraphRunRequest
 from app.usage.records import TokenUsage
 from tests.factories import Events, a_control, a_plan
+from tests.scripted import Action, Fail, ScriptedExecutor, WriteMessage
 
 REQUEST = GraphRunRequest.of(
     graph_id="claude_agents:planner", messages=[Message.of(role="user", content="hi")]
