@@ -87,11 +87,6 @@ async def test_a_process_answers_requests_and_pings(redis_url: str) -> None:
         assert answers == [{"again": payload} for payload in payloads]
 
 
-async def test_a_process_answers_itself(redis_url: str) -> None:
-    async with a_channel(redis_url) as (own_id, own):
-        await until_connected(own, own_id)
-
-
 async def test_a_process_that_does_not_exist_is_gone(redis_url: str) -> None:
     async with a_channel(redis_url) as (_, here):
         async with a_channel(redis_url) as (there_id, _):
@@ -134,15 +129,6 @@ class Waiting:
         self.started += 1
         await self.may_answer.wait()
         return {}
-
-
-async def test_a_process_that_is_too_slow_times_out(redis_url: str) -> None:
-    wait = Waiting()
-    async with a_channel(redis_url) as (_, here), a_channel(redis_url) as (there_id, there):
-        there.serve({"wait": wait})
-        await until_connected(here, there_id)
-        with pytest.raises(TimeoutError):
-            await here.request(there_id, "wait", {}, timeout_s=0.2)
 
 
 async def test_a_process_refuses_more_requests_than_it_may_handle_and_answers_urgent_ones(

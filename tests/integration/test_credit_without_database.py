@@ -1,7 +1,6 @@
 """A PostgreSQL that is frozen or stopped: no answer about the credit is no call, never "no limit"."""
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -27,14 +26,11 @@ from app.simulator.script import Reply, Text
 from app.simulator.server import Simulator
 from app.usage.records import Attribution
 from tests.conftest import in_memory
-from tests.e2e.stories import until
 from tests.factories import a_plan, an_account
 from tests.integration.gateway_seam import AGENTS, MESSAGE_REQUEST, MODEL, PROVIDER_KEY
 from tests.patience import PATIENCE_S
 
 HALF_A_DOLLAR = 5_000_000
-ENOUGH = HALF_A_DOLLAR // 2
-"""Credits that cover one call."""
 
 
 def processes_of(directory: Path) -> list[psutil.Process]:
@@ -163,58 +159,6 @@ async def test_a_run_that_never_got_an_answer_makes_no_call(
         # Nothing of it is left when the database answers again.
         async with asyncio.timeout(PATIENCE_S):
             assert await runs.call(await runs.open()) == 200
-
-
-async def test_a_run_waits_for_a_database_that_comes_back(server: tuple[Server, str], tmp_path: Path) -> None:
-    postgres, url = server
-    async with opened(url) as database, runs_of(database, tmp_path, ledger_wait_s=30) as runs:
-        channel = await runs.open()
-        with postgres.frozen():
-            calling = asyncio.create_task(runs.call(channel))
-            began = time.monotonic()
-            await until(lambda: time.monotonic() - began > 1.2)
-            assert not calling.done()
-            assert runs.simulator.requests == []
-
-        assert await calling == 200
-
-
-async def test_credit_that_is_reserved_for_a_run_may_be_used_without_the_database(
-    server: tuple[Server, str], tmp_path: Path
-) -> None:
-    postgres, url = server
-    async with opened(url) as database, runs_of(database, tmp_path) as runs:
-        enough, too_little = await runs.open(reserved=ENOUGH), await runs.open(reserved=10)
-        with postgres.frozen():
-            statuses = [await runs.call(enough), await runs.call(too_little)]
-
-    assert statuses == [200, 402]
-    assert (enough.refused, too_little.refused) == (None, "database")
-
-
-async def test_what_is_reserved_is_used_once(server: tuple[Server, str], tmp_path: Path) -> None:
-    postgres, url = server
-    async with opened(url) as database, runs_of(database, tmp_path) as runs:
-        channel = await runs.open()
-        assert await runs.call(channel) == 200
-        with postgres.frozen():
-            # What the first call cost less than was reserved is not enough for a second one.
-            assert await runs.call(channel) == 402
-        credit = await runs.ledger.balance(runs.account_id)
-
-    assert channel.refused == "database"
-    assert credit.reserved < HALF_A_DOLLAR
-
-
-async def test_an_account_that_had_no_limit_goes_on(server: tuple[Server, str], tmp_path: Path) -> None:
-    postgres, url = server
-    async with opened(url) as database, runs_of(database, tmp_path, mode="postpaid") as runs:
-        known, unknown = await runs.open(), await runs.open()
-        assert await runs.call(known) == 200
-        with postgres.frozen():
-            statuses = [await runs.call(known), await runs.call(unknown)]
-
-    assert statuses == [200, 402]
 
 
 async def test_a_stopped_database_is_no_answer(tmp_path: Path) -> None:

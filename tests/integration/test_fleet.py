@@ -7,7 +7,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from uuid import uuid4
 
-import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import text
@@ -287,40 +286,6 @@ async def test_the_fleet_is_in_the_metrics(world: World) -> None:
         ("workers", "draining", worker.version): 0,
         ("workers", "silent", worker.version): 0,
     }
-
-
-@asynccontextmanager
-async def without(world: World, *tables: str) -> AsyncIterator[None]:
-    """Some tables cannot be read meanwhile."""
-    queue = Queue(world.services.database)
-    for table in tables:
-        await queue.execute(f"ALTER TABLE {table} RENAME TO {table}_away")
-    try:
-        yield
-    finally:
-        for table in tables:
-            await queue.execute(f"ALTER TABLE {table}_away RENAME TO {table}")
-
-
-PARTS = {"workers": "fleet", "webhook_deliveries": "webhooks", "reconciliations": "reconciliation"}
-"""The parts of the metrics, by a table that each reads."""
-
-
-@in_shared_world
-@pytest.mark.parametrize("tables", [*((table,) for table in PARTS), tuple(PARTS)], ids="-".join)
-async def test_a_part_that_cannot_be_read_does_not_hide_the_others(
-    world: World, tables: tuple[str, ...]
-) -> None:
-    async with without(world, *tables):
-        found = await database_metrics(world)
-
-    away = {PARTS[table] for table in tables}
-    assert {name[1]: value for name, value in found.items() if name[0] == "metrics_available"} == {
-        part: part not in away for part in PARTS.values()
-    }
-    assert (("places",) in found) is ("fleet" not in away)
-    assert (("webhook_overdue_seconds",) in found) is ("webhooks" not in away)
-    assert (("reconciliation_failed",) in found) is ("reconciliation" not in away)
 
 
 async def test_the_scaler_of_kubernetes_counts_active_runs_and_can_read_nothing_else(

@@ -1,14 +1,11 @@
 import asyncio
-import csv
-import io
-import json
 from typing import Any
 
 import httpx
 import pytest
 
 from app.executors.scripted import WriteMessage
-from app.simulator.script import Reply, Text, in_turn
+from app.simulator.script import in_turn
 from tests.e2e.stories import ASSISTANT, World, WorldOf, a_client, a_request
 from tests.factories import scripted
 from tests.integration.conftest import in_shared_world
@@ -60,14 +57,6 @@ async def test_an_invalid_field_is_named(world: World, change: dict[str, Any], f
     assert field in [error["field"] for error in problem["errors"]]
     assert set(problem) == {"type", "title", "status", "detail", "code", "errors"}
     assert (await world.http.get("/v1/runs")).json()["items"] == []
-
-
-@in_shared_world
-async def test_errors_do_not_repeat_submitted_values(world: World) -> None:
-    response = await world.http.post("/v1/runs", json=a_request(model={"my": "secret-value"}))
-
-    assert response.status_code == 422
-    assert "secret-value" not in response.text
 
 
 @in_shared_world
@@ -183,27 +172,6 @@ async def test_lists_are_paged_without_gaps(world_of: WorldOf) -> None:
         assert seen == made[::-1]
 
 
-async def test_receipts_are_filtered_and_exported(world_of: WorldOf) -> None:
-    world = await world_of(in_turn(), executors=scripted(WriteMessage("hi")))
-    await world.run(a_request(runId="one"))
-    await world.run(a_request(runId="two", graphId="claude_agents:summarizer"))
-
-    async def found(**params: str) -> list[str]:
-        response = await world.http.get("/v1/receipts", params=params)
-        return [item["runId"] for item in response.raise_for_status().json()["items"]]
-
-    (first,) = await world.receipts("one")
-    assert await found(runId="one") == ["one"]
-    assert await found(graphId=ASSISTANT) == ["one"]
-    assert await found(model="claude-haiku-5-5") == ["two"]
-    assert await found(to=first["usedAt"]) == []
-    assert await found(**{"from": first["usedAt"]}) == ["two", "one"]
-    exported = await world.http.get("/v1/receipts", headers={"Accept": "text/csv"})
-    rows = list(csv.DictReader(io.StringIO(exported.text)))
-    assert [row["runId"] for row in rows] == ["two", "one"]
-    assert rows[1] == {name: _as_text(value) for name, value in first.items()}
-
-
 @in_shared_world
 @pytest.mark.parametrize(
     ("path", "field"),
@@ -250,17 +218,6 @@ async def test_an_idempotency_key_must_be_printable(world: World) -> None:
     assert response.json()["errors"][0]["field"] == "Idempotency-Key"
 
 
-async def test_the_same_run_posted_at_once_starts_once(world_of: WorldOf) -> None:
-    world = await world_of(in_turn(Reply([Text("once")])))
-    posts = [world.http.post("/v1/runs/wait", json=a_request(runId="race-1")) for _ in range(10)]
-
-    answers = await asyncio.gather(*posts)
-
-    assert {answer.json()["content"] for answer in answers} == {"once"}
-    assert len(world.simulator.requests) == 1
-    assert len(await world.receipts("race-1")) == 1
-
-
 async def test_write_requests_of_a_key_are_limited(world_of: WorldOf) -> None:
     world = await world_of(in_turn(), RUNTALLY_MAX_WRITES_PER_SECOND=1)
     _, other = await world.services.accounts.create_key("default", ["runs:write"])
@@ -280,17 +237,6 @@ async def test_write_requests_of_a_key_are_limited(world_of: WorldOf) -> None:
 
 
 @in_shared_world
-async def test_a_request_id_is_accepted_or_generated(world: World) -> None:
-    given = await world.http.get("/healthz", headers={"X-Request-ID": "abc-1"})
-    made = await world.http.get("/healthz")
-    bad = await world.http.get("/nowhere", headers={"X-Request-ID": "a b\t<script>"})
-
-    assert given.headers["x-request-id"] == "abc-1"
-    assert made.headers["x-request-id"] != ""
-    assert "<" not in bad.headers["x-request-id"]
-
-
-@in_shared_world
 async def test_catalogs_and_health(world: World) -> None:
     graphs = (await world.http.get("/v1/graphs")).json()["items"]
     tools = (await world.http.get("/v1/tools")).json()["items"]
@@ -305,9 +251,3 @@ async def test_catalogs_and_health(world: World) -> None:
     assert tools[0]["inputSchema"]["type"] == "object"
     assert (alive.status_code, ready.status_code, ready.json()["receipts"]) == (200, 200, "ok")
     assert "/v1/runs/stream" in described["paths"]
-
-
-def _as_text(value: Any) -> str:
-    if isinstance(value, dict | list):
-        return json.dumps(value)
-    return "" if value is None else str(value)

@@ -7,10 +7,9 @@ import pytest
 
 from app.billing.credit.ledger import AccountTerms, InsufficientCredits
 from app.events import AssistantFinal, Done
-from app.executors.scripted import WaitFor, WriteMessage
+from app.executors.scripted import WriteMessage
 from app.platform.db import Database
 from app.requests.runs import GraphRunRequest
-from app.runs.intake.readiness import ShuttingDown
 from app.runs.requests.posted import RunIdTaken
 from tests.factories import an_account
 from tests.integration.run_service import a_core, a_request, caller_of
@@ -73,37 +72,3 @@ async def test_without_credit_nothing_is_stored(database: Database, tmp_path: Pa
 
         assert await core.service.list_runs(key.account_id, limit=10) == ([], None)
         assert not core.process.supervisor.active_attempts()
-
-
-async def test_a_server_that_stops_ends_its_runs_and_accepts_none(database: Database, tmp_path: Path) -> None:
-    pause = WaitFor(asyncio.Event(), asyncio.Event())
-    async with a_core(database, tmp_path, lambda _: [WriteMessage("Never.", before_end=pause)]) as core:
-        caller = caller_of(await an_account(database))
-        record = await core.service.start(caller, a_request(), request_id=None)
-        assert pause.reached is not None
-        await pause.reached.wait()
-
-        await core.drain.drain(within_s=0.05)
-
-        assert (await core.service.wait(record.key)).error == "aborted"
-        with pytest.raises(ShuttingDown):
-            await core.service.start(caller, a_request(), request_id=None)
-
-
-async def test_a_run_that_has_to_wait_is_stored_as_queued(database: Database, tmp_path: Path) -> None:
-    go_on = asyncio.Event()
-    async with a_core(database, tmp_path, lambda _: [WaitFor(go_on), WriteMessage("Hi.")]) as core:
-        caller = caller_of(await an_account(database))
-        first, second = [
-            await core.service.start(caller, a_request(state_key="chat"), request_id=None) for _ in range(2)
-        ]
-        go_on.set()
-        finals = [await core.service.wait(record.key) for record in (first, second)]
-        ended = await core.service.get(second.key)
-
-    assert [(each.status, each.started_at is None) for each in (first, second)] == [
-        ("running", False),
-        ("queued", True),
-    ]
-    assert [final.ok for final in finals] == [True, True]
-    assert ended.started_at is not None

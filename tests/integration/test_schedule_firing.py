@@ -78,20 +78,6 @@ async def test_the_run_gets_the_request_with_its_files(database: Database, tmp_p
     assert [each.model_copy(update={"run_id": None}) for each in seen] == [request]
 
 
-async def test_of_an_outage_only_the_latest_time_is_started(database: Database, tmp_path: Path) -> None:
-    async with a_schedule_server(database, tmp_path) as server:
-        owner = caller_of(await an_account(database))
-        schedule = await a_schedule(server, owner, "*/10 * * * *")
-
-        await server.at(NOON + 42 * MINUTE)
-        await server.ended()
-
-        due_times = await server.history(owner, schedule)
-        assert due_at(due_times) == [10 * MINUTE, 20 * MINUTE, 30 * MINUTE, 40 * MINUTE]
-        assert [due.outcome for due in due_times] == ["missed", "missed", "missed", "started"]
-        assert len(await server.runs(owner)) == 1
-
-
 async def test_a_time_that_is_too_late_gets_no_run(database: Database, tmp_path: Path) -> None:
     async with a_schedule_server(database, tmp_path) as server:
         owner = caller_of(await an_account(database))

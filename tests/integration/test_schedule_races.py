@@ -35,7 +35,6 @@ from tests.integration.schedule_server import (
     a_schedule_server,
     execute,
 )
-from tests.patience import PATIENCE_S
 
 T = TypeVar("T")
 LEASE = FiringConfig().lease
@@ -174,33 +173,6 @@ async def test_a_process_may_be_killed_between_any_two_steps(
             deaths += 1
         await survivor.ended()
     assert deaths > 8
-
-
-async def test_a_hundred_schedules_that_are_due_at_once_get_a_run_each(
-    database: Database, database_url: str, tmp_path: Path
-) -> None:
-    clock = SetClock()
-    other = await Database.open(database_url)
-    async with (
-        a_schedule_server(database, tmp_path / "a", clock=clock) as first,
-        a_schedule_server(other, tmp_path / "b", clock=clock) as second,
-    ):
-        owners = [caller_of(await an_account(database, f"account-{n}")) for n in range(4)]
-        schedules = [(owner, await a_schedule(first, owner)) for owner in owners for _ in range(25)]
-        clock.now = NOON + MINUTE
-        working = [asyncio.create_task(server.worker.work()) for server in (first, second)]
-        async with asyncio.timeout(PATIENCE_S):
-            for owner, schedule in schedules:
-                while await first.outcomes(owner, schedule) != ["started"]:
-                    await asyncio.sleep(0.02)
-        for task in working:
-            task.cancel()
-        await asyncio.wait(working)
-        for _, schedule in schedules:
-            assert len(await runs_of(database, schedule)) == 1
-        await first.ended()
-        await second.ended()
-    await other.aclose()
 
 
 @dataclass

@@ -15,7 +15,6 @@ from tests.integration.test_hostile_tool_servers import ID, call, connected
 from tests.patience import PATIENCE_S
 
 EITHER = {"type": "object", "properties": {"q": {"type": "string"}}, "anyOf": [{"required": ["q"]}]}
-ODD = {"type": "object", "properties": {"filter[q]": {"type": "string"}}}
 
 
 @pytest.fixture
@@ -88,34 +87,6 @@ async def test_any_number_of_runs_may_connect_at_once(schemas: SchemaChecker) ->
 
     assert [run.result() for run in started] == [[ID]] * 40
     assert next(listed) == 40
-
-
-async def test_a_tool_that_no_model_takes_is_left_out_and_named(schemas: SchemaChecker) -> None:
-    tools = [{**SEARCH, "inputSchema": ODD}, {**SEARCH, "name": "other"}]
-    async with (
-        serving(HostileServer(lambda _params: {"tools": tools})) as server,
-        connected(schemas, server, (ID, "library__other")) as connections,
-    ):
-        assert [tool.id for tool in connections.tools] == ["library__other"]
-        assert list(connections.unusable) == [ID]
-
-
-async def test_schemas_of_older_drafts_are_checked_and_shown_in_todays_form(schemas: SchemaChecker) -> None:
-    pair = {"type": "array", "items": [{"type": "integer"}, {"type": "string"}], "additionalItems": False}
-    older = {"$schema": "http://json-schema.org/draft-04/schema#", "properties": {"pair": pair}}
-    dangling = {"properties": {"q": {"$ref": "#/definitions/none"}}}
-    tools = [{**SEARCH, "inputSchema": {"type": "object", **older}}]
-    tools.append({**SEARCH, "name": "other", "inputSchema": {"type": "object", **dangling}})
-    async with (
-        serving(HostileServer(lambda _params: {"tools": tools})) as server,
-        connected(schemas, server, (ID, "library__other")) as connections,
-    ):
-        (tool,) = connections.tools
-        good, bad = await call(connections, pair=[1, "a"]), await call(connections, pair=["a", 1])
-
-    assert "prefixItems" in tool.input_schema["properties"]["pair"]
-    assert (good.code, bad.code) == (None, "invalid_args")
-    assert connections.unusable == {"library__other": "#/properties/q/$ref refers to nothing"}
 
 
 ANSWERS = {

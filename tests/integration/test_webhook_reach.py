@@ -27,20 +27,6 @@ async def key(database: Database) -> KeyRecord:
     return await an_account(database)
 
 
-async def test_a_redirect_is_not_followed(database: Database, key: KeyRecord) -> None:
-    async with (
-        a_receiver() as inside,
-        a_receiver(307, headers={"location": inside.url}) as receiver,
-        delivering(database, config=replace(QUICK, retry_schedule=())),
-    ):
-        webhook, _ = await register(database, key, receiver.url)
-        await charge(database, key, "msg_1")
-        (delivery,) = await settled(database, webhook)
-
-    assert (delivery.status, delivery.last_status) == ("failed", 307)
-    assert (len(receiver.posts), inside.posts) == (1, [])
-
-
 @pytest.mark.parametrize(("found", "problem"), [(["127.0.0.1"], "connection_failed"), ([], "name_not_found")])
 async def test_an_unreachable_receiver_is_reported(
     database: Database, key: KeyRecord, found: list[str], problem: str
