@@ -1,6 +1,8 @@
 """Plain functions with defaults that make what tests need."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import fields as dataclass_fields
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -148,3 +150,13 @@ def a_context(plan: RunPlan | None = None) -> RunContext:
 def an_unused_database() -> Database:
     """A database that nothing may connect to, for what takes one and does not use it in a test."""
     return Database(create_async_engine("postgresql+asyncpg://nobody@localhost:1/none"))
+
+
+@asynccontextmanager
+async def an_open_database(url: str) -> AsyncIterator[Database]:
+    """Connections of a process of their own."""
+    database = await Database.open(url)
+    try:
+        yield database
+    finally:
+        await database.aclose()
