@@ -1,7 +1,5 @@
 """Runs of chats that wait for a client tool while the next message waits for them."""
 
-from pathlib import Path
-
 from sqlalchemy import text
 
 from app.auth.records import KeyRecord
@@ -20,8 +18,7 @@ from tests.factories import an_account, an_unused_database
 from tests.integration.commanded import ended
 from tests.integration.conversations import end_run
 from tests.integration.run_process import GRAPH, Executing, insert
-from tests.integration.run_service import RETRIED, a_core, a_request
-from tests.integration.test_run_recovery import a_lost_run
+from tests.integration.run_service import RETRIED, OpenCore, a_lost_run, a_request
 
 
 async def a_turn(database: Database, key: KeyRecord, name: str, message_id: str | None) -> RunKey:
@@ -58,7 +55,7 @@ async def test_only_a_chats_run_is_abandoned_and_only_for_a_later_message_that_w
         assert await abandoned_runs(reader, runs[1:]) == []
 
 
-async def test_a_run_is_abandoned_also_by_its_next_attempt(database: Database, tmp_path: Path) -> None:
+async def test_a_run_is_abandoned_also_by_its_next_attempt(open_core: OpenCore, database: Database) -> None:
     """Its process died before its call, and the next message came meanwhile."""
     calling: list[RunContext] = []
 
@@ -71,8 +68,8 @@ async def test_a_run_is_abandoned_also_by_its_next_attempt(database: Database, t
         if first is not None and first.index == 0:
             raise ExecutionFailed(*ABORTED)
 
-    async with a_core(database, tmp_path, executor=Executing(do)) as core:
-        run = await a_lost_run(database, core, RETRIED, "chat")
+    async with open_core(executor=Executing(do)) as core:
+        run = await a_lost_run(core, RETRIED, "chat")
         async with database.write() as tx:
             await tx.execute(text("UPDATE runs SET message_id = 'm1'"))
         idle = AbandonedRuns(an_unused_database(), core.process.supervisor)

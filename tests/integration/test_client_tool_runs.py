@@ -1,7 +1,5 @@
 """Runs of chats are found by the calls that a client answers."""
 
-from pathlib import Path
-
 from app.executors.client_calls import ClientToolResult
 from app.executors.port import RunContext
 from app.graphs.catalog import GraphCatalog
@@ -16,10 +14,12 @@ from tests.e2e.stories import until
 from tests.factories import an_account
 from tests.integration.conversations import KEY, conversations_over
 from tests.integration.run_process import Executing
-from tests.integration.run_service import RETRIED, a_core, a_request, caller_of
+from tests.integration.run_service import RETRIED, OpenCore, caller_of
 
 
-async def test_results_find_the_run_of_their_calls_and_no_other(database: Database, tmp_path: Path) -> None:
+async def test_results_find_the_run_of_their_calls_and_no_other(
+    open_core: OpenCore, database: Database
+) -> None:
     controls, results = [], list[ToolResult]()
 
     async def do(context: RunContext) -> None:
@@ -28,7 +28,7 @@ async def test_results_find_the_run_of_their_calls_and_no_other(database: Databa
 
     async with (
         SchemaChecker(workers=1, check_s=5.0) as schemas,
-        a_core(database, tmp_path, executor=Executing(do)) as core,
+        open_core(executor=Executing(do)) as core,
     ):
         caller, chat = caller_of(await an_account(database)), Chat(RETRIED.id, KEY)
         runs = ClientToolRuns(
@@ -36,7 +36,7 @@ async def test_results_find_the_run_of_their_calls_and_no_other(database: Databa
             graphs=GraphCatalog([RETRIED]),
             schemas=SchemaPreparation(schemas, Offload()),
         )
-        run = await core.service.start(caller, a_request(RETRIED, state_key=KEY), request_id=None)
+        run = await core.start(RETRIED, state_key=KEY)
         await until(lambda: bool(controls) and controls[0].client_calls.is_waiting)
 
         assert await runs.find(caller, chat, ["call-2"]) is None

@@ -27,8 +27,7 @@ from app.runs.recovery.repository import record_worker
 from app.usage.records import Attribution, TokenUsage
 from tests.factories import a_plan, an_account
 from tests.integration.run_process import ELSEWHERE
-from tests.integration.run_service import ONCE, a_core, beat
-from tests.integration.test_run_recovery import a_lost_run
+from tests.integration.run_service import ONCE, a_core, a_lost_run, beat
 from tests.integration.webhook_seam import charge, payloads, register
 from tests.patience import PATIENCE_S
 
@@ -130,7 +129,7 @@ async def test_a_jump_of_the_database_ends_no_run_of_a_living_process(
 ) -> None:
     """All heartbeats are from before it, until each process has sent another."""
     async with planted_time(database_url, timedelta()) as planted, a_core(planted, tmp_path) as core:
-        run = await a_lost_run(planted, core, ONCE)
+        run = await a_lost_run(core, ONCE)
         async with planted.write() as tx:
             await record_worker(tx, Worker(ELSEWHERE, "1", 1, 1, draining=False, lease_s=15.0))
         await beat(core)

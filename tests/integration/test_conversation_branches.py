@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from pathlib import Path
 from uuid import UUID, uuid4
 
 import pytest
@@ -32,7 +31,7 @@ from tests.contracts.event_logs import a_relay
 from tests.factories import an_account
 from tests.integration.conversations import KEY, a_turn, conversations_over
 from tests.integration.run_process import GRAPH, Executing
-from tests.integration.run_service import a_core, a_request, caller_of
+from tests.integration.run_service import OpenCore, a_request, caller_of
 
 
 async def two_turns(database: Database, key: KeyRecord) -> Conversation:
@@ -85,7 +84,7 @@ async def test_a_branch_has_the_lines_before_the_run_and_stays_only_with_its_run
 
 
 async def test_a_run_executes_on_its_branch_wherever_the_conversation_continues(
-    database: Database, tmp_path: Path
+    open_core: OpenCore, database: Database
 ) -> None:
     go_on, sessions = asyncio.Event(), []
 
@@ -95,10 +94,9 @@ async def test_a_run_executes_on_its_branch_wherever_the_conversation_continues(
         else:
             sessions.append(context.plan.conversation.session_id)
 
-    async with a_core(database, tmp_path, executor=Executing(do), places=1) as core:
-        caller = caller_of(await an_account(database))
-        await core.service.start(caller, a_request(), request_id=None)
-        queued = await core.service.start(caller, a_request(state_key=KEY), request_id=None)
+    async with open_core(executor=Executing(do), places=1) as core:
+        await core.start()
+        queued = await core.start(state_key=KEY)
         async with database.write() as tx:
             await tx.execute(text("UPDATE sessions SET session_id = gen_random_uuid()"))
         go_on.set()
@@ -160,7 +158,7 @@ async def test_a_conversation_that_is_deleted_while_it_is_copied_is_not_found(
 
 
 async def test_forks_on_two_servers_while_the_conversation_is_deleted(
-    database: Database, tmp_path: Path, redis_url: str
+    open_core: OpenCore, database: Database, redis_url: str
 ) -> None:
     """Each is accepted or refused as a whole, and what is accepted runs on a branch of its own."""
     places: dict[str, UUID] = {}
@@ -172,14 +170,14 @@ async def test_forks_on_two_servers_while_the_conversation_is_deleted(
     async with (
         a_relay(redis_url) as first,
         a_relay(redis_url) as second,
-        a_core(database, tmp_path / "here", executor=Executing(do), relay=first) as here,
-        a_core(database, tmp_path / "there", executor=Executing(do), relay=second) as there,
+        open_core(executor=Executing(do), relay=first) as here,
+        open_core(executor=Executing(do), relay=second) as there,
     ):
         key = await an_account(database)
         caller = caller_of(key)
         forks = 0
         for repetition in range(4):
-            start = here.service.start(caller, a_request(state_key=KEY), request_id=None)
+            start = here.start(state_key=KEY)
             replaced = await start
             await here.service.wait(replaced.key)
             request = a_request(state_key=KEY, fork_from=replaced.key.run_id)

@@ -4,7 +4,6 @@ import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from uuid import uuid4
 
 import yaml
@@ -28,7 +27,7 @@ from tests.e2e.stories import World, a_client
 from tests.factories import an_account
 from tests.integration.conftest import in_shared_world
 from tests.integration.run_queue import Queue
-from tests.integration.run_service import a_core
+from tests.integration.run_service import OpenCore
 
 ENDED_RUNS = 20_000
 KUBERNETES = ROOT / "deploy" / "kubernetes"
@@ -140,11 +139,11 @@ async def test_ended_runs_are_not_read(database: Database) -> None:
 
 
 async def test_only_processes_without_runs_are_forgotten_an_hour_later(
-    database: Database, tmp_path: Path
+    open_core: OpenCore, database: Database
 ) -> None:
     workers = await a_fleet(database)
     await silent_since(workers["silent"], "2 hours")
-    async with a_core(database, tmp_path) as core:
+    async with open_core() as core:
         await core.recovery.forget_dead()
 
     left = {row.process_id for row in await workers["busy"].rows("SELECT process_id FROM workers")}

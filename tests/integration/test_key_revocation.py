@@ -14,16 +14,16 @@ from tests.e2e.stories import until
 from tests.factories import an_account
 from tests.integration.commanded import a_pair, ended
 from tests.integration.run_process import a_run_elsewhere, record_of
-from tests.integration.run_service import ONCE, a_core, a_request, caller_of
+from tests.integration.run_service import ONCE, OpenCore, a_request, caller_of
 
 
 async def test_the_runs_of_a_revoked_key_are_cancelled_only_on_request(
-    database: Database, tmp_path: Path
+    open_core: OpenCore, database: Database
 ) -> None:
     key = await an_account(database)
     run = RunKey(key.account_id, RunId("run-1"))
     revocation = KeyRevocation(database, Accounts(database).revoke_key)
-    async with a_core(database, tmp_path) as core:
+    async with open_core() as core:
         plan = core.planner.plan(run, a_request(ONCE), api_key_id=key.id, request_id=None)
         assert await core.acceptance.accept(PostedRun(run, caller_of(key), a_request(ONCE)), plan)
 

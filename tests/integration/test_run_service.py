@@ -1,7 +1,6 @@
 """What starting a run stores, and what repeating it does."""
 
 import asyncio
-from pathlib import Path
 
 import pytest
 
@@ -12,11 +11,11 @@ from app.platform.db import Database
 from app.requests.runs import GraphRunRequest
 from app.runs.requests.posted import RunIdTaken
 from tests.factories import an_account
-from tests.integration.run_service import a_core, a_request, caller_of
+from tests.integration.run_service import OpenCore, a_request, caller_of
 
 
-async def test_a_run_is_executed_to_its_end_without_a_reader(database: Database, tmp_path: Path) -> None:
-    async with a_core(database, tmp_path) as core:
+async def test_a_run_is_executed_to_its_end_without_a_reader(open_core: OpenCore, database: Database) -> None:
+    async with open_core() as core:
         caller = caller_of(await an_account(database))
         record = await core.service.start(caller, a_request(), request_id="req-1")
 
@@ -38,32 +37,27 @@ async def test_a_run_is_executed_to_its_end_without_a_reader(database: Database,
         assert (await core.service.get(record.key)).final == final
 
 
-async def test_the_same_request_joins_its_run_and_another_one_is_refused(
-    database: Database, tmp_path: Path
-) -> None:
+async def test_the_same_request_joins_its_run_and_another_one_is_refused(open_core: OpenCore) -> None:
     executed: list[GraphRunRequest] = []
 
     def script(request: GraphRunRequest) -> list[WriteMessage]:
         executed.append(request)
         return [WriteMessage("Once.")]
 
-    async with a_core(database, tmp_path, script) as core:
-        caller = caller_of(await an_account(database))
-        records = await asyncio.gather(
-            *(core.service.start(caller, a_request(run_id="run-1"), request_id=None) for _ in range(2))
-        )
+    async with open_core(script) as core:
+        records = await asyncio.gather(*(core.start(run_id="run-1") for _ in range(2)))
         await core.service.wait(records[0].key)
-        joined = await core.service.start(caller, a_request(run_id="run-1"), request_id=None)
+        joined = await core.start(run_id="run-1")
         with pytest.raises(RunIdTaken):
-            await core.service.start(caller, a_request(prompt="else", run_id="run-1"), request_id=None)
+            await core.start(prompt="else", run_id="run-1")
 
     assert {record.key for record in [*records, joined]} == {records[0].key}
     assert joined.status == "succeeded"
     assert len(executed) == 1
 
 
-async def test_without_credit_nothing_is_stored(database: Database, tmp_path: Path) -> None:
-    async with a_core(database, tmp_path) as core:
+async def test_without_credit_nothing_is_stored(open_core: OpenCore, database: Database) -> None:
+    async with open_core() as core:
         key = await an_account(database)
         await core.process.ledger.change_terms(key.account_id, lambda _: AccountTerms("prepaid", None))
 
