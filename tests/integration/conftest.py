@@ -24,6 +24,7 @@ from tests.e2e.stories import World, a_client, a_world
 from tests.factories import an_account
 from tests.integration.chain_books import Books, a_copy, write_books
 from tests.integration.run_service import Core, OpenCore, a_core, answers
+from tests.integration.schedule_server import OpenServer, ScheduleServer, a_schedule_server
 
 in_shared_world = pytest.mark.asyncio(loop_scope="module")
 """For tests with `world`: they run in the event loop of its server."""
@@ -80,6 +81,17 @@ def open_core(database: Database, tmp_path: Path) -> OpenCore:
 
     def opened(script: Script = answers, **options: Any) -> AbstractAsyncContextManager[Core]:
         return a_core(database, tmp_path / f"process-{next(numbers)}", script, **options)
+
+    return opened
+
+
+@pytest.fixture
+def open_server(database: Database, tmp_path: Path) -> OpenServer:
+    """Opens processes on the test's database that start the runs of schedules."""
+    numbers = count()
+
+    def opened(script: Script = answers, **options: Any) -> AbstractAsyncContextManager[ScheduleServer]:
+        return a_schedule_server(database, tmp_path / f"process-{next(numbers)}", script, **options)
 
     return opened
 

@@ -25,7 +25,7 @@ from app.platform.db import Database
 from app.runs.dispatch.records import Worker
 from app.runs.recovery.repository import record_worker
 from app.usage.records import Attribution, TokenUsage
-from tests.factories import a_plan, an_account
+from tests.factories import a_plan, an_account, an_open_database
 from tests.integration.run_process import ELSEWHERE
 from tests.integration.run_service import ONCE, a_core, a_lost_run, beat
 from tests.integration.webhook_seam import charge, payloads, register
@@ -64,11 +64,8 @@ async def plant(url: str, off: timedelta) -> None:
 async def planted_time(url: str, off: timedelta) -> AsyncIterator[Database]:
     """A database whose clock is off, for connections that are opened now."""
     await plant(url, off)
-    database = await Database.open(url)
-    try:
+    async with an_open_database(url) as database:
         yield database
-    finally:
-        await database.aclose()
 
 
 @asynccontextmanager

@@ -38,12 +38,6 @@ ID = "library__search"
 RUN = RunKey(AccountId(new_uuid()), RunId("run"))
 
 
-@pytest.fixture
-async def schemas() -> AsyncIterator[SchemaChecker]:
-    async with SchemaChecker(workers=1, check_s=0.1) as checker:
-        yield checker
-
-
 @asynccontextmanager
 async def connected(
     schemas: SchemaChecker,

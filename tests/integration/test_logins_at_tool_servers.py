@@ -30,13 +30,10 @@ from tests.integration.test_tool_servers_with_oauth import (
     a_server,
     consent,
     protected,
-    schemas,
     settings_with_graph,
 )
 from tests.log_lines import written_log
 from tests.patience import PATIENCE_S
-
-__all__ = ["schemas"]
 
 
 async def test_a_login_whose_redirect_is_pasted(

@@ -8,7 +8,6 @@ from typing import Any
 
 import asyncpg
 import pytest
-import pytest_asyncio
 from structlog.testing import capture_logs
 
 from app.auth.records import KeyRecord
@@ -19,7 +18,7 @@ from app.billing.receipts.delivery import ReceiptDelivery
 from app.platform.db import Database
 from app.runs.recovery.repository import requeue_run
 from app.usage.records import TokenUsage
-from tests.factories import a_fact, an_account
+from tests.factories import a_fact
 from tests.integration.lost_machines import (
     PLACEHOLDER,
     USD_OF_100,
@@ -38,11 +37,6 @@ from tests.integration.run_service import (
     a_lost_run,
 )
 from tests.unit.billing.receipts.journals import JournalDirectory
-
-
-@pytest_asyncio.fixture
-async def key(database: Database) -> KeyRecord:
-    return await an_account(database)
 
 
 async def test_a_run_that_ends_is_charged_before_its_credit_is_released(

@@ -1,7 +1,7 @@
 """Programs of MCP servers have ended when their run has, whatever interrupts their stopping."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 
 import psutil
 import pytest
@@ -10,12 +10,6 @@ from app.platform.json_schema.checker import SchemaChecker
 from tests.integration.test_hostile_tool_servers import connected
 from tests.integration.test_tool_servers_that_are_lost import Calls
 from tests.patience import PATIENCE_S
-
-
-@pytest.fixture
-async def schemas() -> AsyncIterator[SchemaChecker]:
-    async with SchemaChecker(workers=1, check_s=0.1) as checker:
-        yield checker
 
 
 @pytest.fixture(autouse=True)

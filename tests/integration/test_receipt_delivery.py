@@ -7,7 +7,6 @@ from pathlib import Path
 
 import asyncpg
 import pytest
-import pytest_asyncio
 from sqlalchemy import text
 from structlog.testing import capture_logs
 
@@ -107,11 +106,6 @@ RUN_ROW = """
 TAKEOVER = """
     INSERT INTO run_takeovers (account_id, run_id, attempt, at) VALUES (:account_id, :run_id, 0, '2020-01-01')
 """
-
-
-@pytest_asyncio.fixture
-async def key(database: Database) -> KeyRecord:
-    return await an_account(database)
 
 
 async def until(condition: Callable[[], Awaitable[bool]]) -> None:

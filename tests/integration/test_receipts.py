@@ -30,11 +30,6 @@ from tests.patience import PATIENCE_S
 
 
 @pytest_asyncio.fixture
-async def key(database: Database) -> KeyRecord:
-    return await an_account(database)
-
-
-@pytest_asyncio.fixture
 async def queue(database: Database, tmp_path: Path) -> AsyncIterator[ReceiptQueue]:
     async with delivered_queue(database, tmp_path / "journal") as queue:
         yield queue

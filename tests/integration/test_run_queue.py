@@ -4,7 +4,6 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 
 import pytest
-import pytest_asyncio
 from sqlalchemy import text
 
 from app.auth.records import KeyRecord
@@ -14,14 +13,8 @@ from app.runs.dispatch.records import QueuedCommand
 from app.runs.dispatch.repository import insert_queued_command, lock_queued_run
 from app.runs.recovery.repository import requeue_run
 from app.runs.repository import find_run
-from tests.factories import an_account
 from tests.integration.run_queue import GRAPH, Queue
 from tests.patience import PATIENCE_S
-
-
-@pytest_asyncio.fixture
-async def key(database: Database) -> KeyRecord:
-    return await an_account(database)
 
 
 async def test_a_ready_run_goes_to_one_worker(database: Database, key: KeyRecord) -> None:

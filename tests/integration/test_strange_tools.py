@@ -11,9 +11,7 @@ from app.tools.mcp.servers import McpConnector
 from app.tools.mcp.spec import HttpServer
 from tests.integration.hostile_mcp import SEARCH, HostileServer, serving
 from tests.integration.strange_tools import NAMES, OBJECT, TOOLS, UNUSABLE, USABLE, USABLE_NAMES
-from tests.integration.test_hostile_tool_servers import connected, schemas
-
-__all__ = ["schemas"]
+from tests.integration.test_hostile_tool_servers import connected
 
 
 async def test_each_tool_is_normalized_or_left_out_with_the_reason(schemas: SchemaChecker) -> None:

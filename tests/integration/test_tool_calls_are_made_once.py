@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -17,12 +16,6 @@ from tests.patience import PATIENCE_S
 RESUMABLE = b"id: 1\nretry: 0\ndata:\n\n"
 """A stream that ends without a response, and can be resumed."""
 STREAM = {"content-type": "text/event-stream"}
-
-
-@pytest.fixture
-async def schemas() -> AsyncIterator[SchemaChecker]:
-    async with SchemaChecker(workers=1, check_s=0.1) as checker:
-        yield checker
 
 
 def forgetful(on_call: Any) -> Forgetful:

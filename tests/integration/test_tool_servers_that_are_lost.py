@@ -25,12 +25,6 @@ from tests.integration.test_hostile_tool_servers import RUN, connected
 FOUND = {"content": [{"type": "text", "text": "found"}]}
 
 
-@pytest.fixture
-async def schemas() -> AsyncIterator[SchemaChecker]:
-    async with SchemaChecker(workers=1, check_s=0.1) as checker:
-        yield checker
-
-
 @dataclass
 class Calls:
     """Calls of the tools of a server, and the progress that they reported."""

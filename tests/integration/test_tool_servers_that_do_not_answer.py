@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 from itertools import count
 from typing import Any
 
@@ -15,12 +14,6 @@ from tests.integration.test_hostile_tool_servers import ID, call, connected
 from tests.patience import PATIENCE_S
 
 EITHER = {"type": "object", "properties": {"q": {"type": "string"}}, "anyOf": [{"required": ["q"]}]}
-
-
-@pytest.fixture
-async def schemas() -> AsyncIterator[SchemaChecker]:
-    async with SchemaChecker(workers=1, check_s=0.1) as checker:
-        yield checker
 
 
 class WithSession(HostileServer):

@@ -147,12 +147,6 @@ async def connected(
 
 
 @pytest.fixture
-async def schemas() -> AsyncIterator[SchemaChecker]:
-    async with SchemaChecker(workers=1, check_s=0.1) as schemas:
-        yield schemas
-
-
-@pytest.fixture
 def connector(schemas: SchemaChecker) -> McpConnector:
     return McpConnector({"CLIENT": SecretStr(SECRET)}, schemas)
 

@@ -5,7 +5,6 @@ from dataclasses import replace
 from datetime import timedelta
 
 import asyncpg
-import pytest_asyncio
 from sqlalchemy import text
 
 from app.auth.records import KeyRecord
@@ -38,11 +37,6 @@ from tests.receivers import a_receiver
 from tests.unit.platform.telemetry.spans_in_memory import InMemory
 
 SHORT_LEASE = replace(QUICK, lease=timedelta(seconds=0.5))
-
-
-@pytest_asyncio.fixture
-async def key(database: Database) -> KeyRecord:
-    return await an_account(database)
 
 
 async def age(database: Database, column: str, interval: str) -> None:

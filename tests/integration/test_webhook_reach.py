@@ -4,14 +4,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-import pytest_asyncio
 
 from app.auth.records import KeyRecord
 from app.errors import Invalid
 from app.platform.db import Database
 from app.webhooks.addresses import AddressPolicy
 from app.webhooks.service import Registration, Webhooks
-from tests.factories import an_account
 from tests.integration.webhook_seam import (
     QUICK,
     charge,
@@ -20,11 +18,6 @@ from tests.integration.webhook_seam import (
     settled,
 )
 from tests.receivers import a_receiver
-
-
-@pytest_asyncio.fixture
-async def key(database: Database) -> KeyRecord:
-    return await an_account(database)
 
 
 @pytest.mark.parametrize(("found", "problem"), [(["127.0.0.1"], "connection_failed"), ([], "name_not_found")])

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import pytest_asyncio
 from sqlalchemy import text
 
 from app.auth.records import KeyRecord
@@ -32,11 +31,6 @@ from tests.integration.webhook_seam import (
     webhooks_over,
 )
 from tests.patience import PATIENCE_S
-
-
-@pytest_asyncio.fixture
-async def key(database: Database) -> KeyRecord:
-    return await an_account(database)
 
 
 async def a_run(database: Database, key: KeyRecord, final: dict[str, Any], run_id: str = "run-1") -> None:
