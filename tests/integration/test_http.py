@@ -10,9 +10,6 @@ from tests.e2e.stories import ASSISTANT, World, WorldOf, a_client, a_request
 from tests.factories import scripted
 from tests.integration.conftest import in_shared_world
 
-USER = {"role": "user", "content": "hi"}
-NO_IMAGE = {"type": "image", "mediaType": "image/png", "data": "?"}
-
 
 @in_shared_world
 @pytest.mark.parametrize(
@@ -22,27 +19,13 @@ NO_IMAGE = {"type": "image", "mediaType": "image/png", "data": "?"}
         ({"graphId": None}, "graphId"),
         ({"graphId": "assistant"}, "graphId"),
         ({"messages": []}, "messages"),
-        ({"messages": [USER, {"role": "assistant", "content": "hello"}]}, "messages"),
         ({"messages": [{"role": "tool", "content": "hi"}]}, "messages.0.role"),
-        ({"messages": [{"role": "user", "content": ""}]}, "messages.0.content"),
-        ({"messages": [{"role": "user", "content": []}]}, "messages.0.content"),
-        ({"messages": [{"role": "user", "content": 5}]}, "messages.0.content"),
-        ({"messages": [{"role": "user"}]}, "messages.0.content"),
-        ({"messages": [{"role": "user", "content": [{"type": "video"}]}]}, "messages.0.content.0"),
-        ({"messages": [{"role": "user", "content": [NO_IMAGE]}]}, "messages.0.content.0.data"),
         ({"model": "gpt-4"}, "model"),
-        ({"model": ""}, "model"),
         ({"toolIds": ["nope"]}, "toolIds.0"),
-        ({"toolIds": "core__get_current_time"}, "toolIds"),
         ({"runId": "a/b"}, "runId"),
-        ({"runId": ""}, "runId"),
         ({"stateKey": "a key"}, "stateKey"),
         ({"onConflict": "wait"}, "onConflict"),
-        ({"limits": {"timeoutS": 0}}, "limits.timeoutS"),
-        ({"limits": {"maxTurns": 1.5}}, "limits.maxTurns"),
-        ({"limits": {"maxBudgetUsd": 0.1}}, "limits.maxBudgetUsd"),
         ({"limits": {"maxBudgetUsd": "-1"}}, "limits.maxBudgetUsd"),
-        ({"limits": {"seconds": 1}}, "limits.seconds"),
         ({"responseFormat": {"type": "json_schema", "schema": {"type": 5}}}, "responseFormat.schema"),
         ({"responseFormat": {"type": "json_schema", "schema": {"$ref": "#"}}}, "responseFormat.schema"),
         ({"responseFormat": {"type": "text"}}, "responseFormat.type"),
@@ -65,11 +48,8 @@ async def test_an_invalid_field_is_named(world: World, change: dict[str, Any], f
     [
         (b"{", 400),
         (b"", 422),
-        (b"[]", 422),
         (b"null", 422),
-        (b'{"graphId": NaN}', 422),
         (b"\xff\xfe", 400),
-        (b"[" * 100_000, 422),
     ],
 )
 async def test_malformed_bodies_are_rejected(world: World, body: bytes, status: int) -> None:
@@ -121,26 +101,13 @@ async def test_unknown_resources_are_not_found(world: World) -> None:
 
 
 @in_shared_world
-async def test_invalid_keys_are_rejected(world: World) -> None:
-    record, key = await world.services.accounts.create_key("acme", ["runs:read"])
-
+async def test_a_request_without_a_key_is_told_how_to_authenticate(world: World) -> None:
     async with httpx.AsyncClient(base_url=world.url) as nobody:
-        missing = await nobody.get("/v1/runs")
-        basic = await nobody.get("/v1/runs", auth=("user", key))
-    async with a_client(world.url, "rt_" + "x" * 40) as other_client:
-        unknown = await other_client.get("/v1/runs")
-    async with a_client(world.url, key) as acme:
-        allowed = await acme.get("/v1/runs")
-        forbidden = await acme.post("/v1/runs", json=a_request())
-        await world.services.accounts.revoke_key(record.id)
-        revoked = await acme.get("/v1/runs")
+        answers = [await nobody.get("/v1/runs"), await nobody.get("/v1/runs", auth=("user", "rt_x"))]
 
-    for response in (missing, basic, unknown, revoked):
+    for response in answers:
         assert (response.status_code, response.json()["code"]) == (401, "unauthenticated")
         assert response.headers["www-authenticate"] == "Bearer"
-    assert allowed.status_code == 200
-    assert (forbidden.status_code, forbidden.json()["code"]) == (403, "forbidden")
-    assert "runs:write" in forbidden.json()["detail"]
 
 
 async def test_costs_need_the_scope_receipts_read(world_of: WorldOf) -> None:

