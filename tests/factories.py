@@ -22,6 +22,7 @@ from app.platform.db import Database
 from app.platform.json_schema.document import SchemaDocument
 from app.platform.json_schema.model_schema import model_schema
 from app.requests.client_tools import ClientTool
+from app.requests.outcome import FinalUsage, GraphFinal
 from app.requests.runs import RunLimits
 from app.runs.records import RunRecord
 from app.tools.argument_schema import argument_schema
@@ -85,6 +86,14 @@ def schemas_of(*tools: ClientTool, answer: dict[str, Any] | None = None) -> RunS
         for tool in tools
     }
     return RunSchemas(None if answer is None else model_schema(SchemaDocument.of(answer)), prepared)
+
+
+def a_final(run_id: str = "run-1", **fields: Any) -> GraphFinal:
+    """How a run ended: with an answer, or with an `error`."""
+    is_ok = fields.get("error") is None
+    defaults: dict[str, Any] = {"request_id": None, "content": "", "usage": FinalUsage()}
+    reason = "stop" if is_ok else "error"
+    return GraphFinal(**{**defaults, "ok": is_ok, "run_id": run_id, "finish_reason": reason, **fields})
 
 
 def a_conversation(account_id: AccountId, state_key: str = "chat") -> Conversation:

@@ -5,23 +5,14 @@ import pytest
 from app.events import MeterReport
 from app.ids import RunId, RunKey, new_uuid
 from app.platform.db import Database
-from app.requests.outcome import FinalUsage, GraphFinal
 from app.runs.conversations.repository import find_turns
 from app.runs.records import NewRun
 from app.runs.repository import find_run, finish_run, stored_request
 from app.usage.records import Meters
-from tests.factories import an_account
+from tests.factories import a_final, an_account
 from tests.integration.run_process import insert
 
-ABORTED = GraphFinal(
-    ok=False,
-    run_id=RunId("run-1"),
-    request_id=None,
-    content="",
-    error="aborted",
-    finish_reason="aborted",
-    usage=FinalUsage(),
-)
+ABORTED = a_final(error="aborted", finish_reason="aborted")
 CALLED = MeterReport(Meters(sdk=1, gateway=1, drift=0), tool_failures=0)
 NOT_CALLED = MeterReport(Meters(sdk=0, gateway=0, drift=0), tool_failures=0)
 

@@ -17,10 +17,9 @@ from app.billing.receipts.journal import Journal
 from app.billing.receipts.queue import ReceiptQueue
 from app.ids import RunId, RunKey, new_uuid
 from app.platform.db import Database
-from app.requests.outcome import FinalUsage, GraphFinal
 from app.runs.records import NewRun
 from app.runs.repository import finish_run
-from tests.factories import a_fact, an_account
+from tests.factories import a_fact, a_final, an_account
 from tests.integration.run_process import insert
 from tests.integration.webhook_seam import (
     charge,
@@ -39,11 +38,9 @@ async def a_run(database: Database, key: KeyRecord, final: dict[str, Any], run_i
     new = NewRun(run, key.id, "claude_agents:assistant", "claude-sonnet-4-6", "{}", "", b"", None, new_uuid())
     async with database.transaction() as tx:
         await insert(tx, new)
-    ended = {"ok": True, "run_id": run_id, "request_id": None, "content": "", "finish_reason": "stop"}
     for _ in range(2):
         async with database.transaction() as tx:
-            shown = GraphFinal(**{**ended, "usage": FinalUsage(), **final})
-            await finish_run(tx, run, attempt=0, final=shown, report=None, events=[])
+            await finish_run(tx, run, attempt=0, final=a_final(run_id, **final), report=None, events=[])
 
 
 async def thresholds(database: Database) -> list[tuple[str, int]]:
@@ -198,7 +195,7 @@ async def test_a_run_that_ended_without_an_answer_has_failed(
 ) -> None:
     await register(database, key)
 
-    await a_run(database, key, {"ok": False, "error": error, "finish_reason": reason})
+    await a_run(database, key, {"error": error, "finish_reason": reason})
 
     (payload,) = await payloads(database)
     sent = [payload["data"][name] for name in ("error", "finishReason", "status")]
