@@ -8,8 +8,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Protocol
 
-from sqlalchemy import text
-
 from app.auth.accounts import Accounts
 from app.executors.scripted import Script, ScriptedExecutor, WaitFor, WriteMessage
 from app.platform.concurrency.offload import Offload
@@ -173,11 +171,6 @@ async def a_schedule_server(
         )
         worker = ScheduleWorker(database, firing)
         yield ScheduleServer(core, database, clock, firing, service, worker)
-
-
-async def execute(database: Database, statement: str) -> None:
-    async with database.transaction() as tx:
-        await tx.execute(text(statement))
 
 
 def due_at(due_times: Sequence[ScheduledRun]) -> list[timedelta]:

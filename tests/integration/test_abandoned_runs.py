@@ -1,7 +1,5 @@
 """Runs of chats that wait for a client tool while the next message waits for them."""
 
-from sqlalchemy import text
-
 from app.auth.records import KeyRecord
 from app.conversations.repository import take_turn
 from app.executors.port import ABORTED, ExecutionFailed, RunContext
@@ -19,6 +17,7 @@ from tests.integration.commanded import ended
 from tests.integration.conversations import end_run
 from tests.integration.run_process import GRAPH, Executing, insert
 from tests.integration.run_service import RETRIED, OpenCore, a_lost_run, a_request
+from tests.integration.statements import execute
 
 
 async def a_turn(database: Database, key: KeyRecord, name: str, message_id: str | None) -> RunKey:
@@ -70,8 +69,7 @@ async def test_a_run_is_abandoned_also_by_its_next_attempt(open_core: OpenCore, 
 
     async with open_core(executor=Executing(do)) as core:
         run = await a_lost_run(core, RETRIED, "chat")
-        async with database.write() as tx:
-            await tx.execute(text("UPDATE runs SET message_id = 'm1'"))
+        await execute(database, "UPDATE runs SET message_id = 'm1'")
         idle = AbandonedRuns(an_unused_database(), core.process.supervisor)
         abandoned = AbandonedRuns(database, core.process.supervisor)
         await idle.check()

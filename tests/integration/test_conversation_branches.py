@@ -32,6 +32,7 @@ from tests.factories import an_account
 from tests.integration.conversations import KEY, a_turn, conversations_over
 from tests.integration.run_process import GRAPH, Executing
 from tests.integration.run_service import OpenCore, a_request, caller_of
+from tests.integration.statements import execute, scalar
 
 
 async def two_turns(database: Database, key: KeyRecord) -> Conversation:
@@ -97,8 +98,7 @@ async def test_a_run_executes_on_its_branch_wherever_the_conversation_continues(
     async with open_core(executor=Executing(do), places=1) as core:
         await core.start()
         queued = await core.start(state_key=KEY)
-        async with database.write() as tx:
-            await tx.execute(text("UPDATE sessions SET session_id = gen_random_uuid()"))
+        await execute(database, "UPDATE sessions SET session_id = gen_random_uuid()")
         go_on.set()
         await core.service.wait(queued.key)
 
@@ -239,15 +239,13 @@ async def test_the_database_knows_when_forks_and_branches_began(database: Databa
     storage = StorageQuota(database, None)
     conversations = ConversationService(database, history, storage=storage, max_bytes=2**20)
     await two_turns(database, key)
-    async with database.read() as reader:
-        before = (await reader.execute(text("SELECT now()"))).scalar_one()
+    before = await scalar(database, "SELECT now()")
 
     await fork(database, key, max_bytes=2**20)
     copy = await conversations.fork(key.account_id, KEY, at=None, new_key="copy")
 
     _, branch = await conversations.list_branches(key.account_id, KEY)
-    async with database.read() as reader:
-        after = (await reader.execute(text("SELECT now()"))).scalar_one()
+    after = await scalar(database, "SELECT now()")
     assert before < branch.created_at < copy.created_at < after
 
 
@@ -257,13 +255,11 @@ async def test_a_run_of_the_release_before_is_on_the_branch_that_is_current(data
     await two_turns(database, key)
     await fork(database, key, max_bytes=2**20)
     columns = "api_key_id, graph_id, model, status, request_hash, state_key, created_at"
-    async with database.transaction() as tx:
-        await tx.execute(
-            text(
-                f"INSERT INTO runs (account_id, run_id, turn, {columns})"  # noqa: S608 - constants
-                f" SELECT account_id, 'old', 4, {columns} FROM runs WHERE run_id = 'r1'"
-            )
-        )
+    await execute(
+        database,
+        f"INSERT INTO runs (account_id, run_id, turn, {columns})"  # noqa: S608 - constants
+        f" SELECT account_id, 'old', 4, {columns} FROM runs WHERE run_id = 'r1'",
+    )
 
     first, second = await conversations.list_branches(key.account_id, KEY)
     assert (list(first.runs), list(second.runs)) == (["r1", "r2"], ["old"])

@@ -10,7 +10,6 @@ from uuid import UUID
 
 import httpx
 from pydantic import TypeAdapter
-from sqlalchemy import text
 
 from app.auth.records import KeyRecord
 from app.billing.prices.model_price import ModelPrice, OperatorPrice, Rate
@@ -25,6 +24,7 @@ from app.usage.records import CostComparison
 from tests.e2e.stories import World, WorldOf, a_client, a_request
 from tests.factories import a_fact
 from tests.integration.conftest import in_shared_world
+from tests.integration.statements import execute
 
 NOW = datetime.now(UTC)
 SONNET = "claude-sonnet-4-6"
@@ -156,14 +156,13 @@ async def test_alarms_count_what_is_open(world_of: WorldOf) -> None:
 
 async def disagree(world: World, run_id: str, meters: dict[str, int]) -> None:
     """Make a run's meters say this."""
-    async with world.services.database.transaction() as tx:
-        await tx.execute(
-            text(
-                "UPDATE runs SET meters = json_build_object('sdk', :sdk ::int, 'gateway', :gateway ::int,"
-                " 'drift', :drift ::int) WHERE run_id = :run"
-            ),
-            {**meters, "run": run_id},
-        )
+    await execute(
+        world.services.database,
+        "UPDATE runs SET meters = json_build_object('sdk', :sdk ::int, 'gateway', :gateway ::int,"
+        " 'drift', :drift ::int) WHERE run_id = :run",
+        **meters,
+        run=run_id,
+    )
 
 
 async def test_a_difference_in_cost_alone_is_an_alarm(world_of: WorldOf) -> None:
@@ -192,13 +191,14 @@ async def cost(world: World, run_id: str, drift_usd: str | None) -> None:
         notes=("batch",),
     )
     value = TypeAdapter(CostComparison).dump_json(compared).decode()
-    async with world.services.database.transaction() as tx:
-        await tx.execute(
-            text("""
+    await execute(
+        world.services.database,
+        """
                 UPDATE runs SET meters = '{"sdk": 1, "gateway": 1, "drift": 0}', cost_comparison = :value
-                 WHERE run_id = :run"""),
-            {"value": value, "run": run_id},
-        )
+                 WHERE run_id = :run""",
+        value=value,
+        run=run_id,
+    )
 
 
 async def test_no_tenant_sees_another(world_of: WorldOf) -> None:

@@ -1,7 +1,5 @@
 """Which of the messages that a chat posts are known, and which have an answer that the chat does not show."""
 
-from sqlalchemy import text
-
 from app.conversations.branching.placement import KnownMessages
 from app.conversations.records import TranscriptEntry
 from app.conversations.sdk_store import PostgresSessionStore
@@ -10,6 +8,7 @@ from app.platform.db import Database
 from app.runs.conversations.known_messages import known_messages
 from tests.factories import an_account
 from tests.integration.conversations import a_turn
+from tests.integration.statements import execute
 
 
 async def test_a_message_without_its_answer_is_unshown_once_the_model_has_answered_it(
@@ -28,15 +27,13 @@ async def test_a_message_without_its_answer_is_unshown_once_the_model_has_answer
         await PostgresSessionStore(database).add(conversation.transcript, [TranscriptEntry(line, "r1")])
 
     async def set_status(status: str) -> None:
-        async with database.transaction() as tx:
-            await tx.execute(text("UPDATE runs SET status = :status"), {"status": status})
+        await execute(database, "UPDATE runs SET status = :status", status=status)
 
     await set_status("running")
     await say("claude-sonnet-5-5")
     active = await known()
     await set_status("failed")
-    async with database.transaction() as tx:
-        await tx.execute(text("DELETE FROM session_entries"))
+    await execute(database, "DELETE FROM session_entries")
     await say("<synthetic>")
     failed = await known()
     await say("claude-sonnet-5-5")

@@ -24,6 +24,7 @@ from app.billing.receipts.repository import insert_receipts
 from app.ids import RunId, RunKey
 from app.platform.db import Database, StatementFailed
 from tests.factories import a_fact, an_account, an_open_database
+from tests.integration.statements import execute
 
 NOW = datetime.now(UTC)
 
@@ -135,8 +136,7 @@ async def test_nothing_but_the_ledger_changes_a_sum(account: Account, statement:
     await account.reserve(2)
 
     with pytest.raises(StatementFailed, match="follow credit_ledger"):
-        async with account.database.transaction() as tx:
-            await tx.execute(text(statement))
+        await execute(account.database, statement)
 
     credit = await account.balance()
     assert (credit.granted, credit.spent, credit.reserved) == (10, 3, 2)

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import asyncpg
 import pytest
-from sqlalchemy import text
 from structlog.testing import capture_logs
 
 from app.auth.records import KeyRecord
@@ -27,6 +26,7 @@ from app.platform.db import Database
 from app.usage.records import Attribution, TokenUsage
 from tests.factories import a_fact, a_plan, an_account
 from tests.integration.receipt_queues import a_delivery, delivered_queue
+from tests.integration.statements import execute
 from tests.patience import PATIENCE_S
 
 RUN_USD = Decimal("0.05")
@@ -89,8 +89,7 @@ async def test_each_charged_receipt_is_announced_once_whatever_stored_it(
     # Another process reports one of them again, as after a crash, and one is fenced.
     async with a_delivery(database, tmp_path / "2", on_stored=announce) as (queue, _):
         for statement in (RUN_ROW, TAKEOVER):
-            async with database.transaction() as tx:
-                await tx.execute(text(statement), {**facts[0].run._asdict(), "key": key.id})
+            await execute(database, statement, **facts[0].run._asdict(), key=key.id)
         for fact in (facts[1], facts[2]):
             queue.record(fact)
         await queue.flush(facts[0].run, within_s=PATIENCE_S)

@@ -26,6 +26,7 @@ from app.platform.db import Database, StatementFailed
 from app.usage.records import TokenUsage, UsageFact
 from tests.factories import a_fact, an_account
 from tests.integration.receipt_queues import delivered_queue
+from tests.integration.statements import execute
 from tests.patience import PATIENCE_S
 
 
@@ -259,8 +260,7 @@ async def test_receipts_and_ledger_cannot_be_changed_or_deleted(
     await write(queue, a_fact(key))
 
     with pytest.raises(StatementFailed, match="never changed or deleted"):
-        async with database.transaction() as tx:
-            await tx.execute(text(statement.format(table)))
+        await execute(database, statement.format(table))
 
     assert len(await BillingReports(database).of_run(a_fact(key).run)) == 1
 

@@ -7,7 +7,6 @@ from decimal import Decimal
 
 import pytest
 import pytest_asyncio
-from sqlalchemy import text
 
 from app.billing.prices.model_price import OperatorPrice, Rate
 from app.billing.prices.price_list import PriceList
@@ -17,6 +16,7 @@ from app.platform.db import Database
 from app.simulator.admin_reports import key_id
 from tests.factories import an_account
 from tests.integration.bookkeeping import CHEAP, OTHER_KEY, SONNET, USAGE, Bookkeeping, bookkeeping
+from tests.integration.statements import execute
 
 DAY = datetime(2026, 11, 20, tzinfo=UTC)
 NOON = DAY + timedelta(hours=12)
@@ -292,11 +292,11 @@ async def test_a_refused_message_that_the_provider_counts_is_explained(books: Bo
 
 
 async def test_a_difference_names_the_account_of_its_user_profile(books: Bookkeeping) -> None:
-    async with books.database.transaction() as tx:
-        await tx.execute(
-            text("UPDATE accounts SET provider_profile_id = 'uprof_1' WHERE id = :id"),
-            {"id": books.key.account_id},
-        )
+    await execute(
+        books.database,
+        "UPDATE accounts SET provider_profile_id = 'uprof_1' WHERE id = :id",
+        id=books.key.account_id,
+    )
     other = await an_account(books.database, "other")
     books.answered(NOON, profile_id="uprof_1")
     await books.charged(NOON)

@@ -30,6 +30,7 @@ from tests.e2e.stories import until
 from tests.entries import AnyTime
 from tests.factories import an_account
 from tests.integration.run_service import ONCE, Core, OpenCore, a_request, caller_of
+from tests.integration.statements import execute, rows
 from tests.integration.test_storage import kept
 from tests.patience import PATIENCE_S
 
@@ -131,8 +132,7 @@ async def test_messages_to_a_queued_run_reach_its_agent(open_core: OpenCore, dat
         assert [message.message_id in active.control.inbox for message in messages] == [True, True]
         pause.until.set()
         await core.service.wait(second.key)
-        async with database.read() as reader:
-            assert (await reader.execute(text("SELECT * FROM queued_commands"))).all() == []
+        assert await rows(database, "SELECT * FROM queued_commands") == []
 
 
 async def a_queued_run(core: Core) -> RunKey:
@@ -159,8 +159,7 @@ async def test_messages_to_a_queued_run_are_limited_and_stored_by_quota(
         await submit(run, Send(message_id="m1", content="more", priority="next"))
         assert await kept(database, run.account_id) > before
         await core.process.commands.stop(run, "cancel")
-        async with database.read() as reader:
-            assert (await reader.execute(text("SELECT * FROM queued_commands"))).all() == []
+        assert await rows(database, "SELECT * FROM queued_commands") == []
         with pytest.raises(RunEnded):
             await submit(run, Send(message_id="m3", content="more", priority="next"))
 
@@ -193,10 +192,9 @@ async def test_without_notifications_ready_runs_are_found_all_the_same(
 ) -> None:
     """Some connection poolers pass none on."""
     async with open_core() as core:
-        async with database.write() as tx:
-            await tx.execute(
-                text("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN%'")
-            )
+        await execute(
+            database, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN%'"
+        )
         for _ in range(core.process.places.total):
             core.process.places.take()
         record = await core.start()
@@ -219,8 +217,7 @@ async def test_a_run_that_cannot_be_started_any_more_ends_and_gives_back_its_pla
         changed = "UPDATE runs SET request = CAST(:request AS json) WHERE run_id = :run_id"
         for run, request in ((gone, a_request(removed)), (unreadable, None)):
             text_ = "{}" if request is None else await core.process.codec.encode(request)
-            async with database.write() as tx:
-                await tx.execute(text(changed), {"request": text_, "run_id": run.key.run_id})
+            await execute(database, changed, request=text_, run_id=run.key.run_id)
         go_on.set()
         async with asyncio.timeout(PATIENCE_S):
             ends = [await core.service.wait(run.key) for run in (gone, unreadable, last)]

@@ -31,12 +31,8 @@ from tests.integration.run_service import (
     a_lost_run,
     beat,
 )
+from tests.integration.statements import execute
 from tests.patience import PATIENCE_S
-
-
-async def execute(database: Database, statement: str) -> None:
-    async with database.transaction() as tx:
-        await tx.execute(text(statement))
 
 
 async def without_heartbeat(database: Database) -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 import requests
-from sqlalchemy import text
 from structlog.testing import capture_logs
 
 from app.executors.scripted import Action, CallTool, WaitFor, WriteMessage
@@ -22,6 +21,7 @@ from app.platform.telemetry.trace_context import CallerTrace
 from tests.e2e.stories import until
 from tests.factories import an_account
 from tests.integration.run_service import RETRIED, OpenCore, a_core, a_request, answers, caller_of
+from tests.integration.statements import execute
 from tests.otlp import an_otlp_receiver
 
 TRACE, CALLER = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
@@ -52,8 +52,7 @@ async def test_a_run_that_another_process_takes_over_is_one_trace(
         for request in (a_request(RETRIED, state_key="k", run_id="resumed"), a_request(run_id="lost")):
             await frozen.service.start(caller, request, request_id=None, caller_trace=BY_CALLER)
         await _reached(pause)
-        async with database.transaction() as tx:
-            await tx.execute(text("UPDATE workers SET seen_at = now() - interval '1 hour'"))
+        await execute(database, "UPDATE workers SET seen_at = now() - interval '1 hour'")
         assert await other.recovery.recover() == 2
         await other.service.wait(RunKey(caller.account_id, RunId("resumed")))
         await frozen.heartbeat.send()

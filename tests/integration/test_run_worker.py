@@ -4,7 +4,6 @@ import asyncio
 from dataclasses import dataclass
 from pathlib import Path
 
-from sqlalchemy import text
 from structlog.testing import capture_logs
 
 from app.auth.records import KeyRecord
@@ -29,6 +28,7 @@ from tests.integration.run_process import (
     begin_next_attempt,
     record_of,
 )
+from tests.integration.statements import execute
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,11 +107,6 @@ async def test_a_run_that_crashes_fails_alone(database: Database, tmp_path: Path
     record = await record_of(database, run)
     assert record.final is not None
     assert (record.status, record.final.error) == ("failed", "internal")
-
-
-async def execute(database: Database, statement: str) -> None:
-    async with database.transaction() as tx:
-        await tx.execute(text(statement))
 
 
 async def test_a_run_that_cannot_be_stored_has_no_end_before_it_is(

@@ -23,8 +23,8 @@ from tests.integration.schedule_server import (
     OpenServer,
     SetClock,
     due_at,
-    execute,
 )
+from tests.integration.statements import execute
 from tests.patience import PATIENCE_S
 
 

@@ -14,9 +14,9 @@ from tests.integration.schedule_server import (
     SECOND,
     OpenServer,
     SetClock,
-    execute,
     until,
 )
+from tests.integration.statements import execute
 from tests.patience import PATIENCE_S
 
 

@@ -31,8 +31,8 @@ from tests.integration.schedule_server import (
     ScheduleServer,
     SetClock,
     a_schedule_server,
-    execute,
 )
+from tests.integration.statements import execute
 
 T = TypeVar("T")
 LEASE = FiringConfig().lease

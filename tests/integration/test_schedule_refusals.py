@@ -14,9 +14,9 @@ from tests.integration.schedule_server import (
     NOON,
     SECOND,
     OpenServer,
-    execute,
     until,
 )
+from tests.integration.statements import execute
 
 
 async def test_a_run_that_is_refused_for_the_moment_is_started_later(open_server: OpenServer) -> None:

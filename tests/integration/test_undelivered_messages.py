@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from sqlalchemy import text
 
 from app.conversations.history import ConversationHistory
 from app.conversations.records import TranscriptEntry
@@ -25,6 +24,7 @@ from tests.factories import an_account
 from tests.integration.conversations import KEY, conversations_over
 from tests.integration.run_process import Executing
 from tests.integration.run_service import Core, OpenCore, a_request, caller_of
+from tests.integration.statements import execute
 
 UNREADABLE = "[An attachment of type document that cannot be read here.]"
 TOO_LARGE = "[A message is left out here: it is too large.]"
@@ -139,8 +139,7 @@ async def test_of_a_release_that_deletes_the_request_the_text_is_passed_on(
     async with open_core(executor=executor) as core:
         caller = caller_of(await an_account(database))
         await posted(core, caller, user("M1", DocumentPart.of(type="document", text="a dot")))
-        async with database.transaction() as tx:
-            await tx.execute(text("UPDATE runs SET request = NULL"))
+        await execute(database, "UPDATE runs SET request = NULL")
         await posted(core, caller, user("M2"))
 
     assert said(executor.heard[1]) == [["M1", "M2"]]

@@ -21,6 +21,7 @@ from app.runs.records import NewRun
 from app.runs.repository import finish_run
 from tests.factories import a_fact, a_final, an_account
 from tests.integration.run_process import insert
+from tests.integration.statements import execute, scalar
 from tests.integration.webhook_seam import (
     charge,
     charge_within,
@@ -99,14 +100,11 @@ async def test_only_subscribed_webhooks_get_an_event(database: Database, key: Ke
     unsubscribed, _ = await register(database, key, events=["run.completed"])
     foreign, _ = await register(database, await an_account(database, "other"))
     disabled, _ = await register(database, key)
-    async with database.transaction() as tx:
-        await tx.execute(
-            text(
-                "UPDATE webhooks SET enabled = false, disabled_at = now(), disabled_reason = 'gone' "
-                "WHERE id = :id"
-            ),
-            {"id": disabled.id},
-        )
+    await execute(
+        database,
+        "UPDATE webhooks SET enabled = false, disabled_at = now(), disabled_reason = 'gone' WHERE id = :id",
+        id=disabled.id,
+    )
 
     await charge(database, key, *(f"msg_{number}" for number in range(25)))
 
@@ -140,8 +138,7 @@ async def test_deleting_a_webhook_blocks_no_receipt(database: Database, key: Key
             await charge(database, key, "msg_1")
 
     assert await payloads(database) == []
-    async with database.snapshot() as reader:
-        assert (await reader.execute(text("SELECT count(*) FROM charge_receipts"))).scalar_one() == 1
+    assert await scalar(database, "SELECT count(*) FROM charge_receipts") == 1
 
 
 async def test_receipts_and_deletions_do_not_deadlock(database: Database, key: KeyRecord) -> None:
@@ -156,8 +153,7 @@ async def test_receipts_and_deletions_do_not_deadlock(database: Database, key: K
 
     await asyncio.gather(come_and_go(), come_and_go(), spend("a"), spend("b"))
 
-    async with database.snapshot() as reader:
-        assert (await reader.execute(text("SELECT count(*) FROM charge_receipts"))).scalar_one() == 60
+    assert await scalar(database, "SELECT count(*) FROM charge_receipts") == 60
 
 
 async def test_the_end_of_a_run_is_sent_once(database: Database, key: KeyRecord) -> None:
