@@ -191,7 +191,7 @@ BRANCHES = (
         "app/runs/chats.py",
         "        count *= 2\n",
         "        count = 1\n",
-        ("tests/integration/test_chat_answers.py",),
+        ("tests/integration/test_chat_messages.py",),
     ),
     Mutant(
         "a client that shows a part of an answer is not corrected",

@@ -5,7 +5,6 @@ from tests.mutants.mutant import Mutant
 FIRING = ("tests/integration/test_schedule_firing.py",)
 OVERLAPS = ("tests/integration/test_schedule_overlaps.py",)
 REFUSALS = ("tests/integration/test_schedule_refusals.py",)
-LIMITS = ("tests/integration/test_schedule_limits.py",)
 RACES = ("tests/integration/test_schedule_races.py",)
 HTTP = ("tests/integration/test_http_schedules.py",)
 
@@ -224,7 +223,7 @@ SCHEDULES = (
         _SERVICE,
         "await lock_account(tx, new.account_id)",
         "pass",
-        LIMITS,
+        RACES,
     ),
     Mutant(
         "what is due is lost when the times are changed",
