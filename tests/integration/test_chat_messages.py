@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from sqlalchemy import event, text
 
+from app.auth.records import KeyRecord
 from app.conversations.branching.placement import KnownMessages
 from app.conversations.records import TranscriptEntry
 from app.conversations.sdk_store import PostgresSessionStore
@@ -31,8 +32,8 @@ from tests.integration.statements import execute
 
 async def test_a_message_without_its_answer_is_unshown_once_the_model_has_answered_it(
     database: Database,
+    key: KeyRecord,
 ) -> None:
-    key = await an_account(database)
     conversation = await a_turn(database, key, "r1")
     posted, runs = ["r1/user", "new"], {"r1/user": RunId("r1")}
 

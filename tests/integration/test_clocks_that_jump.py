@@ -9,6 +9,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
+from app.auth.records import KeyRecord
 from app.billing.credit.ledger import AccountTerms, CreditLedger
 from app.billing.credit.records import month_of
 from app.billing.prices.price_list import PriceList
@@ -145,9 +146,8 @@ async def test_a_jump_of_the_database_ends_no_run_of_a_living_process(
 
 @pytest.mark.parametrize("jump", JUMPS)
 async def test_webhooks_are_notified_of_the_month_that_was_charged(
-    database: Database, database_url: str, jump: timedelta
+    database: Database, key: KeyRecord, database_url: str, jump: timedelta
 ) -> None:
-    key = await an_account(database)
     await register(database, key, events=["budget.threshold"])
     async with planted_time(database_url, jump) as planted:
         await CreditLedger(planted).change_terms(key.account_id, lambda _: AccountTerms("postpaid", 1000))

@@ -106,9 +106,8 @@ async def test_a_run_executes_on_its_branch_wherever_the_conversation_continues(
     assert sessions == [queued.session_id]
 
 
-async def test_a_conversation_has_a_bounded_number_of_branches(database: Database) -> None:
+async def test_a_conversation_has_a_bounded_number_of_branches(database: Database, key: KeyRecord) -> None:
     """More than a statement can have parameters are possible for its runs, not for its branches."""
-    key = await an_account(database)
     conversation = await two_turns(database, key)
     where = {"account_id": conversation.account_id, "state_key": KEY}
     branch_of = "INSERT INTO conversation_branches (account_id, state_key, session_id, is_forked, created_at)"
@@ -137,9 +136,8 @@ async def test_a_conversation_has_a_bounded_number_of_branches(database: Databas
 
 @pytest.mark.parametrize("fork", [PostgresSessionStore.fork, MessageStore.fork])
 async def test_a_conversation_that_is_deleted_while_it_is_copied_is_not_found(
-    database: Database, fork: Callable[..., Awaitable[UUID]]
+    database: Database, key: KeyRecord, fork: Callable[..., Awaitable[UUID]]
 ) -> None:
-    key = await an_account(database)
     conversation = await two_turns(database, key)
     store = PostgresSessionStore(database) if fork is PostgresSessionStore.fork else MessageStore(database)
 
@@ -265,9 +263,8 @@ async def test_a_run_of_the_release_before_is_on_the_branch_that_is_current(data
     assert (list(first.runs), list(second.runs)) == (["r1", "r2"], ["old"])
 
 
-async def test_the_run_of_a_message_is_found_by_its_ids_alone(database: Database) -> None:
+async def test_the_run_of_a_message_is_found_by_its_ids_alone(database: Database, key: KeyRecord) -> None:
     """Also beside lines that PostgreSQL cannot read as they are, and in lines of either executor."""
-    key = await an_account(database)
     transcript = (await two_turns(database, key)).transcript
     lines = {
         "r1": [

@@ -84,8 +84,7 @@ async def test_a_page_exceeds_its_size_limit_by_one_line_at_most(database: Datab
     assert max(sizes) < PAGE_BYTES * 1.5
 
 
-async def test_a_full_conversation_accepts_no_further_turn(database: Database) -> None:
-    key = await an_account(database)
+async def test_a_full_conversation_accepts_no_further_turn(database: Database, key: KeyRecord) -> None:
     conversation = await a_turn(database, key, "r1")
     await PostgresSessionStore(database).add(conversation.transcript, lines_of("r1", answer="x" * 2000))
     full, roomy = conversations_over(database, 2000), conversations_over(database, 10_000)

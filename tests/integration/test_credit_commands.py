@@ -7,6 +7,7 @@ import pytest
 from rich.console import Console
 
 from app.auth.accounts import AccountNotFound, Accounts
+from app.auth.records import KeyRecord
 from app.billing.credit.ledger import AccountTerms, CreditLedger
 from app.billing.credit.records import CreditBalance
 from app.cli.credits import change_credit, change_terms, reprice_receipts, show_credit
@@ -50,9 +51,8 @@ async def test_what_is_granted_and_adjusted_is_shown(
 
 
 async def test_omitted_terms_keep_their_value(
-    database: Database, settings: Settings, console: Console
+    database: Database, key: KeyRecord, settings: Settings, console: Console
 ) -> None:
-    key = await an_account(database)
     await CreditLedger(database).change_terms(key.account_id, lambda _: AccountTerms("postpaid", 7))
 
     await change_terms(settings, console, "acme", mode="prepaid", budget=None)

@@ -115,9 +115,8 @@ async def test_only_the_operator_chooses_the_profile_of_a_call(database: Databas
 
 
 async def test_what_the_gateway_billed_is_what_the_provider_reports(
-    database: Database, tmp_path: Path
+    database: Database, key: KeyRecord, tmp_path: Path
 ) -> None:
-    key = await an_account(database)
     replies: list[Answer] = [
         Reply([Text("one two three")], usage=USAGE, final_usage={"output_tokens": 40}),
         HttpError(529, "overloaded_error"),
@@ -138,9 +137,8 @@ async def test_what_the_gateway_billed_is_what_the_provider_reports(
 
 
 async def test_the_command_sets_and_removes_a_profile(
-    database: Database, database_url: str, tmp_path: Path
+    database: Database, key: KeyRecord, database_url: str, tmp_path: Path
 ) -> None:
-    key = await an_account(database)
     await an_account(database, "other")
     settings = Settings.load(_env_file=None, DATABASE_URL=database_url, RUNTALLY_DATA_DIR=tmp_path)
     console, profiles = Console(file=io.StringIO()), ProviderProfiles(Accounts(database))

@@ -70,9 +70,8 @@ async def test_what_a_stored_message_used_more_is_charged_once(database: Databas
 
 
 async def test_each_charged_receipt_is_announced_once_whatever_stored_it(
-    database: Database, tmp_path: Path
+    database: Database, key: KeyRecord, tmp_path: Path
 ) -> None:
-    key = await an_account(database)
     facts = [a_fact(key, f"msg_{number}") for number in range(3)]
     announced: list[str] = []
 

@@ -205,10 +205,9 @@ async def test_messages_without_a_price_do_not_open_an_account(
 
 
 async def test_calls_of_an_account_wait_for_each_other_without_connections(
-    database_url: str, database: Database, tmp_path: Path
+    database_url: str, database: Database, key: KeyRecord, tmp_path: Path
 ) -> None:
     """Otherwise they would use up the pool, give up together, and break the connections they hold."""
-    key = await an_account(database)
     cost = CallCost(Decimal("0.01"), Decimal("0.01"))
     async with (
         Simulator(as_dear_as_it_may_be) as provider,

@@ -9,7 +9,7 @@ from app.platform.json_schema.checker import SchemaChecker
 from app.platform.serialization.repaired_json import parsable
 from app.tools.mcp.servers import McpConnector
 from app.tools.mcp.spec import HttpServer
-from tests.integration.hostile_mcp import SEARCH, HostileServer, serving
+from tests.integration.hostile_mcp import HostileServer, serving
 from tests.integration.strange_tools import NAMES, OBJECT, TOOLS, UNUSABLE, USABLE, USABLE_NAMES
 from tests.integration.test_hostile_tool_servers import connected
 
@@ -37,7 +37,7 @@ async def test_each_tool_is_normalized_or_left_out_with_the_reason(schemas: Sche
 
 async def test_the_doctor_reports_each_server_whatever_the_others_do(schemas: SchemaChecker) -> None:
     tools = {"search": "read_only"}
-    async with serving(HostileServer(lambda _params: {"tools": [SEARCH]})) as server:
+    async with serving(HostileServer()) as server:
         common = {"type": "http", "url": server.url, "tools": tools}
         # The operator has not set this secret, and nothing has checked that before.
         oauth = {"grant": "client_credentials", "client_id": "a", "client_secret": "${MISSING}"}

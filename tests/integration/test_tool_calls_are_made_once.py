@@ -19,7 +19,7 @@ STREAM = {"content-type": "text/event-stream"}
 
 
 def forgetful(on_call: Any) -> Forgetful:
-    return Forgetful(lambda _params: {"tools": [SEARCH]}, on_call, headers=STREAM)
+    return Forgetful(on_call=on_call, headers=STREAM)
 
 
 async def received(server: HostileServer, method: str) -> None:
@@ -107,7 +107,6 @@ async def test_a_call_that_fails_does_not_end_another_one_that_is_executed(
     schemas: SchemaChecker, how: str
 ) -> None:
     async with serving(Busy()) as server, connected(schemas, server, effect="state_change") as connections:
-        assert isinstance(server, Busy)
         calls = Calls(connections.tools)
         executed = asyncio.create_task(calls.call("library__search", how="held"))
         await server.called("held")
@@ -122,7 +121,6 @@ async def test_a_call_that_fails_does_not_end_another_one_that_is_executed(
 
 async def test_a_refused_call_is_made_again_while_another_one_is_executed(schemas: SchemaChecker) -> None:
     async with serving(Busy()) as server, connected(schemas, server, effect="state_change") as connections:
-        assert isinstance(server, Busy)
         calls = Calls(connections.tools)
         executed = asyncio.create_task(calls.call("library__search", how="held"))
         await server.called("held")
@@ -143,7 +141,6 @@ async def test_a_call_without_an_answer_does_not_end_the_connection(
         serving(Busy()) as server,
         connected(schemas, server, effect="state_change", timeout_s=3) as connections,
     ):
-        assert isinstance(server, Busy)
         calls = Calls(connections.tools)
         unanswered = asyncio.create_task(calls.call("library__search", how="no answer"))
         await server.called("no answer")
@@ -161,7 +158,6 @@ async def test_a_call_without_an_answer_does_not_end_the_connection(
 
 async def test_a_call_that_outlives_its_run_opens_no_connection(schemas: SchemaChecker) -> None:
     async with serving(Busy()) as server:
-        assert isinstance(server, Busy)
         async with connected(schemas, server, effect="read_only") as connections:
             call = asyncio.create_task(Calls(connections.tools).call("library__search", how="no answer"))
             await server.called("no answer")
@@ -175,7 +171,7 @@ async def test_an_error_of_a_server_that_does_not_know_how_to_be_discovered_is_i
     schemas: SchemaChecker,
 ) -> None:
     error = {"code": -32000, "message": "no shelf"}
-    hostile = HostileServer(lambda _params: {"tools": [SEARCH]}, lambda _params: {"error": error})
+    hostile = HostileServer(on_call=lambda _params: {"error": error})
     hostile.missing = ("server/discover",)
     async with serving(hostile) as server, connected(schemas, server) as connections:
         results = [await Calls(connections.tools).call("library__search") for _ in range(2)]

@@ -37,7 +37,7 @@ async def test_a_server_that_does_not_answer_the_end_of_a_session_keeps_no_run(
     schemas: SchemaChecker,
 ) -> None:
     async with (
-        serving(WithSession(lambda _params: {"tools": [SEARCH]})) as server,
+        serving(WithSession()) as server,
         asyncio.timeout(PATIENCE_S),
         connected(schemas, server, timeout_s=10 * PATIENCE_S),
     ):
@@ -99,7 +99,7 @@ async def test_a_call_whose_answer_is_none_is_an_error_for_the_model(
     schemas: SchemaChecker, answer: str
 ) -> None:
     body = json.dumps(ANSWERS[answer]).encode()
-    hostile = HostileServer(lambda _params: {"tools": [SEARCH]}, lambda _params: iter([body]))
+    hostile = HostileServer(on_call=lambda _params: iter([body]))
     async with (
         serving(hostile) as server,
         connected(schemas, server, timeout_s=0.3) as connections,
