@@ -27,6 +27,7 @@ from app.streams.process_channel import (
 from app.streams.run_buffer import RunLogClosed
 from tests.contracts.event_logs import a_relay
 from tests.contracts.servers import frozen
+from tests.e2e.stories import until
 from tests.patience import PATIENCE_S
 
 SECRET = "a secret"
@@ -149,9 +150,7 @@ async def test_a_process_refuses_more_requests_than_it_may_handle_and_answers_ur
                 asyncio.create_task(here.request(there_id, "wait", {}, timeout_s=10 * PATIENCE_S))
                 for _ in range(MAX_HANDLERS)
             ]
-            async with asyncio.timeout(PATIENCE_S):
-                while wait.started < MAX_HANDLERS:
-                    await asyncio.sleep(0.01)
+            await until(lambda: wait.started >= MAX_HANDLERS)
             refused = await refusals(50)
             urgent = await here.request(there_id, "urgent", {}, timeout_s=PATIENCE_S)
             wait.may_answer.set()

@@ -27,6 +27,7 @@ from app.schedules.overlap import Overlap
 from app.schedules.records import FiringConfig, Schedule, ScheduledRun, ScheduleTerms
 from app.schedules.requests import ScheduledRequests
 from app.schedules.service import ScheduleOrder, ScheduleService
+from tests.e2e.stories import until
 from tests.integration.run_service import Core, a_core, a_request, answers
 from tests.patience import PATIENCE_S
 
@@ -110,9 +111,7 @@ class ScheduleServer:
 
     async def ended(self) -> None:
         """Wait for the end of all runs that this process executes."""
-        async with asyncio.timeout(PATIENCE_S):
-            while self.core.starter.attempts():
-                await asyncio.sleep(0.01)
+        await until(lambda: not self.core.starter.attempts())
 
 
 class OpenServer(Protocol):
@@ -178,9 +177,9 @@ def due_at(due_times: Sequence[ScheduledRun]) -> list[timedelta]:
     return [due.due_at - NOON for due in due_times]
 
 
-def until(go_on: asyncio.Event) -> list[WaitFor | WriteMessage]:
+def waits_for(go_on: asyncio.Event) -> Script:
     """The script of a run that waits."""
-    return [WaitFor(go_on), WriteMessage("Done.")]
+    return lambda _: [WaitFor(go_on), WriteMessage("Done.")]
 
 
 def this_minute() -> datetime:

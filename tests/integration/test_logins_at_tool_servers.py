@@ -23,6 +23,7 @@ from app.tools.mcp.oauth.records import LoginKey, McpLogin
 from app.tools.mcp.oauth.service import McpLogins
 from app.tools.mcp.servers import McpConnector
 from app.tools.mcp.spec import HttpServer, SseServer
+from tests.e2e.stories import until
 from tests.integration.statements import execute
 from tests.integration.test_tool_servers_with_oauth import (
     KEY,
@@ -194,9 +195,7 @@ async def test_a_login_that_is_renewed_while_its_run_is_cancelled_is_kept(
         connecting = asyncio.create_task(
             connector.connect({"library": spec}, ["library__search"], graph=KEY_OF_LOGIN.graph)
         )
-        async with asyncio.timeout(PATIENCE_S):
-            while not server.forms:
-                await asyncio.sleep(0.01)
+        await until(lambda: bool(server.forms))
         for _ in range(2):
             connecting.cancel()
             await asyncio.sleep(0.1)
@@ -224,9 +223,7 @@ class World:
 
     async def requested(self) -> None:
         """Wait until the authorization server has a request."""
-        async with asyncio.timeout(PATIENCE_S):
-            while not self.server.forms:
-                await asyncio.sleep(0.01)
+        await until(lambda: bool(self.server.forms))
 
 
 @pytest.fixture

@@ -203,9 +203,7 @@ async def test_a_process_that_stood_still_stops_runs_that_another_has_resumed_or
 
         await beat(frozen)
 
-        async with asyncio.timeout(PATIENCE_S):
-            while supervisor.active_attempts():
-                await asyncio.sleep(0.01)
+        await until(lambda: not supervisor.active_attempts())
         finals = [await other.service.wait(run.key) for run in (resumed, ended)]
 
     assert [final.content for final in finals] == ["Good morning.", ""]
@@ -308,9 +306,7 @@ async def test_what_a_frozen_process_publishes_after_a_takeover_is_dropped(
         pause.until.set()
         final = await other.service.wait(run.key)
         supervisor = frozen.process.supervisor
-        async with asyncio.timeout(PATIENCE_S):
-            while supervisor.active_attempts():
-                await asyncio.sleep(0.01)
+        await until(lambda: not supervisor.active_attempts())
         events = [entry.event for entry in await other.service.events(run.key)]
 
     assert final.content == "Good morning."

@@ -14,7 +14,7 @@ from tests.integration.schedule_server import (
     SECOND,
     OpenServer,
     SetClock,
-    until,
+    waits_for,
 )
 from tests.integration.statements import execute
 from tests.patience import PATIENCE_S
@@ -22,7 +22,7 @@ from tests.patience import PATIENCE_S
 
 async def test_while_its_run_has_not_ended_no_other_is_started(open_server: OpenServer) -> None:
     go_on = asyncio.Event()
-    async with open_server(lambda _: until(go_on)) as server:
+    async with open_server(waits_for(go_on)) as server:
         schedule = await server.schedule(overlap="skip")
         for minutes in (1, 2, 3):
             await server.at(NOON + minutes * MINUTE)
@@ -38,7 +38,7 @@ async def test_while_its_run_has_not_ended_no_other_is_started(open_server: Open
 
 async def test_one_run_waits_for_the_end_of_the_other(open_server: OpenServer) -> None:
     go_on = asyncio.Event()
-    async with open_server(lambda _: until(go_on)) as server:
+    async with open_server(waits_for(go_on)) as server:
         schedule = await server.schedule(overlap="queue", catch_up_s=60)
         for minutes in (1, 2, 3):
             await server.at(NOON + minutes * MINUTE)
@@ -56,7 +56,7 @@ async def test_one_run_waits_for_the_end_of_the_other(open_server: OpenServer) -
 
 
 async def test_the_earlier_run_is_cancelled(open_server: OpenServer) -> None:
-    async with open_server(lambda _: until(asyncio.Event())) as server:
+    async with open_server(waits_for(asyncio.Event())) as server:
         schedule = await server.schedule(overlap="cancel")
         for minutes in (1, 2, 3):
             await server.at(NOON + minutes * MINUTE)
@@ -74,7 +74,7 @@ async def test_the_earlier_run_is_cancelled(open_server: OpenServer) -> None:
 
 async def test_runs_may_overlap(open_server: OpenServer) -> None:
     go_on = asyncio.Event()
-    async with open_server(lambda _: until(go_on)) as server:
+    async with open_server(waits_for(go_on)) as server:
         schedule = await server.schedule(overlap="allow")
         for minutes in (1, 2, 3):
             await server.at(NOON + minutes * MINUTE)
@@ -93,7 +93,7 @@ async def test_a_run_outside_the_schedule_is_no_obstacle(
     go_on = asyncio.Event()
     if is_finished:
         go_on.set()
-    async with open_server(lambda _: until(go_on)) as server:
+    async with open_server(waits_for(go_on)) as server:
         await server.core.start()
         schedule = await server.schedule()
         await server.at(NOON + MINUTE)
@@ -108,7 +108,7 @@ async def test_a_run_outside_the_schedule_is_no_obstacle(
 
 async def test_what_waits_when_a_schedule_is_paused_is_not_started(open_server: OpenServer) -> None:
     go_on = asyncio.Event()
-    async with open_server(lambda _: until(go_on)) as server:
+    async with open_server(waits_for(go_on)) as server:
         schedule = await server.schedule(overlap="queue")
         for minutes in (1, 2):
             await server.at(NOON + minutes * MINUTE)
@@ -166,7 +166,7 @@ async def test_a_run_counts_although_the_earlier_one_could_not_be_cancelled(
 ) -> None:
     go_on, clock = asyncio.Event(), SetClock()
     async with (
-        open_server(lambda _: until(go_on), clock=clock) as first,
+        open_server(waits_for(go_on), clock=clock) as first,
         open_server(clock=clock) as second,
     ):
         schedule = await first.schedule(overlap="cancel")
@@ -185,7 +185,7 @@ async def test_a_run_counts_although_the_earlier_one_could_not_be_cancelled(
 
 async def test_a_time_that_is_too_late_waits_for_no_run(open_server: OpenServer) -> None:
     go_on = asyncio.Event()
-    async with open_server(lambda _: until(go_on)) as server:
+    async with open_server(waits_for(go_on)) as server:
         schedule = await server.schedule("0 * * * *", overlap="queue", catch_up_s=600)
         await server.at(NOON + HOUR)
         await server.at(NOON + 2 * HOUR + 11 * MINUTE)
@@ -200,7 +200,7 @@ async def test_the_newest_due_time_waits_until_the_earlier_run_can_be_cancelled(
     open_server: OpenServer,
 ) -> None:
     go_on = asyncio.Event()
-    async with open_server(lambda _: until(go_on), places=1, queued=0) as server:
+    async with open_server(waits_for(go_on), places=1, queued=0) as server:
         await server.core.start()
         schedule = await server.schedule(overlap="cancel")
         # The first is tried again and again.

@@ -14,14 +14,14 @@ from tests.integration.schedule_server import (
     NOON,
     SECOND,
     OpenServer,
-    until,
+    waits_for,
 )
 from tests.integration.statements import execute
 
 
 async def test_a_run_that_is_refused_for_the_moment_is_started_later(open_server: OpenServer) -> None:
     go_on = asyncio.Event()
-    async with open_server(lambda _: until(go_on), places=1, queued=0) as server:
+    async with open_server(waits_for(go_on), places=1, queued=0) as server:
         other = await server.core.start()
         schedule = await server.schedule("0 13 * * *")
         await server.at(NOON + HOUR)
@@ -45,7 +45,7 @@ async def test_pauses_between_attempts_grow_and_end_with_the_time_to_catch_up(
     open_server: OpenServer,
 ) -> None:
     go_on = asyncio.Event()
-    async with open_server(lambda _: until(go_on), places=1, queued=0) as server:
+    async with open_server(waits_for(go_on), places=1, queued=0) as server:
         other = await server.core.start()
         schedule = await server.schedule("0 13 * * *", catch_up_s=300)
         attempts: list[int] = []
@@ -169,7 +169,7 @@ async def test_a_large_request_waits_for_memory(open_server: OpenServer) -> None
 
 async def test_what_is_tried_again_when_a_schedule_is_paused_is_not_started(open_server: OpenServer) -> None:
     go_on = asyncio.Event()
-    async with open_server(lambda _: until(go_on), places=1, queued=0) as server:
+    async with open_server(waits_for(go_on), places=1, queued=0) as server:
         await server.core.start()
         schedule = await server.schedule()
         await server.at(NOON + MINUTE)

@@ -20,6 +20,7 @@ from app.platform.server.protocol import (
     ConnectionLimits,
     ConnectionTable,
 )
+from tests.e2e.stories import until
 from tests.patience import PATIENCE_S
 
 HEAD = b"GET / HTTP/1.1\r\nHost: x\r\n"
@@ -68,9 +69,7 @@ class Port:
 
     async def until_open(self, count: int) -> None:
         """Wait until so many connections are open."""
-        async with asyncio.timeout(PATIENCE_S):
-            while len(self.table) != count:
-                await asyncio.sleep(0.01)
+        await until(lambda: len(self.table) == count)
 
 
 async def measures(scope: Scope, receive: Receive, send: Send) -> None:

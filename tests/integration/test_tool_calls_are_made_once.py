@@ -8,6 +8,7 @@ import pytest
 
 from app.platform.json_schema.checker import SchemaChecker
 from app.platform.server.loopback import Receive, Scope, Send, read_body
+from tests.e2e.stories import until
 from tests.integration.hostile_mcp import SEARCH, HostileServer, serving
 from tests.integration.test_hostile_tool_servers import connected
 from tests.integration.test_tool_servers_that_are_lost import FOUND, Calls, Forgetful
@@ -24,9 +25,7 @@ def forgetful(on_call: Any) -> Forgetful:
 
 async def received(server: HostileServer, method: str) -> None:
     """Wait until the server has received such a message."""
-    async with asyncio.timeout(PATIENCE_S):
-        while method not in server.methods:
-            await asyncio.sleep(0.01)
+    await until(lambda: method in server.methods)
 
 
 async def test_a_call_whose_response_cannot_be_resumed_is_not_made_again(schemas: SchemaChecker) -> None:
@@ -97,9 +96,7 @@ class Busy(Forgetful):
 
     async def called(self, how: str) -> None:
         """Wait for such a call."""
-        async with asyncio.timeout(PATIENCE_S):
-            while how not in self.calls:
-                await asyncio.sleep(0.01)
+        await until(lambda: how in self.calls)
 
 
 @pytest.mark.parametrize("how", ["busy", "cut off"])
