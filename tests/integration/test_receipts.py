@@ -180,22 +180,6 @@ async def test_transactions_that_insert_the_same_receipts_at_once_store_each_onc
     assert (await debits(database))[0] == rounds * messages
 
 
-async def test_messages_that_no_executor_reported_are_charged_when_the_run_ends(
-    database: Database, key: KeyRecord, queue: ReceiptQueue
-) -> None:
-    queue.start_message(a_fact(key, "msg_open", basis="partial", output_estimated=True))
-    queue.start_message(a_fact(key, "msg_shut", basis="partial", output_estimated=True))
-    queue.complete_message(a_fact(key, "msg_shut", usage=TokenUsage(1, 2)))
-
-    await queue.flush(a_fact(key).run, within_s=PATIENCE_S)
-
-    receipts = await BillingReports(database).of_run(a_fact(key).run)
-    assert [(r.usage_unit_id, r.basis, r.output_tokens) for r in receipts] == [
-        ("msg_open", "partial", 100),
-        ("msg_shut", "final", 2),
-    ]
-
-
 async def test_receipts_of_a_dead_process_are_delivered(
     database: Database, key: KeyRecord, tmp_path: Path
 ) -> None:

@@ -171,20 +171,6 @@ async def test_a_shift_over_an_hours_border_is_no_difference_in_dollars(books: B
     ]
 
 
-async def test_a_lost_message_among_shifted_ones_keeps_its_minute(books: Bookkeeping) -> None:
-    for minute in range(30):
-        at = NOON + timedelta(minutes=minute, seconds=58)
-        usage = {**USAGE, "output_tokens": 100 + minute}
-        await books.charged(at, usage)
-        books.answered(at + timedelta(seconds=4), usage)
-    books.answered(NOON + timedelta(minutes=40), {"input_tokens": 7, "output_tokens": 9})
-
-    (found,) = await books.unexplained(DAY)
-
-    assert found.starting_at == NOON + timedelta(minutes=40)
-    assert counts(found) == {"input": 7, "output": 9}
-
-
 @pytest.mark.parametrize(
     ("usage", "factor"),
     [

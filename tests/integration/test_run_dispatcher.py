@@ -28,7 +28,7 @@ from app.runs.commands.records import ChangeMode, Decide, Send
 from app.streams.port import LogEntry
 from tests.e2e.stories import until
 from tests.entries import AnyTime
-from tests.factories import an_account
+from tests.factories import a_wait, an_account, reached_by
 from tests.integration.run_service import ONCE, Core, OpenCore, a_request, caller_of
 from tests.integration.statements import execute, rows
 from tests.integration.test_storage import kept
@@ -114,7 +114,7 @@ async def test_a_cancelled_run_releases_the_next_turn(open_core: OpenCore, datab
 
 
 async def test_messages_to_a_queued_run_reach_its_agent(open_core: OpenCore, database: Database) -> None:
-    go_on, pause = asyncio.Event(), WaitFor(asyncio.Event(), asyncio.Event())
+    go_on, pause = asyncio.Event(), a_wait()
     scripts: list[list[Action]] = [
         [WaitFor(go_on), WriteMessage("Hi.")],
         [WriteMessage("Late.", before_end=pause)],
@@ -125,8 +125,7 @@ async def test_messages_to_a_queued_run_reach_its_agent(open_core: OpenCore, dat
         for message in (*messages, messages[0]):
             assert await core.process.commands.submit(second.key, message) == {"position": None}
         go_on.set()
-        assert pause.reached is not None
-        await pause.reached.wait()
+        await reached_by(pause)
         active = core.process.supervisor.find(second.key)
         assert active is not None
         assert [message.message_id in active.control.inbox for message in messages] == [True, True]
@@ -165,7 +164,7 @@ async def test_messages_to_a_queued_run_are_limited_and_stored_by_quota(
 
 
 async def test_the_mode_of_a_queued_run_is_checked_and_kept_for_its_start(open_core: OpenCore) -> None:
-    go_on, pause = asyncio.Event(), WaitFor(asyncio.Event(), asyncio.Event())
+    go_on, pause = asyncio.Event(), a_wait()
     late = WriteMessage("Late.", before_end=pause)
     scripts: list[list[Action]] = [[WaitFor(go_on), WriteMessage("Hi.")], [late]]
     async with open_core(lambda _: scripts.pop(0), places=1) as core:
@@ -178,8 +177,7 @@ async def test_the_mode_of_a_queued_run_is_checked_and_kept_for_its_start(open_c
         with pytest.raises(PermissionNotFound):
             await submit(run, Decide(request_id="r", decision="allow"))
         go_on.set()
-        assert pause.reached is not None
-        await pause.reached.wait()
+        await reached_by(pause)
         active = core.process.supervisor.find(run)
         assert active is not None
         assert active.control.approvals.mode == "plan"

@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import text
 
 from app.events import AssistantFinal, ClientEvent, Done, RunError
-from app.executors.scripted import WaitFor, WriteMessage
+from app.executors.scripted import WriteMessage
 from app.ids import RunKey
 from app.platform.clock.lease import Lease
 from app.platform.db import AttemptOver, Database, DatabaseUnavailable, require_attempt
@@ -22,6 +22,7 @@ from app.runs.recovery.resumption import MAX_ATTEMPTS
 from app.streams.memory import MemoryEventLog
 from tests.contracts.event_logs import a_relayed_log
 from tests.e2e.stories import until
+from tests.factories import a_wait, reached_by
 from tests.integration.run_process import begin_next_attempt
 from tests.integration.run_service import (
     ONCE,
@@ -171,11 +172,10 @@ async def test_what_crashes_every_process_is_given_up(
 
 
 async def test_a_process_does_not_recover_its_own_runs(open_core: OpenCore) -> None:
-    pause = WaitFor(asyncio.Event(), asyncio.Event())
+    pause = a_wait()
     async with open_core(lambda _: [WriteMessage("Late.", before_end=pause)]) as core:
         record = await core.start()
-        assert pause.reached is not None
-        await pause.reached.wait()
+        await reached_by(pause)
 
         recovered = await core.recovery.recover(is_alone=True)
         pause.until.set()
@@ -187,7 +187,7 @@ async def test_a_process_does_not_recover_its_own_runs(open_core: OpenCore) -> N
 async def test_a_process_that_stood_still_stops_runs_that_another_has_resumed_or_ended(
     open_core: OpenCore, database: Database
 ) -> None:
-    late = [WriteMessage("Late.", before_end=WaitFor(asyncio.Event(), asyncio.Event()))]
+    late = [WriteMessage("Late.", before_end=a_wait())]
     async with (
         open_core(lambda _: late, is_dispatching=False) as frozen,
         open_core() as other,
@@ -289,7 +289,7 @@ async def test_a_run_of_this_process_that_was_not_confirmed_needs_no_witness(ope
 async def test_what_a_frozen_process_publishes_after_a_takeover_is_dropped(
     open_core: OpenCore, database: Database, redis_url: str
 ) -> None:
-    pause = WaitFor(asyncio.Event(), asyncio.Event())
+    pause = a_wait()
     late = [WriteMessage("Late.", before_end=pause)]
     async with (
         a_relayed_log(redis_url) as log_of_frozen,
@@ -298,8 +298,7 @@ async def test_what_a_frozen_process_publishes_after_a_takeover_is_dropped(
         open_core(log=log_of_other) as other,
     ):
         run = await frozen.start(RETRIED, state_key="k")
-        assert pause.reached is not None
-        await pause.reached.wait()
+        await reached_by(pause)
         await without_heartbeat(database)
         assert await other.recovery.recover() == 1
         await beat(frozen)

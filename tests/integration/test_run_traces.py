@@ -10,7 +10,7 @@ import pytest
 import requests
 from structlog.testing import capture_logs
 
-from app.executors.scripted import Action, CallTool, WaitFor, WriteMessage
+from app.executors.scripted import Action, CallTool, WriteMessage
 from app.ids import RunId, RunKey
 from app.platform.db import Database
 from app.platform.telemetry.config import Destination, TelemetryConfig
@@ -19,7 +19,7 @@ from app.platform.telemetry.sdk.receiver import ReportingSession
 from app.platform.telemetry.service import Telemetry
 from app.platform.telemetry.trace_context import CallerTrace
 from tests.e2e.stories import until
-from tests.factories import an_account
+from tests.factories import a_wait, an_account, reached_by
 from tests.integration.run_service import RETRIED, OpenCore, a_core, a_request, answers, caller_of
 from tests.integration.statements import execute
 from tests.otlp import an_otlp_receiver
@@ -39,7 +39,7 @@ async def telemetry_to(url: str) -> AsyncIterator[Telemetry]:
 async def test_a_run_that_another_process_takes_over_is_one_trace(
     open_core: OpenCore, database: Database
 ) -> None:
-    pause = WaitFor(asyncio.Event(), asyncio.Event())
+    pause = a_wait()
     slow: list[Action] = [CallTool("first", {}), WriteMessage("Late.", before_end=pause)]
     async with (
         an_otlp_receiver() as otlp,
@@ -51,7 +51,7 @@ async def test_a_run_that_another_process_takes_over_is_one_trace(
         caller = caller_of(await an_account(database))
         for request in (a_request(RETRIED, state_key="k", run_id="resumed"), a_request(run_id="lost")):
             await frozen.service.start(caller, request, request_id=None, caller_trace=BY_CALLER)
-        await _reached(pause)
+        await reached_by(pause)
         await execute(database, "UPDATE workers SET seen_at = now() - interval '1 hour'")
         assert await other.recovery.recover() == 2
         await other.service.wait(RunKey(caller.account_id, RunId("resumed")))
@@ -73,7 +73,7 @@ async def test_a_run_that_another_process_takes_over_is_one_trace(
 async def test_a_run_without_a_caller_has_a_trace_of_its_own_and_shows_how_long_it_waited(
     database: Database, tmp_path: Path
 ) -> None:
-    pause = WaitFor(asyncio.Event(), asyncio.Event())
+    pause = a_wait()
     script = {"slow": [WriteMessage("A.", before_end=pause)], "next": [WriteMessage("B.")]}
     async with (
         an_otlp_receiver() as otlp,
@@ -88,7 +88,7 @@ async def test_a_run_without_a_caller_has_a_trace_of_its_own_and_shows_how_long_
     ):
         caller = caller_of(await an_account(database))
         await core.start(prompt="slow", run_id="r1")
-        await _reached(pause)
+        await reached_by(pause)
         await core.start(prompt="next", run_id="r2")
         pause.until.set()
         await core.service.wait(RunKey(caller.account_id, RunId("r2")))
@@ -169,8 +169,3 @@ async def test_without_telemetry_there_is_no_thread_and_no_span(
     assert not {name for name in started if name.startswith("Otel")}
     # For the log, and for a worker that has telemetry.
     assert kept.caller_trace == BY_CALLER
-
-
-async def _reached(pause: WaitFor) -> None:
-    assert pause.reached is not None
-    await pause.reached.wait()
