@@ -17,13 +17,12 @@ from app.platform.db import Database
 from app.platform.metrics.exposition import Exposition
 from app.platform.metrics.labels import KnownNames
 from app.platform.metrics.registry import MetricsRegistry
-from app.requests.principal import SCOPES
 from app.runs.dispatch.limits import DispatchLimits
 from app.runs.fleet.records import FleetSnapshot, HeldRuns
 from app.runs.fleet.repository import fleet_workers, queue_of_accounts
 from app.runs.fleet.service import Fleet
 from tests.architecture.tree import ROOT
-from tests.e2e.stories import World, a_client
+from tests.e2e.stories import World
 from tests.factories import an_account
 from tests.integration.conftest import in_shared_world
 from tests.integration.run_queue import Queue
@@ -194,32 +193,16 @@ async def held_runs(world: World) -> AsyncIterator[FleetSnapshot]:
 
 @in_shared_world
 async def test_operators_see_the_fleet(world: World) -> None:
-    _, other = await world.services.accounts.create_key("acme", [s for s in SCOPES if s != "admin"])
     async with held_runs(world) as expected:
         found = (await world.http.get("/v1/fleet")).raise_for_status().json()
         few = (await world.http.get("/v1/fleet", params={"limit": 1})).raise_for_status().json()
     refused = [await world.http.get("/v1/fleet", params={"limit": limit}) for limit in (0, 1001)]
-    async with a_client(world.url, other) as client:
-        forbidden = await client.get("/v1/fleet")
 
     (worker,) = found["workers"]
     assert worker["processId"] == str(expected.workers[0].process_id)
     assert (worker["state"], worker["isAlive"], worker["places"]) == ("alive", True, expected.places)
-    assert set(worker) == {
-        *(
-            "processId",
-            "role",
-            "version",
-            "state",
-            "isAlive",
-            "draining",
-            "places",
-            "taken",
-            "running",
-            "leaseS",
-        ),
-        *("startedAt", "lastHeartbeatAt"),
-    }
+    fields = "processId role version state isAlive draining places taken running leaseS"
+    assert set(worker) == {*fields.split(), "startedAt", "lastHeartbeatAt"}
     assert found["totals"] | {"oldestReadySeconds": None} == {
         "places": expected.places,
         "placesFree": expected.places,
@@ -234,7 +217,6 @@ async def test_operators_see_the_fleet(world: World) -> None:
     ]
     assert few["accountsOmitted"] == len(found["accounts"]) - 1
     assert [answer.status_code for answer in refused] == [422, 422]
-    assert forbidden.status_code == 403
 
 
 async def database_metrics(world: World) -> dict[tuple[str, ...], float]:
