@@ -1,7 +1,7 @@
 """Whatever the database answers, a receipt arrives once it can, without a restart."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from decimal import Decimal
 from pathlib import Path
 
@@ -26,7 +26,7 @@ from app.platform.db import Database
 from app.usage.records import Attribution, TokenUsage
 from tests.factories import a_fact, a_plan, an_account
 from tests.integration.receipt_queues import a_delivery, delivered_queue
-from tests.integration.statements import execute
+from tests.integration.statements import execute, until
 from tests.patience import PATIENCE_S
 
 RUN_USD = Decimal("0.05")
@@ -104,12 +104,6 @@ RUN_ROW = """
 TAKEOVER = """
     INSERT INTO run_takeovers (account_id, run_id, attempt, at) VALUES (:account_id, :run_id, 0, '2020-01-01')
 """
-
-
-async def until(condition: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(PATIENCE_S):
-        while not await condition():
-            await asyncio.sleep(0.02)
 
 
 async def attempts(admin: asyncpg.Connection) -> int:

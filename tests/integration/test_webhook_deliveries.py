@@ -20,7 +20,7 @@ from app.webhooks.records import ClaimedDelivery
 from app.webhooks.retries import ReceiverResponse
 from tests.e2e.stories import until as until_so
 from tests.factories import an_account
-from tests.integration.statements import execute
+from tests.integration.statements import execute, until
 from tests.integration.webhook_seam import (
     QUICK,
     charge,
@@ -29,7 +29,6 @@ from tests.integration.webhook_seam import (
     now,
     register,
     settled,
-    until,
     webhooks_over,
 )
 from tests.patience import PATIENCE_S

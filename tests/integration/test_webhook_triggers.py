@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_asyncio
 from sqlalchemy import text
 
 from app.auth.records import KeyRecord
@@ -221,9 +222,16 @@ async def test_no_answer_of_a_model_can_keep_a_run_from_ending(
     assert (payload["data"]["error"], payload["data"]["finishReason"]) == (None, "stop")
 
 
-async def test_each_threshold_of_a_budget_is_sent_once(database: Database, key: KeyRecord) -> None:
+@pytest_asyncio.fixture
+async def ledger(database: Database, key: KeyRecord) -> CreditLedger:
+    """The ledger; a webhook of the account listens to its thresholds."""
     await register(database, key, events=["budget.threshold"])
-    ledger = CreditLedger(database)
+    return CreditLedger(database)
+
+
+async def test_each_threshold_of_a_budget_is_sent_once(
+    database: Database, key: KeyRecord, ledger: CreditLedger
+) -> None:
     await ledger.change_terms(key.account_id, lambda _: AccountTerms("postpaid", 1000))
     sent = []
 
@@ -245,9 +253,10 @@ async def test_each_threshold_of_a_budget_is_sent_once(database: Database, key: 
     }
 
 
-async def test_one_charge_can_reach_several_thresholds(database: Database, key: KeyRecord) -> None:
-    await register(database, key, events=["budget.threshold"])
-    await CreditLedger(database).change_terms(key.account_id, lambda _: AccountTerms("postpaid", 4 * 10**16))
+async def test_one_charge_can_reach_several_thresholds(
+    database: Database, key: KeyRecord, ledger: CreditLedger
+) -> None:
+    await ledger.change_terms(key.account_id, lambda _: AccountTerms("postpaid", 4 * 10**16))
 
     await charge(database, key, "msg_1", credits_=4 * 10**16)
 
@@ -257,18 +266,19 @@ async def test_one_charge_can_reach_several_thresholds(database: Database, key: 
     }
 
 
-async def test_concurrent_charges_send_each_threshold_once(database: Database, key: KeyRecord) -> None:
-    await register(database, key, events=["budget.threshold"])
-    await CreditLedger(database).change_terms(key.account_id, lambda _: AccountTerms("postpaid", 1000))
+async def test_concurrent_charges_send_each_threshold_once(
+    database: Database, key: KeyRecord, ledger: CreditLedger
+) -> None:
+    await ledger.change_terms(key.account_id, lambda _: AccountTerms("postpaid", 1000))
 
     await asyncio.gather(*(charge(database, key, f"msg_{n}", credits_=30) for n in range(40)))
 
     assert sorted(percent for _, percent in await thresholds(database)) == [50, 80, 100]
 
 
-async def test_a_changed_budget_sends_its_thresholds_again(database: Database, key: KeyRecord) -> None:
-    await register(database, key, events=["budget.threshold"])
-    ledger = CreditLedger(database)
+async def test_a_changed_budget_sends_its_thresholds_again(
+    database: Database, key: KeyRecord, ledger: CreditLedger
+) -> None:
     await ledger.change_terms(key.account_id, lambda _: AccountTerms("postpaid", 1000))
     await charge(database, key, "msg_1", credits_=500)
 
@@ -279,8 +289,9 @@ async def test_a_changed_budget_sends_its_thresholds_again(database: Database, k
     assert [percent for _, percent in await thresholds(database)] == [50, 50, 80]
 
 
-async def test_spending_of_last_month_reaches_no_threshold(database: Database, key: KeyRecord) -> None:
-    await register(database, key, events=["budget.threshold"])
+async def test_spending_of_last_month_reaches_no_threshold(
+    database: Database, key: KeyRecord, ledger: CreditLedger
+) -> None:
     async with database.transaction() as tx:
         # Only the ledger may say so; this is what it said last month.
         await tx.execute(text("SET LOCAL session_replication_role = replica"))
@@ -292,16 +303,16 @@ async def test_spending_of_last_month_reaches_no_threshold(database: Database, k
             {"id": key.account_id},
         )
 
-    await CreditLedger(database).change_terms(key.account_id, lambda _: AccountTerms("postpaid", 900))
+    await ledger.change_terms(key.account_id, lambda _: AccountTerms("postpaid", 900))
     assert await payloads(database) == []
     await charge(database, key, "msg_1", credits_=450)
 
     assert await thresholds(database) == [("monthly_budget", 50)]
 
 
-async def test_low_and_exhausted_prepaid_credit_is_sent(database: Database, key: KeyRecord) -> None:
-    await register(database, key, events=["budget.threshold"])
-    ledger = CreditLedger(database)
+async def test_low_and_exhausted_prepaid_credit_is_sent(
+    database: Database, key: KeyRecord, ledger: CreditLedger
+) -> None:
     await ledger.change_terms(key.account_id, lambda _: AccountTerms("prepaid", None))
     await ledger.grant(key.account_id, 1000)
 
@@ -318,10 +329,8 @@ async def test_low_and_exhausted_prepaid_credit_is_sent(database: Database, key:
 
 
 async def test_reservations_and_unlimited_accounts_reach_no_threshold(
-    database: Database, key: KeyRecord
+    database: Database, key: KeyRecord, ledger: CreditLedger
 ) -> None:
-    await register(database, key, events=["budget.threshold"])
-    ledger = CreditLedger(database)
     await ledger.grant(key.account_id, 1000)
     await charge(database, key, "msg_1", credits_=5000)
     await ledger.change_terms(key.account_id, lambda _: AccountTerms("postpaid", 0))
