@@ -9,6 +9,7 @@ from app.simulator.script import in_turn
 from tests.e2e.stories import ASSISTANT, World, WorldOf, a_client, a_request
 from tests.factories import scripted
 from tests.integration.conftest import in_shared_world
+from tests.patience import PATIENCE_S
 
 
 @in_shared_world
@@ -102,7 +103,7 @@ async def test_unknown_resources_are_not_found(world: World) -> None:
 
 @in_shared_world
 async def test_a_request_without_a_key_is_told_how_to_authenticate(world: World) -> None:
-    async with httpx.AsyncClient(base_url=world.url) as nobody:
+    async with httpx.AsyncClient(base_url=world.url, timeout=PATIENCE_S) as nobody:
         answers = [await nobody.get("/v1/runs"), await nobody.get("/v1/runs", auth=("user", "rt_x"))]
 
     for response in answers:
@@ -207,7 +208,7 @@ async def test_write_requests_of_a_key_are_limited(world_of: WorldOf) -> None:
 async def test_catalogs_and_health(world: World) -> None:
     graphs = (await world.http.get("/v1/graphs")).json()["items"]
     tools = (await world.http.get("/v1/tools")).json()["items"]
-    async with httpx.AsyncClient(base_url=world.url) as nobody:
+    async with httpx.AsyncClient(base_url=world.url, timeout=PATIENCE_S) as nobody:
         alive = await nobody.get("/healthz")
         ready = await nobody.get("/readyz")
         described = (await nobody.get("/openapi.json")).json()

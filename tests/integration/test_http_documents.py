@@ -14,6 +14,7 @@ from app.simulator.script import in_turn
 from tests.e2e.stories import World, WorldOf, a_client, a_request, a_world
 from tests.factories import scripted
 from tests.integration.conftest import in_shared_world
+from tests.patience import PATIENCE_S
 
 JSON = {"Content-Type": "application/json"}
 
@@ -22,7 +23,7 @@ JSON = {"Content-Type": "application/json"}
 async def test_authentication_comes_before_validation(world: World) -> None:
     _, key = await world.services.accounts.create_key("acme", ["runs:read"])
 
-    async with httpx.AsyncClient(base_url=world.url) as nobody:
+    async with httpx.AsyncClient(base_url=world.url, timeout=PATIENCE_S) as nobody:
         missing = await nobody.post("/v1/runs", content=b'{"a": NaN}', headers=JSON)
     async with a_client(world.url, key) as reader:
         forbidden = await reader.post("/v1/runs", content=b"plain", headers={"Content-Type": "text/plain"})
@@ -89,7 +90,7 @@ async def test_an_unavailable_relay_is_reported_and_the_server_stays_ready(world
 
 @in_shared_world
 async def test_the_api_describes_itself(world: World) -> None:
-    async with httpx.AsyncClient(base_url=world.url) as nobody:
+    async with httpx.AsyncClient(base_url=world.url, timeout=PATIENCE_S) as nobody:
         described = (await nobody.get("/openapi.json")).json()
         docs = await nobody.get("/docs")
 
