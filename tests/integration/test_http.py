@@ -44,6 +44,14 @@ async def test_an_invalid_field_is_named(world: World, change: dict[str, Any], f
 
 
 @in_shared_world
+async def test_errors_do_not_repeat_submitted_values(world: World) -> None:
+    response = await world.http.post("/v1/runs", json=a_request(model={"my": "secret-value"}))
+
+    assert response.status_code == 422
+    assert "secret-value" not in response.text
+
+
+@in_shared_world
 @pytest.mark.parametrize(
     ("body", "status"),
     [
