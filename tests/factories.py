@@ -1,6 +1,8 @@
 """Plain functions with defaults that make what tests need."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import fields as dataclass_fields
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -19,6 +21,7 @@ from app.platform.db import Database
 from app.platform.json_schema.document import SchemaDocument
 from app.platform.json_schema.model_schema import model_schema
 from app.requests.client_tools import ClientTool
+from app.requests.outcome import FinalUsage, GraphFinal
 from app.requests.runs import RunLimits
 from app.runs.records import RunRecord
 from app.tools.argument_schema import argument_schema
@@ -85,6 +88,14 @@ def schemas_of(*tools: ClientTool, answer: dict[str, Any] | None = None) -> RunS
     return RunSchemas(None if answer is None else model_schema(SchemaDocument.of(answer)), prepared)
 
 
+def a_final(run_id: str = "run-1", **fields: Any) -> GraphFinal:
+    """How a run ended: with an answer, or with an `error`."""
+    is_ok = fields.get("error") is None
+    defaults: dict[str, Any] = {"request_id": None, "content": "", "usage": FinalUsage()}
+    reason = "stop" if is_ok else "error"
+    return GraphFinal(**{**defaults, "ok": is_ok, "run_id": run_id, "finish_reason": reason, **fields})
+
+
 def a_conversation(account_id: AccountId, state_key: str = "chat") -> Conversation:
     """A conversation in its first turn."""
     now = datetime.now(UTC)
@@ -148,3 +159,13 @@ def a_context(plan: RunPlan | None = None) -> RunContext:
 def an_unused_database() -> Database:
     """A database that nothing may connect to, for what takes one and does not use it in a test."""
     return Database(create_async_engine("postgresql+asyncpg://nobody@localhost:1/none"))
+
+
+@asynccontextmanager
+async def an_open_database(url: str) -> AsyncIterator[Database]:
+    """Connections of a process of their own."""
+    database = await Database.open(url)
+    try:
+        yield database
+    finally:
+        await database.aclose()

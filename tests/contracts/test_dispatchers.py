@@ -18,10 +18,9 @@ async def test_runs_are_executed_once_each_by_all_processes_within_their_places(
 ) -> None:
     async with open_fleet() as fleet:
         one, two = await fleet.join(4), await fleet.join(4)
-        caller = caller_of(await an_account(fleet.database))
         await one.heartbeat.send()
         prompts = [f"{number}" for number in range(16)]
-        runs = [await one.service.start(caller, a_request(prompt=each), request_id=None) for each in prompts]
+        runs = [await one.start(prompt=each) for each in prompts]
         await until(lambda: len(one.starter.attempts()) == len(two.starter.attempts()) == 4)
         assert await fleet.statuses(runs) == {"running": 8, "queued": 8}
         fleet.go_on.set()
@@ -35,12 +34,8 @@ async def test_runs_are_executed_once_each_by_all_processes_within_their_places(
 async def test_the_turns_of_a_conversation_are_executed_in_order(open_fleet: OpenFleet) -> None:
     async with open_fleet() as fleet:
         one, _ = await fleet.join(2), await fleet.join(2)
-        caller = caller_of(await an_account(fleet.database))
         prompts = ["first", "second", "third"]
-        runs = [
-            await one.service.start(caller, a_request(prompt=each, state_key="chat"), request_id=None)
-            for each in prompts
-        ]
+        runs = [await one.start(prompt=each, state_key="chat") for each in prompts]
         await until(lambda: len(fleet.executed) == 1)
         assert await fleet.statuses(runs) == {"running": 1, "queued": 2}
         fleet.go_on.set()
@@ -70,13 +65,12 @@ async def test_a_process_that_drains_takes_nothing_and_another_one_gets_its_runs
 ) -> None:
     async with open_fleet() as fleet:
         one = await fleet.join(2, per_account=8)
-        caller = caller_of(await an_account(fleet.database))
-        first = await one.service.start(caller, a_request(prompt="first"), request_id=None)
+        first = await one.start(prompt="first")
         await until(lambda: fleet.executed == ["first"])
         draining = asyncio.create_task(one.drain.drain(within_s=PATIENCE_S))
         await until(lambda: one.dispatcher.is_draining)
         two = await fleet.join(0, per_account=8)
-        rest = [await two.service.start(caller, a_request(prompt="rest"), request_id=None) for _ in range(3)]
+        rest = [await two.start(prompt="rest") for _ in range(3)]
         await one.dispatcher.claim()
         three = await fleet.join(1, per_account=8)
         await until(lambda: fleet.executed == ["first", "rest"])
@@ -91,11 +85,7 @@ async def test_a_process_that_drains_takes_nothing_and_another_one_gets_its_runs
 async def test_a_queued_run_that_is_cancelled_is_not_executed(open_fleet: OpenFleet) -> None:
     async with open_fleet() as fleet:
         core = await fleet.join(1, per_account=8)
-        caller = caller_of(await an_account(fleet.database))
-        runs = [
-            await core.service.start(caller, a_request(prompt=each), request_id=None)
-            for each in ("first", "cancelled", "last")
-        ]
+        runs = [await core.start(prompt=each) for each in ("first", "cancelled", "last")]
         await until(lambda: len(fleet.executed) == 1)
         begun = fleet.executed[0]
         waiting = [
@@ -112,8 +102,7 @@ async def test_a_queued_run_that_is_cancelled_is_not_executed(open_fleet: OpenFl
 async def test_an_outage_of_the_database_loses_no_run(open_fleet: OpenFleet, outage: Outage) -> None:
     async with open_fleet() as fleet:
         core = await fleet.join(1, per_account=8)
-        caller = caller_of(await an_account(fleet.database))
-        runs = [await core.service.start(caller, a_request(prompt=each), request_id=None) for each in "abc"]
+        runs = [await core.start(prompt=each) for each in "abc"]
         await until(lambda: len(fleet.executed) == 1)
         async with outage():
             with pytest.raises(DatabaseUnavailable):

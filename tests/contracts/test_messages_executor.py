@@ -188,11 +188,24 @@ async def test_a_message_that_broke_off_is_continued_and_each_part_is_billed() -
     assert [step.step_index for step in run.of(Step)] == [1]
 
 
-async def test_a_message_that_broke_off_before_its_text_is_requested_again() -> None:
-    run, outcome, simulator = await played(Reply([Text("one two")], cut_after=2), Reply([Text("hello")]))
+@pytest.mark.parametrize(
+    ("first", "content", "prompt"),
+    [
+        (Reply([Text("one ")], stop_reason="max_tokens"), "one hello", TOO_LONG_PROMPT),
+        (Reply([Thinking("hm")]), "hello", EMPTY_PROMPT),
+        (Reply([Text("one two")], cut_after=2), "hello", "hi"),
+        (Reply([Text("one")], error_after=(3, "overloaded_error")), "hello", "hi"),
+        (Reply([Text("one")], error_after=(3, "api_error")), "hello", "hi"),
+    ],
+    ids=["too long", "without text", "broken off before its text", "overloaded", "an error in the stream"],
+)
+async def test_a_message_that_is_no_end_is_asked_for_once_more(
+    first: Reply, content: str, prompt: str
+) -> None:
+    run, outcome, simulator = await played(first, Reply([Text("hello")]))
 
-    assert (outcome, run.published[-1]) == (None, AssistantFinal(content="hello"))
-    assert simulator.requests[0].body == simulator.requests[1].body
+    assert (outcome, run.published[-1]) == (None, AssistantFinal(content=content))
+    assert prompts(simulator)[1] == prompt
 
 
 async def test_thinking_of_a_message_that_broke_off_is_void() -> None:
@@ -225,35 +238,14 @@ async def test_a_provider_whose_messages_all_break_off_is_unavailable() -> None:
     assert len(run.of(UsageReport)) == MOST_CUTS + 1
 
 
-@pytest.mark.parametrize("kind", ["overloaded_error", "api_error"])
-async def test_an_error_in_the_stream_is_no_end(kind: str) -> None:
-    run, outcome, _ = await played(Reply([Text("one")], error_after=(3, kind)), Reply([Text("two")]))
-
-    assert (outcome, run.published[-1]) == (None, AssistantFinal(content="two"))
-
-
-async def test_a_message_that_is_too_long_is_continued() -> None:
-    run, outcome, simulator = await played(
-        Reply([Text("one ")], stop_reason="max_tokens"), Reply([Text("two")])
-    )
-
-    assert (outcome, run.published[-1]) == (None, AssistantFinal(content="one two"))
-    assert prompts(simulator)[1] == TOO_LONG_PROMPT
-
-
-@pytest.mark.parametrize("reason", ["refusal", "pause_turn", "model_context_window_exceeded", "new"])
+@pytest.mark.parametrize(
+    "reason", ["refusal", "pause_turn", "model_context_window_exceeded", "compaction", "new"]
+)
 async def test_a_message_that_is_no_answer_ends_the_run(reason: str) -> None:
     run, outcome, _ = await played(Reply([Text("no")], stop_reason=reason))
 
     assert outcome == ("internal", "error")
     assert len(run.of(UsageReport)) == 1
-
-
-async def test_a_message_without_text_is_asked_for_once_more() -> None:
-    run, outcome, simulator = await played(Reply([Thinking("hm")]), Reply([Text("hello")]))
-
-    assert (outcome, run.published[-1]) == (None, AssistantFinal(content="hello"))
-    assert prompts(simulator)[1] == EMPTY_PROMPT
 
 
 async def test_a_structured_answer_in_the_providers_format() -> None:
@@ -296,14 +288,6 @@ async def test_a_structured_answer_by_a_tool() -> None:
     assert prompts(simulator)[1] == STRUCTURED_OUTPUT_PROMPT
     assert simulator.requests[2].body["messages"][-1]["content"][0]["is_error"]
     assert run.of(ToolCallResult) == []
-
-
-async def test_both_meters_agree_about_a_run() -> None:
-    run, _, _ = await played(Reply([Text("hello")], usage={"input_tokens": 7, "output_tokens": 1}))
-
-    (report,) = run.of(MeterReport)
-    assert (report.meters.sdk, report.meters.gateway, report.meters.drift) == (1, 1, 0)
-    assert "".join(event.delta for event in run.of(TextDelta)) == "hello"
 
 
 @tool(id="demo__picture", description="A picture.", effect="read_only", redact=())
@@ -361,18 +345,8 @@ async def test_an_urgent_message_loses_no_message_of_the_model() -> None:
         await run.interrupted_there()
         assert await run.outcome() is None
 
-    assert [message["role"] for message in simulator.requests[-1].body["messages"]] == [
-        "user",
-        "assistant",
-        "user",
-    ]
-
-
-async def test_a_summary_that_nobody_asked_for_is_no_answer() -> None:
-    run, outcome, simulator = await played(*[Reply([Text("no")], stop_reason="compaction")] * 9)
-
-    assert (outcome, len(simulator.requests)) == (("internal", "error"), 1)
-    assert [report.fact.origin for report in run.of(UsageReport)] == ["hidden"]
+    roles = [message["role"] for message in simulator.requests[-1].body["messages"]]
+    assert roles == ["user", "assistant", "user"]
 
 
 async def test_a_run_whose_server_stops_is_closed_before_it_ends() -> None:

@@ -55,20 +55,6 @@ async def test_a_run_deleted_in_one_process_ends_in_another(redis_url: str) -> N
         assert await read_all(there, run, after=99) == []
 
 
-async def test_a_later_attempt_continues_with_the_earlier_events(redis_url: str) -> None:
-    run, events = a_run(), some_events(6)
-    async with a_relayed_log(redis_url) as died:
-        await append_all(died, run, events[:4])
-    async with two_processes(redis_url) as (successor, there):
-        reader = Reading(there, run)
-        await reader.until(4)
-        await successor.resume(run, attempt=1, after=AFTER)
-        await append_all(successor, run, events[4:])
-        expected = [*with_positions(events[:4]), *with_positions(events[4:], shift=AFTER)]
-        assert await read_all(successor, run) == await reader.end() == expected
-        assert list(await successor.read(run)) == expected
-
-
 async def test_the_readers_of_a_run_that_was_taken_over_follow_the_later_attempt(redis_url: str) -> None:
     """Before the relay says so: the database did."""
     run = a_run()

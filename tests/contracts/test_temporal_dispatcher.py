@@ -44,7 +44,7 @@ async def test_a_worker_that_stands_still_keeps_no_run(
         await fleet.until([lost], running=1)
         spawned.send_signal(signal.SIGSTOP)
         try:
-            late = await api.service.start(caller, a_request(prompt="late"), request_id=None)
+            late = await api.start(prompt="late")
             await fleet.join(2, per_account=8)
             await fleet.until([lost, late], succeeded=2)
         finally:
@@ -61,17 +61,14 @@ async def test_a_temporal_that_is_killed_and_comes_back_loses_no_run(
     with a_temporal_server(tmp_path / "temporal.db") as server:
         async with a_fleet(database, database_url, tmp_path, server) as fleet:
             core = await fleet.join(1, per_account=8)
-            caller = caller_of(await an_account(database))
-            runs = [
-                await core.service.start(caller, a_request(prompt=each), request_id=None) for each in "ab"
-            ]
+            runs = [await core.start(prompt=each) for each in "ab"]
             await until(lambda: len(fleet.executed) == 1)
             await fleet.until_queued(1)
             with capture_logs() as logs:
                 server.kill()
                 with pytest.raises(TemporalUnavailable):
                     await core.dispatcher.ping()
-                runs.append(await core.service.start(caller, a_request(prompt="c"), request_id=None))
+                runs.append(await core.start(prompt="c"))
                 await until(lambda: "dispatch.paused" in [each["event"] for each in logs])
                 # The run of this process ends without Temporal.
                 fleet.go_on.set()
@@ -90,7 +87,7 @@ async def test_a_run_whose_submitter_has_died_is_submitted_again_later(
     async with a_fleet(database, database_url, tmp_path, temporal_server) as fleet:
         fleet.go_on.set()
         api = await fleet.join(0, is_dispatching=False)
-        run = await api.service.start(caller_of(await an_account(database)), a_request(), request_id=None)
+        run = await api.start()
         mark = text("UPDATE runs SET submitted_at = now() - CAST(:ago AS interval)")
         async with database.write() as tx:
             await tx.execute(mark, {"ago": SUBMITTED_AGAIN_AFTER / 2})

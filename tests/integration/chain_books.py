@@ -28,7 +28,7 @@ from app.billing.receipts.repricing import reprice
 from app.ids import RunId, RunKey
 from app.platform.db import Database
 from app.usage.records import UsageFact
-from tests.factories import a_fact, an_account
+from tests.factories import a_fact, an_account, an_open_database
 from tests.integration.receipt_queues import delivered_queue
 from tests.patience import PATIENCE_S
 
@@ -122,21 +122,15 @@ async def grant(database: Database, owner: KeyRecord, times: int = 1) -> None:
 
 async def verified(url: str, key: SealingKey, **known: Any) -> Verification:
     """What `runtally verify` finds."""
-    database = await Database.open(url)
-    try:
+    async with an_open_database(url) as database:
         return await verify(database, key.public_keys, **known)
-    finally:
-        await database.aclose()
 
 
 async def exported(url: str, account_id: UUID | None = None) -> list[Record]:
     """An export of one account, or of all, as it is after a way through a file."""
-    database = await Database.open(url)
-    try:
+    async with an_open_database(url) as database:
         records = all_records(database) if account_id is None else account_records(database, account_id)
         return [json.loads(json.dumps(record)) async for record in records]
-    finally:
-        await database.aclose()
 
 
 def checked(records: list[Any], key: SealingKey, *earlier: list[Any]) -> list[str]:

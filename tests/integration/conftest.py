@@ -1,7 +1,11 @@
-"""A server that tests share if they start no run and change nothing but accounts of their own."""
+"""Servers of tests; one is shared by tests that start no run and change nothing but accounts of their own."""
 
 from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
 from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import asyncpg
@@ -9,11 +13,18 @@ import httpx
 import pytest
 import pytest_asyncio
 
+from app.auth.records import KeyRecord
+from app.platform.db import Database
+from app.platform.json_schema.checker import SchemaChecker
 from app.requests.principal import SCOPES
 from app.simulator.script import in_turn
 from tests.conftest import TEMPLATE, a_database, keep_open
 from tests.e2e.stories import World, a_client, a_world
+from tests.factories import an_account
 from tests.integration.chain_books import Books, a_copy, write_books
+from tests.integration.run_service import Core, OpenCore, a_core, answers
+from tests.integration.schedule_server import OpenServer, ScheduleServer, a_schedule_server
+from tests.scripted import Script
 
 in_shared_world = pytest.mark.asyncio(loop_scope="module")
 """For tests with `world`: they run in the event loop of its server."""
@@ -61,3 +72,38 @@ async def admin(database_url: str) -> AsyncIterator[asyncpg.Connection]:
     )
     yield connection
     await connection.close()
+
+
+@pytest.fixture
+def open_core(database: Database, tmp_path: Path) -> OpenCore:
+    """Opens processes on the test's database: what accepts, executes and recovers runs."""
+    numbers = count()
+
+    def opened(script: Script = answers, **options: Any) -> AbstractAsyncContextManager[Core]:
+        return a_core(database, tmp_path / f"process-{next(numbers)}", script, **options)
+
+    return opened
+
+
+@pytest.fixture
+def open_server(database: Database, tmp_path: Path) -> OpenServer:
+    """Opens processes on the test's database that start the runs of schedules."""
+    numbers = count()
+
+    def opened(script: Script = answers, **options: Any) -> AbstractAsyncContextManager[ScheduleServer]:
+        return a_schedule_server(database, tmp_path / f"process-{next(numbers)}", script, **options)
+
+    return opened
+
+
+@pytest_asyncio.fixture
+async def key(database: Database) -> KeyRecord:
+    """The first key of an account."""
+    return await an_account(database)
+
+
+@pytest_asyncio.fixture
+async def schemas() -> AsyncIterator[SchemaChecker]:
+    """What checks the schemas of tools."""
+    async with SchemaChecker(workers=1, check_s=0.1) as checker:
+        yield checker

@@ -8,10 +8,10 @@ from app.conversations.sdk_store import PostgresSessionStore
 from app.ids import RunId, RunKey, new_uuid
 from app.platform.db import Database
 from app.platform.storage.service import StorageQuota
-from app.requests.outcome import FinalUsage, GraphFinal
 from app.runs.conversations.service import ConversationService
 from app.runs.records import NewRun
 from app.runs.repository import finish_run
+from tests.factories import a_final
 from tests.integration.run_process import insert
 
 KEY = "chat-1"
@@ -43,8 +43,5 @@ async def a_turn(database: Database, key: KeyRecord, run_id: str, *, ended: bool
 
 
 async def end_run(database: Database, run: RunKey) -> None:
-    final = GraphFinal(
-        ok=True, run_id=run.run_id, request_id=None, content="", finish_reason="stop", usage=FinalUsage()
-    )
     async with database.transaction() as tx:
-        await finish_run(tx, run, attempt=0, final=final, report=None, events=[])
+        await finish_run(tx, run, attempt=0, final=a_final(run.run_id), report=None, events=[])

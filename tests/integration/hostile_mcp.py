@@ -9,7 +9,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from app.platform.server.loopback import Receive, Scope, Send, read_body, serve_on_loopback
 
@@ -35,7 +35,7 @@ Result = dict[str, Any] | Iterator[bytes] | None
 class HostileServer:
     """Answers lists and calls as it was told, and counts."""
 
-    on_list: Callable[[dict[str, Any]], Result]
+    on_list: Callable[[dict[str, Any]], Result] = lambda _params: {"tools": [SEARCH]}
     on_call: Callable[[dict[str, Any]], Result] = lambda _params: {"content": []}
     headers: dict[str, str] = field(default_factory=lambda: {"content-type": "application/json"})
     packed: bool = False
@@ -97,8 +97,11 @@ class HostileServer:
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
+Served = TypeVar("Served", bound=HostileServer)
+
+
 @asynccontextmanager
-async def serving(server: HostileServer) -> AsyncIterator[HostileServer]:
+async def serving(server: Served) -> AsyncIterator[Served]:
     """Serve while the body runs."""
     async with serve_on_loopback(server) as url:
         server.url = f"{url}/mcp"

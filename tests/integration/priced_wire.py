@@ -11,22 +11,17 @@ from pathlib import Path
 import httpx
 
 from app.auth.records import KeyRecord
-from app.billing.credit.ledger import CreditLedger
 from app.billing.prices.price_list import PriceList
-from app.billing.receipts.delivery import ReceiptDelivery
-from app.billing.receipts.journal import Journal
-from app.billing.receipts.queue import ReceiptQueue
 from app.billing.receipts.records import Receipt
 from app.billing.reports.service import BillingReports
 from app.executors.claude_agent.meters.comparing_meter import ComparingMeter
 from app.executors.metering import BilledMetering, channel_limits
-from app.gateway.proxy import Gateway
-from app.gateway.upstream import Upstream
-from app.ids import RunId, RunKey, new_uuid
+from app.ids import RunId, RunKey
 from app.platform.db import Database
 from app.simulator.script import Answer, ApiRequest, Reply
 from app.simulator.server import Simulator
 from tests.factories import a_plan, an_account
+from tests.integration.billed_gateway import BilledGateway, a_billed_gateway
 from tests.patience import PATIENCE_S
 
 AT_ONCE = 8
@@ -46,12 +41,13 @@ class PricedWire:
     """What runs of one account need."""
 
     simulator: Simulator
-    gateway: Gateway
-    queue: ReceiptQueue
-    metering: BilledMetering
-    database: Database
+    gateway: BilledGateway
     key: KeyRecord
-    agent: httpx.AsyncClient
+
+    @property
+    def metering(self) -> BilledMetering:
+        """With its ledger, prices and receipts."""
+        return self.gateway.metering
 
     async def bill(self, run_id: str, asked: Sequence[Asked]) -> list[Receipt]:
         """Send these messages as one run; returns their receipts in the same order."""
@@ -60,22 +56,22 @@ class PricedWire:
         plan = replace(plan, attribution=replace(plan.attribution, api_key_id=self.key.id))
         hooks = self.metering.hooks_for(plan, executor_type="claude_sdk")
         limits = replace(channel_limits(plan), deadline=math.inf)
-        channel = self.gateway.open_channel(run_id, limits, hooks)
+        channel = self.gateway.gateway.open_channel(run_id, limits, hooks)
         places = asyncio.Semaphore(AT_ONCE)
         await asyncio.gather(
             *(self._send(channel.url, number, each, places) for number, each in enumerate(asked))
         )
-        await self.gateway.close_channel(channel)
+        await self.gateway.gateway.close_channel(channel)
         for fact in ComparingMeter(plan, channel).finish():
-            self.queue.record(fact)
-        await self.queue.flush(plan.run, within_s=PATIENCE_S)
+            self.metering.receipts.record(fact)
+        await self.metering.receipts.flush(plan.run, within_s=PATIENCE_S)
         found = {receipt.usage_unit_id: receipt for receipt in await self.receipts(run_id)}
         assert len(found) == len(asked)
         return [found[each.reply.message_id] for each in asked]
 
     async def receipts(self, run_id: str) -> Sequence[Receipt]:
         """All receipts of a run, with adjustments."""
-        return await BillingReports(self.database).of_run(RunKey(self.key.account_id, RunId(run_id)))
+        return await BillingReports(self.gateway.database).of_run(RunKey(self.key.account_id, RunId(run_id)))
 
     async def _send(self, url: str, number: int, asked: Asked, places: asyncio.Semaphore) -> None:
         body = {
@@ -87,27 +83,17 @@ class PricedWire:
         # A message that is cut off breaks the connection.
         async with places:
             with suppress(httpx.TransportError):
-                await self.agent.post(f"{url}/v1/messages", json=body)
+                await self.gateway.agent.post(f"{url}/v1/messages", json=body)
 
 
 @asynccontextmanager
 async def a_priced_wire(database: Database, directory: Path, prices: PriceList) -> AsyncIterator[PricedWire]:
     """Everything between an agent and the receipts of a new account."""
-    key = await an_account(database)
-    journal = Journal(directory / "journal", new_uuid())
-    queue = ReceiptQueue(journal, prices)
-    working = asyncio.create_task(ReceiptDelivery(database, queue).work())
     async with (
         Simulator(_unscripted) as simulator,
-        Upstream(base_url=simulator.url, api_key="k") as provider,
-        Gateway(provider) as gateway,
-        httpx.AsyncClient(trust_env=False, timeout=PATIENCE_S) as agent,
+        a_billed_gateway(database, simulator.url, directory / "journal", prices=prices) as gateway,
     ):
-        metering = BilledMetering(queue, CreditLedger(database), prices)
-        yield PricedWire(simulator, gateway, queue, metering, database, key, agent)
-    working.cancel()
-    await asyncio.wait({working})
-    journal.close()
+        yield PricedWire(simulator, gateway, await an_account(database))
 
 
 def _unscripted(_request: ApiRequest) -> Answer:

@@ -16,7 +16,7 @@ from app.cli.serve import listen, served
 from app.platform.settings import Settings
 from tests.architecture.tree import ROOT
 from tests.e2e.stories import KEY, until
-from tests.integration.test_webhook_tls import certificate_for
+from tests.integration.test_webhook_reach import certificate_for
 from tests.patience import PATIENCE_S
 
 HOST = "localhost"

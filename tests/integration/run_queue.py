@@ -12,14 +12,13 @@ from app.auth.records import KeyRecord
 from app.conversations.repository import take_turn
 from app.ids import AccountId, RunId, RunKey, new_uuid
 from app.platform.db import Database
-from app.requests.outcome import FinalUsage, GraphFinal
 from app.runs.dispatch.limits import DispatchLimits
 from app.runs.dispatch.queue import RunQueue
 from app.runs.dispatch.records import Worker
 from app.runs.records import NewRun, RunRecord
 from app.runs.recovery.repository import record_worker
 from app.runs.repository import find_run, finish_run
-from tests.factories import an_account
+from tests.factories import a_final, an_account
 
 GRAPH = "claude_agents:assistant"
 
@@ -89,13 +88,12 @@ class Queue:
     async def end(self, key: KeyRecord, run_id: str) -> None:
         """A run of this worker ends."""
         run = RunKey(key.account_id, RunId(run_id))
-        final = GraphFinal(
-            ok=True, run_id=run.run_id, request_id=None, content="", finish_reason="stop", usage=FinalUsage()
-        )
         async with self.database.transaction() as tx:
             record = await find_run(tx, run)
             assert record is not None
-            assert await finish_run(tx, run, attempt=record.attempt, final=final, report=None, events=[])
+            assert await finish_run(
+                tx, run, attempt=record.attempt, final=a_final(run_id), report=None, events=[]
+            )
             await self.queue.release_after(tx, run, record.state_key)
 
     async def held(self) -> dict[str, str | None]:

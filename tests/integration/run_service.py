@@ -1,15 +1,18 @@
 """The service of runs on PostgreSQL, with a scripted executor in place of the CLI."""
 
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+from typing import Any, Protocol
+from uuid import UUID
 
 from sqlalchemy import text
 
 from app.auth.accounts import Accounts
 from app.auth.records import KeyRecord
+from app.billing.credit.ledger import AccountTerms
 from app.billing.prices.price_list import PriceList
 from app.billing.reports.service import BillingReports
 from app.conversations.history import ConversationHistory
@@ -18,6 +21,7 @@ from app.executors.inbox import MessageLimits
 from app.executors.port import GraphExecutor
 from app.graphs.catalog import GraphCatalog
 from app.graphs.spec import GraphSpec
+from app.ids import RunId, RunKey
 from app.models.registry import ModelRegistry, OperatorModels
 from app.platform.clock.lease import Lease
 from app.platform.concurrency.offload import Offload
@@ -45,11 +49,13 @@ from app.runs.intake.planning import RunPlanning
 from app.runs.intake.readiness import IntakeReadiness
 from app.runs.intake.submission import RunSubmission
 from app.runs.planner import RunPlanner
+from app.runs.records import RunRecord
 from app.runs.recovery.draining import RunDrain
 from app.runs.recovery.handover import RunHandover
 from app.runs.recovery.heartbeat import Heartbeat
 from app.runs.recovery.peers import Peers
 from app.runs.recovery.service import RunRecovery
+from app.runs.requests.posted import PostedRun
 from app.runs.requests.repeated import RepeatedRequests
 from app.runs.requests.schemas import SchemaPreparation
 from app.runs.service import RunService
@@ -59,6 +65,7 @@ from app.streams.relay.server import Relay
 from app.tools.catalog import ToolCatalog
 from app.workspaces.service import Workspaces
 from tests.contracts.temporal import Temporal
+from tests.factories import an_account
 from tests.integration.run_process import ELSEWHERE, Process, a_process
 from tests.scripted import Script, ScriptedExecutor, WriteMessage
 
@@ -80,6 +87,25 @@ class Core:
     heartbeat: Heartbeat
     starter: RunStarter
     recovery: RunRecovery
+    caller: Principal
+    """Who may start and read the runs of an account."""
+
+    @property
+    def database(self) -> Database:
+        """The database of the process."""
+        return self.process.queue.database
+
+    async def start(self, graph: GraphSpec = ONCE, **fields: Any) -> RunRecord:
+        """Start a run of this account."""
+        return await self.service.start(self.caller, a_request(graph, **fields), request_id=None)
+
+
+class OpenCore(Protocol):
+    """The fixture `open_core`."""
+
+    def __call__(self, script: Script = ..., **options: Any) -> AbstractAsyncContextManager[Core]:
+        """A process with a directory of its own; `options` are those of `a_core`."""
+        ...
 
 
 def caller_of(key: KeyRecord) -> Principal:
@@ -122,7 +148,7 @@ async def a_core(
 
     Without `temporal` PostgreSQL dispatches.
     """
-    planner = _a_planner()
+    planner, caller = _a_planner(), caller_of(await an_account(database))
     async with (
         _a_preparation() as schemas,
         a_process(
@@ -153,7 +179,7 @@ async def a_core(
         if is_dispatching:
             _start_dispatching(process, dispatcher)
         parts = (acceptance, service, intake, dispatcher, drain, heartbeat, starter, recovery)
-        yield Core(process, planner, *parts)
+        yield Core(process, planner, *parts, caller)
         if isinstance(dispatcher, TemporalDispatcher):
             await dispatcher.aclose()
         process.tasks.cancel_scope.cancel()
@@ -311,12 +337,26 @@ def _a_recovery(
     return heartbeat, recovery
 
 
-async def move_elsewhere(database: Database) -> None:
-    """Running runs are those of a process that has died."""
-    async with database.write() as tx:
-        await tx.execute(
-            text("UPDATE runs SET process_id = :process WHERE status = 'running'"), {"process": ELSEWHERE}
-        )
+async def a_lost_run(
+    core: Core,
+    graph: GraphSpec = ONCE,
+    state_key: str | None = None,
+    *,
+    name: str = "run-1",
+    process_id: UUID = ELSEWHERE,
+) -> RunKey:
+    """A run with reserved credit that is stored as running; its process died before it was executed."""
+    database, ledger = core.database, core.process.ledger
+    key = await an_account(database)
+    await ledger.grant(key.account_id, 10**9)
+    await ledger.change_terms(key.account_id, lambda _: AccountTerms("prepaid", None))
+    request, run = a_request(graph, state_key=state_key), RunKey(key.account_id, RunId(name))
+    plan = core.planner.plan(run, request, api_key_id=key.id, request_id="req-1")
+    assert await core.acceptance.accept(PostedRun(run, caller_of(key), request), plan, has_place=True)
+    statement = text("UPDATE runs SET process_id = :process WHERE run_id = :run_id")
+    async with database.transaction() as tx:
+        await tx.execute(statement, {"process": process_id, "run_id": name})
+    return run
 
 
 async def beat(core: Core) -> None:

@@ -2,16 +2,13 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
-
-from sqlalchemy import text
+from typing import Any, Protocol
 
 from app.auth.accounts import Accounts
-from app.auth.records import KeyRecord
 from app.platform.concurrency.offload import Offload
 from app.platform.db import Database
 from app.platform.json_schema.checker import SchemaChecker
@@ -30,7 +27,8 @@ from app.schedules.overlap import Overlap
 from app.schedules.records import FiringConfig, Schedule, ScheduledRun, ScheduleTerms
 from app.schedules.requests import ScheduledRequests
 from app.schedules.service import ScheduleOrder, ScheduleService
-from tests.integration.run_service import Core, a_core, a_request, answers, caller_of
+from tests.e2e.stories import until
+from tests.integration.run_service import Core, a_core, a_request, answers
 from tests.patience import PATIENCE_S
 from tests.scripted import Script, ScriptedExecutor, WaitFor, WriteMessage
 
@@ -77,25 +75,52 @@ class ScheduleServer:
         self.clock.now = moment
         await self.pass_once()
 
-    async def history(self, owner: Principal, schedule: Schedule) -> list[ScheduledRun]:
+    @property
+    def owner(self) -> Principal:
+        """Whose schedules they are."""
+        return self.core.caller
+
+    async def schedule(
+        self,
+        cron: str = "* * * * *",
+        *,
+        owner: Principal | None = None,
+        overlap: Overlap = "skip",
+        catch_up_s: int = 3600,
+        request: GraphRunRequest | None = None,
+        paused: bool = False,
+        **timing: Any,
+    ) -> Schedule:
+        """A new schedule."""
+        terms = ScheduleTerms(Timing(cron, **timing), overlap, catch_up_s)
+        order = ScheduleOrder(None, terms, request or a_request(), paused)
+        return await self.service.create(owner or self.owner, order)
+
+    async def history(self, schedule: Schedule) -> list[ScheduledRun]:
         """All due times of a schedule, oldest first."""
-        found, _ = await self.service.history(owner, schedule.schedule_id, PageRequest(10_000))
+        found, _ = await self.service.history(self.owner, schedule.schedule_id, PageRequest(10_000))
         return found[::-1]
 
-    async def outcomes(self, owner: Principal, schedule: Schedule) -> list[str]:
+    async def outcomes(self, schedule: Schedule) -> list[str]:
         """What became of them."""
-        return [due.outcome for due in await self.history(owner, schedule)]
+        return [due.outcome for due in await self.history(schedule)]
 
-    async def runs(self, owner: Principal) -> list[RunRecord]:
+    async def runs(self) -> list[RunRecord]:
         """All runs of the account, oldest first."""
-        found, _ = await self.core.service.list_runs(owner.account_id, PageRequest(10_000))
+        found, _ = await self.core.service.list_runs(self.owner.account_id, PageRequest(10_000))
         return found[::-1]
 
     async def ended(self) -> None:
         """Wait for the end of all runs that this process executes."""
-        async with asyncio.timeout(PATIENCE_S):
-            while self.core.starter.attempts():
-                await asyncio.sleep(0.01)
+        await until(lambda: not self.core.starter.attempts())
+
+
+class OpenServer(Protocol):
+    """The fixture `open_server`."""
+
+    def __call__(self, script: Script = ..., **options: Any) -> AbstractAsyncContextManager[ScheduleServer]:
+        """A process with a directory of its own; `options` are those of `a_schedule_server`."""
+        ...
 
 
 @asynccontextmanager
@@ -148,38 +173,14 @@ async def a_schedule_server(
         yield ScheduleServer(core, database, clock, firing, service, worker)
 
 
-async def a_schedule(
-    server: ScheduleServer,
-    owner: Principal | KeyRecord,
-    cron: str = "* * * * *",
-    *,
-    overlap: Overlap = "skip",
-    catch_up_s: int = 3600,
-    request: GraphRunRequest | None = None,
-    schedule_id: str | None = None,
-    paused: bool = False,
-    **timing: Any,
-) -> Schedule:
-    """A schedule of this key."""
-    caller = owner if isinstance(owner, Principal) else caller_of(owner)
-    terms = ScheduleTerms(Timing(cron, **timing), overlap, catch_up_s)
-    order = ScheduleOrder(schedule_id, terms, request or a_request(), paused)
-    return await server.service.create(caller, order)
-
-
-async def execute(database: Database, statement: str) -> None:
-    async with database.transaction() as tx:
-        await tx.execute(text(statement))
-
-
 def due_at(due_times: Sequence[ScheduledRun]) -> list[timedelta]:
     """How long after noon they are."""
     return [due.due_at - NOON for due in due_times]
 
 
-def until(go_on: asyncio.Event) -> list[WaitFor | WriteMessage]:
+def waits_for(go_on: asyncio.Event) -> Script:
     """The script of a run that waits."""
-    return [WaitFor(go_on), WriteMessage("Done.")]
+    return lambda _: [WaitFor(go_on), WriteMessage("Done.")]
 
 
 def this_minute() -> datetime:

@@ -1,9 +1,5 @@
 """Runs of chats that wait for a client tool while the next message waits for them."""
 
-from pathlib import Path
-
-from sqlalchemy import text
-
 from app.auth.records import KeyRecord
 from app.conversations.repository import take_turn
 from app.executors.port import ABORTED, ExecutionFailed, RunContext
@@ -16,12 +12,12 @@ from app.runs.abandonment.service import AbandonedRuns
 from app.runs.records import NewRun
 from app.runs.requests.posted import MessageOrigin
 from tests.e2e.stories import until
-from tests.factories import an_account, an_unused_database
+from tests.factories import an_unused_database
 from tests.integration.commanded import ended
 from tests.integration.conversations import end_run
 from tests.integration.run_process import GRAPH, Executing, insert
-from tests.integration.run_service import RETRIED, a_core, a_request
-from tests.integration.test_run_recovery import a_lost_run
+from tests.integration.run_service import RETRIED, OpenCore, a_lost_run, a_request
+from tests.integration.statements import execute
 
 
 async def a_turn(database: Database, key: KeyRecord, name: str, message_id: str | None) -> RunKey:
@@ -37,8 +33,8 @@ async def a_turn(database: Database, key: KeyRecord, name: str, message_id: str 
 
 async def test_only_a_chats_run_is_abandoned_and_only_for_a_later_message_that_waits(
     database: Database,
+    key: KeyRecord,
 ) -> None:
-    key = await an_account(database)
     turns = {
         "left/1": "m1",
         "left/2": "m2",
@@ -58,7 +54,7 @@ async def test_only_a_chats_run_is_abandoned_and_only_for_a_later_message_that_w
         assert await abandoned_runs(reader, runs[1:]) == []
 
 
-async def test_a_run_is_abandoned_also_by_its_next_attempt(database: Database, tmp_path: Path) -> None:
+async def test_a_run_is_abandoned_also_by_its_next_attempt(open_core: OpenCore, database: Database) -> None:
     """Its process died before its call, and the next message came meanwhile."""
     calling: list[RunContext] = []
 
@@ -71,10 +67,9 @@ async def test_a_run_is_abandoned_also_by_its_next_attempt(database: Database, t
         if first is not None and first.index == 0:
             raise ExecutionFailed(*ABORTED)
 
-    async with a_core(database, tmp_path, executor=Executing(do)) as core:
-        run = await a_lost_run(database, core, RETRIED, "chat")
-        async with database.write() as tx:
-            await tx.execute(text("UPDATE runs SET message_id = 'm1'"))
+    async with open_core(executor=Executing(do)) as core:
+        run = await a_lost_run(core, RETRIED, "chat")
+        await execute(database, "UPDATE runs SET message_id = 'm1'")
         idle = AbandonedRuns(an_unused_database(), core.process.supervisor)
         abandoned = AbandonedRuns(database, core.process.supervisor)
         await idle.check()

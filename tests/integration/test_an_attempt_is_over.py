@@ -37,6 +37,7 @@ from app.workspaces.spec import WorkspaceSpec
 from app.workspaces.workspace import Workspace
 from tests.factories import a_fact, an_account
 from tests.integration.run_process import ELSEWHERE, insert
+from tests.integration.statements import scalar
 
 SPEC = WorkspaceSpec()
 
@@ -192,7 +193,6 @@ async def test_only_messages_that_began_before_the_takeover_are_charged(
 async def test_a_process_that_stands_still_in_a_transaction_does_not_hold_its_locks_for_ever(
     database: Database,
 ) -> None:
-    async with database.read() as reader:
-        limit = (await reader.execute(text("SHOW idle_in_transaction_session_timeout"))).scalar_one()
+    limit = await scalar(database, "SHOW idle_in_transaction_session_timeout")
 
     assert limit == "10s"

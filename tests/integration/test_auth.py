@@ -27,12 +27,6 @@ async def test_a_key_authenticates_until_it_is_revoked(database: Database) -> No
         await accounts.authenticate(secret)
 
 
-@pytest.mark.parametrize("presented", [None, "", "rt_x", "Bearer", "rt_" + "a" * 43, "rt_\x00" + "a" * 43])
-async def test_other_texts_do_not_authenticate(database: Database, presented: str | None) -> None:
-    with pytest.raises(Unauthenticated):
-        await Accounts(database).authenticate(presented)
-
-
 async def test_keys_are_stored_as_hashes(database: Database) -> None:
     _, secret = await Accounts(database).create_key("acme", ["runs:read"])
 

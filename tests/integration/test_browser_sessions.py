@@ -12,6 +12,7 @@ from app.platform.db import Database
 from app.simulator.script import in_turn
 from tests.e2e.stories import KEY, World, WorldOf, a_request
 from tests.integration.conftest import in_shared_world
+from tests.integration.statements import execute
 from tests.patience import PATIENCE_S
 
 FRIEND = "https://chat.example.org"
@@ -283,8 +284,7 @@ async def test_an_expired_session_is_rejected_and_deleted(database: Database) ->
     sessions = BrowserSessions(database, accounts)
     _, secret = await accounts.create_key("acme", ["runs:read"])
     opened = await sessions.open(secret)
-    async with database.transaction() as tx:
-        await tx.execute(text("UPDATE browser_sessions SET expires_at = now()"))
+    await execute(database, "UPDATE browser_sessions SET expires_at = now()")
 
     with pytest.raises(SessionEnded):
         await sessions.authenticate(opened.token)

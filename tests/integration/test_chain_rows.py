@@ -10,7 +10,7 @@ from typing import Any
 
 import asyncpg
 import pytest
-from sqlalchemy import Boolean, Column, DateTime, Integer, Numeric, Text, Uuid, text
+from sqlalchemy import Boolean, Column, DateTime, Integer, Numeric, Text, Uuid
 from sqlalchemy.dialects.postgresql import JSONB
 
 from app.billing.chain import verifier
@@ -28,6 +28,7 @@ from tests.integration.chain_books import (
     verified,
 )
 from tests.integration.receipt_queues import delivered_queue
+from tests.integration.statements import execute
 from tests.patience import PATIENCE_S
 
 
@@ -125,8 +126,7 @@ async def test_a_column_that_is_added_later_is_chained_from_then_on(
 ) -> None:
     owner = await an_account(database)
     await grant(database, owner)
-    async with database.transaction() as tx:
-        await tx.execute(text("ALTER TABLE credit_ledger ADD added jsonb DEFAULT '{}'"))
+    await execute(database, "ALTER TABLE credit_ledger ADD added jsonb DEFAULT '{}'")
     await grant(database, owner)
     assert (await verified(database_url, key)).findings == ()
 
@@ -148,14 +148,12 @@ async def test_chains_and_roots_cannot_be_changed_or_deleted(
         changed = changed.replace("hash", "signature")
 
     with pytest.raises(StatementFailed, match="never changed or deleted"):
-        async with database.transaction() as tx:
-            await tx.execute(text(changed))
+        await execute(database, changed)
 
 
 async def test_only_the_ledger_adds_links(database: Database) -> None:
     with pytest.raises(StatementFailed, match="follows credit_ledger and nothing else"):
-        async with database.transaction() as tx:
-            await tx.execute(text("INSERT INTO chain_links VALUES (gen_random_uuid(), 1, 1, '', '')"))
+        await execute(database, "INSERT INTO chain_links VALUES (gen_random_uuid(), 1, 1, '', '')")
 
 
 async def test_the_verifier_runs_alone_on_a_file(

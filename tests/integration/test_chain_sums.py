@@ -10,7 +10,7 @@ import pytest
 
 from app.billing.chain.sums.comparison import MOST_ROLLUPS, ROWS_PER_SLICE, wrong_sums
 from app.platform.db import Database
-from tests.factories import a_fact, an_account
+from tests.factories import a_fact, an_account, an_open_database
 from tests.integration.chain_books import (
     DAYS,
     MESSAGES,
@@ -53,11 +53,8 @@ async def altered(books: Books, *statements: str) -> UUID:
 
 async def sums_found(books: Books, account: UUID, *, rows_per_slice: int = 1) -> list[str]:
     """The findings without the account's name, which all of them have."""
-    database = await Database.open(books.url)
-    try:
+    async with an_open_database(books.url) as database:
         found = await wrong_sums(database, account, rows_per_slice=rows_per_slice)
-    finally:
-        await database.aclose()
     assert all(finding.startswith(f"account {account}: ") for finding in found)
     return [finding.removeprefix(f"account {account}: ") for finding in found]
 

@@ -18,7 +18,7 @@ from app.platform.db import Database
 from app.platform.settings import Settings
 from app.simulator.script import in_turn
 from app.usage.records import TokenUsage
-from tests.e2e.stories import World, WorldOf, a_client, a_request
+from tests.e2e.stories import World, WorldOf, a_request
 from tests.factories import an_account, scripted
 from tests.integration.chain_books import attacker, checked
 from tests.scripted import WriteMessage
@@ -109,15 +109,6 @@ async def test_without_a_key_the_export_has_no_roots_and_the_server_says_so(worl
     assert [record["type"] for record in records] == ["export", "account", "link", "end"]
     assert (await world.http.get("/v1/chain/keys")).json()["items"] == []
     assert (await world.http.get("/readyz")).json()["chain"] == "unsigned"
-
-
-async def test_the_chain_needs_a_key_that_may_read_receipts(world_of: WorldOf) -> None:
-    world = await charged(world_of)
-    _, secret = await world.services.accounts.create_key("initech", ["runs:read"])
-
-    async with a_client(world.url, secret) as client:
-        for path in ("/v1/chain", "/v1/chain/roots", "/v1/chain/keys"):
-            assert (await client.get(path)).status_code == 403
 
 
 async def test_commands_seal_export_and_verify(

@@ -9,6 +9,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
+from app.auth.records import KeyRecord
 from app.billing.credit.ledger import AccountTerms, CreditLedger
 from app.billing.credit.records import month_of
 from app.billing.prices.price_list import PriceList
@@ -25,10 +26,9 @@ from app.platform.db import Database
 from app.runs.dispatch.records import Worker
 from app.runs.recovery.repository import record_worker
 from app.usage.records import Attribution, TokenUsage
-from tests.factories import a_plan, an_account
+from tests.factories import a_plan, an_account, an_open_database
 from tests.integration.run_process import ELSEWHERE
-from tests.integration.run_service import ONCE, a_core, beat
-from tests.integration.test_run_recovery import a_lost_run
+from tests.integration.run_service import ONCE, a_core, a_lost_run, beat
 from tests.integration.webhook_seam import charge, payloads, register
 from tests.patience import PATIENCE_S
 
@@ -65,11 +65,8 @@ async def plant(url: str, off: timedelta) -> None:
 async def planted_time(url: str, off: timedelta) -> AsyncIterator[Database]:
     """A database whose clock is off, for connections that are opened now."""
     await plant(url, off)
-    database = await Database.open(url)
-    try:
+    async with an_open_database(url) as database:
         yield database
-    finally:
-        await database.aclose()
 
 
 @asynccontextmanager
@@ -130,7 +127,7 @@ async def test_a_jump_of_the_database_ends_no_run_of_a_living_process(
 ) -> None:
     """All heartbeats are from before it, until each process has sent another."""
     async with planted_time(database_url, timedelta()) as planted, a_core(planted, tmp_path) as core:
-        run = await a_lost_run(planted, core, ONCE)
+        run = await a_lost_run(core, ONCE)
         async with planted.write() as tx:
             await record_worker(tx, Worker(ELSEWHERE, "1", 1, 1, draining=False, lease_s=15.0))
         await beat(core)
@@ -149,9 +146,8 @@ async def test_a_jump_of_the_database_ends_no_run_of_a_living_process(
 
 @pytest.mark.parametrize("jump", JUMPS)
 async def test_webhooks_are_notified_of_the_month_that_was_charged(
-    database: Database, database_url: str, jump: timedelta
+    database: Database, key: KeyRecord, database_url: str, jump: timedelta
 ) -> None:
-    key = await an_account(database)
     await register(database, key, events=["budget.threshold"])
     async with planted_time(database_url, jump) as planted:
         await CreditLedger(planted).change_terms(key.account_id, lambda _: AccountTerms("postpaid", 1000))

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from pathlib import Path
 from uuid import UUID, uuid4
 
 import pytest
@@ -33,7 +32,8 @@ from tests.contracts.event_logs import a_relay
 from tests.factories import an_account
 from tests.integration.conversations import KEY, a_turn, conversations_over
 from tests.integration.run_process import GRAPH, Executing
-from tests.integration.run_service import a_core, a_request, caller_of
+from tests.integration.run_service import OpenCore, a_request, caller_of
+from tests.integration.statements import execute, scalar
 
 
 async def two_turns(database: Database, key: KeyRecord) -> Conversation:
@@ -86,7 +86,7 @@ async def test_a_branch_has_the_lines_before_the_run_and_stays_only_with_its_run
 
 
 async def test_a_run_executes_on_its_branch_wherever_the_conversation_continues(
-    database: Database, tmp_path: Path
+    open_core: OpenCore, database: Database
 ) -> None:
     go_on, sessions = asyncio.Event(), []
 
@@ -96,12 +96,10 @@ async def test_a_run_executes_on_its_branch_wherever_the_conversation_continues(
         else:
             sessions.append(context.plan.conversation.session_id)
 
-    async with a_core(database, tmp_path, executor=Executing(do), places=1) as core:
-        caller = caller_of(await an_account(database))
-        await core.service.start(caller, a_request(), request_id=None)
-        queued = await core.service.start(caller, a_request(state_key=KEY), request_id=None)
-        async with database.write() as tx:
-            await tx.execute(text("UPDATE sessions SET session_id = gen_random_uuid()"))
+    async with open_core(executor=Executing(do), places=1) as core:
+        await core.start()
+        queued = await core.start(state_key=KEY)
+        await execute(database, "UPDATE sessions SET session_id = gen_random_uuid()")
         go_on.set()
         await core.service.wait(queued.key)
 
@@ -109,9 +107,8 @@ async def test_a_run_executes_on_its_branch_wherever_the_conversation_continues(
     assert sessions == [queued.session_id]
 
 
-async def test_a_conversation_has_a_bounded_number_of_branches(database: Database) -> None:
+async def test_a_conversation_has_a_bounded_number_of_branches(database: Database, key: KeyRecord) -> None:
     """More than a statement can have parameters are possible for its runs, not for its branches."""
-    key = await an_account(database)
     conversation = await two_turns(database, key)
     where = {"account_id": conversation.account_id, "state_key": KEY}
     branch_of = "INSERT INTO conversation_branches (account_id, state_key, session_id, is_forked, created_at)"
@@ -140,9 +137,8 @@ async def test_a_conversation_has_a_bounded_number_of_branches(database: Databas
 
 @pytest.mark.parametrize("fork", [PostgresSessionStore.fork, MessageStore.fork])
 async def test_a_conversation_that_is_deleted_while_it_is_copied_is_not_found(
-    database: Database, fork: Callable[..., Awaitable[UUID]]
+    database: Database, key: KeyRecord, fork: Callable[..., Awaitable[UUID]]
 ) -> None:
-    key = await an_account(database)
     conversation = await two_turns(database, key)
     store = PostgresSessionStore(database) if fork is PostgresSessionStore.fork else MessageStore(database)
 
@@ -161,7 +157,7 @@ async def test_a_conversation_that_is_deleted_while_it_is_copied_is_not_found(
 
 
 async def test_forks_on_two_servers_while_the_conversation_is_deleted(
-    database: Database, tmp_path: Path, redis_url: str
+    open_core: OpenCore, database: Database, redis_url: str
 ) -> None:
     """Each is accepted or refused as a whole, and what is accepted runs on a branch of its own."""
     places: dict[str, UUID] = {}
@@ -173,14 +169,14 @@ async def test_forks_on_two_servers_while_the_conversation_is_deleted(
     async with (
         a_relay(redis_url) as first,
         a_relay(redis_url) as second,
-        a_core(database, tmp_path / "here", executor=Executing(do), relay=first) as here,
-        a_core(database, tmp_path / "there", executor=Executing(do), relay=second) as there,
+        open_core(executor=Executing(do), relay=first) as here,
+        open_core(executor=Executing(do), relay=second) as there,
     ):
         key = await an_account(database)
         caller = caller_of(key)
         forks = 0
         for repetition in range(4):
-            start = here.service.start(caller, a_request(state_key=KEY), request_id=None)
+            start = here.start(state_key=KEY)
             replaced = await start
             await here.service.wait(replaced.key)
             request = a_request(state_key=KEY, fork_from=replaced.key.run_id)
@@ -242,15 +238,13 @@ async def test_the_database_knows_when_forks_and_branches_began(database: Databa
     storage = StorageQuota(database, None)
     conversations = ConversationService(database, history, storage=storage, max_bytes=2**20)
     await two_turns(database, key)
-    async with database.read() as reader:
-        before = (await reader.execute(text("SELECT now()"))).scalar_one()
+    before = await scalar(database, "SELECT now()")
 
     await fork(database, key, max_bytes=2**20)
     copy = await conversations.fork(key.account_id, KEY, at=None, new_key="copy")
 
     _, branch = await conversations.list_branches(key.account_id, KEY)
-    async with database.read() as reader:
-        after = (await reader.execute(text("SELECT now()"))).scalar_one()
+    after = await scalar(database, "SELECT now()")
     assert before < branch.created_at < copy.created_at < after
 
 
@@ -260,21 +254,18 @@ async def test_a_run_of_the_release_before_is_on_the_branch_that_is_current(data
     await two_turns(database, key)
     await fork(database, key, max_bytes=2**20)
     columns = "api_key_id, graph_id, model, status, request_hash, state_key, created_at"
-    async with database.transaction() as tx:
-        await tx.execute(
-            text(
-                f"INSERT INTO runs (account_id, run_id, turn, {columns})"  # noqa: S608 - constants
-                f" SELECT account_id, 'old', 4, {columns} FROM runs WHERE run_id = 'r1'"
-            )
-        )
+    await execute(
+        database,
+        f"INSERT INTO runs (account_id, run_id, turn, {columns})"  # noqa: S608 - constants
+        f" SELECT account_id, 'old', 4, {columns} FROM runs WHERE run_id = 'r1'",
+    )
 
     first, second = await conversations.list_branches(key.account_id, KEY)
     assert (list(first.runs), list(second.runs)) == (["r1", "r2"], ["old"])
 
 
-async def test_the_run_of_a_message_is_found_by_its_ids_alone(database: Database) -> None:
+async def test_the_run_of_a_message_is_found_by_its_ids_alone(database: Database, key: KeyRecord) -> None:
     """Also beside lines that PostgreSQL cannot read as they are, and in lines of either executor."""
-    key = await an_account(database)
     transcript = (await two_turns(database, key)).transcript
     lines = {
         "r1": [

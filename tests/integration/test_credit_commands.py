@@ -7,6 +7,7 @@ import pytest
 from rich.console import Console
 
 from app.auth.accounts import AccountNotFound, Accounts
+from app.auth.records import KeyRecord
 from app.billing.credit.ledger import AccountTerms, CreditLedger
 from app.billing.credit.records import CreditBalance
 from app.cli.credits import change_credit, change_terms, reprice_receipts, show_credit
@@ -51,9 +52,8 @@ async def test_what_is_granted_and_adjusted_is_shown(
 
 
 async def test_omitted_terms_keep_their_value(
-    database: Database, settings: Settings, console: Console
+    database: Database, key: KeyRecord, settings: Settings, console: Console
 ) -> None:
-    key = await an_account(database)
     await CreditLedger(database).change_terms(key.account_id, lambda _: AccountTerms("postpaid", 7))
 
     await change_terms(settings, console, "acme", mode="prepaid", budget=None)
@@ -81,24 +81,7 @@ async def test_no_credit_command_creates_an_account(
     assert await Accounts(database).list_accounts(PageRequest(1)) == ([], None)
 
 
-@pytest.mark.parametrize(
-    "dollars",
-    [
-        "much",
-        "",
-        "NaN",
-        "sNaN",
-        "-Infinity",
-        "0.00000001",
-        # One digit more than a decimal keeps when it is multiplied.
-        "1.00000000000000000000000000000001",
-        "1e-999999",
-        "1e999999",
-        "10000000000.1",
-        "0",
-        "-1",
-    ],
-)
+@pytest.mark.parametrize("dollars", ["much", "-Infinity", "0.00000001", "1e999999", "0", "-1"])
 async def test_an_invalid_grant_changes_nothing(
     database: Database, settings: Settings, console: Console, dollars: str
 ) -> None:

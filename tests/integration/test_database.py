@@ -38,6 +38,7 @@ from app.platform.postgres.usability import DatabaseNotUsable
 from app.platform.schema.compatibility import SchemaOutdated
 from app.platform.serialization.stored_json import dump_json
 from app.storable import storable
+from tests.integration.statements import execute, scalar
 
 ROOT = Path(__file__).parents[2]
 ACCOUNT_AND_KEY = """
@@ -94,8 +95,7 @@ async def test_migrating_twice_changes_nothing(database: Database) -> None:
 
 
 async def test_an_old_schema_is_refused_with_the_command_to_run(database: Database) -> None:
-    async with database.transaction() as tx:
-        await tx.execute(text("UPDATE alembic_version SET version_num = '2f6b9c47d512'"))
+    await execute(database, "UPDATE alembic_version SET version_num = '2f6b9c47d512'")
 
     with pytest.raises(SchemaOutdated, match="runtally migrate"):
         await database.require_usable_schema()
@@ -136,8 +136,7 @@ async def test_receipts_from_before_the_ledger_are_debited_and_summed(postgres: 
         )
         assert rollups.all() == [(1, 10, Decimal("0.0000010000")), (2, 50, Decimal("0.0000050000"))]
     for late in ("2026-10-15", "2026-11-15", "2026-12-01"):
-        async with database.transaction() as tx:
-            await tx.execute(text(LATE_DEBIT), {"late": datetime.fromisoformat(late).replace(tzinfo=UTC)})
+        await execute(database, LATE_DEBIT, late=datetime.fromisoformat(late).replace(tzinfo=UTC))
     async with database.snapshot() as reader:
         account = await reader.execute(text("SELECT spent, spent_by_month FROM credit_accounts"))
         assert account.one() == (306, {"2026-10": 101, "2026-11": 105, "2026-12": 100})
@@ -147,8 +146,7 @@ async def test_receipts_from_before_the_ledger_are_debited_and_summed(postgres: 
 
 
 async def test_leaving_commits_and_an_error_rolls_back(database: Database) -> None:
-    async with database.transaction() as tx:
-        await tx.execute(text("CREATE TABLE kept (n int)"))
+    await execute(database, "CREATE TABLE kept (n int)")
 
     async def fail() -> None:
         async with database.transaction() as tx:
@@ -158,8 +156,7 @@ async def test_leaving_commits_and_an_error_rolls_back(database: Database) -> No
     with pytest.raises(ZeroDivisionError):
         await fail()
 
-    async with database.snapshot() as reader:
-        assert (await reader.execute(text("SELECT count(*) FROM kept"))).scalar_one() == 0
+    assert await scalar(database, "SELECT count(*) FROM kept") == 0
 
 
 async def test_a_snapshot_cannot_write(database: Database) -> None:
@@ -251,8 +248,7 @@ async def test_a_failed_statement_raises_without_values(
     database: Database, statement: str, value: object
 ) -> None:
     with pytest.raises(StatementFailed) as raised:
-        async with database.transaction() as tx:
-            await tx.execute(text(statement), {"value": value})
+        await execute(database, statement, value=value)
 
     shown = "".join(traceback.format_exception(raised.value))
     assert "StatementFailed: " in shown

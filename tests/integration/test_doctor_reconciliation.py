@@ -36,42 +36,46 @@ async def checked(directory: Path, simulator: ReportingSimulator, **settings: An
     return check
 
 
-def knows_our_key(simulator: ReportingSimulator) -> None:
-    message = RecordedMessage("msg", "claude-sonnet-4-6", {"input_tokens": 1}, final_usage={})
-    simulator.reports.calls.append(AnsweredCall(message, PROVIDER_KEY))
-
-
-async def test_an_accepted_admin_key_is_tested_with_two_small_requests(tmp_path: Path) -> None:
-    async with ReportingSimulator(in_turn()) as simulator:
-        knows_our_key(simulator)
-        check = await checked(tmp_path, simulator)
-
-    assert (check.status, simulator.url in check.detail) == ("ok", True), check
-    assert simulator.reports.requests == ["usage_report/messages", "api_keys"]
-
-
-async def test_key_ids_that_are_set_are_not_looked_up(tmp_path: Path) -> None:
-    async with ReportingSimulator(in_turn()) as simulator:
-        check = await checked(tmp_path, simulator, RUNTALLY_PROVIDER_KEY_IDS=key_id(PROVIDER_KEY))
-
-    assert (check.status, simulator.reports.requests) == ("ok", ["usage_report/messages"])
+USAGE, KEYS = "usage_report/messages", "api_keys"
+OUR_KEY_ID = {"RUNTALLY_PROVIDER_KEY_IDS": key_id(PROVIDER_KEY)}
+LOCAL_SESSION = {"RUNTALLY_CLAUDE_AUTH": "local_session", "ANTHROPIC_API_KEY": None}
 
 
 @pytest.mark.parametrize(
-    ("settings", "status", "detail"),
+    ("settings", "status", "detail", "requests"),
     [
-        ({"ANTHROPIC_ADMIN_API_KEY": None}, "warning", "ANTHROPIC_ADMIN_API_KEY is not set"),
-        ({"ANTHROPIC_ADMIN_API_KEY": PROVIDER_KEY}, "error", "are the same key"),
+        pytest.param(OUR_KEY_ID, "ok", "http://", [USAGE], id="key ids that are set are not looked up"),
+        pytest.param(
+            {"ANTHROPIC_ADMIN_API_KEY": None},
+            *("warning", "ANTHROPIC_ADMIN_API_KEY is not set", []),
+            id="a missing key is not sent",
+        ),
+        pytest.param(
+            {"ANTHROPIC_ADMIN_API_KEY": PROVIDER_KEY},
+            *("error", "are the same key", []),
+            id="the key of the runs is not sent",
+        ),
+        pytest.param(
+            {"ANTHROPIC_ADMIN_API_KEY": "sk-ant-admin-other"},
+            *("error", "create an admin key", [USAGE]),
+            id="an admin key of another organization",
+        ),
+        pytest.param(
+            {}, "error", "set RUNTALLY_PROVIDER_KEY_IDS", [USAGE, KEYS], id="our key is not in the list"
+        ),
+        pytest.param(
+            LOCAL_SESSION, "error", "set RUNTALLY_PROVIDER_KEY_IDS", [USAGE], id="a session has no key"
+        ),
     ],
 )
-async def test_a_missing_key_or_the_key_of_the_runs_is_never_sent(
-    tmp_path: Path, settings: Mapping[str, Any], status: str, detail: str
+async def test_the_keys_are_checked_with_small_requests(
+    tmp_path: Path, settings: Mapping[str, Any], status: str, detail: str, requests: list[str]
 ) -> None:
     async with ReportingSimulator(in_turn()) as simulator:
         check = await checked(tmp_path, simulator, **settings)
 
     assert (check.status, detail in check.detail) == (status, True), check
-    assert simulator.reports.requests == []
+    assert simulator.reports.requests == requests
 
 
 @pytest.mark.parametrize(
@@ -91,23 +95,7 @@ async def test_a_key_that_is_not_accepted_is_an_error_with_its_reason(
         check = await checked(tmp_path, simulator)
 
     assert (check.status, detail in check.detail) == ("error", True), check
-    assert len(simulator.reports.requests) == 1
-
-
-async def test_another_admin_key_than_the_organizations_is_refused(tmp_path: Path) -> None:
-    async with ReportingSimulator(in_turn()) as simulator:
-        check = await checked(tmp_path, simulator, ANTHROPIC_ADMIN_API_KEY="sk-ant-admin-other")
-
-    assert (check.status, "create an admin key" in check.detail) == ("error", True), check
-
-
-@pytest.mark.parametrize("auth", ["api_key", "local_session"])
-async def test_a_key_of_ours_that_the_provider_does_not_list_is_an_error(tmp_path: Path, auth: str) -> None:
-    own = {"ANTHROPIC_API_KEY": None if auth == "local_session" else PROVIDER_KEY}
-    async with ReportingSimulator(in_turn()) as simulator:
-        check = await checked(tmp_path, simulator, RUNTALLY_CLAUDE_AUTH=auth, **own)
-
-    assert (check.status, "set RUNTALLY_PROVIDER_KEY_IDS" in check.detail) == ("error", True), check
+    assert simulator.reports.requests == [USAGE]
 
 
 @pytest.mark.parametrize("page", [{"data": {}}, [], {}])
@@ -119,13 +107,15 @@ async def test_an_answer_that_is_no_report_is_an_error(tmp_path: Path, page: Any
     assert (check.status, "unknown form" in check.detail) == ("error", True), check
 
 
-async def test_a_failure_that_passes_is_no_error(tmp_path: Path) -> None:
+async def test_an_accepted_key_is_ok_also_after_a_failure_that_passes(tmp_path: Path) -> None:
+    message = RecordedMessage("msg", "claude-sonnet-4-6", {"input_tokens": 1}, final_usage={})
     async with ReportingSimulator(in_turn()) as simulator:
-        knows_our_key(simulator)
+        simulator.reports.calls.append(AnsweredCall(message, PROVIDER_KEY))
         simulator.reports.failures.append(HttpError(429, headers={"retry-after": "0"}))
         check = await checked(tmp_path, simulator)
 
-    assert check.status == "ok", check
+    assert (check.status, simulator.url in check.detail) == ("ok", True), check
+    assert set(simulator.reports.requests) == {USAGE, KEYS}
 
 
 async def test_a_host_that_cannot_be_reached_is_named_with_what_to_do(tmp_path: Path) -> None:

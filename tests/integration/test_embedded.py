@@ -80,29 +80,21 @@ async def test_a_second_server_is_refused_but_a_command_can_attach(tmp_path: Pat
         assert await query(alone.url, "SELECT 1") == 1
 
 
-async def test_a_killed_server_leaves_no_postgresql_and_no_damage(tmp_path: Path) -> None:
+@pytest.mark.parametrize("all_at_once", [False, True])
+async def test_a_killed_server_leaves_no_postgresql_and_no_damage(
+    tmp_path: Path, *, all_at_once: bool
+) -> None:
     parent, url = await _held(tmp_path)
     await query(url, "CREATE TABLE kept AS SELECT 42 AS n")
     family = parent.children(recursive=True)
 
-    parent.kill()
-    parent.wait()
-
-    await until(lambda: not any(process.is_running() for process in family))
-    async with EmbeddedPostgres.start(tmp_path) as server:
-        assert await query(server.url, "SELECT n FROM kept") == 42
-
-
-async def test_everything_killed_at_once_is_recovered(tmp_path: Path) -> None:
-    parent, url = await _held(tmp_path)
-    await query(url, "CREATE TABLE kept AS SELECT 42 AS n")
-
-    for process in [*parent.children(recursive=True), parent]:
+    for process in [*(family if all_at_once else ()), parent]:
         # Those killed first may take others with them.
         with contextlib.suppress(psutil.NoSuchProcess):
             process.kill()
     parent.wait()
 
+    await until(lambda: not any(process.is_running() for process in family))
     async with EmbeddedPostgres.start(tmp_path) as server:
         assert await query(server.url, "SELECT n FROM kept") == 42
 

@@ -21,11 +21,11 @@ from app.bootstrap.services import open_services
 from app.bootstrap.storage import attach_database
 from app.cli.errors import explained
 from app.cli.serve import listen
-from app.platform.db import Database
 from app.platform.embedded.postgres import EmbeddedPostgres
 from app.platform.settings import Settings
 from tests.architecture.tree import ROOT
 from tests.e2e.stories import the_settings
+from tests.factories import an_open_database
 
 PASSWORD = "postgres"
 GUIDE = (ROOT / "docs" / "OPERATIONS.md").read_text(encoding="utf-8")
@@ -61,11 +61,8 @@ def documented(sentence: str) -> bool:
 
 
 async def opened(url: str) -> None:
-    database = await Database.open(url)
-    try:
+    async with an_open_database(url) as database:
         await database.require_usable()
-    finally:
-        await database.aclose()
 
 
 Answer = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Any]
@@ -210,11 +207,8 @@ async def test_a_role_without_privileges_is_explained(database_url: str, admin: 
 
 
 async def _migrated(url: str) -> None:
-    database = await Database.open(url)
-    try:
+    async with an_open_database(url) as database:
         await database.migrate()
-    finally:
-        await database.aclose()
 
 
 async def _enter(context: contextlib.AbstractAsyncContextManager[Any]) -> None:

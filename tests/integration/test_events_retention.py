@@ -12,7 +12,7 @@ from app.ids import RunKey
 from app.platform.db import Database
 from app.platform.settings import Settings, SettingsError
 from app.platform.storage.service import StorageQuota
-from app.requests.outcome import FinalUsage, GraphFinal
+from app.requests.outcome import FinalUsage
 from app.runs.deletion.repository import lock_runs_with_old_events
 from app.runs.deletion.service import RunDeletion
 from app.runs.events.codec import encode_events
@@ -24,6 +24,7 @@ from app.streams.memory import MemoryEventLog
 from app.streams.port import LogEntry
 from app.workspaces.service import Workspaces
 from tests.entries import AnyTime
+from tests.factories import a_final
 from tests.integration.run_process import record_of
 from tests.integration.test_storage import KB, an_accepted_run, kept
 
@@ -40,10 +41,8 @@ async def an_ended_run(
 ) -> RunKey:
     """A run with two long deltas and its end; of one that is `lost` with its process only the end is left."""
     run = await an_accepted_run(database, size=KB, run_id=name)
-    final = GraphFinal(
-        ok=ok,
-        run_id=name,
-        request_id=None,
+    final = a_final(
+        name,
         content=ANSWER.content,
         structured_output=ANSWER.structured_output,
         error=None if ok else "internal" if lost else "timeout",

@@ -119,19 +119,12 @@ def a_part(body: bytes, *, more: bool = True) -> dict[str, Any]:
     return {"type": "http.request", "body": body, "more_body": more}
 
 
-async def test_a_body_that_does_not_come_in_time_is_given_up() -> None:
+@pytest.mark.parametrize(("end", "status"), [([], "408"), ([{"type": "http.disconnect"}], "400")])
+async def test_half_a_body_is_none(end: list[dict[str, Any]], status: str) -> None:
     bodies = RequestBodies(within_s=0.05)
 
-    with pytest.raises(BodyRefused, match="408"):
-        await read(bodies, "run", a_part(b"half"))
-    assert bodies.held_bytes == 0
-
-
-async def test_half_a_body_is_none() -> None:
-    bodies = RequestBodies()
-
-    with pytest.raises(BodyRefused, match="400"):
-        await read(bodies, "run", a_part(b"half"), {"type": "http.disconnect"})
+    with pytest.raises(BodyRefused, match=status):
+        await read(bodies, "run", a_part(b"half"), *end)
     assert bodies.held_bytes == 0
 
 

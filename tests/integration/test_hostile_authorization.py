@@ -14,9 +14,7 @@ from app.tools.mcp.servers import McpConnector
 from app.tools.mcp.spec import HttpServer, SseServer
 from tests.integration.hostile_mcp import without_end
 from tests.integration.test_hostile_tool_servers import MB, most_memory
-from tests.integration.test_tool_servers_with_oauth import SECRET, Protected, schemas
-
-__all__ = ["schemas"]
+from tests.integration.test_tool_servers_with_oauth import SECRET, Protected
 
 
 @dataclass

@@ -38,12 +38,6 @@ ID = "library__search"
 RUN = RunKey(AccountId(new_uuid()), RunId("run"))
 
 
-@pytest.fixture
-async def schemas() -> AsyncIterator[SchemaChecker]:
-    async with SchemaChecker(workers=1, check_s=0.1) as checker:
-        yield checker
-
-
 @asynccontextmanager
 async def connected(
     schemas: SchemaChecker,
@@ -204,7 +198,7 @@ async def test_an_answer_of_too_many_values_is_not_parsed(schemas: SchemaChecker
 
 
 async def test_an_answer_that_would_be_unpacked_is_refused(schemas: SchemaChecker) -> None:
-    async with serving(HostileServer(lambda _params: {"tools": [SEARCH]}, packed=True)) as server:
+    async with serving(HostileServer(packed=True)) as server:
         await refused(schemas, server)
 
 
@@ -217,7 +211,7 @@ async def test_a_result_over_its_limit_is_truncated_and_one_without_end_an_error
         return {"content": [{"type": "text", "text": "x" * params["arguments"]["n"]}]}
 
     async with (
-        serving(HostileServer(lambda _params: {"tools": [SEARCH]}, answer)) as server,
+        serving(HostileServer(on_call=answer)) as server,
         connected(schemas, server, max_result_bytes=1_000) as connections,
     ):
         endless = await call(connections, q="endless")

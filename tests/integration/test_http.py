@@ -1,20 +1,15 @@
 import asyncio
-import csv
-import io
-import json
 from typing import Any
 
 import httpx
 import pytest
 
-from app.simulator.script import Reply, Text, in_turn
+from app.simulator.script import in_turn
 from tests.e2e.stories import ASSISTANT, World, WorldOf, a_client, a_request
 from tests.factories import scripted
 from tests.integration.conftest import in_shared_world
+from tests.patience import PATIENCE_S
 from tests.scripted import WriteMessage
-
-USER = {"role": "user", "content": "hi"}
-NO_IMAGE = {"type": "image", "mediaType": "image/png", "data": "?"}
 
 
 @in_shared_world
@@ -25,27 +20,13 @@ NO_IMAGE = {"type": "image", "mediaType": "image/png", "data": "?"}
         ({"graphId": None}, "graphId"),
         ({"graphId": "assistant"}, "graphId"),
         ({"messages": []}, "messages"),
-        ({"messages": [USER, {"role": "assistant", "content": "hello"}]}, "messages"),
         ({"messages": [{"role": "tool", "content": "hi"}]}, "messages.0.role"),
-        ({"messages": [{"role": "user", "content": ""}]}, "messages.0.content"),
-        ({"messages": [{"role": "user", "content": []}]}, "messages.0.content"),
-        ({"messages": [{"role": "user", "content": 5}]}, "messages.0.content"),
-        ({"messages": [{"role": "user"}]}, "messages.0.content"),
-        ({"messages": [{"role": "user", "content": [{"type": "video"}]}]}, "messages.0.content.0"),
-        ({"messages": [{"role": "user", "content": [NO_IMAGE]}]}, "messages.0.content.0.data"),
         ({"model": "gpt-4"}, "model"),
-        ({"model": ""}, "model"),
         ({"toolIds": ["nope"]}, "toolIds.0"),
-        ({"toolIds": "core__get_current_time"}, "toolIds"),
         ({"runId": "a/b"}, "runId"),
-        ({"runId": ""}, "runId"),
         ({"stateKey": "a key"}, "stateKey"),
         ({"onConflict": "wait"}, "onConflict"),
-        ({"limits": {"timeoutS": 0}}, "limits.timeoutS"),
-        ({"limits": {"maxTurns": 1.5}}, "limits.maxTurns"),
-        ({"limits": {"maxBudgetUsd": 0.1}}, "limits.maxBudgetUsd"),
         ({"limits": {"maxBudgetUsd": "-1"}}, "limits.maxBudgetUsd"),
-        ({"limits": {"seconds": 1}}, "limits.seconds"),
         ({"responseFormat": {"type": "json_schema", "schema": {"type": 5}}}, "responseFormat.schema"),
         ({"responseFormat": {"type": "json_schema", "schema": {"$ref": "#"}}}, "responseFormat.schema"),
         ({"responseFormat": {"type": "text"}}, "responseFormat.type"),
@@ -76,11 +57,8 @@ async def test_errors_do_not_repeat_submitted_values(world: World) -> None:
     [
         (b"{", 400),
         (b"", 422),
-        (b"[]", 422),
         (b"null", 422),
-        (b'{"graphId": NaN}', 422),
         (b"\xff\xfe", 400),
-        (b"[" * 100_000, 422),
     ],
 )
 async def test_malformed_bodies_are_rejected(world: World, body: bytes, status: int) -> None:
@@ -132,26 +110,13 @@ async def test_unknown_resources_are_not_found(world: World) -> None:
 
 
 @in_shared_world
-async def test_invalid_keys_are_rejected(world: World) -> None:
-    record, key = await world.services.accounts.create_key("acme", ["runs:read"])
+async def test_a_request_without_a_key_is_told_how_to_authenticate(world: World) -> None:
+    async with httpx.AsyncClient(base_url=world.url, timeout=PATIENCE_S) as nobody:
+        answers = [await nobody.get("/v1/runs"), await nobody.get("/v1/runs", auth=("user", "rt_x"))]
 
-    async with httpx.AsyncClient(base_url=world.url) as nobody:
-        missing = await nobody.get("/v1/runs")
-        basic = await nobody.get("/v1/runs", auth=("user", key))
-    async with a_client(world.url, "rt_" + "x" * 40) as other_client:
-        unknown = await other_client.get("/v1/runs")
-    async with a_client(world.url, key) as acme:
-        allowed = await acme.get("/v1/runs")
-        forbidden = await acme.post("/v1/runs", json=a_request())
-        await world.services.accounts.revoke_key(record.id)
-        revoked = await acme.get("/v1/runs")
-
-    for response in (missing, basic, unknown, revoked):
+    for response in answers:
         assert (response.status_code, response.json()["code"]) == (401, "unauthenticated")
         assert response.headers["www-authenticate"] == "Bearer"
-    assert allowed.status_code == 200
-    assert (forbidden.status_code, forbidden.json()["code"]) == (403, "forbidden")
-    assert "runs:write" in forbidden.json()["detail"]
 
 
 async def test_costs_need_the_scope_receipts_read(world_of: WorldOf) -> None:
@@ -181,27 +146,6 @@ async def test_lists_are_paged_without_gaps(world_of: WorldOf) -> None:
             if (cursor := page["nextCursor"]) is None:
                 break
         assert seen == made[::-1]
-
-
-async def test_receipts_are_filtered_and_exported(world_of: WorldOf) -> None:
-    world = await world_of(in_turn(), executors=scripted(WriteMessage("hi")))
-    await world.run(a_request(runId="one"))
-    await world.run(a_request(runId="two", graphId="claude_agents:summarizer"))
-
-    async def found(**params: str) -> list[str]:
-        response = await world.http.get("/v1/receipts", params=params)
-        return [item["runId"] for item in response.raise_for_status().json()["items"]]
-
-    (first,) = await world.receipts("one")
-    assert await found(runId="one") == ["one"]
-    assert await found(graphId=ASSISTANT) == ["one"]
-    assert await found(model="claude-haiku-5-5") == ["two"]
-    assert await found(to=first["usedAt"]) == []
-    assert await found(**{"from": first["usedAt"]}) == ["two", "one"]
-    exported = await world.http.get("/v1/receipts", headers={"Accept": "text/csv"})
-    rows = list(csv.DictReader(io.StringIO(exported.text)))
-    assert [row["runId"] for row in rows] == ["two", "one"]
-    assert rows[1] == {name: _as_text(value) for name, value in first.items()}
 
 
 @in_shared_world
@@ -250,17 +194,6 @@ async def test_an_idempotency_key_must_be_printable(world: World) -> None:
     assert response.json()["errors"][0]["field"] == "Idempotency-Key"
 
 
-async def test_the_same_run_posted_at_once_starts_once(world_of: WorldOf) -> None:
-    world = await world_of(in_turn(Reply([Text("once")])))
-    posts = [world.http.post("/v1/runs/wait", json=a_request(runId="race-1")) for _ in range(10)]
-
-    answers = await asyncio.gather(*posts)
-
-    assert {answer.json()["content"] for answer in answers} == {"once"}
-    assert len(world.simulator.requests) == 1
-    assert len(await world.receipts("race-1")) == 1
-
-
 async def test_write_requests_of_a_key_are_limited(world_of: WorldOf) -> None:
     world = await world_of(in_turn(), RUNTALLY_MAX_WRITES_PER_SECOND=1)
     _, other = await world.services.accounts.create_key("default", ["runs:write"])
@@ -280,21 +213,10 @@ async def test_write_requests_of_a_key_are_limited(world_of: WorldOf) -> None:
 
 
 @in_shared_world
-async def test_a_request_id_is_accepted_or_generated(world: World) -> None:
-    given = await world.http.get("/healthz", headers={"X-Request-ID": "abc-1"})
-    made = await world.http.get("/healthz")
-    bad = await world.http.get("/nowhere", headers={"X-Request-ID": "a b\t<script>"})
-
-    assert given.headers["x-request-id"] == "abc-1"
-    assert made.headers["x-request-id"] != ""
-    assert "<" not in bad.headers["x-request-id"]
-
-
-@in_shared_world
 async def test_catalogs_and_health(world: World) -> None:
     graphs = (await world.http.get("/v1/graphs")).json()["items"]
     tools = (await world.http.get("/v1/tools")).json()["items"]
-    async with httpx.AsyncClient(base_url=world.url) as nobody:
+    async with httpx.AsyncClient(base_url=world.url, timeout=PATIENCE_S) as nobody:
         alive = await nobody.get("/healthz")
         ready = await nobody.get("/readyz")
         described = (await nobody.get("/openapi.json")).json()
@@ -305,9 +227,3 @@ async def test_catalogs_and_health(world: World) -> None:
     assert tools[0]["inputSchema"]["type"] == "object"
     assert (alive.status_code, ready.status_code, ready.json()["receipts"]) == (200, 200, "ok")
     assert "/v1/runs/stream" in described["paths"]
-
-
-def _as_text(value: Any) -> str:
-    if isinstance(value, dict | list):
-        return json.dumps(value)
-    return "" if value is None else str(value)

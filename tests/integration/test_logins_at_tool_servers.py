@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import text
 from starlette.responses import RedirectResponse, Response
 
 from app.doctor.mcp_servers import check_mcp_servers
@@ -24,19 +23,18 @@ from app.tools.mcp.oauth.records import LoginKey, McpLogin
 from app.tools.mcp.oauth.service import McpLogins
 from app.tools.mcp.servers import McpConnector
 from app.tools.mcp.spec import HttpServer, SseServer
+from tests.e2e.stories import until
+from tests.integration.statements import execute
 from tests.integration.test_tool_servers_with_oauth import (
     KEY,
     Protected,
     a_server,
     consent,
     protected,
-    schemas,
     settings_with_graph,
 )
 from tests.log_lines import written_log
 from tests.patience import PATIENCE_S
-
-__all__ = ["schemas"]
 
 
 async def test_a_login_whose_redirect_is_pasted(
@@ -197,9 +195,7 @@ async def test_a_login_that_is_renewed_while_its_run_is_cancelled_is_kept(
         connecting = asyncio.create_task(
             connector.connect({"library": spec}, ["library__search"], graph=KEY_OF_LOGIN.graph)
         )
-        async with asyncio.timeout(PATIENCE_S):
-            while not server.forms:
-                await asyncio.sleep(0.01)
+        await until(lambda: bool(server.forms))
         for _ in range(2):
             connecting.cancel()
             await asyncio.sleep(0.1)
@@ -227,9 +223,7 @@ class World:
 
     async def requested(self) -> None:
         """Wait until the authorization server has a request."""
-        async with asyncio.timeout(PATIENCE_S):
-            while not self.server.forms:
-                await asyncio.sleep(0.01)
+        await until(lambda: bool(self.server.forms))
 
 
 @pytest.fixture
@@ -270,8 +264,7 @@ async def test_a_process_that_has_died_does_not_keep_the_login_for_ever(
 ) -> None:
     world.server.may_answer.set()
     dying = "UPDATE mcp_logins SET refreshing_until = clock_timestamp() + interval '1 second'"
-    async with database.write() as tx:
-        await tx.execute(text(dying))
+    await execute(database, dying)
     async with asyncio.timeout(PATIENCE_S):
         await world.renewed_by(0)
 
@@ -281,13 +274,11 @@ async def test_a_process_that_has_died_does_not_keep_the_login_for_ever(
 async def test_a_login_that_could_not_be_saved_is_saved_later(world: World, database: Database) -> None:
     renewing = asyncio.create_task(world.renewed_by(0))
     await world.requested()
-    async with database.write() as tx:
-        await tx.execute(text("ALTER TABLE mcp_logins RENAME COLUMN sealed TO gone"))
+    await execute(database, "ALTER TABLE mcp_logins RENAME COLUMN sealed TO gone")
     world.server.may_answer.set()
     with written_log() as written:
         await renewing
-    async with database.write() as tx:
-        await tx.execute(text("ALTER TABLE mcp_logins RENAME COLUMN gone TO sealed"))
+    await execute(database, "ALTER TABLE mcp_logins RENAME COLUMN gone TO sealed")
     await world.logins[0].load(KEY_OF_LOGIN)
 
     assert len(written.of("mcp_server.login_not_saved")) == 1

@@ -8,20 +8,17 @@ from typing import Any
 
 import asyncpg
 import pytest
-import pytest_asyncio
 from structlog.testing import capture_logs
 
 from app.auth.records import KeyRecord
-from app.billing.credit.ledger import AccountTerms, CreditLedger
+from app.billing.credit.ledger import CreditLedger
 from app.billing.prices.price_list import PriceList
 from app.billing.receipts.correction import correct
 from app.billing.receipts.delivery import ReceiptDelivery
-from app.ids import RunId, RunKey
 from app.platform.db import Database
 from app.runs.recovery.repository import requeue_run
-from app.runs.requests.posted import PostedRun
 from app.usage.records import TokenUsage
-from tests.factories import a_fact, an_account
+from tests.factories import a_fact
 from tests.integration.lost_machines import (
     PLACEHOLDER,
     USD_OF_100,
@@ -34,33 +31,19 @@ from tests.integration.lost_machines import (
     used,
 )
 from tests.integration.run_process import a_run_elsewhere
-from tests.integration.run_service import ONCE, RETRIED, Core, a_core, a_request, caller_of, move_elsewhere
+from tests.integration.run_service import (
+    RETRIED,
+    OpenCore,
+    a_lost_run,
+)
 from tests.unit.billing.receipts.journals import JournalDirectory
 
 
-@pytest_asyncio.fixture
-async def key(database: Database) -> KeyRecord:
-    return await an_account(database)
-
-
-async def a_run(core: Core, key: KeyRecord, **fields: Any) -> RunKey:
-    """A run with reserved credit that this process accepted, and does not execute."""
-    await core.process.ledger.grant(key.account_id, 10**9)
-    await core.process.ledger.change_terms(key.account_id, lambda _: AccountTerms("prepaid", None))
-    graph = RETRIED if "state_key" in fields else ONCE
-    request, run = a_request(graph, **fields), RunKey(key.account_id, RunId("run-1"))
-    plan = core.planner.plan(run, request, api_key_id=key.id, request_id="req-1")
-    accepted = await core.acceptance.accept(PostedRun(run, caller_of(key), request), plan, has_place=True)
-    assert accepted is not None
-    await move_elsewhere(core.process.queue.database)
-    return run
-
-
 async def test_a_run_that_ends_is_charged_before_its_credit_is_released(
-    database: Database, key: KeyRecord, tmp_path: Path
+    open_core: OpenCore, database: Database, key: KeyRecord, tmp_path: Path
 ) -> None:
-    async with a_core(database, tmp_path / "here") as core:
-        run = await a_run(core, key)
+    async with open_core() as core:
+        run = await a_lost_run(core)
         await lose_machine(database, tmp_path / "lost", used(100, key))
 
         assert await core.recovery.recover() == 1
@@ -74,10 +57,10 @@ async def test_a_run_that_ends_is_charged_before_its_credit_is_released(
 
 
 async def test_the_budget_of_the_next_attempt_counts_what_the_lost_machine_had_begun(
-    database: Database, key: KeyRecord, tmp_path: Path
+    open_core: OpenCore, database: Database, key: KeyRecord, tmp_path: Path
 ) -> None:
-    async with a_core(database, tmp_path / "here") as core:
-        run = await a_run(core, key, state_key="chat-1")
+    async with open_core() as core:
+        run = await a_lost_run(core, RETRIED, "chat-1")
         await lose_machine(database, tmp_path / "lost", used(100, key))
         record = await core.service.get(run)
         delivering = asyncio.create_task(ReceiptDelivery(database, core.process.receipts).work())

@@ -5,20 +5,19 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from sqlalchemy import text
 
 from app.conversations.message_store import MessageStore
 from app.conversations.neutral_transcript import api_messages
 from app.executors.api_format.prompt import RESUME_PROMPT
 from app.executors.api_format.stream import DeltaMapper
 from app.executors.messages_api.message import MessageFold
-from app.executors.messages_api.transcript import INTERRUPTED, RunTranscript
+from app.executors.messages_api.transcript import RunTranscript
 from app.executors.port import ExecutionFailed, RunPlan
 from app.ids import RunId, RunKey
 from app.platform.db import Database
 from app.requests.messages import Message
 from app.simulator import wire
-from app.simulator.script import Block, Compaction, Reply, Text, Thinking, ToolUse
+from app.simulator.script import Block, Reply, Text, Thinking, ToolUse
 from tests.factories import a_conversation, a_plan
 from tests.patience import PATIENCE_S
 
@@ -96,19 +95,6 @@ async def test_a_history_posted_first_is_kept_and_one_that_contradicts_is_refuse
         )
 
 
-async def test_a_long_history_is_stored_in_order(database: Database, plan: RunPlan) -> None:
-    history = [
-        Message.of(role="assistant" if number % 2 else "user", content=str(number)) for number in range(301)
-    ]
-
-    first = await transcript_of(database, plan, *history)
-    await first.close()
-
-    assert [message["content"][0]["text"] for message in await stored(database, plan)] == [
-        str(number) for number in range(301)
-    ]
-
-
 async def test_a_run_that_is_resumed_goes_on_where_it_stopped(database: Database, plan: RunPlan) -> None:
     first = await transcript_of(database, plan, HI)
     first.add_message(a_message(ToolUse("look", {}, "t1")), model="m")
@@ -120,37 +106,6 @@ async def test_a_run_that_is_resumed_goes_on_where_it_stopped(database: Database
     assert again.messages[2]["content"][0]["tool_use_id"] == "t1"
     assert again.messages[3]["content"][0]["text"] == RESUME_PROMPT
     await again.close()
-
-
-@pytest.mark.parametrize(("is_stopped", "note"), [(True, [INTERRUPTED]), (False, [])])
-async def test_an_interrupted_turn_leaves_what_can_be_sent_back(
-    database: Database, plan: RunPlan, *, is_stopped: bool, note: list[str]
-) -> None:
-    transcript = await transcript_of(database, plan, HI)
-    transcript.add_message(a_message(ToolUse("a", {}, "t1"), ToolUse("b", {}, "t2")), model="m")
-    done = {"type": "tool_result", "tool_use_id": "t1", "content": [], "is_error": False}
-    transcript.add_results([done], note=INTERRUPTED if is_stopped else None)
-    await transcript.close()
-
-    last = (await stored(database, plan))[-1]["content"]
-    assert [block["tool_use_id"] for block in last if block["type"] == "tool_result"] == ["t1", "t2"]
-    assert [block["text"] for block in last if block["type"] == "text"] == note
-
-
-async def test_a_summary_replaces_what_was_before_but_for_the_open_question(
-    database: Database, plan: RunPlan
-) -> None:
-    transcript = await transcript_of(database, plan, HI)
-    transcript.add_message(a_message(ToolUse("a", {}, "t1")), model="m")
-    transcript.add_user([{"type": "tool_result", "tool_use_id": "t1", "content": [], "is_error": False}])
-    message = a_message(Compaction("They said hi."))
-    assert message.summary is not None
-    transcript.add_summary(message.summary, message, model="m")
-    await transcript.close()
-
-    assert await stored(database, plan) == transcript.messages
-    kinds = [block["type"] for message in transcript.messages for block in message["content"]]
-    assert kinds == ["compaction", "tool_use", "tool_result"]
 
 
 async def test_a_fork_ends_where_it_was_made(database: Database, plan: RunPlan) -> None:
@@ -178,19 +133,3 @@ async def test_a_line_that_cannot_be_stored_keeps_no_other_from_being_stored(
         await transcript.close()
 
     assert [message["role"] for message in await stored(database, plan)] == ["user", "assistant"]
-
-
-async def test_a_conversation_goes_on_without_its_damaged_lines(database: Database, plan: RunPlan) -> None:
-    first = await transcript_of(database, plan, HI)
-    first.add_message(a_message(ToolUse("look", {}, "t1")), model="m")
-    first.add_user([{"type": "tool_result", "tool_use_id": "t1", "content": [], "is_error": False}])
-    first.add_message(a_message(Text("Done.")), model="m")
-    await first.close()
-    async with database.transaction() as tx:
-        await tx.execute(text("UPDATE session_entries SET entry = '7' WHERE entry::text LIKE '%tool_use\"%'"))
-
-    second = await transcript_of(database, next_run(plan), AGAIN)
-
-    assert [message["role"] for message in second.messages] == ["user", "assistant", "user"]
-    assert second.messages[1]["content"] == [{"type": "text", "text": "Done."}]
-    await second.close()

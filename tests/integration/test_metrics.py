@@ -151,13 +151,6 @@ async def test_the_api_shows_metrics_to_keys_that_may_read_them(port: Port) -> N
 
 
 @in_shared_world
-async def test_a_hundred_scrapes_at_once_are_answered(port: Port) -> None:
-    found = await asyncio.gather(*(port.scrape() for _ in range(100)))
-
-    assert len({response.text for response in found}) < 50
-
-
-@in_shared_world
 async def test_a_database_that_does_not_answer_hides_only_what_is_read_from_it(port: Port) -> None:
     database = port.world.services.database
     async with database.transaction() as tx:

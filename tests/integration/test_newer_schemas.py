@@ -20,6 +20,7 @@ from app.platform.schema.compatibility import SchemaUnknown
 from app.simulator.script import Reply, Text, in_turn
 from tests.e2e.agents import MESSAGES
 from tests.e2e.stories import a_request, a_world, the_settings
+from tests.integration.statements import execute
 
 ROOT = Path(__file__).parents[2]
 MIGRATION = '''
@@ -110,11 +111,9 @@ async def test_it_refuses_a_contracted_schema(
 
 
 async def test_a_schema_of_before_this_was_recorded_is_unknown(database: Database) -> None:
-    async with database.transaction() as tx:
-        await tx.execute(text("ALTER TABLE alembic_version DROP COLUMN required_revision"))
+    await execute(database, "ALTER TABLE alembic_version DROP COLUMN required_revision")
     assert await database.require_usable_schema() is None
-    async with database.transaction() as tx:
-        await tx.execute(text("UPDATE alembic_version SET version_num = 'later'"))
+    await execute(database, "UPDATE alembic_version SET version_num = 'later'")
 
     with pytest.raises(SchemaUnknown):
         await database.require_usable_schema()

@@ -7,7 +7,6 @@ from typing import Any
 
 import asyncpg
 import pytest
-import pytest_asyncio
 from structlog.testing import capture_logs
 
 from app.auth.records import KeyRecord
@@ -17,7 +16,6 @@ from app.billing.receipts.repository import insert_receipts
 from app.ids import RunId, RunKey
 from app.platform.db import Database
 from app.usage.records import TokenUsage, UsageFact
-from tests.factories import an_account
 from tests.integration.lost_machines import (
     Machine,
     a_machine,
@@ -27,11 +25,6 @@ from tests.integration.lost_machines import (
     used,
 )
 from tests.patience import PATIENCE_S
-
-
-@pytest_asyncio.fixture
-async def key(database: Database) -> KeyRecord:
-    return await an_account(database)
 
 
 async def test_a_row_adds_nothing_to_a_receipt(database: Database, key: KeyRecord, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from app.billing.receipts.records import Receipt
 from app.ids import RunId, RunKey
 from app.platform.db import Database
 from app.usage.records import TokenUsage, UsageFact
-from tests.factories import a_fact, an_account
+from tests.factories import a_fact
 from tests.integration.lost_machines import Machine, receipts_of
 
 HISTORIES = 30
@@ -143,9 +143,8 @@ async def a_history(database: Database, key: KeyRecord, path: Path, seed: int) -
 
 
 async def test_each_message_is_charged_for_the_most_that_was_reported(
-    database: Database, tmp_path: Path
+    database: Database, key: KeyRecord, tmp_path: Path
 ) -> None:
-    key = await an_account(database)
     for seed in range(HISTORIES):
         async with a_history(database, key, tmp_path, seed) as history:
             for _ in range(STEPS):

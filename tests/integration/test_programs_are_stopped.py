@@ -1,21 +1,15 @@
 """Programs of MCP servers have ended when their run has, whatever interrupts their stopping."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 
 import psutil
 import pytest
 
 from app.platform.json_schema.checker import SchemaChecker
+from tests.e2e.stories import until
 from tests.integration.test_hostile_tool_servers import connected
 from tests.integration.test_tool_servers_that_are_lost import Calls
-from tests.patience import PATIENCE_S
-
-
-@pytest.fixture
-async def schemas() -> AsyncIterator[SchemaChecker]:
-    async with SchemaChecker(workers=1, check_s=0.1) as checker:
-        yield checker
 
 
 @pytest.fixture(autouse=True)
@@ -54,9 +48,7 @@ async def connect(schemas: SchemaChecker, how: str) -> None:
 @pytest.mark.parametrize("how", ["stays silent", "stays without tools"])
 async def test_a_program_ends_though_its_run_is_cancelled_twice(schemas: SchemaChecker, how: str) -> None:
     connecting = asyncio.create_task(connect(schemas, how))
-    async with asyncio.timeout(PATIENCE_S):
-        while not programs():
-            await asyncio.sleep(0.01)
+    await until(lambda: bool(programs()))
     # Until it has answered the handshake, then while it is stopped.
     for _ in range(2):
         await asyncio.sleep(1)

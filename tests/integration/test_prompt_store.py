@@ -2,7 +2,6 @@
 
 from datetime import UTC, datetime
 
-from sqlalchemy import text
 from sqlalchemy.ext.asyncio import create_async_engine
 from structlog.testing import capture_logs
 
@@ -19,6 +18,7 @@ from app.usage.records import TokenUsage
 from tests.factories import an_account
 from tests.integration.conversations import a_turn
 from tests.integration.run_process import a_run_elsewhere
+from tests.integration.statements import execute
 from tests.unit.gateway.prompt_cache.prompts import a_prompt
 
 
@@ -76,8 +76,7 @@ async def test_a_deleted_conversation_and_its_successor_have_none(database: Data
 async def test_a_prompt_of_another_version_is_none(database: Database) -> None:
     conversation, store = await a_conversation(database), PromptStore(database)
     await store.save(conversation, a_history(1), run=RUN, attempt=0)
-    async with database.transaction() as tx:
-        await tx.execute(text("UPDATE session_prompts SET prompt = '{}'"))
+    await execute(database, "UPDATE session_prompts SET prompt = '{}'")
 
     with capture_logs() as logs:
         assert (await store.load(conversation)).last is None

@@ -14,30 +14,22 @@ from rich.console import Console
 from app.auth.accounts import AccountNotFound, Accounts
 from app.auth.provider_profiles import ProviderProfiles
 from app.auth.records import KeyRecord
-from app.billing.credit.ledger import CreditLedger
 from app.billing.prices.price_list import PriceList
-from app.billing.receipts.delivery import ReceiptDelivery
-from app.billing.receipts.journal import Journal
-from app.billing.receipts.queue import ReceiptQueue
 from app.billing.reconciliation.calls.counter import CallCounter
 from app.billing.reconciliation.provider.reports import ProviderReports
 from app.billing.reconciliation.records import HOUR, ReconciledWindow, Window, floor_to
 from app.billing.reconciliation.service import Reconciliation, ReconciliationConfig
 from app.cli.reconcile import set_profile
 from app.errors import Invalid
-from app.executors.metering import BilledMetering, channel_limits
-from app.gateway.proxy import Gateway
-from app.gateway.upstream import Upstream
 from app.ids import RunId, RunKey, new_uuid
 from app.platform.db import Database
 from app.platform.settings import Settings
 from app.simulator.script import Answer, ApiRequest, HttpError, Reply, Text, in_turn
-from app.usage.records import Attribution
-from tests.factories import a_plan, an_account
-from tests.patience import PATIENCE_S
+from tests.factories import an_account
+from tests.integration.billed_gateway import MODEL, BilledGateway, a_billed_gateway
+from tests.integration.gateway_seam import PROVIDER_KEY
 from tests.provider.simulator import ReportingSimulator
 
-MODEL = "claude-sonnet-4-6"
 BODY = {"model": MODEL, "max_tokens": 50, "messages": [{"role": "user", "content": "hi"}]}
 STREAMED = {**BODY, "stream": True}
 PROFILE = "anthropic-user-profile-id"
@@ -46,32 +38,28 @@ USAGE = {"input_tokens": 100, "output_tokens": 1, "cache_read_input_tokens": 70,
 
 @dataclass
 class Shop:
-    """An agent's way to the scripted provider: gateway, metering, receipts."""
+    """An agent's way to the scripted provider, and what is counted of its calls."""
 
     database: Database
     simulator: ReportingSimulator
-    metering: BilledMetering
-    gateway: Gateway
-    agent: httpx.AsyncClient
-    delivery: ReceiptDelivery
+    gateway: BilledGateway
     calls: CallCounter
 
     async def post(self, key: KeyRecord, *bodies: object, **headers: str) -> None:
         """A run whose agent posts these requests."""
-        run = RunKey(key.account_id, RunId(f"run-{new_uuid()}"))
-        plan = a_plan(run=run, attribution=Attribution(key.id, "claude_agents:assistant", None), model=MODEL)
-        hooks = self.metering.hooks_for(plan, executor_type="claude_sdk")
-        channel = self.gateway.open_channel(run.run_id, channel_limits(plan), hooks)
+        run_id = f"run-{new_uuid()}"
+        channel = self.gateway.channel(key, run_id)
         try:
             for body in bodies:
-                await self.agent.post(f"{channel.url}/v1/messages", json=body, headers=headers)
+                await self.gateway.call(channel, body, **headers)
         finally:
-            await self.gateway.close_channel(channel)
-            await self.metering.receipts.flush(run, within_s=0)
+            await self.gateway.gateway.close_channel(channel)
+            run = RunKey(key.account_id, RunId(run_id))
+            await self.gateway.metering.receipts.flush(run, within_s=0)
 
     async def compared(self) -> ReconciledWindow:
         """Compare the hours around now."""
-        await self.delivery.aclose()
+        await self.gateway.delivery.aclose()
         await self.calls.flush()
         start = floor_to(datetime.now(UTC), HOUR) - HOUR
         reports = self.simulator.reports
@@ -80,7 +68,7 @@ class Shop:
                 self.database,
                 PriceList(),
                 provider,
-                config=ReconciliationConfig(run_key="sk-of-the-gateway"),
+                config=ReconciliationConfig(run_key=PROVIDER_KEY),
                 find_profiles=Accounts(self.database).find_provider_profiles,
             )
             window = Window(start, start + timedelta(hours=3))
@@ -97,22 +85,15 @@ class Shop:
 
 @asynccontextmanager
 async def a_shop(database: Database, directory: Path, *answers: Answer) -> AsyncIterator[Shop]:
-    prices, profiles = PriceList(), ProviderProfiles(Accounts(database))
-    journal, calls = Journal(directory, new_uuid()), CallCounter(database)
-    queue = ReceiptQueue(journal, prices)
+    profiles, calls = ProviderProfiles(Accounts(database)), CallCounter(database)
     await profiles.refresh()
     async with (
         ReportingSimulator(in_turn(*answers)) as simulator,
-        Upstream(base_url=simulator.url, api_key="sk-of-the-gateway") as provider,
-        Gateway(provider) as gateway,
-        httpx.AsyncClient(trust_env=False, timeout=PATIENCE_S) as agent,
+        a_billed_gateway(
+            *(database, simulator.url, directory), delivers=False, calls=calls, find_profile=profiles.find
+        ) as gateway,
     ):
-        metering = BilledMetering(
-            queue, CreditLedger(database), prices, calls=calls, find_profile=profiles.find
-        )
-        delivery = ReceiptDelivery(database, queue)
-        yield Shop(database, simulator, metering, gateway, agent, delivery, calls)
-    journal.close()
+        yield Shop(database, simulator, gateway, calls)
 
 
 def sent_headers(request: ApiRequest) -> tuple[str | None, str | None]:
@@ -134,9 +115,8 @@ async def test_only_the_operator_chooses_the_profile_of_a_call(database: Databas
 
 
 async def test_what_the_gateway_billed_is_what_the_provider_reports(
-    database: Database, tmp_path: Path
+    database: Database, key: KeyRecord, tmp_path: Path
 ) -> None:
-    key = await an_account(database)
     replies: list[Answer] = [
         Reply([Text("one two three")], usage=USAGE, final_usage={"output_tokens": 40}),
         HttpError(529, "overloaded_error"),
@@ -157,9 +137,8 @@ async def test_what_the_gateway_billed_is_what_the_provider_reports(
 
 
 async def test_the_command_sets_and_removes_a_profile(
-    database: Database, database_url: str, tmp_path: Path
+    database: Database, key: KeyRecord, database_url: str, tmp_path: Path
 ) -> None:
-    key = await an_account(database)
     await an_account(database, "other")
     settings = Settings.load(_env_file=None, DATABASE_URL=database_url, RUNTALLY_DATA_DIR=tmp_path)
     console, profiles = Console(file=io.StringIO()), ProviderProfiles(Accounts(database))

@@ -1,14 +1,12 @@
 """Whatever the database answers, a receipt arrives once it can, without a restart."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from decimal import Decimal
 from pathlib import Path
 
 import asyncpg
 import pytest
-import pytest_asyncio
-from sqlalchemy import text
 from structlog.testing import capture_logs
 
 from app.auth.records import KeyRecord
@@ -28,6 +26,7 @@ from app.platform.db import Database
 from app.usage.records import Attribution, TokenUsage
 from tests.factories import a_fact, a_plan, an_account
 from tests.integration.receipt_queues import a_delivery, delivered_queue
+from tests.integration.statements import execute, until
 from tests.patience import PATIENCE_S
 
 RUN_USD = Decimal("0.05")
@@ -71,9 +70,8 @@ async def test_what_a_stored_message_used_more_is_charged_once(database: Databas
 
 
 async def test_each_charged_receipt_is_announced_once_whatever_stored_it(
-    database: Database, tmp_path: Path
+    database: Database, key: KeyRecord, tmp_path: Path
 ) -> None:
-    key = await an_account(database)
     facts = [a_fact(key, f"msg_{number}") for number in range(3)]
     announced: list[str] = []
 
@@ -90,8 +88,7 @@ async def test_each_charged_receipt_is_announced_once_whatever_stored_it(
     # Another process reports one of them again, as after a crash, and one is fenced.
     async with a_delivery(database, tmp_path / "2", on_stored=announce) as (queue, _):
         for statement in (RUN_ROW, TAKEOVER):
-            async with database.transaction() as tx:
-                await tx.execute(text(statement), {**facts[0].run._asdict(), "key": key.id})
+            await execute(database, statement, **facts[0].run._asdict(), key=key.id)
         for fact in (facts[1], facts[2]):
             queue.record(fact)
         await queue.flush(facts[0].run, within_s=PATIENCE_S)
@@ -107,17 +104,6 @@ RUN_ROW = """
 TAKEOVER = """
     INSERT INTO run_takeovers (account_id, run_id, attempt, at) VALUES (:account_id, :run_id, 0, '2020-01-01')
 """
-
-
-@pytest_asyncio.fixture
-async def key(database: Database) -> KeyRecord:
-    return await an_account(database)
-
-
-async def until(condition: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(PATIENCE_S):
-        while not await condition():
-            await asyncio.sleep(0.02)
 
 
 async def attempts(admin: asyncpg.Connection) -> int:

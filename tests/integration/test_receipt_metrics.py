@@ -6,6 +6,7 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
+from app.auth.records import KeyRecord
 from app.billing.prices.library import model_key
 from app.billing.prices.price_list import PriceList
 from app.billing.receipts.delivery import ReceiptDelivery, debit_undelivered
@@ -17,7 +18,7 @@ from app.platform.db import Database
 from app.platform.metrics.labels import KnownNames
 from app.platform.metrics.receipts import ReceiptMetrics
 from app.usage.records import UsageFact
-from tests.factories import a_fact, an_account
+from tests.factories import a_fact
 from tests.integration.test_an_attempt_is_over import a_run, take_over
 
 MODEL = "claude-sonnet-4-6"
@@ -53,9 +54,8 @@ async def counted(
 
 
 async def test_each_receipt_is_counted_by_the_process_that_charges_it(
-    database: Database, tmp_path: Path
+    database: Database, key: KeyRecord, tmp_path: Path
 ) -> None:
-    key = await an_account(database)
     fact = a_fact(key, model=f"{MODEL}-20260101")
 
     async def end_run(queue: ReceiptQueue) -> None:

@@ -21,19 +21,14 @@ from app.billing.receipts.records import NewReceipt, ReceiptFilter
 from app.billing.receipts.repository import insert_receipts
 from app.billing.receipts.repricing import reprice
 from app.billing.reports.service import BillingReports
-from app.errors import Invalid
 from app.ids import new_uuid
 from app.platform.db import Database, StatementFailed
 from app.platform.pagination import PageRequest
 from app.usage.records import TokenUsage, UsageFact
 from tests.factories import a_fact, an_account
 from tests.integration.receipt_queues import delivered_queue
+from tests.integration.statements import execute
 from tests.patience import PATIENCE_S
-
-
-@pytest_asyncio.fixture
-async def key(database: Database) -> KeyRecord:
-    return await an_account(database)
 
 
 @pytest_asyncio.fixture
@@ -186,83 +181,6 @@ async def test_transactions_that_insert_the_same_receipts_at_once_store_each_onc
     assert (await debits(database))[0] == rounds * messages
 
 
-async def test_without_the_unique_key_the_same_race_charges_twice(database: Database) -> None:
-    """The mutant that shows the test above can fail: look first, then insert."""
-    async with database.transaction() as tx:
-        await tx.execute(text("CREATE TABLE mutant (reference text)"))
-
-    all_have_selected = asyncio.Barrier(2)
-
-    async def select_then_insert() -> None:
-        async with database.transaction() as tx:
-            seen = await tx.execute(text("SELECT 1 FROM mutant WHERE reference = 'run-1/0/msg_1'"))
-            await all_have_selected.wait()
-            if seen.first() is None:
-                await tx.execute(text("INSERT INTO mutant VALUES ('run-1/0/msg_1')"))
-
-    await asyncio.gather(select_then_insert(), select_then_insert())
-
-    async with database.snapshot() as reader:
-        rows = (await reader.execute(text("SELECT count(*) FROM mutant"))).scalar_one()
-    assert rows == 2
-
-
-async def test_a_debit_in_a_separate_transaction_can_be_lost(database: Database) -> None:
-    """The other mutant: the receipt commits, the process ends, and a second delivery finds it there."""
-    async with database.transaction() as tx:
-        await tx.execute(text("CREATE TABLE mutant (reference text UNIQUE)"))
-        await tx.execute(text("CREATE TABLE mutant_debit (reference text)"))
-
-    async def deliver(*, fails: bool) -> None:
-        async with database.transaction() as tx:
-            added = await tx.execute(
-                text("INSERT INTO mutant VALUES ('r') ON CONFLICT DO NOTHING RETURNING reference")
-            )
-            inserted = added.first() is not None
-        if inserted and not fails:
-            async with database.transaction() as tx:
-                await tx.execute(text("INSERT INTO mutant_debit VALUES ('r')"))
-
-    await deliver(fails=True)
-    await deliver(fails=False)
-
-    async with database.snapshot() as reader:
-        counts = await reader.execute(
-            text("SELECT (SELECT count(*) FROM mutant), (SELECT count(*) FROM mutant_debit)")
-        )
-        assert counts.one() == (1, 0)
-
-
-async def test_a_receipt_the_database_refuses_does_not_block_the_others(
-    database: Database, key: KeyRecord, tmp_path: Path
-) -> None:
-    refused = a_fact(key, "msg_bad", model="claude-\x00-1")
-    async with delivered_queue(database, tmp_path / "journal") as queue:
-        await write(queue, a_fact(key, "msg_1"), refused, a_fact(key, "msg_2"))
-        receipts = await BillingReports(database).of_run(refused.run)
-
-    assert [receipt.usage_unit_id for receipt in receipts] == ["msg_1", "msg_2"]
-    journal = Journal(tmp_path / "journal", new_uuid())
-    assert [fact.message_id for fact in journal.recover()] == ["msg_bad"]
-    journal.close()
-
-
-async def test_messages_that_no_executor_reported_are_charged_when_the_run_ends(
-    database: Database, key: KeyRecord, queue: ReceiptQueue
-) -> None:
-    queue.start_message(a_fact(key, "msg_open", basis="partial", output_estimated=True))
-    queue.start_message(a_fact(key, "msg_shut", basis="partial", output_estimated=True))
-    queue.complete_message(a_fact(key, "msg_shut", usage=TokenUsage(1, 2)))
-
-    await queue.flush(a_fact(key).run, within_s=PATIENCE_S)
-
-    receipts = await BillingReports(database).of_run(a_fact(key).run)
-    assert [(r.usage_unit_id, r.basis, r.output_tokens) for r in receipts] == [
-        ("msg_open", "partial", 100),
-        ("msg_shut", "final", 2),
-    ]
-
-
 async def test_receipts_of_a_dead_process_are_delivered(
     database: Database, key: KeyRecord, tmp_path: Path
 ) -> None:
@@ -327,8 +245,7 @@ async def test_receipts_and_ledger_cannot_be_changed_or_deleted(
     await write(queue, a_fact(key))
 
     with pytest.raises(StatementFailed, match="never changed or deleted"):
-        async with database.transaction() as tx:
-            await tx.execute(text(statement.format(table)))
+        await execute(database, statement.format(table))
 
     assert len(await BillingReports(database).of_run(a_fact(key).run)) == 1
 
@@ -363,12 +280,3 @@ async def test_another_account_has_no_receipts_here(
     assert await reports.search(other.account_id, ReceiptFilter(), PageRequest(10)) == ([], None)
     assert (await reports.totals(other.account_id, ["run-1"]))["run-1"].receipts == 0
     assert (await reports.totals(key.account_id, ["run-1"]))["run-1"].cost_usd == Decimal("0.0045")
-
-
-async def test_a_cursor_of_another_list_is_rejected(database: Database, key: KeyRecord) -> None:
-    with pytest.raises(Invalid, match="cursor"):
-        await BillingReports(database).search(
-            key.account_id,
-            ReceiptFilter(),
-            PageRequest.of_uuids(10, "WyIyMDI2LTAxLTAxVDAwOjAwOjAwKzAwOjAwIiwgInJ1bi0xIl0"),
-        )

@@ -7,7 +7,6 @@ from decimal import Decimal
 
 import pytest
 import pytest_asyncio
-from sqlalchemy import text
 
 from app.billing.prices.model_price import OperatorPrice, Rate
 from app.billing.prices.price_list import PriceList
@@ -16,6 +15,7 @@ from app.billing.reconciliation.repository import find_price_differences
 from app.platform.db import Database
 from tests.factories import an_account
 from tests.integration.bookkeeping import CHEAP, OTHER_KEY, SONNET, USAGE, Bookkeeping, bookkeeping
+from tests.integration.statements import execute
 from tests.provider.admin_reports import key_id
 
 DAY = datetime(2026, 11, 20, tzinfo=UTC)
@@ -171,20 +171,6 @@ async def test_a_shift_over_an_hours_border_is_no_difference_in_dollars(books: B
     ]
 
 
-async def test_a_lost_message_among_shifted_ones_keeps_its_minute(books: Bookkeeping) -> None:
-    for minute in range(30):
-        at = NOON + timedelta(minutes=minute, seconds=58)
-        usage = {**USAGE, "output_tokens": 100 + minute}
-        await books.charged(at, usage)
-        books.answered(at + timedelta(seconds=4), usage)
-    books.answered(NOON + timedelta(minutes=40), {"input_tokens": 7, "output_tokens": 9})
-
-    (found,) = await books.unexplained(DAY)
-
-    assert found.starting_at == NOON + timedelta(minutes=40)
-    assert counts(found) == {"input": 7, "output": 9}
-
-
 @pytest.mark.parametrize(
     ("usage", "factor"),
     [
@@ -292,11 +278,11 @@ async def test_a_refused_message_that_the_provider_counts_is_explained(books: Bo
 
 
 async def test_a_difference_names_the_account_of_its_user_profile(books: Bookkeeping) -> None:
-    async with books.database.transaction() as tx:
-        await tx.execute(
-            text("UPDATE accounts SET provider_profile_id = 'uprof_1' WHERE id = :id"),
-            {"id": books.key.account_id},
-        )
+    await execute(
+        books.database,
+        "UPDATE accounts SET provider_profile_id = 'uprof_1' WHERE id = :id",
+        id=books.key.account_id,
+    )
     other = await an_account(books.database, "other")
     books.answered(NOON, profile_id="uprof_1")
     await books.charged(NOON)

@@ -11,18 +11,17 @@ from sqlalchemy import text
 from structlog.testing import capture_logs
 
 from app.billing.reconciliation.calls.counter import CallCounter
-from app.billing.reconciliation.provider.reports import ProviderReports, ReportsUnavailable
+from app.billing.reconciliation.provider.reports import ReportsUnavailable
 from app.billing.reconciliation.records import Window
 from app.billing.reconciliation.repository import claim, complete
-from app.billing.reconciliation.schedule import CATCH_UP, HORIZON
+from app.billing.reconciliation.schedule import CATCH_UP
 from app.billing.reconciliation.service import ProviderKeyUnknown, ReconciliationRunning
 from app.ids import new_uuid
 from app.platform.db import Database, StatementFailed
-from app.simulator.script import HttpError, in_turn
+from app.simulator.script import HttpError
 from tests.factories import an_account
 from tests.integration.bookkeeping import OTHER_KEY, RUN_KEY, Bookkeeping, bookkeeping
 from tests.provider.admin_reports import key_id
-from tests.provider.simulator import ReportingSimulator
 
 DAY = datetime(2026, 11, 20, tzinfo=UTC)
 NOON = DAY + timedelta(hours=12)
@@ -188,18 +187,6 @@ async def test_after_an_outage_of_days_every_hour_is_compared_some_days_in_each_
     assert covered(passes) == [(NOON - 6 * DAYS - HOUR, NOON - HOUR)]
 
 
-async def test_a_window_compared_by_hand_leaves_no_earlier_hour_out(books: Bookkeeping) -> None:
-    await passed(books, NOON - 3 * DAYS)
-    await books.compared(DAY - timedelta(days=1))
-    by_hand = Window(DAY, NOON - HOUR)
-    _ = [each async for each in books.reconciliation.compare(by_hand)]
-
-    found = await passed(books, NOON)
-
-    assert covered([found]) == [(NOON - 3 * DAYS - HOUR, DAY - timedelta(days=1))]
-    assert await passed(books, NOON) == []
-
-
 async def test_hours_whose_first_comparison_failed_are_not_lost(books: Bookkeeping) -> None:
     books.simulator.reports.failures.append(HttpError(401))
     assert await passed(books, NOON - 3 * DAYS) == []
@@ -253,14 +240,6 @@ async def test_hours_that_were_compared_too_early_before_an_outage_are_compared_
     passes = [await passed(books, NOON) for _ in range(2)]
 
     assert covered(passes) == [(before - 22 * HOUR, NOON - HOUR)]
-
-
-async def test_after_an_outage_longer_than_the_horizon_it_begins_with_the_horizon(books: Bookkeeping) -> None:
-    await passed(books, NOON - timedelta(days=40))
-
-    passes = [await passed(books, NOON) for _ in range(12)]
-
-    assert covered(passes) == [(NOON - HOUR - HORIZON, NOON - HOUR)]
 
 
 async def test_reports_are_read_over_pages_and_after_failures(books: Bookkeeping) -> None:
@@ -339,25 +318,3 @@ async def test_an_unknown_key_is_an_error_and_no_foreign_usage(database: Databas
         books.answered(NOON)
         with pytest.raises(ProviderKeyUnknown):
             await books.compared(DAY)
-
-
-@pytest.mark.parametrize(
-    "page",
-    [
-        {"data": [], "has_more": True},
-        {"data": [], "has_more": True, "next_page": "1"},
-        {"data": {}},
-        {"data": ["row"]},
-        [],
-    ],
-)
-async def test_pages_that_lead_nowhere_are_refused(page: Any) -> None:
-    async with (
-        ReportingSimulator(in_turn()) as simulator,
-        ProviderReports(
-            base_url=simulator.url, admin_key=simulator.reports.admin_key, first_pause_s=0
-        ) as reports,
-    ):
-        simulator.reports.overridden = page
-        with pytest.raises(ReportsUnavailable):
-            await reports.usage(TODAY)

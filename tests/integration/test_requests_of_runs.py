@@ -4,28 +4,15 @@ import pytest
 
 from app.events import MeterReport
 from app.ids import RunId, RunKey, new_uuid
-from app.platform.concurrency.offload import SMALL_BYTES, Offload
 from app.platform.db import Database
-from app.requests.messages import Message
-from app.requests.outcome import FinalUsage, GraphFinal
-from app.requests.runs import GraphRunRequest
 from app.runs.conversations.repository import find_turns
 from app.runs.records import NewRun
 from app.runs.repository import find_run, finish_run, stored_request
-from app.runs.requests.codec import RequestCodec
 from app.usage.records import Meters
-from tests.factories import an_account
+from tests.factories import a_final, an_account
 from tests.integration.run_process import insert
 
-ABORTED = GraphFinal(
-    ok=False,
-    run_id=RunId("run-1"),
-    request_id=None,
-    content="",
-    error="aborted",
-    finish_reason="aborted",
-    usage=FinalUsage(),
-)
+ABORTED = a_final(error="aborted", finish_reason="aborted")
 CALLED = MeterReport(Meters(sdk=1, gateway=1, drift=0), tool_failures=0)
 NOT_CALLED = MeterReport(Meters(sdk=0, gateway=0, drift=0), tool_failures=0)
 
@@ -60,21 +47,3 @@ async def test_the_request_of_a_run_that_called_no_model_is_dropped(
     database: Database, report: MeterReport | None, *, kept: bool
 ) -> None:
     assert (await a_run(database, began=True, report=report))[1] is kept
-
-
-@pytest.mark.parametrize("text", ["short", "long " * SMALL_BYTES, "\U0001f600 \u2028 \u00fc"])
-async def test_a_request_is_read_back_as_it_was(text: str) -> None:
-    codec = RequestCodec(Offload())
-    request = GraphRunRequest.of(
-        run_id="r1",
-        graph_id="claude_agents:assistant",
-        messages=[Message.of(role="user", content=text)],
-        limits={"max_budget_usd": "0.10"},
-        response_format={"type": "json_schema", "schema_": {"type": "object"}},
-    )
-
-    again = await codec.decode(await codec.encode(request))
-
-    assert again == request
-    other_id = request.model_copy(update={"run_id": "r2"})
-    assert await codec.fingerprint(again) == await codec.fingerprint(other_id)

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,8 +27,9 @@ from app.runs.commands.records import ChangeMode, Decide, Send
 from app.streams.port import LogEntry
 from tests.e2e.stories import until
 from tests.entries import AnyTime
-from tests.factories import an_account
-from tests.integration.run_service import ONCE, Core, a_core, a_request, caller_of
+from tests.factories import a_wait, an_account, reached_by
+from tests.integration.run_service import ONCE, Core, OpenCore, a_request, caller_of
+from tests.integration.statements import execute, rows
 from tests.integration.test_storage import kept
 from tests.patience import PATIENCE_S
 from tests.scripted import Action, WaitFor, WriteMessage
@@ -47,13 +47,10 @@ async def followed(core: Core, run: RunKey, after: int = 0) -> list[LogEntry]:
         return [entry async for batch in core.service.follow(run, after=after) for entry in batch]
 
 
-async def test_a_queued_run_begins_with_its_position(database: Database, tmp_path: Path) -> None:
+async def test_a_queued_run_begins_with_its_position(open_core: OpenCore) -> None:
     go_on = asyncio.Event()
-    async with a_core(database, tmp_path, lambda _: [WaitFor(go_on), WriteMessage("Hi.")], places=1) as core:
-        caller = caller_of(await an_account(database))
-        first, second, third = [
-            await core.service.start(caller, a_request(), request_id=None) for _ in range(3)
-        ]
+    async with open_core(lambda _: [WaitFor(go_on), WriteMessage("Hi.")], places=1) as core:
+        first, second, third = [await core.start() for _ in range(3)]
         early = [asyncio.create_task(followed(core, run.key)) for run in (second, third)]
         await until(lambda: len(core.process.log) == 3)  # type: ignore[arg-type]
         so_far = [await core.service.events(run.key) for run in (second, third)]
@@ -75,9 +72,9 @@ async def test_a_queued_run_begins_with_its_position(database: Database, tmp_pat
     assert [entry.position for entry in events[0]] == list(range(1, len(events[0]) + 1))
 
 
-async def test_a_queued_run_can_be_cancelled(database: Database, tmp_path: Path) -> None:
+async def test_a_queued_run_can_be_cancelled(open_core: OpenCore, database: Database) -> None:
     go_on = asyncio.Event()
-    async with a_core(database, tmp_path, lambda _: [WaitFor(go_on), WriteMessage("Hi.")], places=1) as core:
+    async with open_core(lambda _: [WaitFor(go_on), WriteMessage("Hi.")], places=1) as core:
         key = await an_account(database)
         await core.process.ledger.grant(key.account_id, 10**9)
         await core.process.ledger.change_terms(key.account_id, lambda _: AccountTerms("prepaid", None))
@@ -103,12 +100,9 @@ async def test_a_queued_run_can_be_cancelled(database: Database, tmp_path: Path)
         assert (await core.process.ledger.balance(key.account_id)).reserved == 0
 
 
-async def test_a_cancelled_run_releases_the_next_turn(database: Database, tmp_path: Path) -> None:
-    async with a_core(database, tmp_path, places=0, is_dispatching=False) as core:
-        caller = caller_of(await an_account(database))
-        first, _ = [
-            await core.service.start(caller, a_request(state_key="chat"), request_id=None) for _ in range(2)
-        ]
+async def test_a_cancelled_run_releases_the_next_turn(open_core: OpenCore, database: Database) -> None:
+    async with open_core(places=0, is_dispatching=False) as core:
+        first, _ = [await core.start(state_key="chat") for _ in range(2)]
         held = text("SELECT held_for FROM runs WHERE ended_at IS NULL ORDER BY turn")
         async with database.read() as reader:
             before = list((await reader.execute(held)).scalars())
@@ -119,44 +113,40 @@ async def test_a_cancelled_run_releases_the_next_turn(database: Database, tmp_pa
     assert (before, after) == ([None, "turn"], [None])
 
 
-async def test_messages_to_a_queued_run_reach_its_agent(database: Database, tmp_path: Path) -> None:
-    go_on, pause = asyncio.Event(), WaitFor(asyncio.Event(), asyncio.Event())
+async def test_messages_to_a_queued_run_reach_its_agent(open_core: OpenCore, database: Database) -> None:
+    go_on, pause = asyncio.Event(), a_wait()
     scripts: list[list[Action]] = [
         [WaitFor(go_on), WriteMessage("Hi.")],
         [WriteMessage("Late.", before_end=pause)],
     ]
-    async with a_core(database, tmp_path, lambda _: scripts.pop(0), places=1) as core:
-        caller = caller_of(await an_account(database))
-        _, second = [await core.service.start(caller, a_request(), request_id=None) for _ in range(2)]
+    async with open_core(lambda _: scripts.pop(0), places=1) as core:
+        _, second = [await core.start() for _ in range(2)]
         messages = [Send(message_id=f"m{n}", content=f"more {n}", priority="next") for n in (1, 2)]
         for message in (*messages, messages[0]):
             assert await core.process.commands.submit(second.key, message) == {"position": None}
         go_on.set()
-        assert pause.reached is not None
-        await pause.reached.wait()
+        await reached_by(pause)
         active = core.process.supervisor.find(second.key)
         assert active is not None
         assert [message.message_id in active.control.inbox for message in messages] == [True, True]
         pause.until.set()
         await core.service.wait(second.key)
-        async with database.read() as reader:
-            assert (await reader.execute(text("SELECT * FROM queued_commands"))).all() == []
+        assert await rows(database, "SELECT * FROM queued_commands") == []
 
 
 async def a_queued_run(core: Core) -> RunKey:
     """A run of a process with one place, which another one has."""
-    caller = caller_of(await an_account(core.process.queue.database))
-    runs = [await core.service.start(caller, a_request(), request_id=None) for _ in range(2)]
+    runs = [await core.start() for _ in range(2)]
     assert runs[1].status == "queued"
     return runs[1].key
 
 
 async def test_messages_to_a_queued_run_are_limited_and_stored_by_quota(
-    database: Database, tmp_path: Path
+    open_core: OpenCore, database: Database
 ) -> None:
     hangs = [WaitFor(asyncio.Event())]
     limits = MessageLimits(count=2, size=10**6)
-    async with a_core(database, tmp_path, lambda _: hangs, places=1, max_bytes=1000, messages=limits) as core:
+    async with open_core(lambda _: hangs, places=1, max_bytes=1000, messages=limits) as core:
         submit, run = core.process.commands.submit, await a_queued_run(core)
         with pytest.raises(StorageFull):
             await submit(run, Send(message_id="m0", content="x" * 1000, priority="next"))
@@ -168,19 +158,16 @@ async def test_messages_to_a_queued_run_are_limited_and_stored_by_quota(
         await submit(run, Send(message_id="m1", content="more", priority="next"))
         assert await kept(database, run.account_id) > before
         await core.process.commands.stop(run, "cancel")
-        async with database.read() as reader:
-            assert (await reader.execute(text("SELECT * FROM queued_commands"))).all() == []
+        assert await rows(database, "SELECT * FROM queued_commands") == []
         with pytest.raises(RunEnded):
             await submit(run, Send(message_id="m3", content="more", priority="next"))
 
 
-async def test_the_mode_of_a_queued_run_is_checked_and_kept_for_its_start(
-    database: Database, tmp_path: Path
-) -> None:
-    go_on, pause = asyncio.Event(), WaitFor(asyncio.Event(), asyncio.Event())
+async def test_the_mode_of_a_queued_run_is_checked_and_kept_for_its_start(open_core: OpenCore) -> None:
+    go_on, pause = asyncio.Event(), a_wait()
     late = WriteMessage("Late.", before_end=pause)
     scripts: list[list[Action]] = [[WaitFor(go_on), WriteMessage("Hi.")], [late]]
-    async with a_core(database, tmp_path, lambda _: scripts.pop(0), places=1) as core:
+    async with open_core(lambda _: scripts.pop(0), places=1) as core:
         submit, run = core.process.commands.submit, await a_queued_run(core)
         with pytest.raises(Invalid):
             await submit(run, ChangeMode(mode="acceptEdits", may_loosen=True))
@@ -190,8 +177,7 @@ async def test_the_mode_of_a_queued_run_is_checked_and_kept_for_its_start(
         with pytest.raises(PermissionNotFound):
             await submit(run, Decide(request_id="r", decision="allow"))
         go_on.set()
-        assert pause.reached is not None
-        await pause.reached.wait()
+        await reached_by(pause)
         active = core.process.supervisor.find(run)
         assert active is not None
         assert active.control.approvals.mode == "plan"
@@ -200,18 +186,16 @@ async def test_the_mode_of_a_queued_run_is_checked_and_kept_for_its_start(
 
 
 async def test_without_notifications_ready_runs_are_found_all_the_same(
-    database: Database, tmp_path: Path
+    open_core: OpenCore, database: Database
 ) -> None:
     """Some connection poolers pass none on."""
-    async with a_core(database, tmp_path) as core:
-        caller = caller_of(await an_account(database))
-        async with database.write() as tx:
-            await tx.execute(
-                text("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN%'")
-            )
+    async with open_core() as core:
+        await execute(
+            database, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN%'"
+        )
         for _ in range(core.process.places.total):
             core.process.places.take()
-        record = await core.service.start(caller, a_request(), request_id=None)
+        record = await core.start()
         assert record.status == "queued"
         core.process.places.may_have_backlog = False
         core.process.places.give_back(core.process.places.total)
@@ -221,21 +205,17 @@ async def test_without_notifications_ready_runs_are_found_all_the_same(
 
 
 async def test_a_run_that_cannot_be_started_any_more_ends_and_gives_back_its_place(
-    database: Database, tmp_path: Path
+    open_core: OpenCore, database: Database
 ) -> None:
     removed = GraphSpec(name="removed", description="Is removed.", system_prompt="p")
     go_on = asyncio.Event()
-    async with a_core(database, tmp_path, lambda _: [WaitFor(go_on), WriteMessage("Hi.")], places=1) as core:
-        caller = caller_of(await an_account(database))
-        await core.service.start(caller, a_request(), request_id=None)
-        gone, unreadable, last = [
-            await core.service.start(caller, a_request(ONCE), request_id=None) for _ in range(3)
-        ]
+    async with open_core(lambda _: [WaitFor(go_on), WriteMessage("Hi.")], places=1) as core:
+        await core.start()
+        gone, unreadable, last = [await core.start(ONCE) for _ in range(3)]
         changed = "UPDATE runs SET request = CAST(:request AS json) WHERE run_id = :run_id"
         for run, request in ((gone, a_request(removed)), (unreadable, None)):
             text_ = "{}" if request is None else await core.process.codec.encode(request)
-            async with database.write() as tx:
-                await tx.execute(text(changed), {"request": text_, "run_id": run.key.run_id})
+            await execute(database, changed, request=text_, run_id=run.key.run_id)
         go_on.set()
         async with asyncio.timeout(PATIENCE_S):
             ends = [await core.service.wait(run.key) for run in (gone, unreadable, last)]
@@ -256,15 +236,14 @@ class Passing:
 
 @pytest.mark.parametrize("at_once", [True, False])
 async def test_a_run_whose_claim_takes_longer_than_the_lease_waits_for_a_heartbeat(
-    database: Database, tmp_path: Path, *, at_once: bool
+    open_core: OpenCore, database: Database, *, at_once: bool
 ) -> None:
     """As in a process that stands still meanwhile: another one may have taken the run over."""
     now = Passing()
     lease = Lease(15, elapsed_s=now)
-    async with a_core(database, tmp_path, lease=lease, is_dispatching=False) as core:
-        caller = caller_of(await an_account(database))
+    async with open_core(lease=lease, is_dispatching=False) as core:
         core.process.places.may_have_backlog = not at_once
-        claim: Coroutine[Any, Any, object] = core.service.start(caller, a_request(), request_id=None)
+        claim: Coroutine[Any, Any, object] = core.start()
         if not at_once:
             await claim
             claim = core.dispatcher.claim()

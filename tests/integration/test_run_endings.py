@@ -11,7 +11,7 @@ from app.events import Done, RunError, TextDelta
 from app.ids import RunKey
 from app.platform.clock.event_times import milliseconds
 from app.platform.db import Database
-from app.requests.outcome import FinalUsage, GraphFinal
+from app.requests.outcome import FinalUsage
 from app.runs.events.codec import decode_events, encode_events
 from app.runs.events.endings import RunEndings
 from app.runs.events.reader import RunEventReader
@@ -20,18 +20,11 @@ from app.runs.repository import finish_run, stored_events
 from app.streams.memory import MemoryEventLog
 from app.streams.port import LogEntry
 from tests.entries import AnyTime
+from tests.factories import a_final
 from tests.integration.run_process import a_run_elsewhere
 from tests.patience import PATIENCE_S
 
-FINAL = GraphFinal(
-    ok=False,
-    run_id="run-1",
-    request_id=None,
-    content="",
-    error="timeout",
-    finish_reason="error",
-    usage=FinalUsage(),
-)
+FINAL = a_final(error="timeout")
 
 
 async def end_elsewhere(database: Database, run: RunKey) -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import pytest
 from sqlalchemy import text
@@ -22,8 +21,7 @@ from app.runs.records import RunRecord
 from app.runs.recovery.handover import RunHandover
 from tests.contracts.event_logs import a_relay, a_relayed_log
 from tests.e2e.stories import until
-from tests.factories import an_account
-from tests.integration.run_service import ONCE, RETRIED, Core, a_core, a_request, caller_of
+from tests.integration.run_service import ONCE, RETRIED, Core, OpenCore
 from tests.integration.test_run_dispatcher import followed, until_blocked
 from tests.integration.test_run_recovery import without_heartbeat
 from tests.scripted import WriteMessage
@@ -62,25 +60,24 @@ class Agent:
             raise ExecutionFailed(*ABORTED)
 
 
-async def started(core: Core, agent: Agent, database: Database, graph: GraphSpec = RETRIED) -> RunRecord:
+async def started(core: Core, agent: Agent, graph: GraphSpec = RETRIED) -> RunRecord:
     """A run that this process executes."""
-    request = a_request(graph, state_key="chat" if graph is RETRIED else None)
-    record = await core.service.start(caller_of(await an_account(database)), request, request_id=None)
+    record = await core.start(graph, state_key="chat" if graph is RETRIED else None)
     await until(lambda: len(agent.contexts) == 1)
     return record
 
 
 async def test_a_run_is_handed_over_and_its_readers_see_one_end(
-    database: Database, tmp_path: Path, redis_url: str
+    open_core: OpenCore, database: Database, redis_url: str
 ) -> None:
     agents = [Agent(), Agent(answers=True)]
     async with (
         a_relayed_log(redis_url) as first,
         a_relayed_log(redis_url) as second,
-        a_core(database, tmp_path / "old", log=first, executor=agents[0]) as old,
-        a_core(database, tmp_path / "new", log=second, executor=agents[1]) as new,
+        open_core(log=first, executor=agents[0]) as old,
+        open_core(log=second, executor=agents[1]) as new,
     ):
-        run = (await started(old, agents[0], database)).key
+        run = (await started(old, agents[0])).key
         readers = [asyncio.create_task(followed(core, run)) for core in (old, new)]
         waiting = asyncio.create_task(old.service.wait(run))
         await old.drain.drain(within_s=0)
@@ -100,16 +97,16 @@ async def test_a_run_is_handed_over_and_its_readers_see_one_end(
 
 
 async def test_messages_that_have_not_taken_effect_and_the_mode_go_with_the_run(
-    database: Database, tmp_path: Path, redis_url: str
+    open_core: OpenCore, redis_url: str
 ) -> None:
     agents = [Agent(), Agent()]
     async with (
         a_relay(redis_url) as first,
         a_relay(redis_url) as second,
-        a_core(database, tmp_path / "old", relay=first, executor=agents[0]) as old,
-        a_core(database, tmp_path / "new", relay=second, executor=agents[1]) as new,
+        open_core(relay=first, executor=agents[0]) as old,
+        open_core(relay=second, executor=agents[1]) as new,
     ):
-        run = (await started(old, agents[0], database)).key
+        run = (await started(old, agents[0])).key
         commands = (MESSAGE, MESSAGE.model_copy(update={"message_id": "m2"}))
         await asyncio.gather(*(old.process.commands.submit(run, command) for command in commands))
         agents[0].contexts[0].control.inbox.mark_delivered("m2", 5)
@@ -123,12 +120,10 @@ async def test_messages_that_have_not_taken_effect_and_the_mode_go_with_the_run(
         assert (await new.service.wait(run)).error == "aborted"
 
 
-async def test_a_message_during_the_handover_is_for_the_next_attempt(
-    database: Database, tmp_path: Path
-) -> None:
+async def test_a_message_during_the_handover_is_for_the_next_attempt(open_core: OpenCore) -> None:
     agent = Agent(is_stubborn=True)
-    async with a_core(database, tmp_path, executor=agent) as core:
-        run = (await started(core, agent, database)).key
+    async with open_core(executor=agent) as core:
+        run = (await started(core, agent)).key
         active = core.process.supervisor.find(run)
         assert active is not None
         draining = asyncio.create_task(core.drain.drain(within_s=0))
@@ -146,20 +141,20 @@ async def test_a_message_during_the_handover_is_for_the_next_attempt(
     assert (record.status, record.attempt, record.finished) == ("queued", 1, False)
 
 
-async def test_a_run_that_may_not_be_resumed_ends(database: Database, tmp_path: Path) -> None:
+async def test_a_run_that_may_not_be_resumed_ends(open_core: OpenCore) -> None:
     agent = Agent()
-    async with a_core(database, tmp_path, executor=agent) as core:
-        run = (await started(core, agent, database, ONCE)).key
+    async with open_core(executor=agent) as core:
+        run = (await started(core, agent, ONCE)).key
         await core.drain.drain(within_s=0)
         record = await core.service.get(run)
 
     assert (record.status, record.attempt) == ("cancelled", 0)
 
 
-async def test_a_process_that_is_in_a_hurry_waits_for_no_run(database: Database, tmp_path: Path) -> None:
+async def test_a_process_that_is_in_a_hurry_waits_for_no_run(open_core: OpenCore) -> None:
     agent = Agent()
-    async with a_core(database, tmp_path, executor=agent) as core:
-        resumed = (await started(core, agent, database)).key
+    async with open_core(executor=agent) as core:
+        resumed = (await started(core, agent)).key
         draining = asyncio.create_task(core.drain.drain(within_s=600))
         await until(lambda: core.dispatcher.is_draining)
         core.drain.hurry()
@@ -170,12 +165,14 @@ async def test_a_process_that_is_in_a_hurry_waits_for_no_run(database: Database,
 
 
 @pytest.mark.parametrize("answers_first", [True, False])
-async def test_an_answer_is_given_once(database: Database, tmp_path: Path, *, answers_first: bool) -> None:
+async def test_an_answer_is_given_once(
+    open_core: OpenCore, database: Database, *, answers_first: bool
+) -> None:
     """In the moment in which the run is handed over."""
     agent = Agent(answers=True, may_answer=asyncio.Event())
     assert agent.may_answer is not None
-    async with a_core(database, tmp_path, executor=agent) as core:
-        run = (await started(core, agent, database)).key
+    async with open_core(executor=agent) as core:
+        run = (await started(core, agent)).key
         reading = asyncio.create_task(followed(core, run))
         async with database.transaction() as tx:
             await tx.execute(text("SELECT FROM runs FOR UPDATE"))
@@ -196,14 +193,14 @@ async def test_an_answer_is_given_once(database: Database, tmp_path: Path, *, an
 
 
 async def test_a_process_that_dies_during_a_handover_leaves_the_run_to_recovery(
-    database: Database, tmp_path: Path
+    open_core: OpenCore, database: Database
 ) -> None:
     agents = [Agent(is_stubborn=True), Agent(answers=True)]
     async with (
-        a_core(database, tmp_path / "old", executor=agents[0], is_dispatching=False) as old,
-        a_core(database, tmp_path / "new", executor=agents[1], peers=None) as new,
+        open_core(executor=agents[0], is_dispatching=False) as old,
+        open_core(executor=agents[1], peers=None) as new,
     ):
-        run = (await started(old, agents[0], database)).key
+        run = (await started(old, agents[0])).key
         await _handover_of(old, database)._begin()
         await without_heartbeat(database)
         assert await new.recovery.recover() == 1
@@ -215,14 +212,11 @@ async def test_a_process_that_dies_during_a_handover_leaves_the_run_to_recovery(
         assert (await new.service.get(run)).status == "succeeded"
 
 
-async def test_a_claimed_run_that_has_not_started_is_left_to_others(
-    database: Database, tmp_path: Path
-) -> None:
+async def test_a_claimed_run_that_has_not_started_is_left_to_others(open_core: OpenCore) -> None:
     script = [WriteMessage("Hi.")]
-    async with a_core(database, tmp_path, lambda _: script, is_dispatching=False) as core:
+    async with open_core(lambda _: script, is_dispatching=False) as core:
         core.process.places.may_have_backlog = True
-        caller = caller_of(await an_account(database))
-        run = (await core.service.start(caller, a_request(), request_id=None)).key
+        run = (await core.start()).key
         claimed = (await core.process.queue.claim(1, graphs=[ONCE.id])).runs
         core.process.places.take()
         core.dispatcher.drain()

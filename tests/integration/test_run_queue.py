@@ -4,7 +4,6 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 
 import pytest
-import pytest_asyncio
 from sqlalchemy import text
 
 from app.auth.records import KeyRecord
@@ -14,14 +13,8 @@ from app.runs.dispatch.records import QueuedCommand
 from app.runs.dispatch.repository import insert_queued_command, lock_queued_run
 from app.runs.recovery.repository import requeue_run
 from app.runs.repository import find_run
-from tests.factories import an_account
 from tests.integration.run_queue import GRAPH, Queue
 from tests.patience import PATIENCE_S
-
-
-@pytest_asyncio.fixture
-async def key(database: Database) -> KeyRecord:
-    return await an_account(database)
 
 
 async def test_a_ready_run_goes_to_one_worker(database: Database, key: KeyRecord) -> None:
@@ -162,20 +155,6 @@ async def test_a_worker_that_joins_has_places_for_runs_that_wait(database: Datab
     assert due.to_release == [(key.account_id, None)]
     await second.queue.release(*due.to_release[0])
     assert await second.held() == {"r0": None, "r1": None, "r2": "limit"}
-
-
-async def test_turns_of_a_conversation_are_executed_in_order(database: Database, key: KeyRecord) -> None:
-    worker = Queue(database)
-    await worker.join(8)
-    for number in range(3):
-        await worker.post(key, f"r{number}", chat="chat", at_once=True)
-    assert await worker.held() == {"r1": "turn", "r2": "turn"}
-
-    await worker.end(key, "r0")
-    assert await worker.held() == {"r1": None, "r2": "turn"}
-    assert await worker.claim() == ["r1"]
-    await worker.end(key, "r1")
-    assert await worker.claim() == ["r2"]
 
 
 async def test_turns_posted_while_others_end_are_executed_in_order(

@@ -5,63 +5,35 @@ from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from uuid import UUID
 
 import pytest
 from sqlalchemy import text
 
-from app.billing.credit.ledger import AccountTerms
 from app.events import AssistantFinal, ClientEvent, Done, RunError
-from app.graphs.spec import GraphSpec
-from app.ids import RunId, RunKey
+from app.ids import RunKey
 from app.platform.clock.lease import Lease
 from app.platform.db import AttemptOver, Database, DatabaseUnavailable, require_attempt
 from app.requests.outcome import FinalUsage
 from app.requests.runs import GraphRunRequest
-from app.runs.dispatch.records import Worker
-from app.runs.recovery.repository import record_takeovers, record_worker
+from app.runs.recovery.repository import record_takeovers
 from app.runs.recovery.resumption import MAX_ATTEMPTS
-from app.runs.requests.posted import PostedRun
 from app.streams.memory import MemoryEventLog
 from tests.contracts.event_logs import a_relayed_log
 from tests.e2e.stories import until
-from tests.factories import an_account
-from tests.integration.run_process import ELSEWHERE, begin_next_attempt
-from tests.integration.run_service import ONCE, RETRIED, Core, a_core, a_request, beat, caller_of
+from tests.factories import a_wait, reached_by
+from tests.integration.run_process import begin_next_attempt
+from tests.integration.run_service import (
+    ONCE,
+    RETRIED,
+    Core,
+    OpenCore,
+    a_lost_run,
+    beat,
+)
+from tests.integration.statements import execute
 from tests.patience import PATIENCE_S
-from tests.scripted import WaitFor, WriteMessage
-
-
-async def a_lost_run(
-    database: Database,
-    core: Core,
-    graph: GraphSpec,
-    state_key: str | None = None,
-    *,
-    name: str = "run-1",
-    process_id: UUID = ELSEWHERE,
-) -> RunKey:
-    """A run that was stored as running, and whose process died before it was executed."""
-    key = await an_account(database)
-    await core.process.ledger.grant(key.account_id, 10**9)
-    await core.process.ledger.change_terms(key.account_id, lambda _: AccountTerms("prepaid", None))
-    request, run = a_request(graph, state_key=state_key), RunKey(key.account_id, RunId(name))
-    plan = core.planner.plan(run, request, api_key_id=key.id, request_id="req-1")
-    assert await core.acceptance.accept(PostedRun(run, caller_of(key), request), plan, has_place=True)
-    await move(database, run, process_id)
-    return run
-
-
-async def move(database: Database, run: RunKey, process_id: UUID) -> None:
-    async with database.transaction() as tx:
-        statement = text("UPDATE runs SET process_id = :process WHERE run_id = :run_id")
-        await tx.execute(statement, {"process": process_id, "run_id": run.run_id})
-
-
-async def execute(database: Database, statement: str) -> None:
-    async with database.transaction() as tx:
-        await tx.execute(text(statement))
+from tests.scripted import WriteMessage
 
 
 async def without_heartbeat(database: Database) -> None:
@@ -78,9 +50,9 @@ async def reserved(core: Core, run: RunKey) -> int:
     return (await core.process.ledger.balance(run.account_id)).reserved
 
 
-async def test_a_lost_run_ends_and_its_credit_is_released(database: Database, tmp_path: Path) -> None:
-    async with a_core(database, tmp_path) as core:
-        run = await a_lost_run(database, core, ONCE)
+async def test_a_lost_run_ends_and_its_credit_is_released(open_core: OpenCore, database: Database) -> None:
+    async with open_core() as core:
+        run = await a_lost_run(core, ONCE)
         before = await reserved(core, run)
 
         assert await core.recovery.recover() == 1
@@ -95,21 +67,11 @@ async def test_a_lost_run_ends_and_its_credit_is_released(database: Database, tm
             await require(database, run, attempt=0)
 
 
-async def test_a_run_with_a_recent_heartbeat_is_left_alone(database: Database, tmp_path: Path) -> None:
-    async with a_core(database, tmp_path) as core:
-        run = await a_lost_run(database, core, ONCE)
-        async with database.write() as tx:
-            await record_worker(tx, Worker(ELSEWHERE, "1", 1, 1, draining=False, lease_s=15.0))
-
-        assert await core.recovery.recover() == 0
-        assert (await core.service.get(run)).status == "running"
-
-
 async def test_a_run_that_may_be_repeated_is_resumed_as_its_next_attempt(
-    database: Database, tmp_path: Path
+    open_core: OpenCore, database: Database
 ) -> None:
-    async with a_core(database, tmp_path) as core:
-        run = await a_lost_run(database, core, RETRIED, "chat-1")
+    async with open_core() as core:
+        run = await a_lost_run(core, RETRIED, "chat-1")
 
         assert await core.recovery.recover() == 1
 
@@ -121,9 +83,9 @@ async def test_a_run_that_may_be_repeated_is_resumed_as_its_next_attempt(
             await require(database, run, attempt=0)
 
 
-async def test_a_run_without_a_conversation_is_not_repeated(database: Database, tmp_path: Path) -> None:
-    async with a_core(database, tmp_path) as core:
-        run = await a_lost_run(database, core, RETRIED)
+async def test_a_run_without_a_conversation_is_not_repeated(open_core: OpenCore) -> None:
+    async with open_core() as core:
+        run = await a_lost_run(core, RETRIED)
 
         await core.recovery.recover()
 
@@ -133,11 +95,11 @@ async def test_a_run_without_a_conversation_is_not_repeated(database: Database, 
 
 @pytest.mark.parametrize("lost", [False, True])
 async def test_a_claimed_run_is_resumed_once_the_database_answers_again_unless_it_is_lost(
-    database: Database, tmp_path: Path, *, lost: bool
+    open_core: OpenCore, database: Database, *, lost: bool
 ) -> None:
     executed: list[GraphRunRequest] = []
-    async with a_core(database, tmp_path, partial(recorded, executed)) as core:
-        run = await a_lost_run(database, core, RETRIED, "chat-1")
+    async with open_core(partial(recorded, executed)) as core:
+        run = await a_lost_run(core, RETRIED, "chat-1")
         await execute(database, "ALTER TABLE open_messages RENAME TO unavailable")
         assert await core.recovery.recover() == 1
         await until(lambda: run in core.starter.attempts())
@@ -171,10 +133,10 @@ class SlowEnd(MemoryEventLog):
         return await super().append(run, event, at=at)
 
 
-async def test_a_run_that_has_just_ended_here_is_not_lost(database: Database, tmp_path: Path) -> None:
+async def test_a_run_that_has_just_ended_here_is_not_lost(open_core: OpenCore) -> None:
     log = SlowEnd()
-    async with a_core(database, tmp_path, log=log) as core:
-        record = await core.service.start(caller_of(await an_account(database)), a_request(), request_id=None)
+    async with open_core(log=log) as core:
+        record = await core.start()
         reading = asyncio.create_task(_types_of(log, record.key))
         await log.is_ending.wait()
         assert (await core.service.get(record.key)).finished
@@ -191,11 +153,11 @@ async def _types_of(log: MemoryEventLog, run: RunKey) -> list[str]:
 
 @pytest.mark.parametrize("handed_over", [False, True])
 async def test_what_crashes_every_process_is_given_up(
-    database: Database, tmp_path: Path, *, handed_over: bool
+    open_core: OpenCore, database: Database, *, handed_over: bool
 ) -> None:
     """A process that gives the run away has not been crashed by it."""
-    async with a_core(database, tmp_path, is_dispatching=False) as core:
-        run = await a_lost_run(database, core, RETRIED, "chat-1")
+    async with open_core(is_dispatching=False) as core:
+        run = await a_lost_run(core, RETRIED, "chat-1")
         async with database.transaction() as tx:
             for attempt in range(MAX_ATTEMPTS - 1):
                 lost = replace(await core.service.get(run), attempt=attempt)
@@ -209,13 +171,11 @@ async def test_what_crashes_every_process_is_given_up(
         assert (record.status, record.attempt) == (("queued", MAX_ATTEMPTS) if handed_over else ended)
 
 
-async def test_a_process_does_not_recover_its_own_runs(database: Database, tmp_path: Path) -> None:
-    pause = WaitFor(asyncio.Event(), asyncio.Event())
-    async with a_core(database, tmp_path, lambda _: [WriteMessage("Late.", before_end=pause)]) as core:
-        caller = caller_of(await an_account(database))
-        record = await core.service.start(caller, a_request(), request_id=None)
-        assert pause.reached is not None
-        await pause.reached.wait()
+async def test_a_process_does_not_recover_its_own_runs(open_core: OpenCore) -> None:
+    pause = a_wait()
+    async with open_core(lambda _: [WriteMessage("Late.", before_end=pause)]) as core:
+        record = await core.start()
+        await reached_by(pause)
 
         recovered = await core.recovery.recover(is_alone=True)
         pause.until.set()
@@ -225,16 +185,15 @@ async def test_a_process_does_not_recover_its_own_runs(database: Database, tmp_p
 
 
 async def test_a_process_that_stood_still_stops_runs_that_another_has_resumed_or_ended(
-    database: Database, tmp_path: Path
+    open_core: OpenCore, database: Database
 ) -> None:
-    late = [WriteMessage("Late.", before_end=WaitFor(asyncio.Event(), asyncio.Event()))]
+    late = [WriteMessage("Late.", before_end=a_wait())]
     async with (
-        a_core(database, tmp_path / "frozen", lambda _: late, is_dispatching=False) as frozen,
-        a_core(database, tmp_path / "other") as other,
+        open_core(lambda _: late, is_dispatching=False) as frozen,
+        open_core() as other,
     ):
-        caller = caller_of(await an_account(database))
-        resumed = await frozen.service.start(caller, a_request(RETRIED, state_key="k"), request_id=None)
-        ended = await frozen.service.start(caller, a_request(), request_id=None)
+        resumed = await frozen.start(RETRIED, state_key="k")
+        ended = await frozen.start()
         await beat(frozen)
         supervisor = frozen.process.supervisor
         assert list(supervisor.active_attempts()) == [resumed.key, ended.key]
@@ -244,9 +203,7 @@ async def test_a_process_that_stood_still_stops_runs_that_another_has_resumed_or
 
         await beat(frozen)
 
-        async with asyncio.timeout(PATIENCE_S):
-            while supervisor.active_attempts():
-                await asyncio.sleep(0.01)
+        await until(lambda: not supervisor.active_attempts())
         finals = [await other.service.wait(run.key) for run in (resumed, ended)]
 
     assert [final.content for final in finals] == ["Good morning.", ""]
@@ -261,21 +218,21 @@ async def beats(core: Core, until: Callable[[], Awaitable[bool]]) -> None:
 
 
 async def test_a_process_that_has_just_found_the_database_again_takes_over_nothing(
-    database: Database, tmp_path: Path
+    open_core: OpenCore, database: Database
 ) -> None:
-    async with a_core(database, tmp_path, lease=Lease(0.6)) as core:
+    async with open_core(lease=Lease(0.6)) as core:
 
         async def has_ended(run: RunKey) -> bool:
             return (await core.service.get(run)).status == "failed"
 
-        at_start = await a_lost_run(database, core, ONCE)
+        at_start = await a_lost_run(core, ONCE)
         await without_heartbeat(database)
         await beat(core)
         assert not await has_ended(at_start)
         await beats(core, partial(has_ended, at_start))
 
         # The database was away, or this process stood still: the others had no chance either.
-        after_pause = await a_lost_run(database, core, ONCE, name="2")
+        after_pause = await a_lost_run(core, ONCE, name="2")
         await without_heartbeat(database)
         await asyncio.sleep(core.process.lease.term_s)
         await beat(core)
@@ -293,16 +250,16 @@ class Alive:
         return process_id in self.processes
 
 
-async def test_runs_of_a_process_that_answers_are_left_to_it(database: Database, tmp_path: Path) -> None:
+async def test_runs_of_a_process_that_answers_are_left_to_it(open_core: OpenCore, database: Database) -> None:
     peers = Alive(set())
     async with (
-        a_core(database, tmp_path / "one") as cut_off,
-        a_core(database, tmp_path / "two") as died,
-        a_core(database, tmp_path / "judge", peers=peers) as judge,
+        open_core() as cut_off,
+        open_core() as died,
+        open_core(peers=peers) as judge,
     ):
         kept, lost = (
-            await a_lost_run(database, cut_off, ONCE, process_id=cut_off.process.process_id),
-            await a_lost_run(database, died, ONCE, name="2", process_id=died.process.process_id),
+            await a_lost_run(cut_off, ONCE, process_id=cut_off.process.process_id),
+            await a_lost_run(died, ONCE, name="2", process_id=died.process.process_id),
         )
         await without_heartbeat(database)
         peers.processes = {cut_off.process.process_id}
@@ -314,14 +271,12 @@ async def test_runs_of_a_process_that_answers_are_left_to_it(database: Database,
     assert statuses == ["running", "failed"]
 
 
-async def test_a_run_of_this_process_that_was_not_confirmed_needs_no_witness(
-    database: Database, tmp_path: Path
-) -> None:
+async def test_a_run_of_this_process_that_was_not_confirmed_needs_no_witness(open_core: OpenCore) -> None:
     peers = Alive(set())
-    async with a_core(database, tmp_path, peers=peers, lease=Lease(0.6)) as core:
+    async with open_core(peers=peers, lease=Lease(0.6)) as core:
         own = core.process.process_id
         peers.processes = {own}
-        run = await a_lost_run(database, core, ONCE, process_id=own)
+        run = await a_lost_run(core, ONCE, process_id=own)
         await beat(core)
         assert (await core.service.get(run)).status == "running"
 
@@ -332,31 +287,25 @@ async def test_a_run_of_this_process_that_was_not_confirmed_needs_no_witness(
 
 
 async def test_what_a_frozen_process_publishes_after_a_takeover_is_dropped(
-    database: Database, tmp_path: Path, redis_url: str
+    open_core: OpenCore, database: Database, redis_url: str
 ) -> None:
-    pause = WaitFor(asyncio.Event(), asyncio.Event())
+    pause = a_wait()
     late = [WriteMessage("Late.", before_end=pause)]
     async with (
         a_relayed_log(redis_url) as log_of_frozen,
         a_relayed_log(redis_url) as log_of_other,
-        a_core(
-            database, tmp_path / "frozen", lambda _: late, log=log_of_frozen, is_dispatching=False
-        ) as frozen,
-        a_core(database, tmp_path / "other", log=log_of_other) as other,
+        open_core(lambda _: late, log=log_of_frozen, is_dispatching=False) as frozen,
+        open_core(log=log_of_other) as other,
     ):
-        caller = caller_of(await an_account(database))
-        run = await frozen.service.start(caller, a_request(RETRIED, state_key="k"), request_id=None)
-        assert pause.reached is not None
-        await pause.reached.wait()
+        run = await frozen.start(RETRIED, state_key="k")
+        await reached_by(pause)
         await without_heartbeat(database)
         assert await other.recovery.recover() == 1
         await beat(frozen)
         pause.until.set()
         final = await other.service.wait(run.key)
         supervisor = frozen.process.supervisor
-        async with asyncio.timeout(PATIENCE_S):
-            while supervisor.active_attempts():
-                await asyncio.sleep(0.01)
+        await until(lambda: not supervisor.active_attempts())
         events = [entry.event for entry in await other.service.events(run.key)]
 
     assert final.content == "Good morning."
@@ -365,10 +314,10 @@ async def test_what_a_frozen_process_publishes_after_a_takeover_is_dropped(
 
 
 async def test_the_transactions_of_a_process_that_stands_still_are_ended(
-    database: Database, database_url: str, tmp_path: Path
+    open_core: OpenCore, database: Database, database_url: str
 ) -> None:
-    async with a_core(database, tmp_path / "frozen") as frozen, a_core(database, tmp_path / "other") as other:
-        run = await a_lost_run(database, frozen, ONCE, process_id=frozen.process.process_id)
+    async with open_core() as frozen, open_core() as other:
+        run = await a_lost_run(frozen, ONCE, process_id=frozen.process.process_id)
         await without_heartbeat(database)
         of_frozen = await Database.open(database_url, process_id=frozen.process.process_id)
 

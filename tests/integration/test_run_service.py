@@ -1,7 +1,6 @@
 """What starting a run stores, and what repeating it does."""
 
 import asyncio
-from pathlib import Path
 
 import pytest
 
@@ -10,15 +9,14 @@ from app.events import AssistantFinal, Done
 from app.platform.db import Database
 from app.platform.pagination import PageRequest
 from app.requests.runs import GraphRunRequest
-from app.runs.intake.readiness import ShuttingDown
 from app.runs.requests.posted import RunIdTaken
 from tests.factories import an_account
-from tests.integration.run_service import a_core, a_request, caller_of
-from tests.scripted import WaitFor, WriteMessage
+from tests.integration.run_service import OpenCore, a_request, caller_of
+from tests.scripted import WriteMessage
 
 
-async def test_a_run_is_executed_to_its_end_without_a_reader(database: Database, tmp_path: Path) -> None:
-    async with a_core(database, tmp_path) as core:
+async def test_a_run_is_executed_to_its_end_without_a_reader(open_core: OpenCore, database: Database) -> None:
+    async with open_core() as core:
         caller = caller_of(await an_account(database))
         record = await core.service.start(caller, a_request(), request_id="req-1")
 
@@ -40,32 +38,27 @@ async def test_a_run_is_executed_to_its_end_without_a_reader(database: Database,
         assert (await core.service.get(record.key)).final == final
 
 
-async def test_the_same_request_joins_its_run_and_another_one_is_refused(
-    database: Database, tmp_path: Path
-) -> None:
+async def test_the_same_request_joins_its_run_and_another_one_is_refused(open_core: OpenCore) -> None:
     executed: list[GraphRunRequest] = []
 
     def script(request: GraphRunRequest) -> list[WriteMessage]:
         executed.append(request)
         return [WriteMessage("Once.")]
 
-    async with a_core(database, tmp_path, script) as core:
-        caller = caller_of(await an_account(database))
-        records = await asyncio.gather(
-            *(core.service.start(caller, a_request(run_id="run-1"), request_id=None) for _ in range(2))
-        )
+    async with open_core(script) as core:
+        records = await asyncio.gather(*(core.start(run_id="run-1") for _ in range(2)))
         await core.service.wait(records[0].key)
-        joined = await core.service.start(caller, a_request(run_id="run-1"), request_id=None)
+        joined = await core.start(run_id="run-1")
         with pytest.raises(RunIdTaken):
-            await core.service.start(caller, a_request(prompt="else", run_id="run-1"), request_id=None)
+            await core.start(prompt="else", run_id="run-1")
 
     assert {record.key for record in [*records, joined]} == {records[0].key}
     assert joined.status == "succeeded"
     assert len(executed) == 1
 
 
-async def test_without_credit_nothing_is_stored(database: Database, tmp_path: Path) -> None:
-    async with a_core(database, tmp_path) as core:
+async def test_without_credit_nothing_is_stored(open_core: OpenCore, database: Database) -> None:
+    async with open_core() as core:
         key = await an_account(database)
         await core.process.ledger.change_terms(key.account_id, lambda _: AccountTerms("prepaid", None))
 
@@ -74,37 +67,3 @@ async def test_without_credit_nothing_is_stored(database: Database, tmp_path: Pa
 
         assert await core.service.list_runs(key.account_id, PageRequest(10)) == ([], None)
         assert not core.process.supervisor.active_attempts()
-
-
-async def test_a_server_that_stops_ends_its_runs_and_accepts_none(database: Database, tmp_path: Path) -> None:
-    pause = WaitFor(asyncio.Event(), asyncio.Event())
-    async with a_core(database, tmp_path, lambda _: [WriteMessage("Never.", before_end=pause)]) as core:
-        caller = caller_of(await an_account(database))
-        record = await core.service.start(caller, a_request(), request_id=None)
-        assert pause.reached is not None
-        await pause.reached.wait()
-
-        await core.drain.drain(within_s=0.05)
-
-        assert (await core.service.wait(record.key)).error == "aborted"
-        with pytest.raises(ShuttingDown):
-            await core.service.start(caller, a_request(), request_id=None)
-
-
-async def test_a_run_that_has_to_wait_is_stored_as_queued(database: Database, tmp_path: Path) -> None:
-    go_on = asyncio.Event()
-    async with a_core(database, tmp_path, lambda _: [WaitFor(go_on), WriteMessage("Hi.")]) as core:
-        caller = caller_of(await an_account(database))
-        first, second = [
-            await core.service.start(caller, a_request(state_key="chat"), request_id=None) for _ in range(2)
-        ]
-        go_on.set()
-        finals = [await core.service.wait(record.key) for record in (first, second)]
-        ended = await core.service.get(second.key)
-
-    assert [(each.status, each.started_at is None) for each in (first, second)] == [
-        ("running", False),
-        ("queued", True),
-    ]
-    assert [final.ok for final in finals] == [True, True]
-    assert ended.started_at is not None

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 import requests
-from sqlalchemy import text
 from structlog.testing import capture_logs
 
 from app.ids import RunId, RunKey
@@ -19,10 +18,11 @@ from app.platform.telemetry.sdk.receiver import ReportingSession
 from app.platform.telemetry.service import Telemetry
 from app.platform.telemetry.trace_context import CallerTrace
 from tests.e2e.stories import until
-from tests.factories import an_account
-from tests.integration.run_service import RETRIED, a_core, a_request, answers, caller_of
+from tests.factories import a_wait, an_account, reached_by
+from tests.integration.run_service import RETRIED, OpenCore, a_core, a_request, answers, caller_of
+from tests.integration.statements import execute
 from tests.otlp import an_otlp_receiver
-from tests.scripted import Action, CallTool, WaitFor, WriteMessage
+from tests.scripted import Action, CallTool, WriteMessage
 
 TRACE, CALLER = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 BY_CALLER = CallerTrace(f"00-{TRACE}-{CALLER}-01", "vendor=1")
@@ -36,24 +36,23 @@ async def telemetry_to(url: str) -> AsyncIterator[Telemetry]:
         yield telemetry
 
 
-async def test_a_run_that_another_process_takes_over_is_one_trace(database: Database, tmp_path: Path) -> None:
-    pause = WaitFor(asyncio.Event(), asyncio.Event())
+async def test_a_run_that_another_process_takes_over_is_one_trace(
+    open_core: OpenCore, database: Database
+) -> None:
+    pause = a_wait()
     slow: list[Action] = [CallTool("first", {}), WriteMessage("Late.", before_end=pause)]
     async with (
         an_otlp_receiver() as otlp,
         telemetry_to(otlp.url) as before,
         telemetry_to(otlp.url) as after,
-        a_core(
-            database, tmp_path / "frozen", lambda _: slow, is_dispatching=False, telemetry=before
-        ) as frozen,
-        a_core(database, tmp_path / "other", lambda _: [CallTool("second", {})], telemetry=after) as other,
+        open_core(lambda _: slow, is_dispatching=False, telemetry=before) as frozen,
+        open_core(lambda _: [CallTool("second", {})], telemetry=after) as other,
     ):
         caller = caller_of(await an_account(database))
         for request in (a_request(RETRIED, state_key="k", run_id="resumed"), a_request(run_id="lost")):
             await frozen.service.start(caller, request, request_id=None, caller_trace=BY_CALLER)
-        await _reached(pause)
-        async with database.transaction() as tx:
-            await tx.execute(text("UPDATE workers SET seen_at = now() - interval '1 hour'"))
+        await reached_by(pause)
+        await execute(database, "UPDATE workers SET seen_at = now() - interval '1 hour'")
         assert await other.recovery.recover() == 2
         await other.service.wait(RunKey(caller.account_id, RunId("resumed")))
         await frozen.heartbeat.send()
@@ -74,7 +73,7 @@ async def test_a_run_that_another_process_takes_over_is_one_trace(database: Data
 async def test_a_run_without_a_caller_has_a_trace_of_its_own_and_shows_how_long_it_waited(
     database: Database, tmp_path: Path
 ) -> None:
-    pause = WaitFor(asyncio.Event(), asyncio.Event())
+    pause = a_wait()
     script = {"slow": [WriteMessage("A.", before_end=pause)], "next": [WriteMessage("B.")]}
     async with (
         an_otlp_receiver() as otlp,
@@ -88,9 +87,9 @@ async def test_a_run_without_a_caller_has_a_trace_of_its_own_and_shows_how_long_
         ) as core,
     ):
         caller = caller_of(await an_account(database))
-        await core.service.start(caller, a_request(prompt="slow", run_id="r1"), request_id=None)
-        await _reached(pause)
-        await core.service.start(caller, a_request(prompt="next", run_id="r2"), request_id=None)
+        await core.start(prompt="slow", run_id="r1")
+        await reached_by(pause)
+        await core.start(prompt="next", run_id="r2")
         pause.until.set()
         await core.service.wait(RunKey(caller.account_id, RunId("r2")))
 
@@ -104,16 +103,15 @@ async def test_a_run_without_a_caller_has_a_trace_of_its_own_and_shows_how_long_
 
 
 async def test_a_receiver_that_refuses_delays_nothing_and_is_logged_once(
-    database: Database, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    open_core: OpenCore, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with an_otlp_receiver(status=503) as otlp:
         with capture_logs() as logs:
             async with (
                 telemetry_to(otlp.url) as telemetry,
-                a_core(database, tmp_path, answers, telemetry=telemetry) as core,
+                open_core(answers, telemetry=telemetry) as core,
             ):
-                caller = caller_of(await an_account(database))
-                record = await core.service.start(caller, a_request(), request_id=None)
+                record = await core.start()
                 assert (await core.service.wait(record.key)).ok
     # Each signal once and no more: it is not waited for.
     assert otlp.requests == 2
@@ -157,9 +155,11 @@ async def test_a_receiver_that_is_back_is_logged_and_no_other_host_gets_the_secr
     assert other.requests == 0
 
 
-async def test_without_telemetry_there_is_no_thread_and_no_span(database: Database, tmp_path: Path) -> None:
+async def test_without_telemetry_there_is_no_thread_and_no_span(
+    open_core: OpenCore, database: Database
+) -> None:
     before = set(threading.enumerate())
-    async with a_core(database, tmp_path, answers) as core:
+    async with open_core(answers) as core:
         caller = caller_of(await an_account(database))
         record = await core.service.start(caller, a_request(), request_id=None, caller_trace=BY_CALLER)
         assert (await core.service.wait(record.key)).ok
@@ -169,8 +169,3 @@ async def test_without_telemetry_there_is_no_thread_and_no_span(database: Databa
     assert not {name for name in started if name.startswith("Otel")}
     # For the log, and for a worker that has telemetry.
     assert kept.caller_trace == BY_CALLER
-
-
-async def _reached(pause: WaitFor) -> None:
-    assert pause.reached is not None
-    await pause.reached.wait()

@@ -4,20 +4,22 @@ import asyncio
 from dataclasses import dataclass
 from pathlib import Path
 
-from sqlalchemy import text
 from structlog.testing import capture_logs
 
+from app.auth.records import KeyRecord
 from app.billing.credit.ledger import AccountTerms, CreditLedger
-from app.events import AssistantFinal, ClientEvent, Done, TextDelta
-from app.executors.port import RunContext
+from app.billing.receipts.delivery import ReceiptDelivery
+from app.events import AssistantFinal, ClientEvent, Done, TextDelta, UsageReport
+from app.executors.port import ABORTED, INTERNAL, ExecutionFailed, RunContext
 from app.ids import RunKey
 from app.platform.db import Database
 from app.requests.runs import GraphRunRequest
 from app.runs.events.terminal import POSITIONS_PER_ATTEMPT
-from app.runs.repository import stored_events
+from app.runs.repository import finish_run, stored_events
 from app.streams.memory import MemoryEventLog
+from app.usage.records import TokenUsage
 from tests.e2e.stories import until
-from tests.factories import a_plan
+from tests.factories import a_fact, a_final, a_plan
 from tests.integration.run_process import (
     REQUEST,
     Executing,
@@ -26,6 +28,7 @@ from tests.integration.run_process import (
     begin_next_attempt,
     record_of,
 )
+from tests.integration.statements import execute
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,11 +109,6 @@ async def test_a_run_that_crashes_fails_alone(database: Database, tmp_path: Path
     assert (record.status, record.final.error) == ("failed", "internal")
 
 
-async def execute(database: Database, statement: str) -> None:
-    async with database.transaction() as tx:
-        await tx.execute(text(statement))
-
-
 async def test_a_run_that_cannot_be_stored_has_no_end_before_it_is(
     database: Database, tmp_path: Path
 ) -> None:
@@ -133,19 +131,95 @@ async def test_a_run_that_cannot_be_stored_has_no_end_before_it_is(
         assert await stored_events(reader, run)
 
 
-async def test_the_credit_reserved_for_a_run_is_released_at_its_end(
-    database: Database, tmp_path: Path
-) -> None:
-    run, ledger = await a_run_elsewhere(database), CreditLedger(database)
+async def a_reserving_run(database: Database, key: KeyRecord, credits_: int) -> RunKey:
+    """A run that has reserved so much of 1000 credits."""
+    run, ledger = await a_run_elsewhere(database, key), CreditLedger(database)
     await ledger.grant(run.account_id, 1000)
     await ledger.change_terms(run.account_id, lambda _terms: AccountTerms("prepaid", None))
     async with database.transaction() as tx:
-        reserved = await ledger.reserve(tx, run, 300)
+        assert await ledger.reserve(tx, run, credits_) == credits_
+    return run
+
+
+async def test_the_credit_reserved_for_a_run_is_released_at_its_end(
+    database: Database, key: KeyRecord, tmp_path: Path
+) -> None:
+    run = await a_reserving_run(database, key, 300)
 
     async with a_process(database, tmp_path, executor=Executing(do_nothing)) as process:
         process.supervisor.start(a_plan(run=run), REQUEST)
 
-    assert (reserved, (await ledger.balance(run.account_id)).reserved) == (300, 0)
+    assert (await CreditLedger(database).balance(run.account_id)).reserved == 0
+
+
+async def test_what_a_run_has_spent_is_debited_before_its_credit_is_released(
+    database: Database, key: KeyRecord, tmp_path: Path
+) -> None:
+    """Otherwise another process could spend it until the receipt arrives."""
+    run, ledger = await a_reserving_run(database, key, 1000), CreditLedger(database)
+    report = UsageReport(a_fact(key, usage=TokenUsage(input_tokens=10)))
+
+    async def use(context: RunContext) -> None:
+        await context.events.publish(report)
+
+    async with a_process(database, tmp_path, executor=Executing(use)) as process:
+        active = process.supervisor.start(a_plan(run=run), REQUEST)
+        await active.ended.wait()
+        credit = await ledger.balance(run.account_id)
+        # The delivery inserts it again, which changes nothing.
+        before = len(process.receipts)
+        await ReceiptDelivery(database, process.receipts).aclose()
+        after = len(process.receipts)
+
+    assert (credit.reserved, credit.spent, before, after) == (0, 300, 1, 0)
+    assert (await ledger.balance(run.account_id)).spent == 300
+
+
+async def test_a_reservation_made_after_another_process_ended_the_run_is_released(
+    database: Database, key: KeyRecord, tmp_path: Path
+) -> None:
+    """It takes this process for dead, which calls the model once more."""
+    run, ledger = await a_reserving_run(database, key, 100), CreditLedger(database)
+    ended = a_final(error="internal")
+
+    async def be_taken_for_dead(_context: RunContext) -> None:
+        async with database.transaction() as tx:
+            assert await finish_run(tx, run, attempt=0, final=ended, report=None, events=[])
+            await ledger.release(tx, run)
+        assert await ledger.resize_reservation(run, 500) is not None
+        raise ExecutionFailed(*INTERNAL)
+
+    async with a_process(database, tmp_path, executor=Executing(be_taken_for_dead)) as process:
+        process.supervisor.start(a_plan(run=run), REQUEST)
+
+    credit = await ledger.balance(run.account_id)
+    assert (credit.reserved, credit.balance) == (0, 1000)
+
+
+async def test_a_run_with_too_much_output_is_stopped_and_billed(
+    database: Database, key: KeyRecord, tmp_path: Path
+) -> None:
+    run = await a_run_elsewhere(database, key)
+
+    async def talk(context: RunContext) -> None:
+        while not context.control.stop.is_set():
+            await context.events.publish(TextDelta(message_id="m", delta="word "))
+        await context.events.publish(UsageReport(a_fact(key)))
+        raise ExecutionFailed(*ABORTED)
+
+    async with a_process(database, tmp_path, executor=Executing(talk)) as process:
+        active = process.supervisor.start(a_plan(run=run), REQUEST)
+        await active.ended.wait()
+        pending = process.receipts.pending_credits(run).total
+    async with database.snapshot() as reader:
+        rows = await stored_events(reader, run, max_bytes=2**30)
+
+    final = (await record_of(database, run)).final
+    assert final is not None
+    assert (final.error, final.finish_reason, final.usage.completion_tokens) == ("rate_limit", "budget", 100)
+    assert pending > 0
+    # 1 MiB at 1 KiB and five characters each, run_started, error and done.
+    assert rows[-1].last_position < 1030
 
 
 async def test_a_later_attempt_without_the_earlier_events_begins_after_their_positions(

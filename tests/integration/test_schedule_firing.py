@@ -3,7 +3,6 @@
 import asyncio
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 
 from app.auth.accounts import Accounts
 from app.platform.db import Database
@@ -20,31 +19,29 @@ from tests.integration.schedule_server import (
     MINUTE,
     NOON,
     SECOND,
+    OpenServer,
     SetClock,
-    a_schedule,
-    a_schedule_server,
     due_at,
-    execute,
 )
+from tests.integration.statements import execute
 from tests.patience import PATIENCE_S
 from tests.scripted import WriteMessage
 
 
-async def test_a_run_is_started_when_it_is_due_and_not_before(database: Database, tmp_path: Path) -> None:
-    async with a_schedule_server(database, tmp_path) as server:
-        owner = caller_of(await an_account(database))
-        schedule = await a_schedule(server, owner, "5 12 * * *", request=a_request(prompt="Report!"))
+async def test_a_run_is_started_when_it_is_due_and_not_before(open_server: OpenServer) -> None:
+    async with open_server() as server:
+        schedule = await server.schedule("5 12 * * *", request=a_request(prompt="Report!"))
 
         await server.at(NOON + 5 * MINUTE - timedelta(microseconds=1))
-        before = await server.runs(owner)
+        before = await server.runs()
         await server.at(NOON + 5 * MINUTE)
         await server.pass_once()
         await server.ended()
 
-        (run,), (due,) = await server.runs(owner), await server.history(owner, schedule)
-        changed = await server.service.get(owner, schedule.schedule_id)
+        (run,), (due,) = await server.runs(), await server.history(schedule)
+        changed = await server.service.get(server.owner, schedule.schedule_id)
     assert before == []
-    assert (run.key.run_id, run.api_key_id, run.status) == (due.run_id, owner.api_key_id, "succeeded")
+    assert (run.key.run_id, run.api_key_id, run.status) == (due.run_id, server.owner.api_key_id, "succeeded")
     assert run.key.run_id == run_id_of(schedule.id, NOON + 5 * MINUTE)
     assert run.request_id == f"schedule:{schedule.schedule_id}"
     assert (due.due_at, due.outcome, due.trigger, due.error) == (NOON + 5 * MINUTE, "started", "cron", None)
@@ -53,19 +50,18 @@ async def test_a_run_is_started_when_it_is_due_and_not_before(database: Database
     assert (changed.last_at, changed.next_at) == (schedule.next_at, NOON + 5 * MINUTE + 24 * HOUR)
 
 
-async def test_the_run_gets_the_request_with_its_files(database: Database, tmp_path: Path) -> None:
+async def test_the_run_gets_the_request_with_its_files(open_server: OpenServer) -> None:
     seen: list[GraphRunRequest] = []
 
     def script(request: GraphRunRequest) -> list[WriteMessage]:
         seen.append(request)
         return [WriteMessage("Hi.")]
 
-    async with a_schedule_server(database, tmp_path, script) as server:
-        owner = caller_of(await an_account(database))
+    async with open_server(script) as server:
         request = a_request(
             prompt="Report!", state_key="daily", tool_ids=[], limits=RunLimits.of(max_turns=3)
         )
-        schedule = await a_schedule(server, owner, request=request)
+        schedule = await server.schedule(request=request)
         stored = await server.firing._read_request(schedule)
         with_files = request.model_copy(update={"files": (UploadedFile.of(path="a.txt", data="aGk="),)})
         text = await server.core.process.codec.encode_with_files(with_files)
@@ -78,54 +74,37 @@ async def test_the_run_gets_the_request_with_its_files(database: Database, tmp_p
     assert [each.model_copy(update={"run_id": None}) for each in seen] == [request]
 
 
-async def test_of_an_outage_only_the_latest_time_is_started(database: Database, tmp_path: Path) -> None:
-    async with a_schedule_server(database, tmp_path) as server:
-        owner = caller_of(await an_account(database))
-        schedule = await a_schedule(server, owner, "*/10 * * * *")
-
-        await server.at(NOON + 42 * MINUTE)
-        await server.ended()
-
-        due_times = await server.history(owner, schedule)
-        assert due_at(due_times) == [10 * MINUTE, 20 * MINUTE, 30 * MINUTE, 40 * MINUTE]
-        assert [due.outcome for due in due_times] == ["missed", "missed", "missed", "started"]
-        assert len(await server.runs(owner)) == 1
-
-
-async def test_a_time_that_is_too_late_gets_no_run(database: Database, tmp_path: Path) -> None:
-    async with a_schedule_server(database, tmp_path) as server:
-        owner = caller_of(await an_account(database))
-        schedule = await a_schedule(server, owner, "0 * * * *", catch_up_s=600)
+async def test_a_time_that_is_too_late_gets_no_run(open_server: OpenServer) -> None:
+    async with open_server() as server:
+        schedule = await server.schedule("0 * * * *", catch_up_s=600)
 
         await server.at(NOON + HOUR + 601 * SECOND)
-        late = await server.outcomes(owner, schedule)
+        late = await server.outcomes(schedule)
         await server.at(NOON + 2 * HOUR + 600 * SECOND)
 
         assert late == ["missed"]
-        assert await server.outcomes(owner, schedule) == ["missed", "started"]
+        assert await server.outcomes(schedule) == ["missed", "started"]
 
 
 async def test_a_clock_that_jumps_forward_starts_one_run_and_lists_the_latest_missed_times(
-    database: Database, tmp_path: Path
+    open_server: OpenServer,
 ) -> None:
-    async with a_schedule_server(database, tmp_path) as server:
-        owner = caller_of(await an_account(database))
-        schedule = await a_schedule(server, owner)
+    async with open_server() as server:
+        schedule = await server.schedule()
 
         await server.at(NOON + 1000 * 24 * HOUR)
         await server.ended()
 
-        outcomes = await server.outcomes(owner, schedule)
+        outcomes = await server.outcomes(schedule)
         assert outcomes == ["missed"] * (MISSED_AT_ONCE - 1) + ["started"]
-        assert len(await server.runs(owner)) == 1
+        assert len(await server.runs()) == 1
 
 
 async def test_a_clock_that_goes_back_starts_nothing_twice_and_the_schedule_goes_on(
-    database: Database, tmp_path: Path
+    open_server: OpenServer,
 ) -> None:
-    async with a_schedule_server(database, tmp_path) as server:
-        owner = caller_of(await an_account(database))
-        schedule = await a_schedule(server, owner, overlap="allow")
+    async with open_server() as server:
+        schedule = await server.schedule(overlap="allow")
         for minutes in (1, 2, 62):
             await server.at(NOON + minutes * MINUTE)
 
@@ -133,8 +112,8 @@ async def test_a_clock_that_goes_back_starts_nothing_twice_and_the_schedule_goes
             # An hour back, and on.
             await server.at(NOON + seconds * SECOND)
 
-        due_times = await server.history(owner, schedule)
-        runs = await server.runs(owner)
+        due_times = await server.history(schedule)
+        runs = await server.runs()
         await server.ended()
     assert due_at(due_times) == [minutes * MINUTE for minutes in range(1, 64)]
     # Those that were missed when the clock jumped forward are due after all.
@@ -142,33 +121,29 @@ async def test_a_clock_that_goes_back_starts_nothing_twice_and_the_schedule_goes
     assert sorted(run.key.run_id for run in runs) == sorted(due.run_id for due in due_times)
 
 
-async def test_a_server_that_accepts_no_runs_leaves_them_to_others(
-    database: Database, tmp_path: Path
-) -> None:
+async def test_a_server_that_accepts_no_runs_leaves_them_to_others(open_server: OpenServer) -> None:
     clock = SetClock()
     async with (
-        a_schedule_server(database, tmp_path / "a", clock=clock) as stopping,
-        a_schedule_server(database, tmp_path / "b", clock=clock) as other,
+        open_server(clock=clock) as stopping,
+        open_server(clock=clock) as other,
     ):
-        owner = caller_of(await an_account(database))
-        schedule = await a_schedule(other, owner)
+        schedule = await other.schedule()
         await stopping.core.drain.drain(within_s=1)
 
         await stopping.at(NOON + MINUTE)
-        untouched = await other.history(owner, schedule)
+        untouched = await other.history(schedule)
         await other.pass_once()
         await other.ended()
 
         assert untouched == []
-        assert await other.outcomes(owner, schedule) == ["started"]
+        assert await other.outcomes(schedule) == ["started"]
 
 
 async def test_a_run_that_was_started_counts_although_its_request_was_changed(
-    database: Database, tmp_path: Path
+    open_server: OpenServer,
 ) -> None:
-    async with a_schedule_server(database, tmp_path) as server:
-        owner = caller_of(await an_account(database))
-        schedule = await a_schedule(server, owner)
+    async with open_server() as server:
+        schedule = await server.schedule()
         server.clock.now = NOON + MINUTE
         # The process dies when it has started the run.
         claims = await server.firing.take(schedule.id)
@@ -176,23 +151,22 @@ async def test_a_run_that_was_started_counts_although_its_request_was_changed(
         assert await server.firing._start_run(claims[0])
         await server.ended()
         await server.service.change(
-            owner, schedule.schedule_id, lambda terms: terms, request=a_request(prompt="else")
+            server.owner, schedule.schedule_id, lambda terms: terms, request=a_request(prompt="else")
         )
         # Both at once: the first has not died after all.
         again = await server.firing._start_run(claims[0])
         await server.at(NOON + MINUTE + 20 * SECOND)
 
         assert again
-        assert (await server.outcomes(owner, schedule)) == ["started"]
-        assert len(await server.runs(owner)) == 1
+        assert (await server.outcomes(schedule)) == ["started"]
+        assert len(await server.runs()) == 1
 
 
 async def test_a_run_that_was_started_counts_although_it_is_too_late_to_start_one(
-    database: Database, tmp_path: Path
+    open_server: OpenServer,
 ) -> None:
-    async with a_schedule_server(database, tmp_path) as server:
-        owner = caller_of(await an_account(database))
-        schedule = await a_schedule(server, owner, "0 13 * * *", catch_up_s=60)
+    async with open_server() as server:
+        schedule = await server.schedule("0 13 * * *", catch_up_s=60)
         server.clock.now = NOON + HOUR
         claims = await server.firing.take(schedule.id)
         assert claims is not None
@@ -200,33 +174,29 @@ async def test_a_run_that_was_started_counts_although_it_is_too_late_to_start_on
         await server.ended()
         await server.at(NOON + 2 * HOUR)
 
-        assert (await server.outcomes(owner, schedule)) == ["started"]
+        assert (await server.outcomes(schedule)) == ["started"]
 
 
-async def test_a_deleted_schedule_starts_nothing_and_its_runs_stay(
-    database: Database, tmp_path: Path
-) -> None:
-    async with a_schedule_server(database, tmp_path) as server:
-        owner = caller_of(await an_account(database))
-        schedule = await a_schedule(server, owner)
+async def test_a_deleted_schedule_starts_nothing_and_its_runs_stay(open_server: OpenServer) -> None:
+    async with open_server() as server:
+        schedule = await server.schedule()
         await server.at(NOON + MINUTE)
         await server.ended()
         server.clock.now = NOON + 2 * MINUTE
         claims = await server.firing.take(schedule.id)
         assert claims is not None
-        await server.service.delete(owner, schedule.schedule_id)
+        await server.service.delete(server.owner, schedule.schedule_id)
         for claimed in claims:
             await server.firing.start(claimed)
         await server.at(NOON + 3 * MINUTE)
 
-        assert len(await server.runs(owner)) == 1
+        assert len(await server.runs()) == 1
         assert await server.firing.take(schedule.id) is None
 
 
-async def test_the_history_is_limited(database: Database, tmp_path: Path) -> None:
-    async with a_schedule_server(database, tmp_path) as server:
-        owner = caller_of(await an_account(database))
-        schedule = await a_schedule(server, owner, "0 13 1 * *")
+async def test_the_history_is_limited(open_server: OpenServer, database: Database) -> None:
+    async with open_server() as server:
+        schedule = await server.schedule("0 13 1 * *")
         await execute(
             database,
             f"""INSERT INTO schedule_runs
@@ -237,15 +207,14 @@ async def test_the_history_is_limited(database: Database, tmp_path: Path) -> Non
         await server.at(NOON + HOUR)
         await server.ended()
 
-        due_times = await server.history(owner, schedule)
+        due_times = await server.history(schedule)
         assert len(due_times) == HISTORY_ROWS
         assert due_times[-1].outcome == "started"
 
 
-async def test_old_history_is_deleted(database: Database, tmp_path: Path) -> None:
-    async with a_schedule_server(database, tmp_path) as server:
-        owner = caller_of(await an_account(database))
-        schedule = await a_schedule(server, owner, "0 13 1 * *")
+async def test_old_history_is_deleted(open_server: OpenServer, database: Database) -> None:
+    async with open_server() as server:
+        schedule = await server.schedule("0 13 1 * *")
         await execute(
             database,
             f"""INSERT INTO schedule_runs
@@ -256,31 +225,29 @@ async def test_old_history_is_deleted(database: Database, tmp_path: Path) -> Non
         )
         await ScheduleUpkeep(database, Accounts(database).find_active_keys).delete_old_history()
 
-        assert [due.run_id for due in await server.history(owner, schedule)][::-1] == [
+        assert [due.run_id for due in await server.history(schedule)][::-1] == [
             *(str(n) for n in range(80, 90)),
             "95",
         ]
 
 
-async def test_a_schedule_ends(database: Database, tmp_path: Path) -> None:
-    async with a_schedule_server(database, tmp_path) as server:
-        owner = caller_of(await an_account(database))
-        schedule = await a_schedule(server, owner, overlap="allow", end_at=NOON + 3 * MINUTE)
+async def test_a_schedule_ends(open_server: OpenServer) -> None:
+    async with open_server() as server:
+        schedule = await server.schedule(overlap="allow", end_at=NOON + 3 * MINUTE)
         for minutes in range(1, 10):
             await server.at(NOON + minutes * MINUTE)
 
-        ended = await server.service.get(owner, schedule.schedule_id)
-        assert due_at(await server.history(owner, schedule)) == [MINUTE, 2 * MINUTE]
+        ended = await server.service.get(server.owner, schedule.schedule_id)
+        assert due_at(await server.history(schedule)) == [MINUTE, 2 * MINUTE]
         assert (ended.next_at, ended.paused) == (None, False)
 
 
-async def test_what_is_due_stays_due_when_the_times_are_changed(database: Database, tmp_path: Path) -> None:
-    async with a_schedule_server(database, tmp_path) as server:
-        owner = caller_of(await an_account(database))
-        schedule = await a_schedule(server, owner, "0 13 * * *")
+async def test_what_is_due_stays_due_when_the_times_are_changed(open_server: OpenServer) -> None:
+    async with open_server() as server:
+        schedule = await server.schedule("0 13 * * *")
         server.clock.now = NOON + HOUR + SECOND
         changed = await server.service.change(
-            owner, schedule.schedule_id, lambda terms: replace(terms, timing=Timing("30 * * * *"))
+            server.owner, schedule.schedule_id, lambda terms: replace(terms, timing=Timing("30 * * * *"))
         )
         await server.pass_once()
         await server.ended()
@@ -288,35 +255,32 @@ async def test_what_is_due_stays_due_when_the_times_are_changed(database: Databa
         await server.ended()
 
         assert changed.next_at == NOON + HOUR + 30 * MINUTE
-        assert due_at(await server.history(owner, schedule)) == [HOUR, HOUR + 30 * MINUTE]
-        assert await server.outcomes(owner, schedule) == ["started"] * 2
+        assert due_at(await server.history(schedule)) == [HOUR, HOUR + 30 * MINUTE]
+        assert await server.outcomes(schedule) == ["started"] * 2
 
 
-async def test_the_worker_starts_what_is_due_until_it_is_cancelled(
-    database: Database, tmp_path: Path
-) -> None:
-    async with a_schedule_server(database, tmp_path) as server:
-        owner = caller_of(await an_account(database))
-        schedules = [await a_schedule(server, owner) for _ in range(30)]
+async def test_the_worker_starts_what_is_due_until_it_is_cancelled(open_server: OpenServer) -> None:
+    async with open_server() as server:
+        schedules = [await server.schedule() for _ in range(30)]
         working = asyncio.create_task(server.worker.work())
         server.clock.now = NOON + MINUTE
         async with asyncio.timeout(PATIENCE_S):
-            while len(await server.runs(owner)) < len(schedules):
+            while len(await server.runs()) < len(schedules):
                 await asyncio.sleep(0.01)
         working.cancel()
         await asyncio.wait({working})
         await server.ended()
         server.clock.now = NOON + 2 * MINUTE
-        assert len(await server.runs(owner)) == len(schedules)
+        assert len(await server.runs()) == len(schedules)
 
 
-async def test_one_account_does_not_use_every_slot(database: Database, tmp_path: Path) -> None:
+async def test_one_account_does_not_use_every_slot(open_server: OpenServer, database: Database) -> None:
     config = FiringConfig(max_concurrent=8, max_per_account=2)
-    async with a_schedule_server(database, tmp_path, config=config) as server:
+    async with open_server(config=config) as server:
         greedy, other = [caller_of(await an_account(database, name)) for name in ("greedy", "other")]
         for _ in range(20):
-            await a_schedule(server, greedy)
-        await a_schedule(server, other)
+            await server.schedule(owner=greedy)
+        await server.schedule(owner=other)
         server.clock.now = NOON + MINUTE
 
         found = await server.worker._find_work()
@@ -326,10 +290,9 @@ async def test_one_account_does_not_use_every_slot(database: Database, tmp_path:
         )
 
 
-async def test_while_a_process_starts_a_run_no_other_does(database: Database, tmp_path: Path) -> None:
-    async with a_schedule_server(database, tmp_path) as server:
-        owner = caller_of(await an_account(database))
-        schedule = await a_schedule(server, owner, "0 13 * * *")
+async def test_while_a_process_starts_a_run_no_other_does(open_server: OpenServer) -> None:
+    async with open_server() as server:
+        schedule = await server.schedule("0 13 * * *")
         server.clock.now = NOON + HOUR
         claims = [await server.firing.take(schedule.id) for _ in range(2)]
         server.clock.go_on(20 * SECOND - timedelta(microseconds=1))
@@ -340,14 +303,13 @@ async def test_while_a_process_starts_a_run_no_other_does(database: Database, tm
         assert [None if found is None else len(found) for found in claims] == [1, 0, 0, 1]
 
 
-async def test_a_claim_expires_also_when_the_clock_goes_back(database: Database, tmp_path: Path) -> None:
-    async with a_schedule_server(database, tmp_path) as server:
-        owner = caller_of(await an_account(database))
-        schedule = await a_schedule(server, owner)
+async def test_a_claim_expires_also_when_the_clock_goes_back(open_server: OpenServer) -> None:
+    async with open_server() as server:
+        schedule = await server.schedule()
         server.clock.now = NOON + HOUR
         # Its process is killed.
         await server.firing.take(schedule.id)
         await server.at(NOON + MINUTE)
         await server.ended()
 
-        assert (await server.outcomes(owner, schedule))[-1] == "started"
+        assert (await server.outcomes(schedule))[-1] == "started"

@@ -2,53 +2,47 @@
 
 import asyncio
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 
 from app.ids import RunKey
 from app.platform.db import Database
-from tests.factories import an_account
-from tests.integration.run_service import a_request, caller_of
 from tests.integration.schedule_server import (
     HOUR,
     MINUTE,
     NOON,
     SECOND,
+    OpenServer,
     SetClock,
-    a_schedule,
-    a_schedule_server,
-    execute,
-    until,
+    waits_for,
 )
+from tests.integration.statements import execute
 from tests.patience import PATIENCE_S
 
 
-async def test_while_its_run_has_not_ended_no_other_is_started(database: Database, tmp_path: Path) -> None:
+async def test_while_its_run_has_not_ended_no_other_is_started(open_server: OpenServer) -> None:
     go_on = asyncio.Event()
-    async with a_schedule_server(database, tmp_path, lambda _: until(go_on)) as server:
-        owner = caller_of(await an_account(database))
-        schedule = await a_schedule(server, owner, overlap="skip")
+    async with open_server(waits_for(go_on)) as server:
+        schedule = await server.schedule(overlap="skip")
         for minutes in (1, 2, 3):
             await server.at(NOON + minutes * MINUTE)
-        skipped = await server.outcomes(owner, schedule)
+        skipped = await server.outcomes(schedule)
         go_on.set()
         await server.ended()
         await server.at(NOON + 4 * MINUTE)
         await server.ended()
 
         assert skipped == ["started", "skipped", "skipped"]
-        assert await server.outcomes(owner, schedule) == [*skipped, "started"]
+        assert await server.outcomes(schedule) == [*skipped, "started"]
 
 
-async def test_one_run_waits_for_the_end_of_the_other(database: Database, tmp_path: Path) -> None:
+async def test_one_run_waits_for_the_end_of_the_other(open_server: OpenServer) -> None:
     go_on = asyncio.Event()
-    async with a_schedule_server(database, tmp_path, lambda _: until(go_on)) as server:
-        owner = caller_of(await an_account(database))
-        schedule = await a_schedule(server, owner, overlap="queue", catch_up_s=60)
+    async with open_server(waits_for(go_on)) as server:
+        schedule = await server.schedule(overlap="queue", catch_up_s=60)
         for minutes in (1, 2, 3):
             await server.at(NOON + minutes * MINUTE)
-        queued = await server.outcomes(owner, schedule)
+        queued = await server.outcomes(schedule)
         # However long it takes.
         await server.at(NOON + 3 * MINUTE + 59 * SECOND)
         go_on.set()
@@ -57,112 +51,102 @@ async def test_one_run_waits_for_the_end_of_the_other(database: Database, tmp_pa
         await server.ended()
 
         assert queued == ["started", "waiting", "skipped"]
-        assert await server.outcomes(owner, schedule) == ["started", "started", "skipped"]
-        assert len(await server.runs(owner)) == 2
+        assert await server.outcomes(schedule) == ["started", "started", "skipped"]
+        assert len(await server.runs()) == 2
 
 
-async def test_the_earlier_run_is_cancelled(database: Database, tmp_path: Path) -> None:
-    async with a_schedule_server(database, tmp_path, lambda _: until(asyncio.Event())) as server:
-        owner = caller_of(await an_account(database))
-        schedule = await a_schedule(server, owner, overlap="cancel")
+async def test_the_earlier_run_is_cancelled(open_server: OpenServer) -> None:
+    async with open_server(waits_for(asyncio.Event())) as server:
+        schedule = await server.schedule(overlap="cancel")
         for minutes in (1, 2, 3):
             await server.at(NOON + minutes * MINUTE)
         async with asyncio.timeout(PATIENCE_S):
-            first, second, _third = [run.key for run in await server.runs(owner)]
+            first, second, _third = [run.key for run in await server.runs()]
             finals = [await server.core.service.wait(key) for key in (first, second)]
-        running = [run.finished for run in await server.runs(owner)]
-        await server.core.process.commands.stop((await server.runs(owner))[2].key, "cancel")
+        running = [run.finished for run in await server.runs()]
+        await server.core.process.commands.stop((await server.runs())[2].key, "cancel")
         await server.ended()
 
         assert [final.error for final in finals] == ["aborted", "aborted"]
         assert running == [True, True, False]
-        assert await server.outcomes(owner, schedule) == ["started"] * 3
+        assert await server.outcomes(schedule) == ["started"] * 3
 
 
-async def test_runs_may_overlap(database: Database, tmp_path: Path) -> None:
+async def test_runs_may_overlap(open_server: OpenServer) -> None:
     go_on = asyncio.Event()
-    async with a_schedule_server(database, tmp_path, lambda _: until(go_on)) as server:
-        owner = caller_of(await an_account(database))
-        schedule = await a_schedule(server, owner, overlap="allow")
+    async with open_server(waits_for(go_on)) as server:
+        schedule = await server.schedule(overlap="allow")
         for minutes in (1, 2, 3):
             await server.at(NOON + minutes * MINUTE)
-        unfinished = [run.finished for run in await server.runs(owner)]
+        unfinished = [run.finished for run in await server.runs()]
         go_on.set()
         await server.ended()
 
         assert unfinished == [False] * 3
-        assert await server.outcomes(owner, schedule) == ["started"] * 3
+        assert await server.outcomes(schedule) == ["started"] * 3
 
 
 @pytest.mark.parametrize("is_finished", [False, True])
 async def test_a_run_outside_the_schedule_is_no_obstacle(
-    database: Database, tmp_path: Path, *, is_finished: bool
+    open_server: OpenServer, *, is_finished: bool
 ) -> None:
     go_on = asyncio.Event()
     if is_finished:
         go_on.set()
-    async with a_schedule_server(database, tmp_path, lambda _: until(go_on)) as server:
-        owner = caller_of(await an_account(database))
-        await server.core.service.start(owner, a_request(), request_id=None)
-        schedule = await a_schedule(server, owner)
+    async with open_server(waits_for(go_on)) as server:
+        await server.core.start()
+        schedule = await server.schedule()
         await server.at(NOON + MINUTE)
         go_on.set()
         await server.ended()
 
-        (due,) = await server.history(owner, schedule)
+        (due,) = await server.history(schedule)
         assert due.outcome == "started"
-        run = await server.core.service.get(RunKey(owner.account_id, due.run_id))
+        run = await server.core.service.get(RunKey(server.owner.account_id, due.run_id))
         assert run.finished
 
 
-async def test_what_waits_when_a_schedule_is_paused_is_not_started(
-    database: Database, tmp_path: Path
-) -> None:
+async def test_what_waits_when_a_schedule_is_paused_is_not_started(open_server: OpenServer) -> None:
     go_on = asyncio.Event()
-    async with a_schedule_server(database, tmp_path, lambda _: until(go_on)) as server:
-        owner = caller_of(await an_account(database))
-        schedule = await a_schedule(server, owner, overlap="queue")
+    async with open_server(waits_for(go_on)) as server:
+        schedule = await server.schedule(overlap="queue")
         for minutes in (1, 2):
             await server.at(NOON + minutes * MINUTE)
-        await server.service.pause(owner, schedule.schedule_id)
-        await server.service.resume(owner, schedule.schedule_id)
+        await server.service.pause(server.owner, schedule.schedule_id)
+        await server.service.resume(server.owner, schedule.schedule_id)
         go_on.set()
         await server.ended()
         await server.pass_once()
 
-        assert await server.outcomes(owner, schedule) == ["started", "missed"]
+        assert await server.outcomes(schedule) == ["started", "missed"]
 
 
-async def test_each_request_for_a_run_has_a_due_time_of_its_own(database: Database, tmp_path: Path) -> None:
-    async with a_schedule_server(database, tmp_path) as server:
-        owner = caller_of(await an_account(database))
-        schedule = await a_schedule(server, owner, overlap="allow")
+async def test_each_request_for_a_run_has_a_due_time_of_its_own(open_server: OpenServer) -> None:
+    async with open_server() as server:
+        schedule = await server.schedule(overlap="allow")
         await server.at(NOON + MINUTE)
 
-        triggered = [await server.service.trigger(owner, schedule.schedule_id) for _ in range(2)]
+        triggered = [await server.service.trigger(server.owner, schedule.schedule_id) for _ in range(2)]
         await server.ended()
 
-        assert len(await server.runs(owner)) == 3
+        assert len(await server.runs()) == 3
         assert [due.due_at - NOON - MINUTE for due in triggered] == [
             timedelta(microseconds=1),
             timedelta(microseconds=2),
         ]
 
 
-async def test_while_a_request_starts_a_run_its_schedule_may_be_paused(
-    database: Database, tmp_path: Path
-) -> None:
-    async with a_schedule_server(database, tmp_path) as server:
-        owner = caller_of(await an_account(database))
-        schedule = await a_schedule(server, owner, paused=True)
+async def test_while_a_request_starts_a_run_its_schedule_may_be_paused(open_server: OpenServer) -> None:
+    async with open_server() as server:
+        schedule = await server.schedule(paused=True)
         await server.at(NOON + 5 * MINUTE)
 
-        triggered = await server.service.trigger(owner, schedule.schedule_id)
+        triggered = await server.service.trigger(server.owner, schedule.schedule_id)
         await server.ended()
 
         assert (triggered.outcome, triggered.trigger) == ("started", "request")
         assert triggered.due_at == NOON + 5 * MINUTE
-        assert (await server.service.get(owner, schedule.schedule_id)).paused_reason == "by_request"
+        assert (await server.service.get(server.owner, schedule.schedule_id)).paused_reason == "by_request"
 
 
 REFUSE_CANCELS = (
@@ -178,15 +162,14 @@ REFUSE_CANCELS = (
 
 
 async def test_a_run_counts_although_the_earlier_one_could_not_be_cancelled(
-    database: Database, tmp_path: Path
+    open_server: OpenServer, database: Database
 ) -> None:
     go_on, clock = asyncio.Event(), SetClock()
     async with (
-        a_schedule_server(database, tmp_path / "a", lambda _: until(go_on), clock=clock) as first,
-        a_schedule_server(database, tmp_path / "b", clock=clock) as second,
+        open_server(waits_for(go_on), clock=clock) as first,
+        open_server(clock=clock) as second,
     ):
-        owner = caller_of(await an_account(database))
-        schedule = await a_schedule(first, owner, overlap="cancel")
+        schedule = await first.schedule(overlap="cancel")
         await first.at(NOON + MINUTE)
         for statement in REFUSE_CANCELS:
             await execute(database, statement)
@@ -195,37 +178,35 @@ async def test_a_run_counts_although_the_earlier_one_could_not_be_cancelled(
         await first.ended()
         await second.ended()
 
-        due_times = await first.history(owner, schedule)
+        due_times = await first.history(schedule)
         assert [(due.outcome, due.error) for due in due_times] == [("started", None)] * 2
-        assert len(await first.runs(owner)) == 2
+        assert len(await first.runs()) == 2
 
 
-async def test_a_time_that_is_too_late_waits_for_no_run(database: Database, tmp_path: Path) -> None:
+async def test_a_time_that_is_too_late_waits_for_no_run(open_server: OpenServer) -> None:
     go_on = asyncio.Event()
-    async with a_schedule_server(database, tmp_path, lambda _: until(go_on)) as server:
-        owner = caller_of(await an_account(database))
-        schedule = await a_schedule(server, owner, "0 * * * *", overlap="queue", catch_up_s=600)
+    async with open_server(waits_for(go_on)) as server:
+        schedule = await server.schedule("0 * * * *", overlap="queue", catch_up_s=600)
         await server.at(NOON + HOUR)
         await server.at(NOON + 2 * HOUR + 11 * MINUTE)
         go_on.set()
         await server.ended()
         await server.pass_once()
 
-        assert await server.outcomes(owner, schedule) == ["started", "missed"]
+        assert await server.outcomes(schedule) == ["started", "missed"]
 
 
 async def test_the_newest_due_time_waits_until_the_earlier_run_can_be_cancelled(
-    database: Database, tmp_path: Path
+    open_server: OpenServer,
 ) -> None:
     go_on = asyncio.Event()
-    async with a_schedule_server(database, tmp_path, lambda _: until(go_on), places=1, queued=0) as server:
-        owner = caller_of(await an_account(database))
-        await server.core.service.start(owner, a_request(), request_id=None)
-        schedule = await a_schedule(server, owner, overlap="cancel")
+    async with open_server(waits_for(go_on), places=1, queued=0) as server:
+        await server.core.start()
+        schedule = await server.schedule(overlap="cancel")
         # The first is tried again and again.
         for minutes in (1, 2, 3):
             await server.at(NOON + minutes * MINUTE)
-        waiting = await server.outcomes(owner, schedule)
+        waiting = await server.outcomes(schedule)
         go_on.set()
         await server.ended()
         for seconds in range(40, 60):
@@ -233,4 +214,4 @@ async def test_the_newest_due_time_waits_until_the_earlier_run_can_be_cancelled(
             await server.ended()
 
         assert waiting == ["starting", "skipped", "waiting"]
-        assert await server.outcomes(owner, schedule) == ["started", "skipped", "started"]
+        assert await server.outcomes(schedule) == ["started", "skipped", "started"]

@@ -22,7 +22,8 @@ from app.requests.principal import Principal
 from app.schedules.cron import Timing
 from app.schedules.overlap import Overlap
 from app.schedules.records import FiringConfig, Schedule, ScheduledRun
-from tests.factories import an_account
+from app.schedules.service import TooManySchedules
+from tests.factories import an_account, an_open_database
 from tests.integration.run_service import caller_of
 from tests.integration.schedule_server import (
     HOUR,
@@ -31,11 +32,9 @@ from tests.integration.schedule_server import (
     SECOND,
     ScheduleServer,
     SetClock,
-    a_schedule,
     a_schedule_server,
-    execute,
 )
-from tests.patience import PATIENCE_S
+from tests.integration.statements import execute
 
 T = TypeVar("T")
 LEASE = FiringConfig().lease
@@ -158,49 +157,22 @@ async def test_a_process_may_be_killed_between_any_two_steps(
 ) -> None:
     clock, was_killed, deaths = SetClock(), True, 0
     async with a_schedule_server(database, tmp_path / "survivor", clock=clock) as survivor:
-        owner = caller_of(await an_account(database))
+        owner = survivor.owner
         while was_killed:
             clock.now = NOON
-            schedule = await a_schedule(survivor, owner, overlap=overlap)
+            schedule = await survivor.schedule(overlap=overlap)
             clock.now = NOON + MINUTE
             async with a_mortal_server(database_url, tmp_path / f"{deaths}", clock, uses=deaths) as mortal:
                 was_killed = await pass_until_killed(mortal)
             clock.go_on(LEASE)
             await survivor.pass_once()
-            (due,) = await survivor.history(owner, schedule)
+            (due,) = await survivor.history(schedule)
             assert (due.outcome, due.due_at) == ("started", NOON + MINUTE), deaths
             assert await runs_of(database, schedule) == [due.run_id], deaths
             await survivor.service.delete(owner, schedule.schedule_id)
             deaths += 1
         await survivor.ended()
     assert deaths > 8
-
-
-async def test_a_hundred_schedules_that_are_due_at_once_get_a_run_each(
-    database: Database, database_url: str, tmp_path: Path
-) -> None:
-    clock = SetClock()
-    other = await Database.open(database_url)
-    async with (
-        a_schedule_server(database, tmp_path / "a", clock=clock) as first,
-        a_schedule_server(other, tmp_path / "b", clock=clock) as second,
-    ):
-        owners = [caller_of(await an_account(database, f"account-{n}")) for n in range(4)]
-        schedules = [(owner, await a_schedule(first, owner)) for owner in owners for _ in range(25)]
-        clock.now = NOON + MINUTE
-        working = [asyncio.create_task(server.worker.work()) for server in (first, second)]
-        async with asyncio.timeout(PATIENCE_S):
-            for owner, schedule in schedules:
-                while await first.outcomes(owner, schedule) != ["started"]:
-                    await asyncio.sleep(0.02)
-        for task in working:
-            task.cancel()
-        await asyncio.wait(working)
-        for _, schedule in schedules:
-            assert len(await runs_of(database, schedule)) == 1
-        await first.ended()
-        await second.ended()
-    await other.aclose()
 
 
 @dataclass
@@ -268,13 +240,13 @@ class Chaos:
 
     async def _check(self) -> None:
         for schedule in self.schedules:
-            for due in await self.healthy.history(self.owner, schedule):
+            for due in await self.healthy.history(schedule):
                 assert due.due_at <= self.latest + SECOND
 
     async def verdict(self) -> None:
         """Each run belongs to a due time, and nothing is left undecided."""
         for schedule in self.schedules:
-            due_times = await self.healthy.history(self.owner, schedule)
+            due_times = await self.healthy.history(schedule)
             assert {due.outcome for due in due_times} <= {"started", "skipped", "missed", "refused"}
             assert {due.error for due in due_times} <= {None}
             assert sorted(_started(due_times)) == await runs_of(self.healthy.database, schedule)
@@ -289,8 +261,8 @@ async def test_every_run_belongs_to_one_due_time_whatever_happens(
     database: Database, database_url: str, tmp_path: Path, seed: int
 ) -> None:
     async with a_schedule_server(database, tmp_path / "healthy") as healthy:
-        owner = caller_of(await an_account(database))
-        schedules = [await a_schedule(healthy, owner, overlap=overlap) for overlap in OVERLAPS]
+        owner = healthy.owner
+        schedules = [await healthy.schedule(overlap=overlap) for overlap in OVERLAPS]
         dice = random.Random(seed)  # noqa: S311 - to be repeated
         chaos = Chaos(database_url, tmp_path, healthy, owner, schedules, dice)
         for _ in range(15):
@@ -304,13 +276,13 @@ async def test_runs_do_not_overlap_however_many_processes_and_requests_start_the
     database: Database, database_url: str, tmp_path: Path, overlap: Overlap
 ) -> None:
     clock, most = TickingClock(), 0
-    other = await Database.open(database_url)
     async with (
+        an_open_database(database_url) as other,
         a_schedule_server(database, tmp_path / "a", clock=clock) as first,
         a_schedule_server(other, tmp_path / "b", clock=clock) as second,
     ):
-        owner = caller_of(await an_account(database))
-        schedule = await a_schedule(first, owner, overlap=overlap)
+        owner = first.owner
+        schedule = await first.schedule(overlap=overlap)
         working = [asyncio.create_task(server.worker.work()) for server in (first, second)]
         for _ in range(20):
             clock.go_on(45 * SECOND)
@@ -322,9 +294,8 @@ async def test_runs_do_not_overlap_however_many_processes_and_requests_start_the
         await asyncio.wait(working)
         await first.ended()
         await second.ended()
-        started = _started(await first.history(owner, schedule))
+        started = _started(await first.history(schedule))
         runs = await runs_of(database, schedule)
-    await other.aclose()
     assert most == 1
     assert sorted(started) == runs
 
@@ -333,15 +304,15 @@ async def test_changes_of_a_schedule_that_is_due_neither_fail_nor_start_it_twice
     database: Database, database_url: str, tmp_path: Path
 ) -> None:
     clock, dice = SetClock(), random.Random(1)  # noqa: S311 - to be repeated
-    other = await Database.open(database_url)
     async with (
+        an_open_database(database_url) as other,
         a_schedule_server(database, tmp_path / "a", clock=clock) as first,
         a_schedule_server(other, tmp_path / "b", clock=clock) as second,
     ):
-        owner = caller_of(await an_account(database))
+        owner = first.owner
         for _ in range(25):
             clock.now = NOON
-            schedule = await a_schedule(first, owner, overlap="allow")
+            schedule = await first.schedule(overlap="allow")
             name, service = schedule.schedule_id, first.service
             clock.now = NOON + MINUTE + SECOND
             changes = [
@@ -358,14 +329,13 @@ async def test_changes_of_a_schedule_that_is_due_neither_fail_nor_start_it_twice
             clock.go_on(LEASE)
             await asyncio.gather(first.pass_once(), second.pass_once())
 
-            due_times = await first.history(owner, schedule)
+            due_times = await first.history(schedule)
             assert {due.outcome for due in due_times} <= {"started"}
             assert [due.due_at for due in due_times if due.trigger == "cron"] in ([], [NOON + MINUTE])
             assert sorted(_started(due_times)) == await runs_of(database, schedule)
             await service.delete(owner, name)
         await first.ended()
         await second.ended()
-    await other.aclose()
 
 
 async def test_a_schedule_that_is_deleted_while_it_is_due_leaves_at_most_its_run(
@@ -373,10 +343,10 @@ async def test_a_schedule_that_is_deleted_while_it_is_due_leaves_at_most_its_run
 ) -> None:
     clock = SetClock()
     async with a_schedule_server(database, tmp_path / "healthy", clock=clock) as healthy:
-        owner = caller_of(await an_account(database))
+        owner = healthy.owner
         for number in range(25):
             clock.now = NOON
-            schedule = await a_schedule(healthy, owner)
+            schedule = await healthy.schedule()
             clock.now = NOON + MINUTE
 
             async def delete(name: str = schedule.schedule_id, steps: int = number % 8) -> None:
@@ -392,3 +362,19 @@ async def test_a_schedule_that_is_deleted_while_it_is_due_leaves_at_most_its_run
             with pytest.raises(AppError):
                 await healthy.service.get(owner, schedule.schedule_id)
         await healthy.ended()
+
+
+async def test_several_processes_together_keep_the_limit_of_an_account(
+    database: Database, database_url: str, tmp_path: Path
+) -> None:
+    async with (
+        an_open_database(database_url) as other,
+        a_schedule_server(database, tmp_path / "a", max_per_account=1) as first,
+        a_schedule_server(other, tmp_path / "b", max_per_account=1) as second,
+    ):
+        for number in range(10):
+            owner = caller_of(await an_account(database, f"account-{number}"))
+            works = [server.schedule("0 0 1 1 *", owner=owner) for server in (first, second)]
+            answers = await asyncio.gather(*works, return_exceptions=True)
+
+            assert {type(answer) for answer in answers} == {Schedule, TooManySchedules}

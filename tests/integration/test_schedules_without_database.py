@@ -8,14 +8,12 @@ from pathlib import Path
 import asyncpg
 
 from app.platform.db import Database
-from tests.factories import an_account
-from tests.integration.run_service import caller_of
+from tests.factories import an_open_database
 from tests.integration.schedule_server import (
     MINUTE,
     NOON,
     ScheduleServer,
     SetClock,
-    a_schedule,
     a_schedule_server,
 )
 from tests.integration.test_schedule_races import LEASE, runs_of
@@ -41,17 +39,17 @@ async def working(*servers: ScheduleServer) -> AsyncIterator[None]:
 async def test_connections_that_break_while_runs_are_started_cost_none_and_double_none(
     database: Database, database_url: str, admin: asyncpg.Connection, tmp_path: Path
 ) -> None:
-    clock, other = SetClock(), await Database.open(database_url)
+    clock = SetClock()
     breaking = (
         "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity "
         "WHERE datname = current_database() AND pid <> pg_backend_pid()"
     )
     async with (
+        an_open_database(database_url) as other,
         a_schedule_server(database, tmp_path / "a", clock=clock) as first,
         a_schedule_server(other, tmp_path / "b", clock=clock) as second,
     ):
-        owner = caller_of(await an_account(database))
-        schedules = [await a_schedule(first, owner) for _ in range(40)]
+        schedules = [await first.schedule() for _ in range(40)]
         clock.now = NOON + MINUTE
         async with working(first, second):
             for _ in range(BROKEN):
@@ -65,9 +63,8 @@ async def test_connections_that_break_while_runs_are_started_cost_none_and_doubl
                     clock.go_on(LEASE / 100)
                     await asyncio.sleep(0.01)
         for schedule in schedules:
-            (due,) = await first.history(owner, schedule)
+            (due,) = await first.history(schedule)
             assert (due.outcome, due.due_at) == ("started", NOON + MINUTE)
             assert await runs_of(database, schedule) == [due.run_id]
         await first.ended()
         await second.ended()
-    await other.aclose()

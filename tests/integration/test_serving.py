@@ -20,6 +20,7 @@ from app.platform.server.protocol import (
     ConnectionLimits,
     ConnectionTable,
 )
+from tests.e2e.stories import until
 from tests.patience import PATIENCE_S
 
 HEAD = b"GET / HTTP/1.1\r\nHost: x\r\n"
@@ -68,9 +69,7 @@ class Port:
 
     async def until_open(self, count: int) -> None:
         """Wait until so many connections are open."""
-        async with asyncio.timeout(PATIENCE_S):
-            while len(self.table) != count:
-                await asyncio.sleep(0.01)
+        await until(lambda: len(self.table) == count)
 
 
 async def measures(scope: Scope, receive: Receive, send: Send) -> None:
@@ -141,9 +140,17 @@ async def test_late_headers_time_out(sent: list[bytes]) -> None:
         await port.until_open(0)
 
 
-async def test_a_second_incomplete_request_times_out() -> None:
-    async with served(header_timeout_s=0.2) as port:
-        came = await port.answered(HEAD + b"\r\n" + b"GET / HT")
+@pytest.mark.parametrize(
+    ("app", "sent"),
+    [
+        (measures, [HEAD + b"\r\n" + b"GET / HT"]),
+        (refuses, [b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n", b"ab" + b"GET / HT"]),
+    ],
+    ids=["in the same bytes", "after a discarded body"],
+)
+async def test_a_second_incomplete_request_times_out(app: Any, sent: list[bytes]) -> None:
+    async with served(app, header_timeout_s=0.2) as port:
+        came = await port.answered(*sent)
 
     assert came.startswith(b"HTTP/1.1 200 ")
     assert b"HTTP/1.1 408 " in came
@@ -298,15 +305,6 @@ async def test_a_discarded_body_has_a_deadline() -> None:
 
     assert came.startswith(b"HTTP/1.1 200 ")
     assert came.count(b"HTTP/1.1 ") == 1
-
-
-async def test_an_incomplete_request_after_a_discarded_body_times_out() -> None:
-    post = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n"
-    async with served(refuses, header_timeout_s=0.2) as port:
-        came = await port.answered(post, b"ab" + b"GET / HT")
-
-    assert came.startswith(b"HTTP/1.1 200 ")
-    assert b"HTTP/1.1 408 " in came
 
 
 async def test_a_request_sent_with_the_end_of_a_discarded_body_gets_its_full_time() -> None:

@@ -3,40 +3,31 @@
 import asyncio
 import math
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from app.auth.records import KeyRecord
 from app.billing.credit.ledger import AccountTerms, CreditLedger
 from app.billing.credit.repository import lock_balance
-from app.billing.prices.price_list import CREDITS_PER_DOLLAR, PriceList
-from app.billing.receipts.delivery import ReceiptDelivery
-from app.billing.receipts.journal import Journal
-from app.billing.receipts.queue import ReceiptQueue
+from app.billing.prices.price_list import CREDITS_PER_DOLLAR
 from app.billing.reports.service import BillingReports
-from app.executors.metering import BilledMetering
 from app.gateway.call import CallCost, Refusal
-from app.gateway.channel import Channel, ChannelLimits
-from app.gateway.proxy import Gateway
-from app.gateway.upstream import Upstream
-from app.ids import RunId, RunKey, new_uuid
+from app.gateway.channel import Channel
+from app.ids import RunId, RunKey
 from app.platform.db import Database
 from app.simulator import wire
 from app.simulator.script import ApiRequest, Reply, Text
 from app.simulator.server import Simulator
-from app.usage.records import Attribution
 from tests.e2e.stories import until
-from tests.factories import a_plan, an_account
-from tests.integration.gateway_seam import AGENTS, PROVIDER_KEY
+from tests.factories import a_plan, an_account, an_open_database
+from tests.integration.billed_gateway import MODEL, BilledGateway, a_billed_gateway
 from tests.patience import PATIENCE_S
 
-MODEL = "claude-sonnet-4-6"
 LONGEST = 1_000
 TEXT = "words in a prompt that is marked for the cache " * 40
 REQUEST: dict[str, Any] = {
@@ -81,55 +72,22 @@ def as_dear_as_it_may_be(request: ApiRequest) -> Reply:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Process:
-    """What one server has of its own: connections, journal, queue, gateway."""
-
-    database: Database
-    metering: BilledMetering
-    gateway: Gateway
-    agent: httpx.AsyncClient
-
-    def channel(self, key: KeyRecord, run_id: str, **limits: Any) -> Channel:
-        run = RunKey(key.account_id, RunId(run_id))
-        plan = a_plan(run=run, model=MODEL, attribution=Attribution(key.id, "a:b", None))
-        hooks = self.metering.hooks_for(plan, executor_type="claude_sdk")
-        deadline = asyncio.get_running_loop().time() + 60
-        return self.gateway.open_channel(run_id, ChannelLimits(deadline, **limits), hooks)
-
-    async def call(self, channel: Channel, body: Any = REQUEST) -> int:
-        url = f"{channel.url}/v1/messages"
-        return (await self.agent.post(url, json=body, headers=AGENTS)).status_code
-
-
 @asynccontextmanager
 async def a_process(
     url: str, provider_url: str, directory: Path, *, delivers: bool = True
-) -> AsyncIterator[Process]:
-    async with AsyncExitStack() as stack:
-        database = await Database.open(url)
-        stack.push_async_callback(database.aclose)
-        journal = Journal(directory, new_uuid())
-        stack.callback(journal.close)
-        queue = ReceiptQueue(journal, PriceList())
-        delivery = ReceiptDelivery(database, queue)
-        if delivers:
-            working = asyncio.create_task(delivery.work())
-            stack.callback(working.cancel)
-        provider = await stack.enter_async_context(Upstream(base_url=provider_url, api_key=PROVIDER_KEY))
-        gateway = await stack.enter_async_context(Gateway(provider))
-        agent = await stack.enter_async_context(
-            httpx.AsyncClient(trust_env=False, timeout=PATIENCE_S, limits=httpx.Limits(max_connections=None))
-        )
-        metering = BilledMetering(queue, CreditLedger(database), PriceList())
-        yield Process(database, metering, gateway, agent)
+) -> AsyncIterator[BilledGateway]:
+    async with (
+        an_open_database(url) as database,
+        a_billed_gateway(database, provider_url, directory, delivers=delivers) as process,
+    ):
+        yield process
 
 
-async def work(process: Process, channel: Channel, *, agents: int) -> None:
+async def work(process: BilledGateway, channel: Channel, *, agents: int) -> None:
     """Agents of one run at once, each of which calls until it is refused."""
 
     async def one() -> None:
-        while await process.call(channel) == 200:
+        while await process.call(channel, REQUEST) == 200:
             pass
 
     async with asyncio.timeout(PATIENCE_S):
@@ -181,7 +139,7 @@ async def test_what_one_process_has_not_delivered_cannot_be_spent_by_another(
         a_process(database_url, provider.url, tmp_path) as other,
     ):
         first = silent.channel(key, "run-1")
-        assert [await silent.call(first) for _ in range(3)] == [200] * 3
+        assert [await silent.call(first, REQUEST) for _ in range(3)] == [200] * 3
         await work(other, other.channel(key, "run-2"), agents=2)
 
     assert len(provider.sent) * MESSAGE <= 5 * MESSAGE
@@ -234,7 +192,7 @@ async def test_messages_without_a_price_do_not_open_an_account(
         metering = replace(process.metering, find_unpriced=reports.unpriced_of_month)
         for number in range(5):
             channel = replace(process, metering=metering).channel(key, f"run-{number}")
-            answered += await process.call(channel) == 200
+            answered += await process.call(channel, REQUEST) == 200
             await process.gateway.close_channel(channel)
             run = RunKey(key.account_id, RunId(f"run-{number}"))
             await metering.receipts.flush(run, within_s=PATIENCE_S)
@@ -247,10 +205,9 @@ async def test_messages_without_a_price_do_not_open_an_account(
 
 
 async def test_calls_of_an_account_wait_for_each_other_without_connections(
-    database_url: str, database: Database, tmp_path: Path
+    database_url: str, database: Database, key: KeyRecord, tmp_path: Path
 ) -> None:
     """Otherwise they would use up the pool, give up together, and break the connections they hold."""
-    key = await an_account(database)
     cost = CallCost(Decimal("0.01"), Decimal("0.01"))
     async with (
         Simulator(as_dear_as_it_may_be) as provider,

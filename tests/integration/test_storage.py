@@ -14,7 +14,6 @@ from app.ids import AccountId, RunId, RunKey, new_uuid
 from app.platform.db import Database
 from app.platform.storage.repository import stored_bytes
 from app.platform.storage.service import StorageFull, StorageQuota
-from app.requests.outcome import FinalUsage, GraphFinal
 from app.runs.commands.service import RunNotFound
 from app.runs.deletion.service import RunDeletion, RunNotEnded
 from app.runs.events.codec import encode_events
@@ -24,7 +23,7 @@ from app.runs.repository import find_run, finish_run, stored_events
 from app.workspaces.records import Upload
 from app.workspaces.service import FilesExpired, Workspaces
 from app.workspaces.spec import WorkspaceSpec
-from tests.factories import an_account
+from tests.factories import a_final, an_account
 from tests.integration.run_process import insert
 
 KB = 1024
@@ -46,14 +45,7 @@ async def an_accepted_run(database: Database, *, size: int = 0, run_id: str = "r
 
 
 async def end(database: Database, run: RunKey, *, answer_text: str = "") -> None:
-    final = GraphFinal(
-        ok=True,
-        run_id=run.run_id,
-        request_id=None,
-        content=answer_text,
-        finish_reason="stop",
-        usage=FinalUsage(),
-    )
+    final = a_final(run.run_id, content=answer_text)
     events = encode_events(with_positions([TextDelta(message_id="m", delta=answer_text)], after=0))
     async with database.transaction() as tx:
         await finish_run(tx, run, attempt=0, final=final, report=None, events=events)

@@ -9,11 +9,9 @@ from app.platform.json_schema.checker import SchemaChecker
 from app.platform.serialization.repaired_json import parsable
 from app.tools.mcp.servers import McpConnector
 from app.tools.mcp.spec import HttpServer
-from tests.integration.hostile_mcp import SEARCH, HostileServer, serving
+from tests.integration.hostile_mcp import HostileServer, serving
 from tests.integration.strange_tools import NAMES, OBJECT, TOOLS, UNUSABLE, USABLE, USABLE_NAMES
-from tests.integration.test_hostile_tool_servers import connected, schemas
-
-__all__ = ["schemas"]
+from tests.integration.test_hostile_tool_servers import connected
 
 
 async def test_each_tool_is_normalized_or_left_out_with_the_reason(schemas: SchemaChecker) -> None:
@@ -39,7 +37,7 @@ async def test_each_tool_is_normalized_or_left_out_with_the_reason(schemas: Sche
 
 async def test_the_doctor_reports_each_server_whatever_the_others_do(schemas: SchemaChecker) -> None:
     tools = {"search": "read_only"}
-    async with serving(HostileServer(lambda _params: {"tools": [SEARCH]})) as server:
+    async with serving(HostileServer()) as server:
         common = {"type": "http", "url": server.url, "tools": tools}
         # The operator has not set this secret, and nothing has checked that before.
         oauth = {"grant": "client_credentials", "client_id": "a", "client_secret": "${MISSING}"}
@@ -56,23 +54,6 @@ async def test_the_doctor_reports_each_server_whatever_the_others_do(schemas: Sc
     assert "unreachable does not respond" in found[0].detail
     assert "broken: KeyError: 'MISSING'" in found[1].detail
     assert found[2].detail.endswith("library__search")
-
-
-@pytest.mark.parametrize(
-    ("text", "parsed"),
-    [
-        (r'["\ud83d\ude00", "\uD83D\uDE00"]', ["😀", "😀"]),
-        (r'["\ud83d", "\ude00", "\ud83dx\ude00", "\ude00\ud83d"]', ["�", "�", "�x�", "��"]),
-        (r'["\\ud83d", "\\\ud83d", "\n\"\ud83d\""]', ["\\ud83d", "\\�", '\n"�"']),
-        ("[" * 199 + "]" * 199, None),
-        ('{"a": ' * 9_000 + "1" + "}" * 9_000, None),
-        ('["' + "[" * 500 + r'\"[[", {"]]": 1}]', ["[" * 500 + '"[[', {"]]": 1}]),
-    ],
-)
-def test_what_is_almost_json_can_be_parsed(text: str, parsed: object) -> None:
-    found = from_json(parsable(text.encode()))
-
-    assert found == parsed if parsed is not None else "nested too deeply" in str(found)
 
 
 @pytest.mark.parametrize("text", ["[" * 500, "]" * 500, '"' * 500, "[" * 151 + '"]', "{}" * 400, "\\ud83d"])

@@ -2,13 +2,13 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
 from app.platform.json_schema.checker import SchemaChecker
 from app.platform.server.loopback import Receive, Scope, Send, read_body
+from tests.e2e.stories import until
 from tests.integration.hostile_mcp import SEARCH, HostileServer, serving
 from tests.integration.test_hostile_tool_servers import connected
 from tests.integration.test_tool_servers_that_are_lost import FOUND, Calls, Forgetful
@@ -19,21 +19,13 @@ RESUMABLE = b"id: 1\nretry: 0\ndata:\n\n"
 STREAM = {"content-type": "text/event-stream"}
 
 
-@pytest.fixture
-async def schemas() -> AsyncIterator[SchemaChecker]:
-    async with SchemaChecker(workers=1, check_s=0.1) as checker:
-        yield checker
-
-
 def forgetful(on_call: Any) -> Forgetful:
-    return Forgetful(lambda _params: {"tools": [SEARCH]}, on_call, headers=STREAM)
+    return Forgetful(on_call=on_call, headers=STREAM)
 
 
 async def received(server: HostileServer, method: str) -> None:
     """Wait until the server has received such a message."""
-    async with asyncio.timeout(PATIENCE_S):
-        while method not in server.methods:
-            await asyncio.sleep(0.01)
+    await until(lambda: method in server.methods)
 
 
 async def test_a_call_whose_response_cannot_be_resumed_is_not_made_again(schemas: SchemaChecker) -> None:
@@ -104,9 +96,7 @@ class Busy(Forgetful):
 
     async def called(self, how: str) -> None:
         """Wait for such a call."""
-        async with asyncio.timeout(PATIENCE_S):
-            while how not in self.calls:
-                await asyncio.sleep(0.01)
+        await until(lambda: how in self.calls)
 
 
 @pytest.mark.parametrize("how", ["busy", "cut off"])
@@ -114,7 +104,6 @@ async def test_a_call_that_fails_does_not_end_another_one_that_is_executed(
     schemas: SchemaChecker, how: str
 ) -> None:
     async with serving(Busy()) as server, connected(schemas, server, effect="state_change") as connections:
-        assert isinstance(server, Busy)
         calls = Calls(connections.tools)
         executed = asyncio.create_task(calls.call("library__search", how="held"))
         await server.called("held")
@@ -129,7 +118,6 @@ async def test_a_call_that_fails_does_not_end_another_one_that_is_executed(
 
 async def test_a_refused_call_is_made_again_while_another_one_is_executed(schemas: SchemaChecker) -> None:
     async with serving(Busy()) as server, connected(schemas, server, effect="state_change") as connections:
-        assert isinstance(server, Busy)
         calls = Calls(connections.tools)
         executed = asyncio.create_task(calls.call("library__search", how="held"))
         await server.called("held")
@@ -150,7 +138,6 @@ async def test_a_call_without_an_answer_does_not_end_the_connection(
         serving(Busy()) as server,
         connected(schemas, server, effect="state_change", timeout_s=3) as connections,
     ):
-        assert isinstance(server, Busy)
         calls = Calls(connections.tools)
         unanswered = asyncio.create_task(calls.call("library__search", how="no answer"))
         await server.called("no answer")
@@ -168,7 +155,6 @@ async def test_a_call_without_an_answer_does_not_end_the_connection(
 
 async def test_a_call_that_outlives_its_run_opens_no_connection(schemas: SchemaChecker) -> None:
     async with serving(Busy()) as server:
-        assert isinstance(server, Busy)
         async with connected(schemas, server, effect="read_only") as connections:
             call = asyncio.create_task(Calls(connections.tools).call("library__search", how="no answer"))
             await server.called("no answer")
@@ -182,7 +168,7 @@ async def test_an_error_of_a_server_that_does_not_know_how_to_be_discovered_is_i
     schemas: SchemaChecker,
 ) -> None:
     error = {"code": -32000, "message": "no shelf"}
-    hostile = HostileServer(lambda _params: {"tools": [SEARCH]}, lambda _params: {"error": error})
+    hostile = HostileServer(on_call=lambda _params: {"error": error})
     hostile.missing = ("server/discover",)
     async with serving(hostile) as server, connected(schemas, server) as connections:
         results = [await Calls(connections.tools).call("library__search") for _ in range(2)]

@@ -25,12 +25,6 @@ from tests.integration.test_hostile_tool_servers import RUN, connected
 FOUND = {"content": [{"type": "text", "text": "found"}]}
 
 
-@pytest.fixture
-async def schemas() -> AsyncIterator[SchemaChecker]:
-    async with SchemaChecker(workers=1, check_s=0.1) as checker:
-        yield checker
-
-
 @dataclass
 class Calls:
     """Calls of the tools of a server, and the progress that they reported."""
@@ -75,7 +69,7 @@ class Forgetful(HostileServer):
 async def test_a_call_that_a_forgotten_session_refuses_is_made_in_a_new_one(
     schemas: SchemaChecker, effect: str
 ) -> None:
-    hostile = Forgetful(lambda _params: {"tools": [SEARCH]}, lambda _params: FOUND)
+    hostile = Forgetful(on_call=lambda _params: FOUND)
     async with serving(hostile) as server, connected(schemas, server, effect=effect) as connections:
         calls = Calls(connections.tools)
         before = await calls.call("library__search")
@@ -120,7 +114,7 @@ async def test_a_program_that_ends_after_each_answer_is_started_for_each_call(sc
 
 
 async def test_a_server_that_is_gone_is_an_error_of_its_calls_alone(schemas: SchemaChecker) -> None:
-    hostile = HostileServer(lambda _params: {"tools": [SEARCH]}, lambda _params: FOUND)
+    hostile = HostileServer(on_call=lambda _params: FOUND)
     async with serving(hostile) as server, connected(schemas, server, timeout_s=5) as connections:
         calls = Calls(connections.tools)
         server.is_gone = True
@@ -134,7 +128,7 @@ async def test_a_server_that_is_gone_is_an_error_of_its_calls_alone(schemas: Sch
 
 async def test_an_error_of_the_protocol_is_for_the_model_on_one_line(schemas: SchemaChecker) -> None:
     error = {"code": -32000, "message": "no\n\x1b[31m shelf\u202e" + "x" * 5_000}
-    hostile = HostileServer(lambda _params: {"tools": [SEARCH]}, lambda _params: {"error": error})
+    hostile = HostileServer(on_call=lambda _params: {"error": error})
     async with serving(hostile) as server, connected(schemas, server) as connections:
         result = await Calls(connections.tools).call("library__search")
 
@@ -146,7 +140,7 @@ async def test_an_error_of_the_protocol_is_for_the_model_on_one_line(schemas: Sc
 async def test_a_server_that_does_not_listen_any_more_is_an_error_of_its_calls(
     schemas: SchemaChecker,
 ) -> None:
-    hostile = HostileServer(lambda _params: {"tools": [SEARCH]}, lambda _params: FOUND)
+    hostile = HostileServer(on_call=lambda _params: FOUND)
     async with AsyncExitStack() as stack:
         async with serving(hostile) as server:
             connections = await stack.enter_async_context(connected(schemas, server, effect="state_change"))

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 from itertools import count
 from typing import Any
 
@@ -15,13 +14,6 @@ from tests.integration.test_hostile_tool_servers import ID, call, connected
 from tests.patience import PATIENCE_S
 
 EITHER = {"type": "object", "properties": {"q": {"type": "string"}}, "anyOf": [{"required": ["q"]}]}
-ODD = {"type": "object", "properties": {"filter[q]": {"type": "string"}}}
-
-
-@pytest.fixture
-async def schemas() -> AsyncIterator[SchemaChecker]:
-    async with SchemaChecker(workers=1, check_s=0.1) as checker:
-        yield checker
 
 
 class WithSession(HostileServer):
@@ -45,7 +37,7 @@ async def test_a_server_that_does_not_answer_the_end_of_a_session_keeps_no_run(
     schemas: SchemaChecker,
 ) -> None:
     async with (
-        serving(WithSession(lambda _params: {"tools": [SEARCH]})) as server,
+        serving(WithSession()) as server,
         asyncio.timeout(PATIENCE_S),
         connected(schemas, server, timeout_s=10 * PATIENCE_S),
     ):
@@ -90,34 +82,6 @@ async def test_any_number_of_runs_may_connect_at_once(schemas: SchemaChecker) ->
     assert next(listed) == 40
 
 
-async def test_a_tool_that_no_model_takes_is_left_out_and_named(schemas: SchemaChecker) -> None:
-    tools = [{**SEARCH, "inputSchema": ODD}, {**SEARCH, "name": "other"}]
-    async with (
-        serving(HostileServer(lambda _params: {"tools": tools})) as server,
-        connected(schemas, server, (ID, "library__other")) as connections,
-    ):
-        assert [tool.id for tool in connections.tools] == ["library__other"]
-        assert list(connections.unusable) == [ID]
-
-
-async def test_schemas_of_older_drafts_are_checked_and_shown_in_todays_form(schemas: SchemaChecker) -> None:
-    pair = {"type": "array", "items": [{"type": "integer"}, {"type": "string"}], "additionalItems": False}
-    older = {"$schema": "http://json-schema.org/draft-04/schema#", "properties": {"pair": pair}}
-    dangling = {"properties": {"q": {"$ref": "#/definitions/none"}}}
-    tools = [{**SEARCH, "inputSchema": {"type": "object", **older}}]
-    tools.append({**SEARCH, "name": "other", "inputSchema": {"type": "object", **dangling}})
-    async with (
-        serving(HostileServer(lambda _params: {"tools": tools})) as server,
-        connected(schemas, server, (ID, "library__other")) as connections,
-    ):
-        (tool,) = connections.tools
-        good, bad = await call(connections, pair=[1, "a"]), await call(connections, pair=["a", 1])
-
-    assert "prefixItems" in tool.input_schema["properties"]["pair"]
-    assert (good.code, bad.code) == (None, "invalid_args")
-    assert connections.unusable == {"library__other": "#/properties/q/$ref refers to nothing"}
-
-
 ANSWERS = {
     "another id": {"jsonrpc": "2.0", "id": 999, "result": {"content": []}},
     "no id": {"jsonrpc": "2.0", "result": {"content": []}},
@@ -135,7 +99,7 @@ async def test_a_call_whose_answer_is_none_is_an_error_for_the_model(
     schemas: SchemaChecker, answer: str
 ) -> None:
     body = json.dumps(ANSWERS[answer]).encode()
-    hostile = HostileServer(lambda _params: {"tools": [SEARCH]}, lambda _params: iter([body]))
+    hostile = HostileServer(on_call=lambda _params: iter([body]))
     async with (
         serving(hostile) as server,
         connected(schemas, server, timeout_s=0.3) as connections,

@@ -34,7 +34,7 @@ from app.tools.mcp.oauth.records import LoginKey
 from app.tools.mcp.oauth.service import McpLogins
 from app.tools.mcp.servers import McpConnections, McpConnector
 from app.tools.mcp.spec import HttpServer
-from tests.integration.hostile_mcp import SEARCH, HostileServer
+from tests.integration.hostile_mcp import HostileServer
 from tests.integration.test_tool_servers_that_are_lost import FOUND, Calls
 from tests.log_lines import written_log
 
@@ -45,9 +45,7 @@ SECRET = "s:cret/of the client"
 class Protected:
     """Both servers in one; only the latest token is valid."""
 
-    tools: HostileServer = field(
-        default_factory=lambda: HostileServer(lambda _params: {"tools": [SEARCH]}, lambda _params: FOUND)
-    )
+    tools: HostileServer = field(default_factory=lambda: HostileServer(on_call=lambda _params: FOUND))
     url: str = ""
     token_endpoint: str = ""
     authorization_endpoint: str = ""
@@ -144,12 +142,6 @@ async def connected(
         yield connections
     finally:
         await connections.aclose()
-
-
-@pytest.fixture
-async def schemas() -> AsyncIterator[SchemaChecker]:
-    async with SchemaChecker(workers=1, check_s=0.1) as schemas:
-        yield schemas
 
 
 @pytest.fixture

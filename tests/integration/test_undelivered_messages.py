@@ -2,11 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import text
 
 from app.conversations.history import ConversationHistory
 from app.conversations.records import TranscriptEntry
@@ -26,7 +24,8 @@ from app.runs.requests.codec import RequestCodec
 from tests.factories import an_account
 from tests.integration.conversations import KEY, conversations_over
 from tests.integration.run_process import Executing
-from tests.integration.run_service import Core, a_core, a_request, caller_of
+from tests.integration.run_service import Core, OpenCore, a_request, caller_of
+from tests.integration.statements import execute
 
 UNREADABLE = "[An attachment of type document that cannot be read here.]"
 TOO_LARGE = "[A message is left out here: it is too large.]"
@@ -81,10 +80,10 @@ async def users_of(database: Database, caller: Principal) -> list[tuple[str | No
 
 
 async def test_what_fails_again_is_passed_on_with_what_it_was_to_pass_on(
-    database: Database, tmp_path: Path
+    open_core: OpenCore, database: Database
 ) -> None:
     executor = FailingFirst(database, failures=3)
-    async with a_core(database, tmp_path, executor=executor) as core:
+    async with open_core(executor=executor) as core:
         caller = caller_of(await an_account(database))
         runs = [await posted(core, caller, user(each)) for each in ("M1", "M2", "M3", "M4", "M5")]
 
@@ -99,11 +98,11 @@ async def test_what_fails_again_is_passed_on_with_what_it_was_to_pass_on(
 
 
 async def test_a_history_that_came_with_the_first_of_them_is_passed_on_before_them(
-    database: Database, tmp_path: Path
+    open_core: OpenCore, database: Database
 ) -> None:
     executor = FailingFirst(database, failures=1)
     history = [user("H1"), Message.of(role="assistant", content="h1")]
-    async with a_core(database, tmp_path, executor=executor) as core:
+    async with open_core(executor=executor) as core:
         caller = caller_of(await an_account(database))
         await posted(core, caller, *history, user("M1"))
         await posted(core, caller, user("M2"))
@@ -120,10 +119,10 @@ async def test_a_history_that_came_with_the_first_of_them_is_passed_on_before_th
     ],
 )
 async def test_a_run_is_passed_on_unless_the_transcript_has_its_message(
-    database: Database, tmp_path: Path, lines: list[dict[str, Any]], heard: list[str]
+    open_core: OpenCore, database: Database, lines: list[dict[str, Any]], heard: list[str]
 ) -> None:
     executor = FailingFirst(database, failures=1)
-    async with a_core(database, tmp_path, executor=executor) as core:
+    async with open_core(executor=executor) as core:
         caller = caller_of(await an_account(database))
         first = await posted(core, caller, user("M1"))
         (conversation,), _ = await conversations_over(database).list_conversations(
@@ -137,14 +136,13 @@ async def test_a_run_is_passed_on_unless_the_transcript_has_its_message(
 
 
 async def test_of_a_release_that_deletes_the_request_the_text_is_passed_on(
-    database: Database, tmp_path: Path
+    open_core: OpenCore, database: Database
 ) -> None:
     executor = FailingFirst(database, failures=2)
-    async with a_core(database, tmp_path, executor=executor) as core:
+    async with open_core(executor=executor) as core:
         caller = caller_of(await an_account(database))
         await posted(core, caller, user("M1", DocumentPart.of(type="document", text="a dot")))
-        async with database.transaction() as tx:
-            await tx.execute(text("UPDATE runs SET request = NULL"))
+        await execute(database, "UPDATE runs SET request = NULL")
         await posted(core, caller, user("M2"))
 
     assert said(executor.heard[1]) == [["M1", "M2"]]
@@ -160,7 +158,7 @@ async def test_of_a_release_that_deletes_the_request_the_text_is_passed_on(
     ],
 )
 async def test_they_are_passed_on_as_far_as_they_are_allowed_and_fit(
-    database: Database, tmp_path: Path, limits: dict[str, Any], kept: list[str]
+    open_core: OpenCore, database: Database, limits: dict[str, Any], kept: list[str]
 ) -> None:
     found: list[Sequence[Message]] = []
 
@@ -172,7 +170,7 @@ async def test_they_are_passed_on_as_far_as_they_are_allowed_and_fit(
         found.append((await undelivered.add(request, context.plan)).messages)
         raise ExecutionFailed(*INTERNAL)
 
-    async with a_core(database, tmp_path, executor=Executing(do)) as core:
+    async with open_core(executor=Executing(do)) as core:
         caller = caller_of(await an_account(database))
         documents = [DocumentPart.of(type="document", text="a dot " * 100) for _ in range(2)]
         await posted(core, caller, user("M1", *documents))

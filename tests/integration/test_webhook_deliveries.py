@@ -5,8 +5,6 @@ from dataclasses import replace
 from datetime import timedelta
 
 import asyncpg
-import pytest_asyncio
-from sqlalchemy import text
 
 from app.auth.records import KeyRecord
 from app.platform.db import Database
@@ -22,6 +20,7 @@ from app.webhooks.records import ClaimedDelivery
 from app.webhooks.retries import ReceiverResponse
 from tests.e2e.stories import until as until_so
 from tests.factories import an_account
+from tests.integration.statements import execute, until
 from tests.integration.webhook_seam import (
     QUICK,
     charge,
@@ -30,7 +29,6 @@ from tests.integration.webhook_seam import (
     now,
     register,
     settled,
-    until,
     webhooks_over,
 )
 from tests.patience import PATIENCE_S
@@ -40,16 +38,10 @@ from tests.unit.platform.telemetry.spans_in_memory import InMemory
 SHORT_LEASE = replace(QUICK, lease=timedelta(seconds=0.5))
 
 
-@pytest_asyncio.fixture
-async def key(database: Database) -> KeyRecord:
-    return await an_account(database)
-
-
 async def age(database: Database, column: str, interval: str) -> None:
     """Move a column of every delivery or webhook into the past."""
     table = "webhooks" if column == "failing_since" else "webhook_deliveries"
-    async with database.transaction() as tx:
-        await tx.execute(text(f"UPDATE {table} SET {column} = {column} - INTERVAL '{interval}'"))  # noqa: S608
+    await execute(database, f"UPDATE {table} SET {column} = {column} - INTERVAL '{interval}'")  # noqa: S608
 
 
 async def test_a_delivery_is_signed_and_contains_the_event(database: Database, key: KeyRecord) -> None:

@@ -18,11 +18,11 @@ from app.billing.receipts.journal import Journal
 from app.billing.receipts.queue import ReceiptQueue
 from app.ids import RunId, RunKey, new_uuid
 from app.platform.db import Database
-from app.requests.outcome import FinalUsage, GraphFinal
 from app.runs.records import NewRun
 from app.runs.repository import finish_run
-from tests.factories import a_fact, an_account
+from tests.factories import a_fact, a_final, an_account
 from tests.integration.run_process import insert
+from tests.integration.statements import execute, scalar
 from tests.integration.webhook_seam import (
     charge,
     charge_within,
@@ -34,22 +34,15 @@ from tests.integration.webhook_seam import (
 from tests.patience import PATIENCE_S
 
 
-@pytest_asyncio.fixture
-async def key(database: Database) -> KeyRecord:
-    return await an_account(database)
-
-
 async def a_run(database: Database, key: KeyRecord, final: dict[str, Any], run_id: str = "run-1") -> None:
     """A run from its row to its end."""
     run = RunKey(key.account_id, RunId(run_id))
     new = NewRun(run, key.id, "claude_agents:assistant", "claude-sonnet-4-6", "{}", "", b"", None, new_uuid())
     async with database.transaction() as tx:
         await insert(tx, new)
-    ended = {"ok": True, "run_id": run_id, "request_id": None, "content": "", "finish_reason": "stop"}
     for _ in range(2):
         async with database.transaction() as tx:
-            shown = GraphFinal(**{**ended, "usage": FinalUsage(), **final})
-            await finish_run(tx, run, attempt=0, final=shown, report=None, events=[])
+            await finish_run(tx, run, attempt=0, final=a_final(run_id, **final), report=None, events=[])
 
 
 async def thresholds(database: Database) -> list[tuple[str, int]]:
@@ -108,14 +101,11 @@ async def test_only_subscribed_webhooks_get_an_event(database: Database, key: Ke
     unsubscribed, _ = await register(database, key, events=["run.completed"])
     foreign, _ = await register(database, await an_account(database, "other"))
     disabled, _ = await register(database, key)
-    async with database.transaction() as tx:
-        await tx.execute(
-            text(
-                "UPDATE webhooks SET enabled = false, disabled_at = now(), disabled_reason = 'gone' "
-                "WHERE id = :id"
-            ),
-            {"id": disabled.id},
-        )
+    await execute(
+        database,
+        "UPDATE webhooks SET enabled = false, disabled_at = now(), disabled_reason = 'gone' WHERE id = :id",
+        id=disabled.id,
+    )
 
     await charge(database, key, *(f"msg_{number}" for number in range(25)))
 
@@ -149,8 +139,7 @@ async def test_deleting_a_webhook_blocks_no_receipt(database: Database, key: Key
             await charge(database, key, "msg_1")
 
     assert await payloads(database) == []
-    async with database.snapshot() as reader:
-        assert (await reader.execute(text("SELECT count(*) FROM charge_receipts"))).scalar_one() == 1
+    assert await scalar(database, "SELECT count(*) FROM charge_receipts") == 1
 
 
 async def test_receipts_and_deletions_do_not_deadlock(database: Database, key: KeyRecord) -> None:
@@ -165,8 +154,7 @@ async def test_receipts_and_deletions_do_not_deadlock(database: Database, key: K
 
     await asyncio.gather(come_and_go(), come_and_go(), spend("a"), spend("b"))
 
-    async with database.snapshot() as reader:
-        assert (await reader.execute(text("SELECT count(*) FROM charge_receipts"))).scalar_one() == 60
+    assert await scalar(database, "SELECT count(*) FROM charge_receipts") == 60
 
 
 async def test_the_end_of_a_run_is_sent_once(database: Database, key: KeyRecord) -> None:
@@ -204,7 +192,7 @@ async def test_a_run_that_ended_without_an_answer_has_failed(
 ) -> None:
     await register(database, key)
 
-    await a_run(database, key, {"ok": False, "error": error, "finish_reason": reason})
+    await a_run(database, key, {"error": error, "finish_reason": reason})
 
     (payload,) = await payloads(database)
     sent = [payload["data"][name] for name in ("error", "finishReason", "status")]
@@ -234,9 +222,16 @@ async def test_no_answer_of_a_model_can_keep_a_run_from_ending(
     assert (payload["data"]["error"], payload["data"]["finishReason"]) == (None, "stop")
 
 
-async def test_each_threshold_of_a_budget_is_sent_once(database: Database, key: KeyRecord) -> None:
+@pytest_asyncio.fixture
+async def ledger(database: Database, key: KeyRecord) -> CreditLedger:
+    """The ledger; a webhook of the account listens to its thresholds."""
     await register(database, key, events=["budget.threshold"])
-    ledger = CreditLedger(database)
+    return CreditLedger(database)
+
+
+async def test_each_threshold_of_a_budget_is_sent_once(
+    database: Database, key: KeyRecord, ledger: CreditLedger
+) -> None:
     await ledger.change_terms(key.account_id, lambda _: AccountTerms("postpaid", 1000))
     sent = []
 
@@ -258,9 +253,10 @@ async def test_each_threshold_of_a_budget_is_sent_once(database: Database, key: 
     }
 
 
-async def test_one_charge_can_reach_several_thresholds(database: Database, key: KeyRecord) -> None:
-    await register(database, key, events=["budget.threshold"])
-    await CreditLedger(database).change_terms(key.account_id, lambda _: AccountTerms("postpaid", 4 * 10**16))
+async def test_one_charge_can_reach_several_thresholds(
+    database: Database, key: KeyRecord, ledger: CreditLedger
+) -> None:
+    await ledger.change_terms(key.account_id, lambda _: AccountTerms("postpaid", 4 * 10**16))
 
     await charge(database, key, "msg_1", credits_=4 * 10**16)
 
@@ -270,18 +266,19 @@ async def test_one_charge_can_reach_several_thresholds(database: Database, key: 
     }
 
 
-async def test_concurrent_charges_send_each_threshold_once(database: Database, key: KeyRecord) -> None:
-    await register(database, key, events=["budget.threshold"])
-    await CreditLedger(database).change_terms(key.account_id, lambda _: AccountTerms("postpaid", 1000))
+async def test_concurrent_charges_send_each_threshold_once(
+    database: Database, key: KeyRecord, ledger: CreditLedger
+) -> None:
+    await ledger.change_terms(key.account_id, lambda _: AccountTerms("postpaid", 1000))
 
     await asyncio.gather(*(charge(database, key, f"msg_{n}", credits_=30) for n in range(40)))
 
     assert sorted(percent for _, percent in await thresholds(database)) == [50, 80, 100]
 
 
-async def test_a_changed_budget_sends_its_thresholds_again(database: Database, key: KeyRecord) -> None:
-    await register(database, key, events=["budget.threshold"])
-    ledger = CreditLedger(database)
+async def test_a_changed_budget_sends_its_thresholds_again(
+    database: Database, key: KeyRecord, ledger: CreditLedger
+) -> None:
     await ledger.change_terms(key.account_id, lambda _: AccountTerms("postpaid", 1000))
     await charge(database, key, "msg_1", credits_=500)
 
@@ -292,8 +289,9 @@ async def test_a_changed_budget_sends_its_thresholds_again(database: Database, k
     assert [percent for _, percent in await thresholds(database)] == [50, 50, 80]
 
 
-async def test_spending_of_last_month_reaches_no_threshold(database: Database, key: KeyRecord) -> None:
-    await register(database, key, events=["budget.threshold"])
+async def test_spending_of_last_month_reaches_no_threshold(
+    database: Database, key: KeyRecord, ledger: CreditLedger
+) -> None:
     async with database.transaction() as tx:
         # Only the ledger may say so; this is what it said last month.
         await tx.execute(text("SET LOCAL session_replication_role = replica"))
@@ -305,16 +303,16 @@ async def test_spending_of_last_month_reaches_no_threshold(database: Database, k
             {"id": key.account_id},
         )
 
-    await CreditLedger(database).change_terms(key.account_id, lambda _: AccountTerms("postpaid", 900))
+    await ledger.change_terms(key.account_id, lambda _: AccountTerms("postpaid", 900))
     assert await payloads(database) == []
     await charge(database, key, "msg_1", credits_=450)
 
     assert await thresholds(database) == [("monthly_budget", 50)]
 
 
-async def test_low_and_exhausted_prepaid_credit_is_sent(database: Database, key: KeyRecord) -> None:
-    await register(database, key, events=["budget.threshold"])
-    ledger = CreditLedger(database)
+async def test_low_and_exhausted_prepaid_credit_is_sent(
+    database: Database, key: KeyRecord, ledger: CreditLedger
+) -> None:
     await ledger.change_terms(key.account_id, lambda _: AccountTerms("prepaid", None))
     await ledger.grant(key.account_id, 1000)
 
@@ -331,10 +329,8 @@ async def test_low_and_exhausted_prepaid_credit_is_sent(database: Database, key:
 
 
 async def test_reservations_and_unlimited_accounts_reach_no_threshold(
-    database: Database, key: KeyRecord
+    database: Database, key: KeyRecord, ledger: CreditLedger
 ) -> None:
-    await register(database, key, events=["budget.threshold"])
-    ledger = CreditLedger(database)
     await ledger.grant(key.account_id, 1000)
     await charge(database, key, "msg_1", credits_=5000)
     await ledger.change_terms(key.account_id, lambda _: AccountTerms("postpaid", 0))

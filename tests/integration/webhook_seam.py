@@ -1,12 +1,10 @@
 """What tests of webhooks share: registered receivers, charged messages, and what is kept of them."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
-
-from sqlalchemy import text
 
 from app.auth.records import KeyRecord
 from app.billing.credit.ledger import usd
@@ -23,7 +21,7 @@ from app.webhooks.records import Delivery, Webhook
 from app.webhooks.sender import WebhookSender
 from app.webhooks.service import Registration, Webhooks
 from tests.factories import a_fact
-from tests.patience import PATIENCE_S
+from tests.integration.statements import rows, until
 
 AT_ONCE = timedelta(0)
 QUICK = DeliveryConfig(retry_schedule=(AT_ONCE,) * 3, poll_interval_s=0.02, lease=timedelta(seconds=30))
@@ -84,11 +82,8 @@ async def deliveries(database: Database, webhook: Webhook) -> list[Delivery]:
 
 async def payloads(database: Database) -> list[dict[str, Any]]:
     """What is to be delivered to anybody, oldest first."""
-    async with database.snapshot() as reader:
-        rows = await reader.execute(
-            text("SELECT payload FROM webhook_deliveries ORDER BY created_at, payload::text")
-        )
-        return list(rows.scalars())
+    found = await rows(database, "SELECT payload FROM webhook_deliveries ORDER BY created_at, payload::text")
+    return [row.payload for row in found]
 
 
 async def settled(database: Database, webhook: Webhook, **wanted: Any) -> list[Delivery]:
@@ -102,13 +97,6 @@ async def settled(database: Database, webhook: Webhook, **wanted: Any) -> list[D
 
     await until(is_so)
     return await deliveries(database, webhook)
-
-
-async def until(true: Callable[[], Awaitable[bool]]) -> None:
-    """Wait for something to become true; fail when it does not."""
-    async with asyncio.timeout(PATIENCE_S):
-        while not await true():
-            await asyncio.sleep(0.02)
 
 
 def now() -> datetime:
