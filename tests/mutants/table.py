@@ -101,7 +101,6 @@ MUTANTS = (
         "app/executors/tools/calls.py",
         'return None if limit is None else _DENIAL_REASONS.get(limit, "This run is over.")',
         "return None",
-        _EXECUTOR,
     ),
     Mutant(
         "the init message of the CLI is not checked",

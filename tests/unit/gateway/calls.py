@@ -59,9 +59,9 @@ class Billing:
 
 
 def a_channel(billing: Billing, **limits: Any) -> Channel:
-    deadline = asyncio.get_running_loop().time() + FAR_S
+    far = {"deadline": asyncio.get_running_loop().time() + FAR_S}
     return Channel(
-        "run-1", "token", "http://gateway/token", ChannelLimits(deadline, **limits), billing.hooks()
+        "run-1", "token", "http://gateway/token", ChannelLimits(**{**far, **limits}), billing.hooks()
     )
 
 

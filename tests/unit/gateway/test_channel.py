@@ -25,16 +25,6 @@ from tests.unit.gateway.calls import (
 from tests.virtual_time import in_virtual_time
 
 
-async def test_a_call_is_told_of_in_order(billing: Billing) -> None:
-    channel = a_channel(billing)
-
-    await answered(channel, a_message())
-
-    assert billing.noted == [("opened", "msg_1"), ("closed", "msg_1")]
-    assert [message.message_id for message in channel.messages.values()] == ["msg_1"]
-    assert channel.refused is None
-
-
 async def test_the_last_word_about_a_message_counts(billing: Billing) -> None:
     channel = a_channel(billing, max_total_tokens=30)
 

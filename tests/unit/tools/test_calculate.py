@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from app.ids import AccountId, RunId, RunKey, new_uuid
 from app.tools.builtin.calculate import (
     MAX_LENGTH,
-    CalculateArgs,
     NotCalculable,
     calculate,
     calculate_expression,
@@ -171,8 +170,3 @@ async def test_a_wrong_expression_is_explained_to_the_model_only() -> None:
     result = await call({"expression": "1/0"})
     assert (result.code, result.visible) == ("invalid_args", {"error": "invalid_args"})
     assert result.markdown.endswith("expression: divides by zero")
-
-
-def test_the_tool_only_reads() -> None:
-    assert calculate_expression.read_only
-    assert calculate_expression.input_model is CalculateArgs

@@ -58,7 +58,3 @@ async def test_an_argument_it_does_not_have_is_refused() -> None:
     result = await call({"zone": "UTC"})
     assert result.code == "invalid_args"
     assert "zone: Extra inputs are not permitted" in result.markdown
-
-
-def test_the_tool_only_reads() -> None:
-    assert get_current_time.read_only

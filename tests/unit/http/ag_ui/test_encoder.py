@@ -153,13 +153,6 @@ def test_a_run_is_encoded_byte_by_byte() -> None:
     assert encoder.encode(with_positions(A_RUN)) == GOLDEN
 
 
-@pytest.mark.parametrize("cut", range(len(A_RUN) + 1))
-def test_a_replay_is_byte_identical_wherever_the_batches_end(cut: int) -> None:
-    encoder, entries = an_encoder(), with_positions(A_RUN)
-
-    assert encoder.encode(entries[:cut]) + encoder.encode(entries[cut:]) == GOLDEN
-
-
 def test_nothing_follows_the_end() -> None:
     encoder = an_encoder()
     encoder.encode(with_positions(A_RUN))

@@ -21,7 +21,6 @@ from app.events import (
     UserMessageDelivered,
 )
 from app.http.ai_sdk.encoder import AiSdkEncoder
-from app.http.streaming.encoder import Encoder
 from app.requests.outcome import ErrorCode, FinalUsage, FinishReason
 from tests.unit.http.ai_sdk.parts import (
     STARTED,
@@ -139,13 +138,6 @@ V5_FIELDS = {
 
 def test_every_event_is_encoded_as_parts_of_version_5() -> None:
     assert AiSdkEncoder("r-1").encode(entries_of(*A_RUN)) == GOLDEN
-
-
-def test_it_implements_the_encoder_port() -> None:
-    encoder: Encoder = AiSdkEncoder("r-1")
-    assert encoder.content_type == "text/event-stream"
-    assert encoder.headers == {"x-vercel-ai-ui-message-stream": "v1"}
-    assert (encoder.preamble, encoder.encode([])) == (b"", b"")
 
 
 @pytest.mark.parametrize("error", ["internal", "provider_unavailable"])

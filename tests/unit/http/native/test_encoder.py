@@ -21,7 +21,7 @@ from app.events import (
     ToolCallStart,
 )
 from app.http.native.encoder import NativeEncoder
-from app.http.streaming.encoder import RETRY_LINE, Encoder
+from app.http.streaming.encoder import RETRY_LINE
 from app.platform.clock.event_times import rfc3339
 from app.requests.outcome import FinalUsage
 from app.streams.port import LogEntry
@@ -106,12 +106,6 @@ def parsed(stream: bytes) -> list[ServerSentEvent]:
 
 def test_every_event_is_encoded_byte_by_byte() -> None:
     assert NativeEncoder().encode(entries_of(A_RUN)) == GOLDEN
-
-
-def test_it_implements_the_encoder_port() -> None:
-    encoder: Encoder = NativeEncoder()
-    assert encoder.content_type == "text/event-stream"
-    assert encoder.encode([]) == b""
 
 
 @given(st.integers(0, len(A_RUN)))

@@ -11,11 +11,10 @@ import pytest
 from claude_agent_sdk import ClaudeAgentOptions, Message, ResultMessage, UserMessage
 
 from app.executors.claude_agent.process.cli_process import CliFailed, CliProcess, StderrTail
-from app.executors.claude_agent.process.cli_run import CliRun
 from app.executors.claude_agent.process.directory import RunDirectory
 from app.executors.inbox import RunEnded
 from tests.patience import PATIENCE_S
-from tests.unit.executors.claude_agent.fake_cli import FakeCli, Script, answer, write_pid
+from tests.unit.executors.claude_agent.fake_cli import FakeCli, answer, write_pid
 
 RETRY_S = 0.003
 
@@ -32,6 +31,12 @@ async def a_process(tmp_path: Path, cli: FakeCli, **fields: Any) -> AsyncIterato
         process.kill()
         async with asyncio.timeout(PATIENCE_S):
             await asyncio.wait({owner})
+
+
+async def loses_a_line(cli: FakeCli, message: dict[str, Any]) -> None:
+    """The SDK could not store a line of the transcript."""
+    cli.emit(type="system", subtype="mirror_error", error="away", key={"session_id": "s"})
+    await answer(cli, message)
 
 
 async def all_of(process: CliProcess) -> list[Message]:
@@ -183,19 +188,12 @@ async def test_what_the_cli_counted_before_is_read_before_it_is_asked(tmp_path: 
         assert process.usage_baseline == {}
 
 
-@pytest.mark.parametrize("script", [answer], ids=["answers"])
-async def test_what_the_sdk_could_not_store_is_stored_before_the_folder_goes(
-    tmp_path: Path, script: Script
-) -> None:
+async def test_what_the_sdk_could_not_store_is_stored_before_the_folder_goes(tmp_path: Path) -> None:
     stored: list[Path] = []
 
     async def store(directory: RunDirectory) -> None:
         assert directory.path.exists()
         stored.append(directory.path)
-
-    async def loses_a_line(cli: FakeCli, message: dict[str, Any]) -> None:
-        cli.emit(type="system", subtype="mirror_error", error="away", key={"session_id": "s"})
-        await script(cli, message)
 
     async with a_process(tmp_path, FakeCli(loses_a_line), before_cleanup=store) as process:
         process.send("m1", "one")
@@ -247,10 +245,6 @@ async def test_it_may_be_discarded_while_it_ends_by_itself(tmp_path: Path) -> No
         await asyncio.sleep(0)
         stored.set()
 
-    async def loses_a_line(cli: FakeCli, message: dict[str, Any]) -> None:
-        cli.emit(type="system", subtype="mirror_error", error="away", key={"session_id": "s"})
-        await answer(cli, message)
-
     async with a_process(tmp_path, FakeCli(loses_a_line), stays=True, before_cleanup=store) as process:
         process.send("m1", "one")
         await all_of(process)
@@ -295,23 +289,6 @@ async def test_what_cannot_be_sent_ends_the_run(tmp_path: Path) -> None:
         process.send("m1", [{"type": "text", "text": "x", "more": unsendable}])
         with pytest.raises(CliFailed):
             await all_of(process)
-
-
-async def test_messages_after_the_first_wait_for_its_turn() -> None:
-    run = CliRun({})
-    for name in ("m1", "m2"):
-        run.put(name, name, None)
-    assert (await run.next_prompt())["uuid"] == "m1"
-    run.prompted.set()
-    following = asyncio.create_task(run.next_prompt())
-    await asyncio.sleep(0)
-    assert not following.done()
-    run.turn_started.set()
-
-    assert (await following)["uuid"] == "m2"
-    run.finish()
-    run.finish()
-    assert [message async for message in run.messages()] == []
 
 
 def test_of_the_error_output_the_end_is_kept() -> None:
