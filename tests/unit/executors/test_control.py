@@ -16,6 +16,7 @@ from app.requests.messages import Message, SentMessage
 from app.tools.policy import ToolCallDenied
 from runtally.tools.tool import Tool, ToolContext, ToolOutput, tool
 from tests.patience import PATIENCE_S
+from tests.unit.waiting import turns
 
 
 class Nothing(BaseModel):
@@ -46,7 +47,7 @@ class SlowReader:
     async def allow_next(self, count: int = 1) -> None:
         for _ in range(count):
             self._may_receive.release()
-        await settled()
+        await turns(20)
 
     @property
     def stops(self) -> list[tuple[str, str]]:
@@ -60,11 +61,6 @@ class SlowReader:
             self.received.append(event)
 
 
-async def settled() -> None:
-    for _ in range(20):
-        await asyncio.sleep(0)
-
-
 async def ended(*tasks: "asyncio.Task[None]") -> None:
     async with asyncio.timeout(PATIENCE_S):
         await asyncio.gather(*tasks)
@@ -72,7 +68,7 @@ async def ended(*tasks: "asyncio.Task[None]") -> None:
 
 async def begun(control: RunControl, name: str) -> "asyncio.Task[None]":
     task = asyncio.create_task(getattr(control, name)())
-    await settled()
+    await turns(20)
     return task
 
 
@@ -137,7 +133,7 @@ async def test_a_call_cancelled_while_its_request_is_published(*, received: bool
     control = RunControl(reader.publish, rules=RULES)
     reader.unavailable = not received
     calling = asyncio.create_task(control.approvals.review(ACT, {}, CONTEXT))
-    await settled()
+    await turns(20)
 
     calling.cancel()
     ending = await begun(control, "end")

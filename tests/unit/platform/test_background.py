@@ -7,6 +7,7 @@ from structlog.testing import capture_logs
 from app.errors import Unavailable
 from app.platform.background import LONGEST_BACKOFF_S, First, _pause_s, first_of, forever, until
 from tests.patience import PATIENCE_S
+from tests.unit.waiting import turns
 
 JOB = "test job"
 
@@ -146,8 +147,7 @@ async def test_a_cancelled_race_leaves_nothing_running(racing: Callable[..., Awa
         await racing(one.wait(), two.wait())
 
     task = asyncio.create_task(race())
-    for _ in range(3):
-        await asyncio.sleep(0)
+    await turns(3)
     await cancelled(task)
     assert one.cleaned_up
     assert two.cleaned_up

@@ -3,7 +3,6 @@
 import asyncio
 import itertools
 from collections.abc import AsyncGenerator, Sequence
-from dataclasses import dataclass
 
 import pytest
 
@@ -23,6 +22,8 @@ from app.http.streaming.pausing import PausingEncoder, chunks_until_pause
 from app.requests.outcome import FinalUsage
 from app.streams.port import LogEntry
 from tests.patience import PATIENCE_S
+from tests.unit.clock import Clock
+from tests.unit.waiting import turns
 
 STARTED = RunStarted(run_id="r-1", graph_id="claude_agents:assistant", model="sonnet", attempt=1)
 CALL = ToolCallStart(tool_call_id="t", tool_name="mail", args={})
@@ -50,8 +51,7 @@ class Run:
             for batch in self.batches:
                 yield batch
                 # Stored batches need a few turns of the event loop.
-                for _ in range(5):
-                    await asyncio.sleep(0)
+                await turns(5)
             if not isinstance(self.batches[-1][-1].event, Done):
                 await asyncio.Event().wait()
         finally:
@@ -108,18 +108,8 @@ async def test_a_run_that_ends_while_it_waits_is_not_paused(wire: str) -> None:
 SUBAGENT = TextDelta(message_id="m2", delta="Searching.", parent_tool_call_id="agent")
 
 
-@dataclass(slots=True)
-class Clock:
-    """Shows the time that a test passes."""
-
-    now: float = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 async def test_events_of_a_subagent_do_not_delay_the_pause_for_ever() -> None:
-    clock = Clock()
+    clock = Clock(0)
 
     async def follow() -> AsyncGenerator[Sequence[LogEntry], None]:
         yield [LogEntry(1, STARTED), LogEntry(2, CALL), LogEntry(3, REQUEST)]

@@ -15,6 +15,7 @@ from app.executors.claude_agent.process.directory import RunDirectory
 from app.executors.inbox import RunEnded
 from tests.patience import PATIENCE_S
 from tests.unit.executors.claude_agent.fake_cli import FakeCli, answer, write_pid
+from tests.unit.waiting import turns, until
 
 RETRY_S = 0.003
 
@@ -98,12 +99,10 @@ async def test_an_interrupt_that_overtakes_the_question_is_repeated_until_its_tu
     tmp_path: Path,
 ) -> None:
     async def begins_late(cli: FakeCli, message: dict[str, Any]) -> None:
-        while cli.interrupts < 3:
-            await asyncio.sleep(0)
+        await until(lambda: cli.interrupts >= 3)
         cli.begin(message)
         before = cli.interrupts
-        while cli.interrupts == before:
-            await asyncio.sleep(0)
+        await until(lambda: cli.interrupts != before)
         cli.result(subtype="error_during_execution", terminal_reason="aborted_streaming")
 
     cli = FakeCli(begins_late)
@@ -277,9 +276,7 @@ async def test_one_that_was_interrupted_or_says_something_unasked_is_not_used_ag
         process.send("m1", "one")
         await all_of(process)
         cli.reply("by the way")
-        async with asyncio.timeout(PATIENCE_S):
-            while process.reusable:
-                await asyncio.sleep(0)
+        await until(lambda: not process.reusable)
         process.discard()
 
 
@@ -318,12 +315,10 @@ class WarmUp:
 async def test_one_that_has_no_run_yet_warms_up_and_its_first_prompt_waits_for_that(tmp_path: Path) -> None:
     cli, warm_up = FakeCli(may_answer=asyncio.Event()), WarmUp()
     async with a_process(tmp_path, cli, warm_up=warm_up.entered()) as process:
-        while not cli.warm_ups:
-            await asyncio.sleep(0)
+        await until(lambda: cli.warm_ups)
         process.begin_run()
         process.send("m1", "hello")
-        for _ in range(10):
-            await asyncio.sleep(0)
+        await turns(10)
         assert (warm_up.log, cli.prompts) == (["entered"], [])
         assert cli.may_answer is not None
         cli.may_answer.set()
@@ -357,8 +352,7 @@ async def test_one_starts_when_it_has_a_slot(tmp_path: Path) -> None:
     cli, slots = FakeCli(), asyncio.Semaphore(0)
     async with a_process(tmp_path, cli, start_slot=slots) as process:
         process.send("m1", "hello")
-        for _ in range(10):
-            await asyncio.sleep(0)
+        await turns(10)
         assert not cli.connected.is_set()
         slots.release()
         await all_of(process)
