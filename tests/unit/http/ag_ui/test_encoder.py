@@ -12,11 +12,8 @@ from app.events import (
     ClientEvent,
     Done,
     Interrupted,
-    PermissionRequest,
-    PermissionResolved,
     Queued,
     RunError,
-    RunStarted,
     Status,
     Step,
     TextDelta,
@@ -31,19 +28,9 @@ from app.http.ag_ui.output.mapper import ERROR_MESSAGES
 from app.http.streaming.encoder import Encoder
 from app.requests.outcome import ErrorCode, FinalUsage
 from app.streams.port import LogEntry
+from tests.unit.http.events import CALL, DONE, REQUEST, RESOLVED, STARTED, entries_of
 
 EVENTS: TypeAdapter[Any] = TypeAdapter(Event)
-STARTED = RunStarted(run_id="r-1", graph_id="claude_agents:assistant", model="sonnet", attempt=1)
-DONE = Done(usage=FinalUsage(prompt_tokens=10, completion_tokens=5), finish_reason="stop")
-CALL = ToolCallStart(tool_call_id="toolu_1", tool_name="office__send_mail", args={"to": "bob"})
-REQUEST = PermissionRequest(
-    request_id="p-1",
-    tool_call_id="toolu_1",
-    tool_name="office__send_mail",
-    args={"to": "bob"},
-    expires_at="2026-11-21T12:00:00Z",
-)
-RESOLVED = PermissionResolved(request_id="p-1", decision="allow", reason="decided")
 
 A_RUN: list[ClientEvent] = [
     Queued(position=2),
@@ -125,10 +112,6 @@ def an_encoder(**fields: Any) -> AgUiEncoder:
     return AgUiEncoder(thread_id="t-1", run_id="theirs", our_run_id="r-1", **fields)
 
 
-def with_positions(events: list[ClientEvent]) -> list[LogEntry]:
-    return [LogEntry(position, event) for position, event in enumerate(events, start=1)]
-
-
 def parsed(stream: bytes) -> list[dict[str, Any]]:
     """The events of a stream, each in a frame of its own and valid in AG-UI."""
     frames = stream.decode("ascii").split("\n\n")
@@ -140,7 +123,7 @@ def parsed(stream: bytes) -> list[dict[str, Any]]:
 
 
 def encoded_events(events: list[ClientEvent], **fields: Any) -> list[dict[str, Any]]:
-    return parsed(an_encoder(**fields).encode(with_positions(events)))
+    return parsed(an_encoder(**fields).encode(entries_of(*events)))
 
 
 def kinds(events: list[dict[str, Any]]) -> list[str]:
@@ -150,12 +133,12 @@ def kinds(events: list[dict[str, Any]]) -> list[str]:
 def test_a_run_is_encoded_byte_by_byte() -> None:
     encoder: Encoder = an_encoder()
 
-    assert encoder.encode(with_positions(A_RUN)) == GOLDEN
+    assert encoder.encode(entries_of(*A_RUN)) == GOLDEN
 
 
 def test_nothing_follows_the_end() -> None:
     encoder = an_encoder()
-    encoder.encode(with_positions(A_RUN))
+    encoder.encode(entries_of(*A_RUN))
 
     assert encoder.ended
     assert encoder.encode([LogEntry(99, TextDelta(message_id="m", delta="late"))]) == b""
@@ -196,7 +179,7 @@ def test_a_later_attempt_starts_with_nothing_open() -> None:
 
     sent = encoded_events([STARTED, text, STARTED, text, DONE])
     encoder = an_encoder()
-    encoder.encode(with_positions([STARTED, CALL, REQUEST, STARTED]))
+    encoder.encode(entries_of(STARTED, CALL, REQUEST, STARTED))
 
     assert encoder.pause_after_s is None
     assert kinds(sent).count("TEXT_MESSAGE_START") == kinds(sent).count("TEXT_MESSAGE_END") == 2
@@ -233,7 +216,7 @@ class TestConsent:
     def test_a_pending_request_ends_the_run_only_when_paused(self) -> None:
         encoder = an_encoder()
         text = TextDelta(message_id="m", delta="x")
-        before = parsed(encoder.encode(with_positions([STARTED, text, CALL, REQUEST])))
+        before = parsed(encoder.encode(entries_of(STARTED, text, CALL, REQUEST)))
 
         assert encoder.pause_after_s == PAUSE_IN_STEP_AFTER_S
         after = parsed(encoder.encode([LogEntry(5, Step(step_index=1, step_budget=None))]))
@@ -257,7 +240,7 @@ class TestConsent:
 
     def test_everything_open_is_closed_before_a_pause(self) -> None:
         encoder = an_encoder()
-        encoder.encode(with_positions([STARTED, TextDelta(message_id="m", delta="x"), REQUEST]))
+        encoder.encode(entries_of(STARTED, TextDelta(message_id="m", delta="x"), REQUEST))
 
         end = parsed(encoder.encode_pause())
 
@@ -266,7 +249,7 @@ class TestConsent:
     def test_a_decided_request_is_not_pending(self) -> None:
         encoder = an_encoder()
 
-        sent = parsed(encoder.encode(with_positions([STARTED, CALL, REQUEST, RESOLVED])))
+        sent = parsed(encoder.encode(entries_of(STARTED, CALL, REQUEST, RESOLVED)))
 
         assert encoder.pause_after_s is None
         assert sent[-1]["value"] == {"requestId": "p-1", "decision": "allow", "reason": "decided"}
@@ -328,7 +311,7 @@ class TestSubagents:
         call = CALL.model_copy(update={"parent_tool_call_id": "toolu_a"})
         events: list[ClientEvent] = [STARTED, self.AGENT, self.THEIRS, call, REQUEST]
         encoder = an_encoder()
-        encoder.encode(with_positions(events))
+        encoder.encode(entries_of(*events))
 
         *_, suspended, _, end = parsed(encoder.encode_pause())
         on = encoded_events([*events, RESOLVED, self.THEIRS, self.ANSWERED, DONE], after=5)

@@ -23,19 +23,17 @@ from app.events import (
 from app.http.ai_sdk.encoder import AiSdkEncoder
 from app.requests.outcome import ErrorCode, FinalUsage, FinishReason
 from tests.unit.http.ai_sdk.parts import (
-    STARTED,
-    STOPPED,
     a_call,
     a_request,
     a_resolution,
     a_result,
     a_text,
     a_thought,
-    entries_of,
     kinds_of,
     parts_in,
     parts_of,
 )
+from tests.unit.http.events import DONE, STARTED, entries_of
 
 A_RUN: list[ClientEvent] = [
     Queued(position=2),
@@ -54,7 +52,7 @@ A_RUN: list[ClientEvent] = [
     TextDelta(message_id="msg_3", delta="noon\u2028\U0001f600"),
     Step(step_index=3, step_budget=8),
     AssistantFinal(content="noon", structured_output={"hour": 12}),
-    STOPPED,
+    DONE,
 ]
 
 GOLDEN = rb"""data: {"type":"start","messageId":"r-1","messageMetadata":{"runId":"r-1"}}
@@ -219,7 +217,7 @@ EVENTS: st.SearchStrategy[ClientEvent] = st.one_of(
 
 ENDINGS: st.SearchStrategy[list[ClientEvent]] = st.sampled_from(
     [
-        [AssistantFinal(content="x"), STOPPED],
+        [AssistantFinal(content="x"), DONE],
         [RunError(error="internal"), Done(usage=FinalUsage(), finish_reason="error")],
         [RunError(error="aborted"), Done(usage=FinalUsage(), finish_reason="aborted")],
     ]

@@ -9,28 +9,16 @@ import pytest
 from app.events import (
     ClientEvent,
     Done,
-    PermissionRequest,
-    PermissionResolved,
-    RunStarted,
     TextDelta,
-    ToolCallResult,
-    ToolCallStart,
 )
 from app.http.ag_ui.output.encoder import AgUiEncoder
 from app.http.ai_sdk.encoder import PAUSE_AT_LATEST_S, AiSdkEncoder
 from app.http.streaming.pausing import PausingEncoder, chunks_until_pause
-from app.requests.outcome import FinalUsage
 from app.streams.port import LogEntry
 from tests.patience import PATIENCE_S
 from tests.unit.clock import Clock
+from tests.unit.http.events import CALL, DONE, REQUEST, RESOLVED, RESULT, STARTED
 from tests.unit.waiting import turns
-
-STARTED = RunStarted(run_id="r-1", graph_id="claude_agents:assistant", model="sonnet", attempt=1)
-CALL = ToolCallStart(tool_call_id="t", tool_name="mail", args={})
-REQUEST = PermissionRequest(request_id="p", tool_call_id="t", tool_name="mail", args={}, expires_at="later")
-DECISION = PermissionResolved(request_id="p", decision="allow", reason="decided")
-RESULT = ToolCallResult(tool_call_id="t", result="sent", is_error=False)
-DONE = Done(usage=FinalUsage(), finish_reason="stop")
 
 PAUSE = {"ag_ui": b'"outcome":{"type":"interrupt"', "ai_sdk": b"[DONE]"}
 
@@ -85,7 +73,7 @@ async def test_a_response_ends_where_a_person_must_decide(wire: str) -> None:
 @wires
 async def test_a_stored_decision_is_read_before_a_response_would_end(wire: str) -> None:
     """A replay comes in batches; one may end with a request whose decision is in the next."""
-    run = Run([STARTED, CALL, REQUEST], [DECISION, RESULT], [TextDelta(message_id="m", delta="Sent."), DONE])
+    run = Run([STARTED, CALL, REQUEST], [RESOLVED, RESULT], [TextDelta(message_id="m", delta="Sent."), DONE])
 
     response = await response_of(run, an_encoder(wire))
 
@@ -130,7 +118,7 @@ async def test_the_time_a_slow_reader_takes_does_not_count() -> None:
         [STARTED, CALL, REQUEST],
         [SUBAGENT],
         [SUBAGENT],
-        [DECISION, RESULT],
+        [RESOLVED, RESULT],
         [TextDelta(message_id="m", delta="Sent."), DONE],
     )
 
