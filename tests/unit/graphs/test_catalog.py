@@ -30,9 +30,9 @@ def load(directory: Path, head: str, *, prompt: str = "You help.", name: str = "
     return catalog.get(f"claude_agents:{Path(name).stem}")
 
 
-def fault(directory: Path, head: str, *, prompt: str = "You help.", name: str = "planner.md") -> str:
+def fault(directory: Path, head: str) -> str:
     with pytest.raises(GraphDefinitionError) as caught:
-        load(directory, head, prompt=prompt, name=name)
+        load(directory, head)
     return str(caught.value)
 
 
@@ -50,12 +50,7 @@ def test_a_graph_contains_every_key_of_its_file(tmp_path: Path) -> None:
     )
     assert (spec.thinking_budget_tokens, spec.show_thinking) == (2048, True)
     assert spec.system_prompt == "You help."
-
-
-def test_the_limits_of_a_graph_are_those_of_its_file(tmp_path: Path) -> None:
-    assert load(tmp_path, FULL).limits == RunLimits.of(
-        timeout_s=120, max_turns=8, max_budget_usd=Decimal("0.50")
-    )
+    assert spec.limits == RunLimits.of(timeout_s=120, max_turns=8, max_budget_usd=Decimal("0.50"))
 
 
 def test_a_description_and_a_prompt_are_enough(tmp_path: Path) -> None:
@@ -106,24 +101,19 @@ def test_a_wrong_key_is_named_with_its_file(tmp_path: Path, head: str, key: str)
     assert str(tmp_path) not in text
 
 
-def test_a_graph_without_a_prompt_is_refused(tmp_path: Path) -> None:
-    text = fault(tmp_path, HEAD, prompt="  \n")
-    assert "planner.md: system_prompt" in text
-
-
-def test_a_file_name_that_cannot_be_a_graph_id_is_refused(tmp_path: Path) -> None:
-    assert "my planner.md: name" in fault(tmp_path, HEAD, name="my planner.md")
-
-
-def test_a_file_without_front_matter_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "notes.md").write_text("Just text.", encoding="utf-8")
-    with pytest.raises(GraphDefinitionError, match=r"notes\.md: description"):
-        GraphCatalog.load([tmp_path], checks=CHECKS, known_tools=())
-
-
-def test_a_file_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "planner.md").write_bytes(b"---\ndescription: \xff\n---\nHi")
-    with pytest.raises(GraphDefinitionError, match=r"planner\.md"):
+@pytest.mark.parametrize(
+    ("name", "content", "problem"),
+    [
+        ("planner.md", f"---\n{HEAD}\n---\n  \n".encode(), r"planner\.md: system_prompt"),
+        ("my planner.md", f"---\n{HEAD}\n---\nHi\n".encode(), r"my planner\.md: name"),
+        ("notes.md", b"Just text.", r"notes\.md: description"),
+        ("planner.md", b"---\ndescription: \xff\n---\nHi", r"planner\.md"),
+    ],
+    ids=["no prompt", "no name of a graph", "no front matter", "no UTF-8"],
+)
+def test_a_file_that_is_no_graph_is_refused(tmp_path: Path, name: str, content: bytes, problem: str) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(GraphDefinitionError, match=problem):
         GraphCatalog.load([tmp_path], checks=CHECKS, known_tools=())
 
 
