@@ -203,6 +203,7 @@ async def test_a_call_that_fails_makes_room(billing: Billing) -> None:
             await fails()
 
 
+@in_virtual_time
 async def test_closing_ends_calls_under_way_and_refuses_whoever_waits(billing: Billing) -> None:
     channel = a_channel(billing, max_total_tokens=100)
     first = Caller(channel, tokens=100)

@@ -3,9 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from app.errors import NotFound
 from app.executors.claude_agent.graph_keys import check_graph, needs_full_mode
-from app.graphs.catalog import SHIPPED_GRAPHS, GraphCatalog, GraphDefinitionError, GraphNotFound
+from app.graphs.catalog import SHIPPED_GRAPHS, GraphCatalog, GraphDefinitionError
 from app.graphs.spec import GraphSpec
 from app.requests.runs import RunLimits
 from app.tools.catalog import ToolCatalog
@@ -67,20 +66,15 @@ def test_a_line_of_dashes_in_the_prompt_belongs_to_the_prompt(tmp_path: Path) ->
     ("head", "key"),
     [
         ("model: sonnet", "description"),
-        ('description: ""', "description"),
         (f"{HEAD}\ncolour: red", "colour"),
         (f"{HEAD}\nname: other", "name"),
         (f"{HEAD}\nsystem_prompt: other", "system_prompt"),
         (f"{HEAD}\nprovider: messages", "provider"),
         (f"{HEAD}\ntools: demo__a", "tools"),
         (f"{HEAD}\ntools: [demo__c]", "tools: there is no tool 'demo__c'"),
-        (f"{HEAD}\nmax_turns: many", "max_turns"),
-        (f"{HEAD}\nmax_turns: 0", "max_turns"),
         (f"{HEAD}\nmax_turns: true", "max_turns"),
         (f"{HEAD}\nmax_budget_usd: 0.5", "max_budget_usd: money is a decimal in quotes"),
         (f'{HEAD}\nmax_budget_usd: "cheap"', "max_budget_usd"),
-        (f'{HEAD}\nmax_budget_usd: "-1"', "max_budget_usd"),
-        (f"{HEAD}\ntimeout_s: 0", "timeout_s"),
         (f"{HEAD}\ntimeout_s: .inf", "timeout_s"),
         (f"{HEAD}\nthinking_budget_tokens: 1023", "thinking_budget_tokens"),
         ('description: " "', "description"),
@@ -90,7 +84,6 @@ def test_a_line_of_dashes_in_the_prompt_belongs_to_the_prompt(tmp_path: Path) ->
         (f'{HEAD}\ntimeout_s: "120"', "timeout_s"),
         (f'{HEAD}\nshow_thinking: "yes"', "show_thinking"),
         ("description: 2026-13-45", "front matter"),
-        ("description: [unclosed", "front matter"),
         ("- a list", "front matter"),
     ],
 )
@@ -136,13 +129,6 @@ def test_the_same_graph_in_two_directories_is_refused(tmp_path: Path) -> None:
 def test_only_markdown_files_are_graphs(tmp_path: Path) -> None:
     (tmp_path / "planner.txt").write_text("not a graph", encoding="utf-8")
     assert GraphCatalog.load([tmp_path], checks=CHECKS, known_tools=()).all() == []
-
-
-def test_an_unknown_graph_is_not_found() -> None:
-    with pytest.raises(GraphNotFound) as caught:
-        GraphCatalog([]).get("claude_agents:nobody")
-    assert isinstance(caught.value, NotFound)
-    assert caught.value.code == "graph_not_found"
 
 
 def test_the_shipped_graphs_load_with_the_shipped_tools() -> None:

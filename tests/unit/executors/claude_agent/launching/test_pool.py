@@ -244,13 +244,3 @@ async def test_a_process_for_a_schema_is_started_once_the_schema_has_come_twice(
         assert bench.started == []
         bench.pool.refill(spec, plan)
         await until(lambda: bench.started)
-
-
-async def test_parked_processes_are_ended_by_name(tmp_path: Path) -> None:
-    async with a_pool(tmp_path, size=2) as bench:
-        one, two = await bench.park("one"), await bench.park("two")
-        bench.pool.end_parked([one])
-        bench.pool.end_parked([one])
-
-        await ended(one.cli)
-        assert bench.pool.parked() == [two]
