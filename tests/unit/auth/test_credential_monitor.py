@@ -108,15 +108,3 @@ async def test_streams_stay_open_while_the_database_is_unavailable() -> None:
         with pytest.raises(CredentialRevoked):
             async with asyncio.timeout(PATIENCE_S):
                 await stream
-
-
-async def test_a_stream_that_has_ended_is_no_longer_checked() -> None:
-    books = Books()
-    monitor = CredentialMonitor(books.look_up)
-    caller = books.a_caller()
-
-    with monitor.while_valid(caller):
-        pass
-    await monitor.check()
-
-    assert books.queried == []
