@@ -4,34 +4,20 @@ import asyncio
 from datetime import timedelta
 
 import pytest
-from pydantic import BaseModel
 
 from app.errors import Unavailable
 from app.events import ControlEvent, Interrupted, PermissionRequest, PermissionResolved
 from app.executors.approvals import ApprovalRules
 from app.executors.control import RunControl
 from app.executors.inbox import RunEnded
-from app.ids import AccountId, RunId, RunKey, new_uuid
+from app.ids import new_uuid
 from app.requests.messages import Message, SentMessage
 from app.tools.policy import ToolCallDenied
-from runtally.tools.tool import Tool, ToolContext, ToolOutput, tool
 from tests.patience import PATIENCE_S
+from tests.unit.tools.calling import CONTEXT, a_tool
 from tests.unit.waiting import turns
 
-
-class Nothing(BaseModel):
-    pass
-
-
-@tool(id="test__act", description="Acts.", effect="external_side_effect", redact=())
-async def act(_args: Nothing, _context: ToolContext) -> ToolOutput[Nothing]:
-    return ToolOutput(markdown="done", structured=Nothing())
-
-
-ACT: Tool = act
-CONTEXT = ToolContext(run=RunKey(AccountId(new_uuid()), RunId("run")), tool_call_id="call", request_id=None)
-
-
+ACT = a_tool("test__act", "external_side_effect")
 RULES = ApprovalRules(frozenset({"external_side_effect"}), timeout=timedelta(seconds=9))
 
 

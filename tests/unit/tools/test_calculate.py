@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.ids import AccountId, RunId, RunKey, new_uuid
 from app.tools.builtin.calculate import (
     MAX_LENGTH,
     NotCalculable,
@@ -16,12 +15,7 @@ from app.tools.builtin.calculate import (
     calculate_expression,
     format_decimal,
 )
-from app.tools.policy import ToolPolicy
-from app.tools.runner import ToolRunner
-from runtally.tools.result import ToolResult
-from runtally.tools.tool import ToolContext
-
-CONTEXT = ToolContext(RunKey(AccountId(new_uuid()), RunId("r1")), "call-1", None)
+from tests.unit.tools.calling import call
 
 small = st.decimals(min_value=-1000, max_value=1000, places=2, allow_nan=False, allow_infinity=False)
 exact_operators: dict[str, Callable[[Decimal, Decimal], Decimal]] = {
@@ -46,11 +40,6 @@ def value_of(expression: str) -> Decimal | None:
         return calculate(expression).value
     except NotCalculable:
         return None
-
-
-async def call(args: object) -> ToolResult:
-    tools = {calculate_expression.id: calculate_expression}
-    return await ToolRunner(tools, ToolPolicy(frozenset(tools))).run(calculate_expression.id, args, CONTEXT)
 
 
 @given(expressions)
@@ -147,17 +136,17 @@ def test_no_expression_keeps_the_server_busy(expression: str) -> None:
 
 
 async def test_the_tool_tells_the_model_and_the_client() -> None:
-    result = await call({"expression": "0.1 + 0.2"})
+    result = await call(calculate_expression, {"expression": "0.1 + 0.2"})
     assert result.markdown == "0.1 + 0.2 = 0.3"
     assert result.visible == {"expression": "0.1 + 0.2", "result": "0.3", "exact": True}
 
 
 async def test_a_rounded_result_says_so() -> None:
-    result = await call({"expression": "2/3"})
+    result = await call(calculate_expression, {"expression": "2/3"})
     assert result.markdown == "2/3 ≈ 0.666666666666666666666666666667"
 
 
 async def test_a_wrong_expression_is_explained_to_the_model_only() -> None:
-    result = await call({"expression": "1/0"})
+    result = await call(calculate_expression, {"expression": "1/0"})
     assert (result.code, result.visible) == ("invalid_args", {"error": "invalid_args"})
     assert result.markdown.endswith("expression: divides by zero")

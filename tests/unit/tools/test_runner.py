@@ -16,13 +16,12 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 from structlog.testing import capture_logs
 
-from app.ids import AccountId, RunId, RunKey, new_uuid
 from app.tools.policy import ToolPolicy
 from app.tools.runner import ToolRunner
 from runtally.tools.result import ToolResult
 from runtally.tools.tool import Tool, ToolContext, ToolFailed, ToolOutput, tool
+from tests.unit.tools.calling import CONTEXT
 
-CONTEXT = ToolContext(RunKey(AccountId(new_uuid()), RunId("r1")), "call-1", "request-1")
 HIDDEN = "hunter2-do-not-tell"
 
 

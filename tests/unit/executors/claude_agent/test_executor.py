@@ -9,7 +9,6 @@ from typing import Any
 import anyio
 import pytest
 import structlog
-from pydantic import BaseModel
 
 from app.events import AssistantFinal, MeterReport, TextDelta, ToolCallResult, UsageReport
 from app.executors.claude_agent.tools.sdk_hooks import HookCall
@@ -20,6 +19,7 @@ from tests.factories import a_plan
 from tests.patience import PATIENCE_S
 from tests.unit.executors.claude_agent.an_executor import a_graph, an_executor
 from tests.unit.executors.claude_agent.fake_cli import FakeCli, answer
+from tests.unit.tools.calling import Nothing
 from tests.unit.tools.samples.weather import weather
 
 NAME = "mcp__runtally__demo__weather"
@@ -118,9 +118,6 @@ async def test_every_tool_call_that_fails_is_counted_whoever_refused_it(tmp_path
 @pytest.mark.parametrize("idle_processes", [0, 1], ids=["started for the run", "ready before"])
 async def test_what_a_tool_logs_names_its_own_run(tmp_path: Path, idle_processes: int) -> None:
     found: list[Any] = []
-
-    class Nothing(BaseModel):
-        pass
 
     @tool(id="demo__who", description="Who am I?", effect="read_only", redact=())
     async def who(_args: Nothing, _context: ToolContext) -> ToolOutput[Nothing]:
