@@ -1,5 +1,7 @@
 """The last scene of the demo: it must find a bill that is wrong."""
 
+from typing import Any
+
 import pytest
 
 from app.cli.demo.comparison import compare
@@ -15,9 +17,9 @@ def a_message(*, final: dict[str, int] | None = None, first_byte_at: float | Non
     return message
 
 
-def a_receipt(**fields: object) -> Receipt:
+def a_receipt(**fields: Any) -> Receipt:
     """As far as it is compared."""
-    usual = {
+    usual: dict[str, Any] = {
         "usage_unit_id": "m",
         "model": "sonnet",
         "basis": "final",

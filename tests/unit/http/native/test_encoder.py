@@ -60,8 +60,8 @@ error {"type":"error","error":"aborted","at":"2025-11-24T16:00:09.010Z"}
 done {"type":"done","usage":{"promptTokens":10,"completionTokens":5},"finishReason":"stop","at":"2025-11-24T16:00:10.011Z"}
 """  # noqa: E501 - a frame is one line
 GOLDEN = b"".join(
-    b"id: %d\nevent: %b\ndata: %b\n\n" % (position, *frame.split(b" ", 1))
-    for position, frame in enumerate(FRAMES.splitlines(), start=1)
+    b"id: %d\nevent: %b\ndata: %b\n\n" % (position, kind, data)
+    for position, (kind, _, data) in enumerate((line.partition(b" ") for line in FRAMES.splitlines()), 1)
 )
 
 

@@ -93,16 +93,6 @@ async def test_an_invalid_schema_is_refused_with_its_location(
         await schemas.require_usable(schema, owner="a")
 
 
-async def test_older_dialects_are_supported(schemas: SchemaChecker) -> None:
-    tuple_of = {"items": [{"type": "string"}]}
-
-    for schema in (tuple_of, {"$schema": f"{DRAFT_7}#", **tuple_of}):
-        assert await schemas.mismatch(SchemaDocument.of(schema), ["a"], owner="a") is None
-        assert await schemas.mismatch(SchemaDocument.of(schema), [1], owner="a") is not None
-    with pytest.raises(SchemaUnusable):
-        await schemas.require_usable({"$schema": f"{DRAFT_7}#", "$defs": {"A": {"type": 5}}}, owner="a")
-
-
 async def test_a_slow_check_is_killed_and_the_next_one_works(
     schemas: SchemaChecker,
 ) -> None:

@@ -1,5 +1,4 @@
 import asyncio
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import httpx2
@@ -10,7 +9,6 @@ from app.platform.server.loopback import AsgiApp, DropConnection, Receive, Scope
 from tests.unit.waiting import turns
 
 START = {"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/plain")]}
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 def chunk(body: bytes, *, more: bool = True) -> dict[str, Any]:
