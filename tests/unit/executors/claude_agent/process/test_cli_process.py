@@ -11,6 +11,7 @@ import pytest
 from claude_agent_sdk import ClaudeAgentOptions, Message, ResultMessage, UserMessage
 
 from app.executors.claude_agent.process.cli_process import CliFailed, CliProcess, StderrTail
+from app.executors.claude_agent.process.cli_run import CliRun
 from app.executors.claude_agent.process.directory import RunDirectory
 from app.executors.inbox import RunEnded
 from tests.patience import PATIENCE_S
@@ -286,6 +287,23 @@ async def test_what_cannot_be_sent_ends_the_run(tmp_path: Path) -> None:
         process.send("m1", [{"type": "text", "text": "x", "more": unsendable}])
         with pytest.raises(CliFailed):
             await all_of(process)
+
+
+async def test_messages_after_the_first_wait_for_its_turn() -> None:
+    run = CliRun({})
+    for name in ("m1", "m2"):
+        run.put(name, name, None)
+    assert (await run.next_prompt())["uuid"] == "m1"
+    run.prompted.set()
+    following = asyncio.create_task(run.next_prompt())
+    await turns(3)
+    assert not following.done()
+    run.turn_started.set()
+
+    assert (await following)["uuid"] == "m2"
+    run.finish()
+    run.finish()
+    assert [message async for message in run.messages()] == []
 
 
 def test_of_the_error_output_the_end_is_kept() -> None:
