@@ -18,7 +18,7 @@ from app.events import (
 )
 from app.http.native.encoder import NativeEncoder
 from app.requests.outcome import FinalUsage
-from app.runs.events.codec import decode_events, encode_events
+from app.runs.events.codec import DELTAS_PER_ROW, decode_events, encode_events
 from app.runs.records import StoredEvents
 from app.streams.port import LogEntry
 
@@ -131,3 +131,14 @@ def test_halves_of_a_character_replay_as_they_were_streamed() -> None:
     entries = with_positions([TextDelta(message_id="m", delta=half) for half in ("a\ud83d", "\ude00b")])
     back = decode_events(through_the_database(encode_events(entries)))
     assert NativeEncoder().encode(back) == NativeEncoder().encode(entries)
+
+
+def test_a_long_text_is_stored_in_rows_of_bounded_length() -> None:
+    entries = with_positions(
+        [TextDelta(message_id="m", delta=f"{n} ") for n in range(2 * DELTAS_PER_ROW + 1)]
+    )
+
+    rows = encode_events(entries)
+
+    assert [row.last_position - row.position + 1 for row in rows] == [DELTAS_PER_ROW, DELTAS_PER_ROW, 1]
+    assert decode_events(rows) == entries
