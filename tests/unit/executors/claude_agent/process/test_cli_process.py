@@ -2,6 +2,8 @@
 
 import asyncio
 import os
+import signal
+import subprocess
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -11,7 +13,6 @@ import pytest
 from claude_agent_sdk import ClaudeAgentOptions, Message, ResultMessage, UserMessage
 
 from app.executors.claude_agent.process.cli_process import CliFailed, CliProcess, StderrTail
-from app.executors.claude_agent.process.cli_run import CliRun
 from app.executors.claude_agent.process.directory import RunDirectory
 from app.executors.inbox import RunEnded
 from tests.patience import PATIENCE_S
@@ -33,6 +34,15 @@ async def a_process(tmp_path: Path, cli: FakeCli, **fields: Any) -> AsyncIterato
         process.kill()
         async with asyncio.timeout(PATIENCE_S):
             await asyncio.wait({owner})
+
+
+@pytest.fixture
+def never_killed() -> Iterator[int]:
+    """The pid of a process that the test must not kill."""
+    with subprocess.Popen(["/bin/sleep", "600"]) as process:
+        yield process.pid
+        process.terminate()
+    assert process.returncode == -signal.SIGTERM
 
 
 async def loses_a_line(cli: FakeCli, message: dict[str, Any]) -> None:
@@ -204,7 +214,7 @@ async def test_what_the_sdk_could_not_store_is_stored_before_the_folder_goes(tmp
     assert not stored[0].exists()
 
 
-async def test_one_that_stays_serves_one_run_after_the_other(tmp_path: Path) -> None:
+async def test_one_that_stays_serves_one_run_after_the_other(tmp_path: Path, never_killed: int) -> None:
     counted = iter([{"m": {"inputTokens": 1}}, {"m": {"inputTokens": 3}}])
 
     async def counts(cli: FakeCli, message: dict[str, Any]) -> None:
@@ -213,7 +223,7 @@ async def test_one_that_stays_serves_one_run_after_the_other(tmp_path: Path) -> 
 
     cli = FakeCli(counts)
     async with a_process(tmp_path, cli, stays=True) as process:
-        write_pid(tmp_path, os.getpid())
+        write_pid(tmp_path, never_killed)
         for text, before in (("one", {}), ("two", {"m": {"inputTokens": 1}})):
             process.begin_run()
             assert (process.usage_baseline, process.reusable) == (before, False)
@@ -256,7 +266,9 @@ async def test_it_may_be_discarded_while_it_ends_by_itself(tmp_path: Path) -> No
     assert os.listdir(tmp_path) == []  # noqa: PTH208
 
 
-async def test_one_that_was_interrupted_or_says_something_unasked_is_not_used_again(tmp_path: Path) -> None:
+async def test_one_that_was_interrupted_or_says_something_unasked_is_not_used_again(
+    tmp_path: Path, never_killed: int
+) -> None:
     async def stops(cli: FakeCli, message: dict[str, Any]) -> None:
         cli.begin(message)
         await cli.interrupted.wait()
@@ -264,7 +276,7 @@ async def test_one_that_was_interrupted_or_says_something_unasked_is_not_used_ag
 
     cli = FakeCli(stops)
     async with a_process(tmp_path, cli, stays=True) as process:
-        write_pid(tmp_path, os.getpid())
+        write_pid(tmp_path, never_killed)
         process.send("m1", "one")
         await cli.prompted.wait()
         await process.interrupt()
@@ -273,7 +285,7 @@ async def test_one_that_was_interrupted_or_says_something_unasked_is_not_used_ag
         process.discard()
     cli = FakeCli()
     async with a_process(tmp_path, cli, stays=True) as process:
-        write_pid(tmp_path, os.getpid())
+        write_pid(tmp_path, never_killed)
         process.send("m1", "one")
         await all_of(process)
         cli.reply("by the way")
@@ -287,23 +299,6 @@ async def test_what_cannot_be_sent_ends_the_run(tmp_path: Path) -> None:
         process.send("m1", [{"type": "text", "text": "x", "more": unsendable}])
         with pytest.raises(CliFailed):
             await all_of(process)
-
-
-async def test_messages_after_the_first_wait_for_its_turn() -> None:
-    run = CliRun({})
-    for name in ("m1", "m2"):
-        run.put(name, name, None)
-    assert (await run.next_prompt())["uuid"] == "m1"
-    run.prompted.set()
-    following = asyncio.create_task(run.next_prompt())
-    await turns(3)
-    assert not following.done()
-    run.turn_started.set()
-
-    assert (await following)["uuid"] == "m2"
-    run.finish()
-    run.finish()
-    assert [message async for message in run.messages()] == []
 
 
 def test_of_the_error_output_the_end_is_kept() -> None:
