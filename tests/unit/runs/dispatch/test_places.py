@@ -1,9 +1,9 @@
 import pytest
 
-from app.ids import AccountId, RunId, RunKey
+from app.ids import AccountId, RunId, RunKey, new_uuid
 from app.runs.dispatch.places import Places
 
-RUN = RunKey(AccountId("account"), RunId("run"))
+RUN = RunKey(AccountId(new_uuid()), RunId("r1"))
 
 
 @pytest.mark.parametrize(("used_by", "free"), [(None, 1), (RUN, 0)], ids=["in vain", "used"])
