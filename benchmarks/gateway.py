@@ -27,11 +27,11 @@ import httpx
 
 from app.billing.prices.price_list import PriceList
 from app.billing.receipts.journal import Journal
+from app.gateway.answer_usage import MessageUsage
 from app.gateway.call import CallCost, MeteringHooks, Refusal
 from app.gateway.channel import ChannelLimits
 from app.gateway.proxy import Gateway
 from app.gateway.upstream import MESSAGES, Upstream
-from app.gateway.wire import MessageUsage
 from app.ids import AccountId, ApiKeyId, RunId, RunKey, new_uuid
 from app.simulator.script import ApiRequest, Reply, Text
 from app.simulator.server import Simulator

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from app.billing.receipts.journal import Journal
 from app.billing.receipts.journal_records import STARTED, encode, encode_fact
-from app.gateway.wire import MessageUsage, StreamFold
+from app.gateway.answer_usage import MessageUsage, StreamFold
 from app.ids import AccountId, ApiKeyId, RunId, RunKey, new_uuid
 from app.simulator import wire
 from app.simulator.script import Reply, Text

@@ -13,8 +13,8 @@ from app.events import AiEvent, AssistantFinal, ControlEvent, MeterReport, Usage
 from app.executors.claude_agent.executor import ClaudeAgentExecutor
 from app.executors.control import RunControl
 from app.executors.port import ExecutionFailed, RunContext, RunPlan
+from app.gateway.answer_usage import MessageUsage
 from app.gateway.call import CallCost, MeteringHooks
-from app.gateway.wire import MessageUsage
 from app.graphs.spec import GraphSpec
 from app.ids import AccountId, ApiKeyId, MessageId, RunId, RunKey, new_uuid
 from app.models.registry import ModelRegistry

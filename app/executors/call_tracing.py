@@ -6,7 +6,7 @@ from decimal import Decimal
 
 from app.billing.prices.price_list import PriceList
 from app.billing.prices.quote import BilledUsage, PriceLine
-from app.gateway.wire import MessageUsage
+from app.gateway.answer_usage import MessageUsage
 from app.platform.telemetry.model_call import ModelCall
 from app.platform.telemetry.records import PricedAnswer
 from app.platform.telemetry.run_trace import RunTrace

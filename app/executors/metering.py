@@ -19,9 +19,9 @@ from app.billing.reconciliation.calls.counter import CallCounter
 from app.executors.call_tracing import PricedTracing
 from app.executors.credit_check import LEDGER_WAIT_S, CreditCheck, LedgerTurns
 from app.executors.port import RunPlan
+from app.gateway.answer_usage import MessageUsage
 from app.gateway.call import MeteringHooks
 from app.gateway.channel import ChannelLimits
-from app.gateway.wire import MessageUsage
 from app.ids import AccountId
 from app.platform.clock.clock import Clock
 from app.platform.clock.lease import Lease

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import httpx2
 import structlog
 
+from app.gateway.answer_usage import StreamFold, is_error, parse_message
 from app.gateway.answers.encodings import UndecodableBody
 from app.gateway.call import Call
 from app.gateway.cut_answer import parse_cut_answer
 from app.gateway.upstream import Upstream
-from app.gateway.wire import StreamFold, is_error, parse_message
 from app.platform.background import run_to_completion
 from app.platform.concurrency.time_slice import TimeSlice
 from app.platform.server.loopback import Send

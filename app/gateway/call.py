@@ -9,10 +9,10 @@ from typing import Literal, Protocol, TypeAlias
 
 import structlog
 
+from app.gateway.answer_usage import UNNAMED, MessageUsage
 from app.gateway.estimate import CallSize
 from app.gateway.prompt_cache.history import PromptHistory
 from app.gateway.prompt_cache.prompt import AgentPrompt
-from app.gateway.wire import UNNAMED, MessageUsage
 from app.ids import MessageId
 from app.platform.clock.clock import host_time
 from app.platform.telemetry.model_call import ModelCall

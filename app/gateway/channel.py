@@ -8,6 +8,7 @@ from decimal import Decimal
 
 import structlog
 
+from app.gateway.answer_usage import MessageUsage
 from app.gateway.call import (
     Call,
     CallCost,
@@ -19,7 +20,6 @@ from app.gateway.call import (
 )
 from app.gateway.estimate import CallSize
 from app.gateway.prompt_cache.history import PromptHistory
-from app.gateway.wire import MessageUsage
 from app.ids import MessageId
 from app.platform.logs.context import Fields, fields_of_context
 from app.usage.records import NOTHING_SPENT, Spent

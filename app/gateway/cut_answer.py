@@ -5,9 +5,9 @@ from typing import Any
 
 from pydantic_core import from_json
 
+from app.gateway.answer_usage import MOST_PARTS, MessageUsage, id_of, model_of
 from app.gateway.answers.received import ReceivedContent
 from app.gateway.estimate import CallSize
-from app.gateway.wire import MOST_PARTS, MessageUsage, id_of, model_of
 from app.platform.serialization.large_json import count_parts
 from app.usage.provider import list_of, object_of
 from app.usage.records import ProviderCall, TokenUsage

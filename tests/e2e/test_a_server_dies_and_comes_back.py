@@ -12,7 +12,7 @@ import httpx_sse
 import pytest
 import pytest_asyncio
 
-from app.gateway.wire import PROGRESS_TOKENS
+from app.gateway.answer_usage import PROGRESS_TOKENS
 from app.simulator.script import ApiRequest, Hold, Reply, Text, ToolUse, in_turn
 from app.simulator.server import Simulator
 from tests.conftest import in_memory

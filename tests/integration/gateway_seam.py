@@ -10,11 +10,11 @@ from typing import Any
 import httpx
 
 from app.errors import Unavailable
+from app.gateway.answer_usage import MessageUsage
 from app.gateway.call import CallCost, MeteringHooks, Refusal
 from app.gateway.channel import Channel, ChannelLimits
 from app.gateway.proxy import Gateway
 from app.gateway.upstream import Upstream
-from app.gateway.wire import MessageUsage
 from app.simulator.script import Responder, in_turn
 from app.simulator.server import Simulator
 from tests.patience import PATIENCE_S

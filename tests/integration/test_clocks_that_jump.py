@@ -17,9 +17,9 @@ from app.billing.receipts.delivery import ReceiptDelivery
 from app.billing.receipts.journal import Journal
 from app.billing.receipts.queue import ReceiptQueue
 from app.executors.metering import BilledMetering
+from app.gateway.answer_usage import MessageUsage
 from app.gateway.channel import CallRefused, Channel, ChannelLimits
 from app.gateway.estimate import CallSize
-from app.gateway.wire import MessageUsage
 from app.ids import MessageId, RunId, RunKey, new_uuid
 from app.platform.clock.clock import Clock
 from app.platform.db import Database

@@ -10,8 +10,8 @@ import httpx
 import pytest
 from structlog.testing import capture_logs
 
+from app.gateway.answer_usage import UNCOUNTED
 from app.gateway.call import NAMELESS, REPEATED, UNREADABLE
-from app.gateway.wire import UNCOUNTED
 from app.simulator import wire
 from app.simulator.script import Reply, Text
 from app.usage.records import TokenUsage

@@ -19,8 +19,8 @@ from app.billing.receipts.records import NewReceipt
 from app.billing.receipts.repository import find_run_receipts
 from app.billing.reports.service import BillingReports
 from app.executors.metering import BilledMetering
+from app.gateway.answer_usage import MessageUsage
 from app.gateway.call import CallCost
-from app.gateway.wire import MessageUsage
 from app.ids import MessageId, RunId, RunKey, new_uuid
 from app.platform.db import Database
 from app.usage.records import Attribution, TokenUsage

@@ -30,11 +30,11 @@ DISTRIBUTIONS = {
 ON_THE_WIRE = {
     "anthropic.types": (
         "Usage MessageDeltaUsage StopReason ContentBlock RawMessageStreamEvent RawContentBlockDelta",
-        "app/gateway/wire.py, app/usage/provider.py",
+        "app/gateway/answer_usage.py, app/usage/provider.py",
     ),
     "anthropic.types.beta": (
         "BetaUsage BetaMessageDeltaUsage BetaStopReason BetaRawMessageStreamEvent BetaIterationsUsage",
-        "app/gateway/wire.py, app/usage/provider.py",
+        "app/gateway/answer_usage.py, app/usage/provider.py",
     ),
     "anthropic.types.shared": (
         "ErrorObject ClaudeCodeVersionTooOldErrorDetails",

@@ -9,8 +9,8 @@ import structlog
 from app.executors.messages_api.message import MessageFold
 from app.executors.metering import usage_fact
 from app.executors.port import RunPlan
+from app.gateway.answer_usage import MessageUsage
 from app.gateway.channel import Channel
-from app.gateway.wire import MessageUsage
 from app.ids import MessageId
 from app.usage.records import ExecutorType, Meters, Origin, UsageFact
 

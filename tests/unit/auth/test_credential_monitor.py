@@ -13,6 +13,7 @@ from app.errors import Unavailable
 from app.ids import AccountId, ApiKeyId, new_uuid
 from app.requests.principal import Principal
 from tests.patience import PATIENCE_S
+from tests.unit.waiting import turns, until
 
 
 class Books:
@@ -53,19 +54,13 @@ async def open_for_ever(monitor: CredentialMonitor, caller: Principal) -> Any:
         await asyncio.Event().wait()
 
 
-async def until_queried(books: Books, times: int) -> None:
-    async with asyncio.timeout(PATIENCE_S):
-        while len(books.queried) < times:
-            await asyncio.sleep(0)
-
-
 async def test_streams_of_revoked_credentials_end_and_others_stay_open() -> None:
     books = Books()
     doomed, spared = books.a_caller(), books.a_caller()
     async with watching(books) as monitor:
         ends = [asyncio.create_task(open_for_ever(monitor, doomed)) for _ in range(3)]
         other = asyncio.create_task(open_for_ever(monitor, spared))
-        await until_queried(books, 1)
+        await until(lambda: len(books.queried) >= 1)
         books.valid.discard(credential_of(doomed))
 
         async with asyncio.timeout(PATIENCE_S):
@@ -83,24 +78,18 @@ async def test_one_query_checks_all_open_streams_and_none_is_sent_without_any() 
         streams = [
             asyncio.create_task(open_for_ever(monitor, caller)) for caller in callers for _ in range(100)
         ]
-        await until_queried(books, 2)
+        await until(lambda: len(books.queried) >= 2)
         assert books.queried[0] == {credential_of(caller) for caller in callers}
 
         for stream in streams:
             stream.cancel()
         await asyncio.wait(streams)
-        await until_idle(books)
+        # More turns than a lookup would take.
+        await turns(2_000)
         before = len(books.queried)
-        await until_idle(books)
+        await turns(2_000)
 
     assert len(books.queried) == before
-
-
-async def until_idle(books: Books) -> None:
-    """Give the monitor more turns of the loop than a lookup would take."""
-    for _ in range(2_000):
-        await asyncio.sleep(0)
-    assert books.queried
 
 
 async def test_streams_stay_open_while_the_database_is_unavailable() -> None:
@@ -108,25 +97,14 @@ async def test_streams_stay_open_while_the_database_is_unavailable() -> None:
     caller = books.a_caller()
     async with watching(books) as monitor:
         stream = asyncio.create_task(open_for_ever(monitor, caller))
-        await until_queried(books, 1)
+        await until(lambda: len(books.queried) >= 1)
         books.away = True
         books.valid.clear()
-        await until_queried(books, len(books.queried) + 3)
+        more = len(books.queried) + 3
+        await until(lambda: len(books.queried) >= more)
         assert not stream.done()
 
         books.away = False
         with pytest.raises(CredentialRevoked):
             async with asyncio.timeout(PATIENCE_S):
                 await stream
-
-
-async def test_a_stream_that_has_ended_is_no_longer_checked() -> None:
-    books = Books()
-    monitor = CredentialMonitor(books.look_up)
-    caller = books.a_caller()
-
-    with monitor.while_valid(caller):
-        pass
-    await monitor.check()
-
-    assert books.queried == []

@@ -1,7 +1,6 @@
 """The last scene of the demo: it must find a bill that is wrong."""
 
-from datetime import UTC, datetime
-from decimal import Decimal
+from typing import Any
 
 import pytest
 
@@ -9,7 +8,6 @@ from app.cli.demo.comparison import compare
 from app.simulator.server import RecordedMessage
 from runtally import Receipt
 
-NOW = datetime.now(UTC)
 USAGE = {"input_tokens": 10, "cache_read_input_tokens": 5, "output_tokens": 1}
 
 
@@ -19,31 +17,19 @@ def a_message(*, final: dict[str, int] | None = None, first_byte_at: float | Non
     return message
 
 
-def a_receipt(**fields: object) -> Receipt:
-    usual = {
-        "id": "1",
-        "runId": "r",
-        "attempt": 0,
-        "usageUnitId": "m",
+def a_receipt(**fields: Any) -> Receipt:
+    """As far as it is compared."""
+    usual: dict[str, Any] = {
+        "usage_unit_id": "m",
         "model": "sonnet",
         "basis": "final",
-        "inputTokens": 10,
-        "outputTokens": 20,
-        "cacheReadTokens": 5,
-        "cacheWrite5mTokens": 0,
-        "cacheWrite1hTokens": 0,
-        "costUsd": Decimal("0.1"),
-        "chargedCredits": 1_000_000,
-        "webSearchRequests": 0,
-        "createdAt": NOW,
-        "usedAt": NOW,
-        "priceVersion": "1",
-        "sourceReference": "r/0/m",
-        "graphId": "g",
-        "origin": "assistant",
-        "outputEstimated": False,
+        "input_tokens": 10,
+        "output_tokens": 20,
+        "cache_read_tokens": 5,
+        "cache_write_5m_tokens": 0,
+        "cache_write_1h_tokens": 0,
     }
-    return Receipt.model_validate({**usual, **fields})
+    return Receipt.model_construct(**{**usual, **fields})
 
 
 @pytest.mark.parametrize(
@@ -51,14 +37,14 @@ def a_receipt(**fields: object) -> Receipt:
     [
         ({"output_tokens": 20}, {}, True),
         ({"output_tokens": 21}, {}, False),
-        ({"output_tokens": 20}, {"inputTokens": 11}, False),
-        ({"output_tokens": 20}, {"cacheReadTokens": 4}, False),
-        ({"output_tokens": 20}, {"cacheWrite1hTokens": 1}, False),
+        ({"output_tokens": 20}, {"input_tokens": 11}, False),
+        ({"output_tokens": 20}, {"cache_read_tokens": 4}, False),
+        ({"output_tokens": 20}, {"cache_write_1h_tokens": 1}, False),
         ({"output_tokens": 20}, {"model": "opus"}, False),
-        (None, {"basis": "partial", "outputTokens": 7}, True),
-        (None, {"basis": "partial", "outputTokens": 0}, False),
-        (None, {"basis": "partial", "inputTokens": 9}, False),
-        (None, {"basis": "final", "outputTokens": 7}, False),
+        (None, {"basis": "partial", "output_tokens": 7}, True),
+        (None, {"basis": "partial", "output_tokens": 0}, False),
+        (None, {"basis": "partial", "input_tokens": 9}, False),
+        (None, {"basis": "final", "output_tokens": 7}, False),
     ],
 )
 def test_a_receipt_equals_its_message(
@@ -75,6 +61,6 @@ def test_a_missing_receipt_and_one_too_many_are_found() -> None:
     (compared,) = compare([message], [])
     assert not compared.is_equal
     assert compare([a_message(first_byte_at=None)], []) == []
-    for receipts in ([a_receipt(), a_receipt()], [a_receipt(usageUnitId="other")]):
+    for receipts in ([a_receipt(), a_receipt()], [a_receipt(usage_unit_id="other")]):
         with pytest.raises(KeyError):
             compare([message], receipts)

@@ -1,14 +1,11 @@
 import io
-import sys
 import unicodedata
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.table import Table
 
-from app.cli.logs import renderers
 from app.cli.terminal import Terminal, sanitized
 
 STEERING = "\x1b]0;title\x07 \x1b]52;c;ZXZpbA==\x07 \x1b[2J \x9b2J \r \x08 \u202e \u2066 \x7f \ud800"
@@ -43,23 +40,6 @@ def test_everything_printed_is_sanitized_and_keeps_its_style() -> None:
     printed = file.getvalue()
     assert "\x1b[31mred\x1b[0m" in printed
     assert not any(sequence in printed for sequence in ("\x1b]", "\x1b[2J", "\x9b", "\x07", "\u202e"))
-
-
-def test_no_log_field_controls_a_terminal_or_forges_a_line() -> None:
-    event: Any = {"event": f"x{STEERING}\nforged", "path": "/a\x1b]0;t\x07\nforged", "level": "info"}
-    try:
-        int(f"{STEERING}\nforged")
-    except ValueError:
-        event["exc_info"] = sys.exc_info()
-
-    for process in renderers(for_people=True):
-        event = process(None, "info", event)
-
-    first, _head, *more = event.split("\n")
-    assert first.count("forged") == 2
-    assert all(line.startswith("  ") for line in more)
-    assert not any(sequence in event for sequence in ("\x1b]", "\x1b[2J", "\x9b", "\x07", "\u202e", "\r"))
-    assert "ValueError" in event
 
 
 @pytest.mark.parametrize("text", ["plain", "tabs\tand\nlines", "é \U0001f600"])

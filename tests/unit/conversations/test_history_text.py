@@ -21,16 +21,12 @@ def test_no_text_ends_its_line_or_the_history(turns: list[HistoryTurn]) -> None:
     assert not any("<" in line for line in lines)
 
 
-def test_other_texts_are_no_history() -> None:
-    assert decode_history("hello") is None
-    assert decode_history("<conversation_so_far>\nnot json\n</conversation_so_far>") is None
-    assert decode_history('<conversation_so_far>\n{"a": 1}\n</conversation_so_far>') is None
-    assert decode_history("<conversation_so_far>\n[1]\n</conversation_so_far>") is None
-
-
 @pytest.mark.parametrize(
     "line",
     [
+        "not json",
+        '{"a": 1}',
+        "[1]",
         '{"role": "user", "content": {"not": "text"}}',
         '{"role": "user", "content": null}',
         '{"role": ["user"], "content": "x"}',
@@ -42,6 +38,7 @@ def test_other_texts_are_no_history() -> None:
 )
 def test_an_invalid_history_is_none(line: str) -> None:
     assert decode_history(f"<conversation_so_far>\n{line}\n</conversation_so_far>") is None
+    assert decode_history(line) is None
 
 
 @pytest.mark.parametrize(

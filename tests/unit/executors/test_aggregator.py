@@ -2,7 +2,7 @@ import pytest
 
 from app.events import AssistantFinal
 from app.executors.aggregator import ExecutorAggregator, PreviewerAggregator
-from app.executors.port import ExecutionFailed, GraphExecutor, Preview, RunContext, RunPlan
+from app.executors.port import Preview, RunContext, RunPlan
 from app.graphs.catalog import GraphNotFound
 from app.requests.messages import Message
 from app.requests.runs import GraphRunRequest
@@ -10,18 +10,15 @@ from tests.factories import Events, a_context, a_control, a_plan
 
 
 class Parrot:
-    """An executor that publishes its own word, then fails if told to."""
+    """An executor that publishes its own word."""
 
-    def __init__(self, word: str, failure: ExecutionFailed | None = None) -> None:
+    def __init__(self, word: str) -> None:
         self.word = word
-        self.failure = failure
         self.requests: list[GraphRunRequest] = []
 
     async def run(self, request: GraphRunRequest, context: RunContext) -> None:
         self.requests.append(request)
         await context.events.publish(AssistantFinal(content=self.word))
-        if self.failure is not None:
-            raise self.failure
 
     async def preview(self, request: GraphRunRequest, _plan: RunPlan) -> Preview:
         self.requests.append(request)
@@ -42,14 +39,6 @@ async def test_a_run_goes_to_the_executor_of_its_provider() -> None:
     assert not agents.requests
 
 
-async def test_a_failure_comes_through_unchanged() -> None:
-    failure = ExecutionFailed("timeout", "max_turns")
-    aggregator = ExecutorAggregator({"claude_agents": Parrot("a", failure)})
-    with pytest.raises(ExecutionFailed) as caught:
-        await aggregator.run(a_request("claude_agents:planner"), a_context())
-    assert caught.value is failure
-
-
 async def test_a_provider_without_an_executor_is_not_found() -> None:
     aggregator = ExecutorAggregator({"claude_agents": Parrot("a")})
     with pytest.raises(GraphNotFound):
@@ -63,10 +52,3 @@ async def test_a_preview_comes_from_the_previewer_of_its_provider() -> None:
     assert not agents.requests
     with pytest.raises(GraphNotFound):
         await aggregator.preview(a_request("other:planner"), a_plan())
-
-
-async def test_the_aggregator_is_an_executor_itself() -> None:
-    parrot = Parrot("a")
-    inner: GraphExecutor = ExecutorAggregator({"claude_agents": parrot})
-    await ExecutorAggregator({"claude_agents": inner}).run(a_request("claude_agents:planner"), a_context())
-    assert len(parrot.requests) == 1

@@ -15,13 +15,12 @@ from app.executors.approvals import (
     PermissionNotFound,
     is_less_strict,
 )
-from app.ids import AccountId, RunId, RunKey, new_uuid
 from app.requests.runs import PermissionMode
 from app.tools.policy import ToolCallDenied
 from runtally.tools.tool import Effect, Tool, ToolContext, ToolOutput, tool
 from tests.patience import PATIENCE_S
+from tests.unit.tools.calling import CONTEXT, Nothing
 
-CONTEXT = ToolContext(run=RunKey(AccountId(new_uuid()), RunId("run")), tool_call_id="call", request_id=None)
 ARGS = {"to": "bob@example.org"}
 
 
@@ -33,10 +32,6 @@ class Mail(BaseModel):
     def _is_known(cls, to: str) -> str:
         # A mistake of the tool's author: an unknown address is a KeyError, not a ValueError.
         return {"bob@example.org": to, "eve@example.org": to}[to]
-
-
-class Nothing(BaseModel):
-    pass
 
 
 def a_tool(effect: Effect = "external_side_effect") -> Tool:

@@ -7,7 +7,7 @@ from functools import partial
 from app.billing.prices.price_list import PriceList
 from app.executors.call_tracing import PricedTracing
 from app.executors.metering import usage_fact
-from app.gateway.wire import MessageUsage
+from app.gateway.answer_usage import MessageUsage
 from app.ids import MessageId
 from app.platform.telemetry.records import SpanOptions
 from app.platform.telemetry.service import Telemetry

@@ -4,33 +4,20 @@ import asyncio
 from datetime import timedelta
 
 import pytest
-from pydantic import BaseModel
 
 from app.errors import Unavailable
 from app.events import ControlEvent, Interrupted, PermissionRequest, PermissionResolved
 from app.executors.approvals import ApprovalRules
 from app.executors.control import RunControl
 from app.executors.inbox import RunEnded
-from app.ids import AccountId, RunId, RunKey, new_uuid
+from app.ids import new_uuid
 from app.requests.messages import Message, SentMessage
 from app.tools.policy import ToolCallDenied
-from runtally.tools.tool import Tool, ToolContext, ToolOutput, tool
 from tests.patience import PATIENCE_S
+from tests.unit.tools.calling import CONTEXT, a_tool
+from tests.unit.waiting import turns
 
-
-class Nothing(BaseModel):
-    pass
-
-
-@tool(id="test__act", description="Acts.", effect="external_side_effect", redact=())
-async def act(_args: Nothing, _context: ToolContext) -> ToolOutput[Nothing]:
-    return ToolOutput(markdown="done", structured=Nothing())
-
-
-ACT: Tool = act
-CONTEXT = ToolContext(run=RunKey(AccountId(new_uuid()), RunId("run")), tool_call_id="call", request_id=None)
-
-
+ACT = a_tool("test__act", "external_side_effect")
 RULES = ApprovalRules(frozenset({"external_side_effect"}), timeout=timedelta(seconds=9))
 
 
@@ -46,7 +33,7 @@ class SlowReader:
     async def allow_next(self, count: int = 1) -> None:
         for _ in range(count):
             self._may_receive.release()
-        await settled()
+        await turns(20)
 
     @property
     def stops(self) -> list[tuple[str, str]]:
@@ -60,11 +47,6 @@ class SlowReader:
             self.received.append(event)
 
 
-async def settled() -> None:
-    for _ in range(20):
-        await asyncio.sleep(0)
-
-
 async def ended(*tasks: "asyncio.Task[None]") -> None:
     async with asyncio.timeout(PATIENCE_S):
         await asyncio.gather(*tasks)
@@ -72,7 +54,7 @@ async def ended(*tasks: "asyncio.Task[None]") -> None:
 
 async def begun(control: RunControl, name: str) -> "asyncio.Task[None]":
     task = asyncio.create_task(getattr(control, name)())
-    await settled()
+    await turns(20)
     return task
 
 
@@ -137,7 +119,7 @@ async def test_a_call_cancelled_while_its_request_is_published(*, received: bool
     control = RunControl(reader.publish, rules=RULES)
     reader.unavailable = not received
     calling = asyncio.create_task(control.approvals.review(ACT, {}, CONTEXT))
-    await settled()
+    await turns(20)
 
     calling.cancel()
     ending = await begun(control, "end")

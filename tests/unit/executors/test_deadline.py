@@ -3,7 +3,6 @@
 import asyncio
 from datetime import timedelta
 
-from app.executors.control import RunControl
 from app.executors.deadline import RunDeadline
 from app.executors.port import ABORTED, BUDGET, INTERNAL, TIMEOUT, RunOutcome
 from tests.factories import a_control
@@ -15,11 +14,6 @@ LONG = timedelta(seconds=10 * PATIENCE_S)
 async def next_stop(deadline: RunDeadline) -> RunOutcome | None:
     async with asyncio.timeout(PATIENCE_S):
         return await deadline.next_stop()
-
-
-async def interrupted(control: RunControl) -> None:
-    """The agent is at work, and somebody interrupts it."""
-    control.stop_turn.set()
 
 
 async def test_time_that_is_up_ends_the_run() -> None:
@@ -38,7 +32,7 @@ async def test_time_counts_from_the_start_and_not_from_the_look_at_it() -> None:
 async def test_a_cancel_ends_the_run_and_an_interrupt_its_turn() -> None:
     control = a_control()
     deadline = RunDeadline(control, LONG)
-    await interrupted(control)
+    control.stop_turn.set()
 
     assert await next_stop(deadline) is None
     assert deadline.outcome is None

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from app.gateway.answer_usage import MessageUsage
 from app.gateway.call import CallCost, MeteringHooks, Refusal
 from app.gateway.channel import CallRefused, Channel, ChannelLimits
 from app.gateway.estimate import CallSize
-from app.gateway.wire import MessageUsage
 from app.ids import MessageId
 from app.usage.records import TokenUsage
 from tests.patience import PATIENCE_S
@@ -59,9 +59,9 @@ class Billing:
 
 
 def a_channel(billing: Billing, **limits: Any) -> Channel:
-    deadline = asyncio.get_running_loop().time() + FAR_S
+    far = {"deadline": asyncio.get_running_loop().time() + FAR_S}
     return Channel(
-        "run-1", "token", "http://gateway/token", ChannelLimits(deadline, **limits), billing.hooks()
+        "run-1", "token", "http://gateway/token", ChannelLimits(**{**far, **limits}), billing.hooks()
     )
 
 

@@ -3,9 +3,9 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+from app.gateway.answer_usage import MessageUsage
 from app.gateway.call import COUNTED, ESTIMATED, REPEATED, Call
 from app.gateway.channel import Channel
-from app.gateway.wire import MessageUsage
 from app.ids import MessageId
 from app.usage.records import TokenUsage
 from tests.unit.gateway.calls import MODEL, Billing, a_channel, a_message, size

@@ -31,8 +31,7 @@ async def test_a_call_is_told_of_in_order(billing: Billing) -> None:
     await answered(channel, a_message())
 
     assert billing.noted == [("opened", "msg_1"), ("closed", "msg_1")]
-    assert [message.message_id for message in channel.messages.values()] == ["msg_1"]
-    assert channel.refused is None
+    assert (list(channel.messages), channel.refused) == (["msg_1"], None)
 
 
 async def test_the_last_word_about_a_message_counts(billing: Billing) -> None:
@@ -42,16 +41,6 @@ async def test_the_last_word_about_a_message_counts(billing: Billing) -> None:
 
     assert [message.usage.output_tokens for message in channel.messages.values()] == [20]
     assert not channel.budget_exhausted
-
-
-async def test_without_limits_calls_do_not_wait_for_each_other(billing: Billing) -> None:
-    channel = a_channel(billing)
-    callers = [Caller(channel, tokens=10**9) for _ in range(20)]
-
-    await asyncio.gather(*(caller.enters() for caller in callers))
-    await asyncio.gather(*(caller.answer() for caller in callers))
-
-    assert channel.refused is None
 
 
 async def test_after_the_deadline_nothing_is_let_through(billing: Billing) -> None:
@@ -184,25 +173,6 @@ async def test_whoever_waited_is_refused_when_the_budget_is_used(billing: Billin
     assert [str(end) for end in ends] == ["budget"] * 5
 
 
-async def test_of_many_that_wait_one_at_a_time_is_let_through(billing: Billing) -> None:
-    channel = a_channel(billing, max_total_tokens=1000)
-    under_way = maximum = 0
-
-    async def calls(number: int) -> None:
-        nonlocal under_way, maximum
-        async with channel.call(size(1000)) as call:
-            under_way += 1
-            maximum = max(maximum, under_way)
-            await asyncio.sleep(0)
-            call.on_usage(a_message(number, tokens=1))
-            under_way -= 1
-
-    async with asyncio.timeout(PATIENCE_S):
-        await asyncio.gather(*map(calls, range(50)))
-
-    assert (maximum, len(channel.messages)) == (1, 50)
-
-
 async def test_whoever_waits_and_gives_up_leaves_nothing_behind(billing: Billing) -> None:
     channel = a_channel(billing, max_total_tokens=100)
     first = Caller(channel, tokens=100)
@@ -233,6 +203,7 @@ async def test_a_call_that_fails_makes_room(billing: Billing) -> None:
             await fails()
 
 
+@in_virtual_time
 async def test_closing_ends_calls_under_way_and_refuses_whoever_waits(billing: Billing) -> None:
     channel = a_channel(billing, max_total_tokens=100)
     first = Caller(channel, tokens=100)

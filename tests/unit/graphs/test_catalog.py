@@ -3,9 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from app.errors import NotFound
 from app.executors.claude_agent.graph_keys import check_graph, needs_full_mode
-from app.graphs.catalog import SHIPPED_GRAPHS, GraphCatalog, GraphDefinitionError, GraphNotFound
+from app.graphs.catalog import SHIPPED_GRAPHS, GraphCatalog, GraphDefinitionError
 from app.graphs.spec import GraphSpec
 from app.requests.runs import RunLimits
 from app.tools.catalog import ToolCatalog
@@ -30,9 +29,9 @@ def load(directory: Path, head: str, *, prompt: str = "You help.", name: str = "
     return catalog.get(f"claude_agents:{Path(name).stem}")
 
 
-def fault(directory: Path, head: str, *, prompt: str = "You help.", name: str = "planner.md") -> str:
+def fault(directory: Path, head: str) -> str:
     with pytest.raises(GraphDefinitionError) as caught:
-        load(directory, head, prompt=prompt, name=name)
+        load(directory, head)
     return str(caught.value)
 
 
@@ -50,12 +49,7 @@ def test_a_graph_contains_every_key_of_its_file(tmp_path: Path) -> None:
     )
     assert (spec.thinking_budget_tokens, spec.show_thinking) == (2048, True)
     assert spec.system_prompt == "You help."
-
-
-def test_the_limits_of_a_graph_are_those_of_its_file(tmp_path: Path) -> None:
-    assert load(tmp_path, FULL).limits == RunLimits.of(
-        timeout_s=120, max_turns=8, max_budget_usd=Decimal("0.50")
-    )
+    assert spec.limits == RunLimits.of(timeout_s=120, max_turns=8, max_budget_usd=Decimal("0.50"))
 
 
 def test_a_description_and_a_prompt_are_enough(tmp_path: Path) -> None:
@@ -72,20 +66,15 @@ def test_a_line_of_dashes_in_the_prompt_belongs_to_the_prompt(tmp_path: Path) ->
     ("head", "key"),
     [
         ("model: sonnet", "description"),
-        ('description: ""', "description"),
         (f"{HEAD}\ncolour: red", "colour"),
         (f"{HEAD}\nname: other", "name"),
         (f"{HEAD}\nsystem_prompt: other", "system_prompt"),
         (f"{HEAD}\nprovider: messages", "provider"),
         (f"{HEAD}\ntools: demo__a", "tools"),
         (f"{HEAD}\ntools: [demo__c]", "tools: there is no tool 'demo__c'"),
-        (f"{HEAD}\nmax_turns: many", "max_turns"),
-        (f"{HEAD}\nmax_turns: 0", "max_turns"),
         (f"{HEAD}\nmax_turns: true", "max_turns"),
         (f"{HEAD}\nmax_budget_usd: 0.5", "max_budget_usd: money is a decimal in quotes"),
         (f'{HEAD}\nmax_budget_usd: "cheap"', "max_budget_usd"),
-        (f'{HEAD}\nmax_budget_usd: "-1"', "max_budget_usd"),
-        (f"{HEAD}\ntimeout_s: 0", "timeout_s"),
         (f"{HEAD}\ntimeout_s: .inf", "timeout_s"),
         (f"{HEAD}\nthinking_budget_tokens: 1023", "thinking_budget_tokens"),
         ('description: " "', "description"),
@@ -95,7 +84,6 @@ def test_a_line_of_dashes_in_the_prompt_belongs_to_the_prompt(tmp_path: Path) ->
         (f'{HEAD}\ntimeout_s: "120"', "timeout_s"),
         (f'{HEAD}\nshow_thinking: "yes"', "show_thinking"),
         ("description: 2026-13-45", "front matter"),
-        ("description: [unclosed", "front matter"),
         ("- a list", "front matter"),
     ],
 )
@@ -106,24 +94,19 @@ def test_a_wrong_key_is_named_with_its_file(tmp_path: Path, head: str, key: str)
     assert str(tmp_path) not in text
 
 
-def test_a_graph_without_a_prompt_is_refused(tmp_path: Path) -> None:
-    text = fault(tmp_path, HEAD, prompt="  \n")
-    assert "planner.md: system_prompt" in text
-
-
-def test_a_file_name_that_cannot_be_a_graph_id_is_refused(tmp_path: Path) -> None:
-    assert "my planner.md: name" in fault(tmp_path, HEAD, name="my planner.md")
-
-
-def test_a_file_without_front_matter_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "notes.md").write_text("Just text.", encoding="utf-8")
-    with pytest.raises(GraphDefinitionError, match=r"notes\.md: description"):
-        GraphCatalog.load([tmp_path], checks=CHECKS, known_tools=())
-
-
-def test_a_file_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "planner.md").write_bytes(b"---\ndescription: \xff\n---\nHi")
-    with pytest.raises(GraphDefinitionError, match=r"planner\.md"):
+@pytest.mark.parametrize(
+    ("name", "content", "problem"),
+    [
+        ("planner.md", f"---\n{HEAD}\n---\n  \n".encode(), r"planner\.md: system_prompt"),
+        ("my planner.md", f"---\n{HEAD}\n---\nHi\n".encode(), r"my planner\.md: name"),
+        ("notes.md", b"Just text.", r"notes\.md: description"),
+        ("planner.md", b"---\ndescription: \xff\n---\nHi", r"planner\.md"),
+    ],
+    ids=["no prompt", "no name of a graph", "no front matter", "no UTF-8"],
+)
+def test_a_file_that_is_no_graph_is_refused(tmp_path: Path, name: str, content: bytes, problem: str) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(GraphDefinitionError, match=problem):
         GraphCatalog.load([tmp_path], checks=CHECKS, known_tools=())
 
 
@@ -146,13 +129,6 @@ def test_the_same_graph_in_two_directories_is_refused(tmp_path: Path) -> None:
 def test_only_markdown_files_are_graphs(tmp_path: Path) -> None:
     (tmp_path / "planner.txt").write_text("not a graph", encoding="utf-8")
     assert GraphCatalog.load([tmp_path], checks=CHECKS, known_tools=()).all() == []
-
-
-def test_an_unknown_graph_is_not_found() -> None:
-    with pytest.raises(GraphNotFound) as caught:
-        GraphCatalog([]).get("claude_agents:nobody")
-    assert isinstance(caught.value, NotFound)
-    assert caught.value.code == "graph_not_found"
 
 
 def test_the_shipped_graphs_load_with_the_shipped_tools() -> None:

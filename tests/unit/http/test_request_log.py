@@ -68,8 +68,6 @@ def an_app() -> FastAPI:
         ("GET", "/stream", {}, {"events": 3, "complete": True}),
         ("GET", "/away", {}, {"status": 503, "code": "unavailable"}),
         ("GET", "/stream", {"traceparent": f"00-{TRACE}-00f067aa0ba902b7-01"}, {"trace_id": TRACE}),
-        ("GET", "/stream", {"traceparent": f"00-{'0' * 32}-00f067aa0ba902b7-01"}, {"trace_id": None}),
-        ("GET", "/stream", {"traceparent": f"ff-{TRACE}-00f067aa0ba902b7-01"}, {"trace_id": None}),
         ("GET", "/stream", {"traceparent": "secret"}, {"trace_id": None}),
         ("GET", "/stream", {"x-request-id": "q1"}, {"request_id": "q1"}),
     ],

@@ -128,14 +128,6 @@ def test_a_time_beyond_the_calendar_is_rejected(name: str, text: str) -> None:
         TypeAdapter[Any](annotated).validate_python(text)
 
 
-@pytest.mark.parametrize(
-    "limits", [{"timeoutS": True}, {"timeoutS": "60"}, {"maxBudgetUsd": True}, {"maxTurns": 2.0}]
-)
-def test_limits_must_be_numbers(limits: dict[str, object]) -> None:
-    with pytest.raises(ValidationError):
-        RunLimits.model_validate(limits)
-
-
 def test_a_stored_limit_is_parsed_unchanged() -> None:
     limits = RunLimits.model_validate({"maxBudgetUsd": "0.0000001", "timeoutS": 5})
 

@@ -32,9 +32,20 @@ from app.http.ai_sdk.encoder import AiSdkEncoder
 from app.http.ai_sdk.mapper import AiSdkMessageMapper
 from app.http.native.encoder import NativeEncoder
 from app.http.streaming.encoder import Encoder
-from app.requests.outcome import FinalUsage
 from app.requests.wire_models import WireModel
 from app.streams.port import LogEntry
+from tests.unit.http.events import (
+    CALL,
+    DONE,
+    REQUEST,
+    RESOLVED,
+    RESULT,
+    STARTED,
+    STEP,
+    client_call,
+    client_call_start,
+    entries_of,
+)
 
 WIRES: dict[str, Callable[[], Encoder]] = {
     "native": NativeEncoder,
@@ -42,10 +53,6 @@ WIRES: dict[str, Callable[[], Encoder]] = {
     "ai_sdk 5": lambda: AiSdkEncoder("r-1"),
     "ai_sdk 6": lambda: AiSdkEncoder("r-1", approvals=True),
 }
-STARTED = RunStarted(run_id="r-1", graph_id="claude_agents:assistant", model="sonnet", attempt=1)
-CALL = ToolCallStart(tool_call_id="t", tool_name="mail", args={})
-REQUEST = PermissionRequest(request_id="p", tool_call_id="t", tool_name="mail", args={}, expires_at="later")
-DONE = Done(usage=FinalUsage(), finish_reason="stop")
 
 RUNS: dict[type[Any], list[ClientEvent]] = {
     Queued: [STARTED, Queued(position=1)],
@@ -54,18 +61,12 @@ RUNS: dict[type[Any], list[ClientEvent]] = {
     ThinkingDelta: [STARTED, ThinkingDelta(message_id="m", delta="x")],
     MessageDiscarded: [STARTED, TextDelta(message_id="m", delta="x"), MessageDiscarded(message_id="m")],
     Status: [STARTED, Status(phase="thinking", label="Thinking")],
-    Step: [STARTED, Step(step_index=1, step_budget=None)],
+    Step: [STARTED, STEP],
     ToolCallStart: [STARTED, CALL],
-    ToolCallResult: [STARTED, CALL, ToolCallResult(tool_call_id="t", result="x", is_error=False)],
+    ToolCallResult: [STARTED, CALL, RESULT],
     PermissionRequest: [STARTED, CALL, REQUEST],
-    PermissionResolved: [
-        *(STARTED, CALL, REQUEST),
-        PermissionResolved(request_id="p", decision="deny", reason="decided"),
-    ],
-    ClientToolCall: [
-        *(STARTED, CALL.model_copy(update={"is_client_tool": True})),
-        ClientToolCall(tool_call_id="t", tool_name="mail", args={}, expires_at="later"),
-    ],
+    PermissionResolved: [STARTED, CALL, REQUEST, RESOLVED.model_copy(update={"decision": "deny"})],
+    ClientToolCall: [STARTED, client_call_start("a"), client_call("a")],
     RunWarning: [STARTED, RunWarning(code="client_tools_ignored", message="x", names=["x"])],
     Interrupted: [STARTED, Interrupted(kind="cancel", state="requested")],
     UserMessageDelivered: [STARTED, UserMessageDelivered(message_id="u", content="x")],
@@ -85,7 +86,7 @@ class UnknownEvent(WireModel):
 
 def encoded(wire: str, events: Sequence[ClientEvent]) -> bytes:
     encoder = WIRES[wire]()
-    chunk = encoder.encode([LogEntry(position, event) for position, event in enumerate(events, start=1)])
+    chunk = encoder.encode(entries_of(*events))
     if isinstance(encoder, AgUiEncoder | AiSdkEncoder) and encoder.pause_after_s is not None:
         chunk += encoder.encode_pause()
     return chunk

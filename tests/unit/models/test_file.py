@@ -42,7 +42,6 @@ def test_everything_may_be_left_out(tmp_path: Path, text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("", "should be a valid dictionary"),
         ("[:", "is not valid YAML"),
         ("aliases: {a: 2026-02-31}", "is not valid YAML"),
         ("roles: {triage: opus, triage: haiku}", "is not valid YAML"),
@@ -55,7 +54,6 @@ def test_everything_may_be_left_out(tmp_path: Path, text: str) -> None:
         ("{aliases: {x: claude-haiku-5-5}, roles: {x: opus}}", "aliases.x: is the name of both"),
         ("roles: {sonnet: opus}", "roles.sonnet: is the name of both"),
         ("roles: {'': opus}", "must be a name"),
-        ("roles: {triage: [opus]}", "roles.triage: "),
         ("models: [{effort: low}]", "models.0: must have one of id, ids and pattern"),
         ("models: [{id: claude-a-1, pattern: x}]", "models.0: must have one of id, ids and pattern"),
         ("models: [{id: gpt-5}]", "models.0.id: "),
@@ -63,7 +61,6 @@ def test_everything_may_be_left_out(tmp_path: Path, text: str) -> None:
         ("models: [{ids: [claude-a-1, gpt-5]}]", "models.0.ids.1: "),
         ("models: [{pattern: '('}]", "models.0.pattern: is not a regular expression"),
         ("models: [{pattern: 5}]", "models.0.pattern: must be a regular expression"),
-        ("models: [{id: claude-a-1, effort: huge}]", "models.0.effort: "),
         ("models: [{id: claude-a-1, thinking: 1023}]", "models.0.thinking: must be disabled, adaptive"),
         ("models: [{id: claude-a-1, thinking: true}]", "models.0.thinking: "),
         ("models: [{id: claude-a-1, thinking: 32000}]", "models.0: thinking needs max_output_tokens above"),
@@ -71,7 +68,6 @@ def test_everything_may_be_left_out(tmp_path: Path, text: str) -> None:
             "models: [{id: claude-a-1, thinking: adaptive, max_output_tokens: 1024}]",
             "models.0: thinking needs max_output_tokens above 1024",
         ),
-        ("models: [{id: claude-a-1, max_output_tokens: 0}]", "models.0.max_output_tokens: "),
         ("models: [{id: claude-a-1, max_output_tokens: '500'}]", "models.0.max_output_tokens: "),
         ("models: [{id: claude-a-1, seed: 1}]", "models.0.seed: there is no such key (line 1, column 27)"),
         ("closed: 'yes'", "closed: "),

@@ -7,6 +7,8 @@ from structlog.testing import capture_logs
 from app.errors import Unavailable
 from app.platform.background import LONGEST_BACKOFF_S, First, _pause_s, first_of, forever, until
 from tests.patience import PATIENCE_S
+from tests.unit.waiting import turns
+from tests.virtual_time import in_virtual_time
 
 JOB = "test job"
 
@@ -43,6 +45,7 @@ async def cancelled(task: "asyncio.Task[None]") -> None:
         await task
 
 
+@in_virtual_time
 async def test_a_loop_goes_on_after_failures_and_logs_each_kind_once() -> None:
     away, gone = Unavailable("The disk is full."), KnownToBeAway()
     steps = Steps(away, gone, away, KeyError("x"), KeyError("x"), KeyError("y"), away)
@@ -78,6 +81,7 @@ def test_the_pause_grows_with_failures_up_to_a_bound_and_is_never_shorter_than_u
     assert _pause_s(60, 1) == 60
 
 
+@in_virtual_time
 async def test_until_waits_for_the_condition_across_failures() -> None:
     answers: list[bool | Exception] = [False, KeyError("x"), True]
 
@@ -146,8 +150,7 @@ async def test_a_cancelled_race_leaves_nothing_running(racing: Callable[..., Awa
         await racing(one.wait(), two.wait())
 
     task = asyncio.create_task(race())
-    for _ in range(3):
-        await asyncio.sleep(0)
+    await turns(3)
     await cancelled(task)
     assert one.cleaned_up
     assert two.cleaned_up

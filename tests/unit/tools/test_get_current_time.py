@@ -3,23 +3,12 @@ from typing import Any
 
 import pytest
 
-from app.ids import AccountId, RunId, RunKey, new_uuid
 from app.tools.builtin.get_current_time import get_current_time
-from app.tools.policy import ToolPolicy
-from app.tools.runner import ToolRunner
-from runtally.tools.result import ToolResult
-from runtally.tools.tool import ToolContext
-
-CONTEXT = ToolContext(RunKey(AccountId(new_uuid()), RunId("r1")), "call-1", None)
-
-
-async def call(args: object) -> ToolResult:
-    tools = {get_current_time.id: get_current_time}
-    return await ToolRunner(tools, ToolPolicy(frozenset(tools))).run(get_current_time.id, args, CONTEXT)
+from tests.unit.tools.calling import call
 
 
 async def visible_of(args: object) -> dict[str, Any]:
-    result = await call(args)
+    result = await call(get_current_time, args)
     assert isinstance(result.visible, dict)
     assert not result.is_error
     assert str(result.visible["iso8601"]) in result.markdown
@@ -47,7 +36,7 @@ async def test_a_zone_is_told_with_its_offset() -> None:
     ["Mars/Olympus", "", "America", "../../etc/passwd", "/etc/localtime", "a\0b", "x" * 65],
 )
 async def test_an_unknown_zone_is_refused_without_details(timezone: str) -> None:
-    result = await call({"timezone": timezone})
+    result = await call(get_current_time, {"timezone": timezone})
     assert (result.code, result.visible) == ("invalid_args", {"error": "invalid_args"})
     assert result.markdown.startswith("The arguments are not valid. timezone: ")
     assert "passwd" not in result.markdown
@@ -55,10 +44,6 @@ async def test_an_unknown_zone_is_refused_without_details(timezone: str) -> None
 
 
 async def test_an_argument_it_does_not_have_is_refused() -> None:
-    result = await call({"zone": "UTC"})
+    result = await call(get_current_time, {"zone": "UTC"})
     assert result.code == "invalid_args"
     assert "zone: Extra inputs are not permitted" in result.markdown
-
-
-def test_the_tool_only_reads() -> None:
-    assert get_current_time.read_only

@@ -16,13 +16,12 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 from structlog.testing import capture_logs
 
-from app.ids import AccountId, RunId, RunKey, new_uuid
 from app.tools.policy import ToolPolicy
 from app.tools.runner import ToolRunner
 from runtally.tools.result import ToolResult
-from runtally.tools.tool import Tool, ToolContext, ToolOutput, tool
+from runtally.tools.tool import Tool, ToolContext, ToolFailed, ToolOutput, tool
+from tests.unit.tools.calling import CONTEXT
 
-CONTEXT = ToolContext(RunKey(AccountId(new_uuid()), RunId("r1")), "call-1", "request-1")
 HIDDEN = "hunter2-do-not-tell"
 
 
@@ -220,6 +219,15 @@ async def test_an_exception_is_logged_and_its_text_kept_from_everyone(error: Bas
     assert [(entry["tool_id"], entry["tool_call_id"], entry["exc_info"]) for entry in logs] == [
         ("demo__tool", "call-1", True),
     ]
+
+
+async def test_a_tool_that_fails_on_purpose_tells_the_model_why() -> None:
+    async def answer() -> ToolOutput[Out]:
+        raise ToolFailed("the station is closed")
+
+    result = await run(a_tool(answer))
+    assert_failed(result, "failed")
+    assert result.markdown == "the station is closed"
 
 
 async def test_a_refusal_is_logged_with_its_code() -> None:

@@ -17,7 +17,7 @@ from claude_agent_sdk import ResultMessage
 from app.billing.prices.price_list import PriceList
 from app.billing.prices.quote import BilledUsage, Quote
 from app.billing.prices.usage_reading import ADVISOR, factor_value
-from app.gateway.wire import MessageUsage
+from app.gateway.answer_usage import MessageUsage
 from app.storable import storable
 from app.usage.provider import FALLBACK, list_of, object_of
 from app.usage.records import CostComparison

@@ -15,8 +15,8 @@ from app.executors.claude_agent.meters.port import EXECUTOR_TYPE
 from app.executors.claude_agent.meters.usage import MeteredMessage, is_message_id
 from app.executors.metering import usage_fact
 from app.executors.port import RunPlan
+from app.gateway.answer_usage import MessageUsage
 from app.gateway.channel import Channel
-from app.gateway.wire import MessageUsage
 from app.ids import MessageId
 from app.usage.records import Meters, Origin, UsageFact
 

@@ -20,8 +20,8 @@ from app.executors.claude_agent.meters.usage import MeteredMessage, is_message_i
 from app.executors.claude_agent.process.cli_process import CliProcess
 from app.executors.metering import usage_fact
 from app.executors.port import RunPlan
+from app.gateway.answer_usage import MessageUsage
 from app.gateway.channel import Channel
-from app.gateway.wire import MessageUsage
 from app.ids import MessageId
 from app.storable import identifier
 from app.usage.provider import Reported, clean_usage, list_of, model_of_iteration, object_of, token_usage

@@ -12,7 +12,7 @@ from typing import Any
 
 from claude_agent_sdk import AssistantMessage, Message, StreamEvent
 
-from app.gateway.wire import MessageUsage
+from app.gateway.answer_usage import MessageUsage
 from app.ids import MessageId
 from app.usage.provider import Reported, clean_usage, merge_usage, served_by, token_usage
 from app.usage.records import BYTES_PER_TOKEN, UNKNOWN_MODEL, TokenUsage

@@ -63,17 +63,10 @@ def test_a_changed_file_has_another_version(tmp_path: Path) -> None:
     ("text", "names"),
     [
         ("prices: [{model: m, since: 2026-01-01, input: 2.0, output: '1'}]", "prices.0.input"),
-        ("prices: [{model: m, since: 2026-01-01, input: '-2', output: '1'}]", "prices.0.input"),
-        ("prices: [{model: m, since: soon, input: '2', output: '1'}]", "prices.0.since"),
-        ("prices: [{model: m, since: 2026-01-01, input: '2'}]", "prices.0.output"),
         ("prices: [{model: m, since: 2026-01-01, input: '2', output: '1', x: 1}]", "prices.0.x"),
         (f"prices: [{TWICE}, {TWICE}]", "prices.1: there is another price of m since"),
         (
             "prices: [{model: claude-sonet-4-5, since: 2026-01-01, input: '2', output: '1'}]",
-            "did you mean claude-sonnet-4-5",
-        ),
-        (
-            "prices: [{model: cluade-sonnet-4-5, since: 2026-01-01, input: '2', output: '1'}]",
             "did you mean claude-sonnet-4-5",
         ),
         ("factors: [{models: [claude-opus-9], speed: {fast: '2'}}]", "factors.0.models"),
@@ -90,7 +83,6 @@ def test_a_changed_file_has_another_version(tmp_path: Path) -> None:
         ("prices: [{since: 2026-13-45}]", "not valid YAML"),
         ("[" * 5_000, "not valid YAML"),
         ("price: []", r"price: there is no such key; did you mean prices\? \(line 1"),
-        ("", "valid dictionary"),
         ("[:", "not valid YAML"),
     ],
 )

@@ -20,26 +20,6 @@ from tests.unit.billing.receipts.journals import (
 )
 
 
-def test_started_messages_are_partial_and_completed_ones_recovered(journals: JournalDirectory) -> None:
-    crashed = journals.journal()
-    crashed.start_message(a_fact("msg_open"))
-    crashed.start_message(a_fact("msg_shut", output=1))
-    crashed.complete_message(a_fact("msg_shut", output=70))
-    crashed.complete_message(a_fact("msg_whole"))
-    crashed.start_message(a_fact("msg_done"))
-    crashed.complete_message(a_fact("msg_done"))
-    crashed.acknowledge([a_fact("msg_done").key])
-    crashed.close()
-
-    remaining = {fact.message_id: (fact.basis, fact.usage.output_tokens) for fact in journals.remaining()}
-
-    assert remaining == {
-        "msg_open": ("partial", 5),
-        "msg_shut": ("recovered", 70),
-        "msg_whole": ("recovered", 5),
-    }
-
-
 def test_a_replaced_record_leaves_exactly_one_of_the_two_after_any_crash(journals: JournalDirectory) -> None:
     prompt, answer = a_fact("unanswered-1"), a_fact("msg_1")
     crashed = journals.journal()
@@ -91,25 +71,6 @@ def test_a_partial_message_stays_partial(journals: JournalDirectory) -> None:
     assert journals.remaining() == [fact]
 
 
-def test_a_later_completion_replaces_the_earlier_one(journals: JournalDirectory) -> None:
-    crashed = journals.journal()
-    last = a_fact(output=99)
-    crashed.complete_message(a_fact(output=1))
-    crashed.complete_message(last)
-    crashed.close()
-
-    assert journals.remaining() == [recovered(last)]
-
-
-def test_a_process_that_ended_in_order_leaves_no_files(journals: JournalDirectory) -> None:
-    journal = journals.journal()
-    journal.start_message(a_fact())
-    journal.acknowledge([a_fact().key])
-    journal.close()
-
-    assert list(journals.path.iterdir()) == []
-
-
 @pytest.mark.parametrize("lost", range(1, 1200, 47))
 def test_a_torn_tail_loses_at_most_the_last_record(journals: JournalDirectory, lost: int) -> None:
     first, second = a_fact("msg_1"), a_fact("msg_2")
@@ -155,21 +116,6 @@ def test_segments_rotate_and_acknowledged_ones_are_deleted(journals: JournalDire
     assert len(journals.segments()) < 3
     journal.close()
     assert list(journals.path.iterdir()) == []
-
-
-def test_a_segment_is_kept_while_one_of_its_messages_is_pending(journals: JournalDirectory) -> None:
-    journal = journals.journal()
-    waits = a_fact("msg_waits")
-    journal.start_message(waits)
-    for number in range(100):
-        fact = a_fact(f"msg_{number}")
-        journal.start_message(fact)
-        journal.acknowledge([fact.key])
-    first = journals.segments()[0]
-    journal.close()
-
-    assert first.exists()
-    assert journals.remaining() == [partial(waits)]
 
 
 def test_a_message_acknowledged_long_after_its_start_is_not_recovered(journals: JournalDirectory) -> None:

@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO
 
+import pytest
+
 from tests.unit.billing.receipts.journals import JournalDirectory, a_fact, recovered
 
 
@@ -40,29 +42,6 @@ def test_recovered_segments_are_deleted_once_acknowledged(journals: JournalDirec
     assert list(journals.path.iterdir()) == []
 
 
-def test_recovered_facts_that_are_not_acknowledged_are_recovered_again(journals: JournalDirectory) -> None:
-    crashed = journals.journal()
-    crashed.complete_message(a_fact("msg_1"))
-    crashed.start_message(a_fact("msg_2"))
-    crashed.close()
-
-    first, second = journals.remaining(), journals.remaining()
-
-    assert [fact.message_id for fact in first] == ["msg_1", "msg_2"]
-    assert second == first
-
-
-def test_the_journal_of_a_running_process_is_not_recovered(journals: JournalDirectory) -> None:
-    running, other = journals.journal(), journals.journal()
-    running.complete_message(a_fact())
-
-    assert other.recover() == []
-
-    running.close()
-    assert [fact.message_id for fact in other.recover()] == ["msg_1"]
-    other.close()
-
-
 DYING = textwrap.dedent("""
     import sys
     from pathlib import Path
@@ -78,33 +57,24 @@ DYING = textwrap.dedent("""
 """)
 
 
-def test_a_journal_is_recovered_only_after_its_process_was_killed(journals: JournalDirectory) -> None:
-    journal = journals.journal()
-    with a_process(DYING, journals) as (output, _):
-        assert output.readline() == b"ready\n"
-        while_running = journal.recover()
-
-    assert while_running == []
-    assert [(fact.message_id, fact.basis) for fact in journal.recover()] == [
-        ("msg_open", "partial"),
-        ("msg_shut", "recovered"),
-    ]
-    journal.close()
-
-
-def test_a_journal_whose_lock_file_was_deleted_is_recovered_only_after_its_process_was_killed(
-    journals: JournalDirectory,
+@pytest.mark.parametrize("lock", ["kept", "deleted"])
+def test_a_journal_is_recovered_only_after_its_process_was_killed(
+    journals: JournalDirectory, lock: str
 ) -> None:
     with a_process(DYING, journals) as (output, _):
         assert output.readline() == b"ready\n"
-        for lock in journals.path.glob("*.lock"):
-            lock.unlink()
+        if lock == "deleted":
+            for path in journals.path.glob("*.lock"):
+                path.unlink()
         journal = journals.journal()
         while_running = journal.recover()
 
     assert while_running == []
     found = journal.recover()
-    assert [fact.message_id for fact in found] == ["msg_open", "msg_shut"]
+    assert [(fact.message_id, fact.basis) for fact in found] == [
+        ("msg_open", "partial"),
+        ("msg_shut", "recovered"),
+    ]
     journal.acknowledge(fact.key for fact in found)
     journal.close()
     assert list(journals.path.iterdir()) == []

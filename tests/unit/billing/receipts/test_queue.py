@@ -31,13 +31,6 @@ def queued(queue: ReceiptQueue) -> list[tuple[str, str]]:
     return [(each.fact.message_id, each.receipt.basis) for each in queue.first(100)]
 
 
-async def test_a_message_recorded_twice_is_queued_once(queue: ReceiptQueue) -> None:
-    queue.record(a_fact())
-    queue.record(a_fact())
-
-    assert queued(queue) == [("msg_1", "final")]
-
-
 async def test_a_message_with_other_numbers_is_charged_for_what_it_used_more(queue: ReceiptQueue) -> None:
     queue.record(a_fact(output=5))
     with capture_logs() as logs:
@@ -177,19 +170,6 @@ async def test_a_message_without_a_price_is_queued_for_nothing(queue: ReceiptQue
     (pending,) = queue.first(1)
     assert (pending.receipt.basis, pending.receipt.charged_credits) == ("unpriced", 0)
     assert [entry["event"] for entry in logs] == ["receipt.unpriced"]
-
-
-async def test_receipts_of_a_crashed_process_are_queued(journals: JournalDirectory) -> None:
-    crashed = journals.journal()
-    crashed.complete_message(a_fact())
-    crashed.close()
-    journal = journals.journal()
-    queue = ReceiptQueue(journal, PriceList())
-
-    queue.recover()
-
-    assert queued(queue) == [("msg_1", "recovered")]
-    journal.close()
 
 
 async def test_a_row_of_a_message_adds_nothing_to_what_this_process_knows(

@@ -1,5 +1,5 @@
-from app.executors.api_format.prompt import attachment_block, joined_prompt, without_system
-from app.requests.messages import ImagePart, Message
+from app.executors.api_format.prompt import joined_prompt, without_system
+from app.requests.messages import Message
 
 
 def test_parts_of_a_prompt_are_paragraphs() -> None:
@@ -9,8 +9,3 @@ def test_parts_of_a_prompt_are_paragraphs() -> None:
 def test_system_messages_are_no_turns() -> None:
     user = Message.of(role="user", content="hi")
     assert without_system([Message.of(role="system", content="Be brief."), user]) == [user]
-
-
-def test_an_image_is_sent_as_it_is() -> None:
-    part = ImagePart.of(type="image", media_type="image/png", data="aGk=")
-    assert attachment_block(part)["source"] == {"type": "base64", "media_type": "image/png", "data": "aGk="}

@@ -9,18 +9,17 @@ from typing import Any
 import anyio
 import pytest
 import structlog
-from pydantic import BaseModel
 
 from app.events import AssistantFinal, MeterReport, TextDelta, ToolCallResult, UsageReport
 from app.executors.claude_agent.tools.sdk_hooks import HookCall
 from app.executors.port import ExecutionFailed, RunPlan
 from app.ids import AccountId, RunId, RunKey, new_uuid
-from app.requests.runs import RunLimits
-from runtally.tools.tool import Tool, ToolContext, ToolFailed, ToolOutput, tool
+from runtally.tools.tool import Tool, ToolContext, ToolOutput, tool
 from tests.factories import a_plan
 from tests.patience import PATIENCE_S
 from tests.unit.executors.claude_agent.an_executor import a_graph, an_executor
-from tests.unit.executors.claude_agent.fake_cli import FakeCli, answer, write_pid
+from tests.unit.executors.claude_agent.fake_cli import FakeCli, answer
+from tests.unit.tools.calling import Nothing
 from tests.unit.tools.samples.weather import weather
 
 NAME = "mcp__runtally__demo__weather"
@@ -60,13 +59,6 @@ async def test_a_cli_that_offers_more_than_was_configured_ends_the_run(tmp_path:
 
     assert failed.value.outcome.error == "internal"
     assert not [event for event in bench.events.published if isinstance(event, TextDelta)]
-
-
-@pytest.mark.parametrize("fields", [{"plugins": ("theirs",)}, {"tools": (NAME,)}], ids=["plugin", "tool"])
-async def test_so_does_a_plugin_or_a_tool_of_another_run(tmp_path: Path, fields: dict[str, Any]) -> None:
-    async with an_executor(tmp_path, FakeCli(**fields)) as bench:
-        with pytest.raises(ExecutionFailed):
-            await bench.run(a_run())
 
 
 async def test_the_model_gets_each_tool_with_its_description_and_schema(tmp_path: Path) -> None:
@@ -127,9 +119,6 @@ async def test_every_tool_call_that_fails_is_counted_whoever_refused_it(tmp_path
 async def test_what_a_tool_logs_names_its_own_run(tmp_path: Path, idle_processes: int) -> None:
     found: list[Any] = []
 
-    class Nothing(BaseModel):
-        pass
-
     @tool(id="demo__who", description="Who am I?", effect="read_only", redact=())
     async def who(_args: Nothing, _context: ToolContext) -> ToolOutput[Nothing]:
         found.append(structlog.contextvars.get_contextvars().get("run_id"))
@@ -182,87 +171,6 @@ async def test_a_run_that_takes_too_long_is_interrupted_and_ends_as_timeout(tmp_
 
     assert failed.value.outcome == ("timeout", "timeout")
     assert cli.interrupts == 1
-
-
-async def test_a_cli_that_ignores_its_deadline_is_killed(tmp_path: Path) -> None:
-    async def deaf(cli: FakeCli, message: dict[str, Any]) -> None:
-        write_pid(tmp_path, program.pid)
-        cli.begin(message)
-        await program.wait()
-        cli.die()
-
-    cli = FakeCli(deaf)
-    program = await asyncio.create_subprocess_exec("/bin/sleep", "60")
-    async with an_executor(tmp_path, cli) as bench:
-        with pytest.raises(ExecutionFailed) as failed:
-            await bench.run(a_run(timeout=timedelta(seconds=0.05)))
-
-    assert (failed.value.outcome, program.returncode) == (("timeout", "timeout"), -9)
-
-
-@pytest.mark.parametrize(
-    ("limits", "duration", "reason"),
-    [
-        (RunLimits.of(max_total_tokens=5), LONG, "This run's budget is used up; no tool is called any more."),
-        (RunLimits(), timedelta(seconds=0.05), "This run's time is up; no tool is called any more."),
-    ],
-    ids=["budget", "deadline"],
-)
-async def test_no_tool_is_called_after_the_deadline_or_the_budget(
-    tmp_path: Path, limits: RunLimits, duration: timedelta, reason: str
-) -> None:
-    answers: list[str] = []
-
-    async def goes_on(cli: FakeCli, message: dict[str, Any]) -> None:
-        cli.begin(message)
-        cli.reply("a long answer")
-        await cli.interrupted.wait()
-        result = await cli.call_tool("demo__weather", "toolu_1", city="Rome")
-        answers.append(result["content"][0]["text"])
-        cli.result(subtype="error_during_execution", terminal_reason="aborted_tools", is_error=True)
-
-    async with an_executor(tmp_path, FakeCli(goes_on, tools=(NAME,))) as bench:
-        with pytest.raises(ExecutionFailed):
-            await bench.run(with_tools(weather, limits=limits, timeout=duration))
-
-    assert answers == [reason]
-
-
-async def test_a_ready_process_can_call_nothing_before_its_run(tmp_path: Path) -> None:
-    first, second = FakeCli(tools=(NAME,)), FakeCli(tools=(NAME,))
-    async with an_executor(tmp_path, first, second, idle_processes=1) as bench:
-        await bench.run(with_tools(weather))
-        await asyncio.wait_for(second.connected.wait(), PATIENCE_S)
-        result = await second.call_tool("demo__weather", "toolu_1", city="Rome")
-
-    assert (result["isError"], result["content"][0]["text"]) == (
-        True,
-        "No tool is called before there is a run.",
-    )
-
-
-async def test_a_tool_that_fails_on_purpose_tells_the_model_why(tmp_path: Path) -> None:
-    class Nothing(BaseModel):
-        pass
-
-    @tool(id="demo__fails", description="Fails.", effect="read_only", redact=())
-    async def fails(_args: Nothing, _context: ToolContext) -> ToolOutput[Nothing]:
-        message = "the station is closed"
-        raise ToolFailed(message)
-
-    answers: list[dict[str, Any]] = []
-
-    async def calls_tool(cli: FakeCli, message: dict[str, Any]) -> None:
-        cli.begin(message)
-        answers.append(await cli.call_tool("demo__fails", "toolu_1"))
-        cli.reply("hello")
-        cli.result()
-
-    async with an_executor(tmp_path, FakeCli(calls_tool, tools=("mcp__runtally__demo__fails",))) as bench:
-        events = await bench.run(with_tools(fails))
-
-    assert (answers[0]["isError"], answers[0]["content"][0]["text"]) == (True, "the station is closed")
-    assert [event.is_error for event in events if isinstance(event, ToolCallResult)] == [True]
 
 
 async def test_a_run_without_a_key_or_login_does_not_start(tmp_path: Path) -> None:

@@ -3,15 +3,13 @@ from claude_agent_sdk import Message, TextBlock, ToolResultBlock, ToolUseBlock
 
 from app.events import (
     OutputEvent,
-    Status,
     TextDelta,
-    ThinkingDelta,
     ToolCallResult,
     ToolCallStart,
 )
 from app.executors.claude_agent.mapper import EventMapper
 from runtally.tools.result import ToolResult
-from tests.unit.executors.claude_agent.frames import assistant, started, stream, text, user
+from tests.unit.executors.claude_agent.frames import assistant, started, text, user
 
 CALL = ToolUseBlock("toolu_1", "mcp__runtally__core__get_current_time", {"timezone": "UTC"})
 ANSWER = ToolResultBlock("toolu_1", [{"type": "text", "text": "for the model only"}], is_error=False)
@@ -63,16 +61,6 @@ def test_what_the_cli_answers_for_a_tool_is_never_told(name: str, code: str) -> 
     events = responded(assistant(ToolUseBlock("toolu_1", name, {})), user(ANSWER))
 
     assert events[-1] == ToolCallResult(tool_call_id="toolu_1", result={"error": code}, is_error=True)
-
-
-def test_thinking_is_told_only_where_the_graph_allows_it() -> None:
-    begin = {"type": "content_block_start", "index": 0, "content_block": {"type": "thinking"}}
-    delta = {"type": "content_block_delta", "delta": {"type": "thinking_delta", "thinking": "hm"}}
-    frames = [started(), stream(begin), stream(delta)]
-    busy = Status(phase="thinking", label="Thinking")
-
-    assert responded(*frames) == [busy]
-    assert responded(*frames, show_thinking=True) == [busy, ThinkingDelta(message_id="msg_1", delta="hm")]
 
 
 def test_what_one_of_the_clis_own_tools_answered_is_for_the_model() -> None:

@@ -39,9 +39,7 @@ def test_three_signals_say_why_it_stopped(fields: dict[str, Any], stop: str) -> 
     ("fields", "last_error", "ending"),
     [
         ({"subtype": "error_max_turns"}, None, ("timeout", "max_turns")),
-        ({"terminal_reason": "max_turns"}, None, ("timeout", "max_turns")),
         ({"subtype": "error_max_budget_usd"}, None, ("rate_limit", "budget")),
-        ({"terminal_reason": "budget_exhausted"}, None, ("rate_limit", "budget")),
         ({"api_error_status": 401}, "authentication_failed", ("provider_unavailable", "error")),
         ({"api_error_status": 402}, "billing_error", ("provider_unavailable", "error")),
         ({"api_error_status": 403}, "authentication_failed", ("provider_unavailable", "error")),

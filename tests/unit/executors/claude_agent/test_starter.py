@@ -15,18 +15,15 @@ from app.executors.claude_agent.process.cli import Cli
 from app.executors.claude_agent.starter import CliStarter
 from app.executors.port import ExecutionFailed, RunPlan
 from app.executors.tools.client_tools import described_client_tools
-from app.graphs.spec import GraphSpec
 from app.ids import AccountId, ApiKeyId, RunId, RunKey, new_uuid
-from app.models.registry import ModelOptions
 from app.requests.client_tools import ClientTool
 from app.requests.messages import Message
-from app.requests.runs import GraphRunRequest, RunLimits
+from app.requests.runs import GraphRunRequest
 from app.usage.records import Attribution
 from tests.factories import a_conversation, a_plan, schemas_of
 from tests.unit.executors.claude_agent.an_executor import OwnAuth
 from tests.unit.executors.claude_agent.fake_cli import FakeCli
 from tests.unit.executors.claude_agent.test_sdk_session import Store, line
-from tests.unit.tools.samples.weather import weather
 
 ADA = AccountId(new_uuid())
 CHAT = a_conversation(ADA)
@@ -98,15 +95,7 @@ def with_tool(plan: RunPlan, name: str, schema: dict[str, Any] | None = None) ->
 
 
 CHANGES: dict[str, Callable[[RunPlan], RunPlan]] = {
-    "model": lambda plan: replace(plan, model="claude-haiku-5-5"),
-    "options": lambda plan: replace(plan, options=ModelOptions(max_output_tokens=7)),
-    "tools": lambda plan: replace(plan, tools=(weather,)),
-    "turns": lambda plan: replace(plan, limits=RunLimits.of(max_turns=2)),
-    "graph": lambda plan: replace(plan, spec=GraphSpec(name="planner", description="d", system_prompt="q")),
-    "mode": lambda plan: replace(
-        plan, spec=GraphSpec(name="planner", description="d", system_prompt="p", permission_mode="plan")
-    ),
-    "client tools": lambda plan: with_tool(plan, "pick"),
+    "launch": lambda plan: replace(plan, model="claude-haiku-5-5"),
     "key": lambda plan: replace(plan, attribution=ANOTHER_KEY),
     "attempt": lambda plan: replace(plan, attempt=1),
     "session": lambda plan: replace(plan, conversation=replace(CHAT, session_id=new_uuid())),

@@ -20,6 +20,7 @@ from tests.factories import a_context, a_plan
 from tests.patience import PATIENCE_S
 from tests.unit.executors.claude_agent.fake_cli import FakeCli
 from tests.unit.gateway.calls import Billing, a_channel, a_message
+from tests.unit.waiting import until
 
 LONG = timedelta(seconds=10 * PATIENCE_S)
 
@@ -65,21 +66,16 @@ async def watched(
         await asyncio.wait({owner})
 
 
-async def until_stopped(watchdog: Watchdog) -> None:
-    while watchdog.outcome is None:
-        await asyncio.sleep(0)
-
-
 async def test_commands_that_exceed_a_limit_end_their_run_by_a_kill(tmp_path: Path) -> None:
     async with watched(tmp_path, Sandbox(None, "max_processes")) as (watchdog, process, _, _cli):
-        await until_stopped(watchdog)
+        await until(lambda: watchdog.outcome is not None)
 
         assert (watchdog.outcome, process.killed) == (BUDGET, True)
 
 
 async def test_so_do_commands_nobody_can_watch(tmp_path: Path) -> None:
     async with watched(tmp_path, Sandbox(OSError(5, "gone"))) as (watchdog, process, _, _cli):
-        await until_stopped(watchdog)
+        await until(lambda: watchdog.outcome is not None)
 
         assert (watchdog.outcome, process.killed) == (INTERNAL, True)
 
@@ -109,8 +105,7 @@ async def test_with_another_message_it_ends_the_turn_only(tmp_path: Path) -> Non
     async with watched(tmp_path) as (watchdog, process, context, cli):
         process.send("m2", "and this")
         context.control.stop_turn.set()
-        while len(cli.prompts) < 2 or context.control.stop_turn.is_set():
-            await asyncio.sleep(0)
+        await until(lambda: len(cli.prompts) == 2 and not context.control.stop_turn.is_set())
 
         assert (watchdog.outcome, process.killed) == (None, False)
 

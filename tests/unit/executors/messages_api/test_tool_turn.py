@@ -10,6 +10,7 @@ from runtally.tools.tool import Effect, Tool, ToolContext, ToolOutput, tool
 from tests.factories import Events, a_context, a_plan
 from tests.unit.gateway.calls import Billing, a_channel
 from tests.unit.tools.samples.weather import Weather, WeatherArgs, weather
+from tests.unit.waiting import turns, until
 
 
 class Kitchen:
@@ -61,8 +62,7 @@ async def test_reading_calls_run_together_and_others_alone_and_in_order() -> Non
     names = ["a__read", "a__read", "a__write", "a__write"]
     uses = [ModelToolCall(f"t{index}", name, {"city": "x"}) for index, name in enumerate(names)]
     running = asyncio.create_task(turn.run(uses))
-    while len(kitchen.happened) < 2:
-        await asyncio.sleep(0)
+    await until(lambda: len(kitchen.happened) >= 2)
     kitchen.go_on.set()
     blocks = await running
 
@@ -76,8 +76,7 @@ async def test_of_an_interrupted_turn_finished_results_stay_and_the_others_are_p
     turn = kitchen.turn(weather, kitchen.tool("a__write", "state_change"))
     uses = [ModelToolCall("t0", weather.id, {"city": "x"}), ModelToolCall("t1", "a__write", {"city": "x"})]
     running = asyncio.create_task(turn.run(uses))
-    while not kitchen.happened:
-        await asyncio.sleep(0)
+    await until(lambda: kitchen.happened)
     running.cancel()
     await asyncio.wait({running})
     finished = list(turn.finished)
@@ -120,10 +119,8 @@ async def test_only_so_many_calls_run_at_once() -> None:
     turn = kitchen.turn(kitchen.tool("a__read", "read_only"), calls_shown=MOST_AT_ONCE * 3)
     uses = [ModelToolCall(f"t{index}", "a__read", {"city": "x"}) for index in range(MOST_AT_ONCE * 3)]
     running = asyncio.create_task(turn.run(uses))
-    while len(kitchen.happened) < MOST_AT_ONCE:
-        await asyncio.sleep(0)
-    for _ in range(100):
-        await asyncio.sleep(0)
+    await until(lambda: len(kitchen.happened) >= MOST_AT_ONCE)
+    await turns(100)
     assert len(kitchen.happened) == MOST_AT_ONCE
     kitchen.go_on.set()
 

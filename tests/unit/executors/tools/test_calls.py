@@ -17,6 +17,7 @@ from tests.factories import a_context, a_plan, schemas_of
 from tests.patience import PATIENCE_S
 from tests.unit.gateway.calls import Billing, a_channel
 from tests.unit.tools.samples.weather import weather
+from tests.unit.waiting import turns
 
 
 def attached(**limits: Any) -> ToolCalls:
@@ -33,8 +34,7 @@ def published(calls: ToolCalls) -> None:
 async def test_a_call_waits_until_clients_can_see_it_and_its_result_is_handed_out_once() -> None:
     calls = attached()
     calling = asyncio.create_task(calls.run(weather.id, {"city": "Rome"}, "toolu_1"))
-    for _ in range(100):
-        await asyncio.sleep(0)
+    await turns(100)
     assert not calling.done()
     published(calls)
 
@@ -45,15 +45,21 @@ async def test_a_call_waits_until_clients_can_see_it_and_its_result_is_handed_ou
     assert calls.take_result("toolu_1") is None
 
 
-@pytest.mark.parametrize(("limits", "reason"), [({"max_total_tokens": 0}, "budget is used up"), ({}, None)])
-async def test_no_tool_is_called_beyond_a_limit(limits: dict[str, Any], reason: str | None) -> None:
+@pytest.mark.parametrize(
+    ("limits", "reason"),
+    [
+        ({"max_total_tokens": 0}, "This run's budget is used up; no tool is called any more."),
+        ({"deadline": 0.0}, "This run's time is up; no tool is called any more."),
+    ],
+    ids=["budget", "deadline"],
+)
+async def test_no_tool_is_called_beyond_a_limit(limits: dict[str, Any], reason: str) -> None:
     calls = attached(**limits)
     published(calls)
 
     result = await calls.run(weather.id, {"city": "Rome"}, "toolu_1")
 
-    assert result.is_error is (reason is not None)
-    assert reason is None or reason in result.markdown
+    assert (result.is_error, result.markdown) == (True, reason)
 
 
 async def test_no_tool_is_called_before_there_is_a_run() -> None:
@@ -93,8 +99,7 @@ async def test_a_call_of_a_client_tool_waits_for_the_end_of_its_message_and_for_
         await asyncio.sleep(0)
         async with asyncio.timeout(PATIENCE_S):
             wrong = await calls.run(tool_id, {"n": "1"}, "toolu_2")
-        for _ in range(100):
-            await asyncio.sleep(0)
+        await turns(100)
         assert events.empty()
         calls.on_published(Step(step_index=1, step_budget=None))
         async with asyncio.timeout(PATIENCE_S):

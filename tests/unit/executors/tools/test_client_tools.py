@@ -1,7 +1,6 @@
 from contextlib import suppress
 from typing import Any
 
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -45,16 +44,6 @@ async def test_the_model_gets_each_with_a_schema_that_apis_take() -> None:
     context = ToolContext(run=RunKey(plan.run.account_id, plan.run.run_id), tool_call_id="c", request_id=None)
     runner = ToolRunner({ask.id: ask}, ToolPolicy(frozenset({ask.id})))
     assert (await runner.run(ask.id, {}, context)).markdown == "No tool is called before there is a run."
-
-
-@pytest.mark.parametrize(
-    ("schema", "where"), [({"type": "string"}, "#/type"), ({"properties": {"a b": {}}}, "#/properties")]
-)
-def test_a_schema_that_no_model_takes_is_found(schema: dict[str, Any], where: str) -> None:
-    with pytest.raises(SchemaUnusable) as refused:
-        argument_schema(modern_schema(schema))
-
-    assert refused.value.where == where
 
 
 _NAMES = st.sampled_from(

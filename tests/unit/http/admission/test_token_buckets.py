@@ -1,16 +1,7 @@
 import pytest
 
 from app.http.admission.token_buckets import MAX_BUCKETS, TokenBuckets
-
-
-class Clock:
-    """A clock that stands until it is moved."""
-
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
+from tests.unit.clock import Clock
 
 
 def test_a_bucket_is_full_at_first_and_fills_again() -> None:

@@ -1,36 +1,21 @@
 """Calls of client tools on the wire of AG-UI."""
 
-from typing import Any
-
-from app.events import ClientEvent, ClientToolCall, RunStarted, Step, TextDelta, ToolCallResult, ToolCallStart
+from app.events import ClientEvent, RunStarted, TextDelta, ToolCallStart
 from app.http.ag_ui.input import AgUiInput
-from app.http.ag_ui.output.encoder import PAUSE_AFTER_S, PAUSE_IN_STEP_AFTER_S, AgUiEncoder
-from tests.unit.http.ag_ui.test_encoder import DONE, REQUEST, STARTED, parsed, with_positions
+from app.http.ag_ui.output.encoder import PAUSE_AFTER_S, PAUSE_IN_STEP_AFTER_S
+from tests.unit.http.ag_ui.test_encoder import an_encoder, parsed
+from tests.unit.http.events import DONE, REQUEST, STARTED, STEP, entries_of
+from tests.unit.http.events import client_call as call
+from tests.unit.http.events import client_call_start as start
+from tests.unit.http.events import client_result as result
 
-STEP = Step(step_index=1, step_budget=None)
 OURS = ToolCallStart(tool_call_id="ours", tool_name="core__clock", args={})
-
-
-def start(call_id: str) -> ToolCallStart:
-    return ToolCallStart(tool_call_id=call_id, tool_name="pick", args={"n": 1}, is_client_tool=True)
-
-
-def call(call_id: str) -> ClientToolCall:
-    return ClientToolCall(tool_call_id=call_id, tool_name="pick", args={"n": 1}, expires_at="later")
-
-
-def result(call_id: str, value: Any = "blue") -> ToolCallResult:
-    return ToolCallResult(tool_call_id=call_id, result=value, is_error=False)
 
 
 CALLS: list[ClientEvent] = [
     *(STARTED, TextDelta(message_id="m", delta="Look."), start("a"), OURS, start("b"), STEP),
     *(call("a"), result("ours", {}), call("b")),
 ]
-
-
-def an_encoder(**fields: Any) -> AgUiEncoder:
-    return AgUiEncoder(thread_id="t-1", run_id="theirs", our_run_id="r-1", **fields)
 
 
 def kinds(stream: bytes) -> list[str]:
@@ -40,8 +25,8 @@ def kinds(stream: bytes) -> list[str]:
 
 def test_the_run_completes_with_the_calls_that_the_client_has_to_execute() -> None:
     encoder, earlier = an_encoder(names_pending=True), an_encoder()
-    stream = encoder.encode(with_positions(CALLS)) + encoder.encode_pause()
-    earlier.encode(with_positions(CALLS))
+    stream = encoder.encode(entries_of(*CALLS)) + encoder.encode_pause()
+    earlier.encode(entries_of(*CALLS))
 
     events = parsed(stream)
     starts = [event for event in events if event["type"] == "TOOL_CALL_START"]
@@ -57,7 +42,7 @@ def test_the_run_completes_with_the_calls_that_the_client_has_to_execute() -> No
 def test_the_stream_ends_once_no_call_of_ours_is_open() -> None:
     encoder = an_encoder()
     waits = []
-    for entry in with_positions([*CALLS, result("a"), result("b")]):
+    for entry in entries_of(*CALLS, result("a"), result("b")):
         encoder.encode([entry])
         waits.append(encoder.pause_after_s)
 
@@ -69,7 +54,7 @@ def test_the_client_gets_what_follows_its_results() -> None:
     encoder = an_encoder(after=len(CALLS), answered=frozenset("ab"))
     answers: list[ClientEvent] = [result("b"), result("a"), TextDelta(message_id="n", delta="So."), DONE]
 
-    stream = encoder.encode(with_positions([*CALLS, *answers]))
+    stream = encoder.encode(entries_of(*CALLS, *answers))
 
     assert kinds(stream) == [
         *("RUN_STARTED", "STEP_STARTED", "TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT", "TEXT_MESSAGE_END"),
@@ -80,7 +65,7 @@ def test_the_client_gets_what_follows_its_results() -> None:
 def test_a_call_that_is_not_answered_yet_ends_the_next_run_as_well() -> None:
     encoder = an_encoder(after=len(CALLS), answered=frozenset("a"), names_pending=True)
 
-    nothing = encoder.encode(with_positions(CALLS))
+    nothing = encoder.encode(entries_of(*CALLS))
 
     assert (nothing, encoder.pause_after_s) == (b"", PAUSE_AFTER_S)
     start, end = parsed(encoder.encode_pause())
@@ -89,9 +74,7 @@ def test_a_call_that_is_not_answered_yet_ends_the_next_run_as_well() -> None:
 
 def test_a_call_that_fails_before_the_client_has_it_comes_with_its_result() -> None:
     encoder = an_encoder()
-    stream = encoder.encode(
-        with_positions([STARTED, start("a"), STEP, result("a", {"error": "invalid_args"})])
-    )
+    stream = encoder.encode(entries_of(STARTED, start("a"), STEP, result("a", {"error": "invalid_args"})))
 
     assert kinds(stream)[-4:] == [
         *("TOOL_CALL_START a", "TOOL_CALL_ARGS a", "TOOL_CALL_END a", "TOOL_CALL_RESULT a")
@@ -101,7 +84,7 @@ def test_a_call_that_fails_before_the_client_has_it_comes_with_its_result() -> N
 
 def test_a_pending_approval_comes_first() -> None:
     encoder = an_encoder()
-    encoder.encode(with_positions([STARTED, start("a"), STEP, call("a"), REQUEST]))
+    encoder.encode(entries_of(STARTED, start("a"), STEP, call("a"), REQUEST))
 
     assert parsed(encoder.encode_pause())[-1]["outcome"]["type"] == "interrupt"
 
@@ -110,7 +93,7 @@ def test_calls_of_an_earlier_attempt_do_not_wait() -> None:
     encoder = an_encoder()
     again = RunStarted(run_id="r-1", graph_id="claude_agents:assistant", model="sonnet", attempt=2)
 
-    encoder.encode(with_positions([STARTED, start("a"), STEP, call("a"), again]))
+    encoder.encode(entries_of(STARTED, start("a"), STEP, call("a"), again))
 
     assert encoder.pause_after_s is None
 

@@ -16,15 +16,8 @@ from app.events import (
     ToolCallResult,
     ToolCallStart,
 )
-from tests.unit.http.ag_ui.test_encoder import (
-    DONE,
-    REQUEST,
-    RESOLVED,
-    STARTED,
-    an_encoder,
-    parsed,
-    with_positions,
-)
+from tests.unit.http.ag_ui.test_encoder import an_encoder, parsed
+from tests.unit.http.events import DONE, REQUEST, RESOLVED, STARTED, entries_of
 
 OPENS = {
     "TEXT_MESSAGE_START": "messageId",
@@ -122,7 +115,7 @@ def require_order(events: list[dict[str, Any]]) -> None:
 def test_a_run_is_encoded_in_order_and_byte_identical_in_any_batches(
     events: list[ClientEvent], data: st.DataObject
 ) -> None:
-    log = with_positions(events)
+    log = entries_of(*events)
     whole = an_encoder().encode(log)
     cut = data.draw(st.integers(0, len(log)))
     encoder = an_encoder()
@@ -133,7 +126,7 @@ def test_a_run_is_encoded_in_order_and_byte_identical_in_any_batches(
 
 @given(runs)
 def test_a_run_interrupted_and_resumed_loses_nothing(events: list[ClientEvent]) -> None:
-    log = with_positions(events)
+    log = entries_of(*events)
     whole = texts_of(parsed(an_encoder().encode(log)))
     for cut in range(1, len(log)):
         encoder = an_encoder()

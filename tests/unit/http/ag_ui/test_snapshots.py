@@ -3,23 +3,14 @@
 from ag_ui.core import UserMessage
 
 from app.events import ClientEvent, MessageDiscarded, Step, TextDelta, ThinkingDelta, ToolCallResult
-from tests.unit.http.ag_ui.test_encoder import (
-    A_RUN,
-    CALL,
-    GOLDEN,
-    STARTED,
-    an_encoder,
-    encoded_events,
-    kinds,
-    parsed,
-    with_positions,
-)
+from tests.unit.http.ag_ui.test_encoder import A_RUN, GOLDEN, an_encoder, encoded_events, kinds, parsed
+from tests.unit.http.events import CALL, STARTED, entries_of
 
 
 def test_a_snapshot_comes_first() -> None:
     user = UserMessage(id="u", role="user", content="hi")
 
-    encoder, entries = an_encoder(), with_positions(A_RUN)
+    encoder, entries = an_encoder(), entries_of(*A_RUN)
     encoder.show([[], [user]], entries[1])
     sent = parsed(encoder.encode(entries))
 
@@ -87,10 +78,10 @@ def test_a_text_that_another_attempt_writes_again_is_not_shown_twice() -> None:
 
 
 def test_the_message_ids_of_a_client_are_known() -> None:
-    minted = an_encoder().message_ids(with_positions(A_RUN))
+    minted = an_encoder().message_ids(entries_of(*A_RUN))
 
     assert minted == {"msg_1:thinking:4", "msg_1", "toolu_1", "toolu_1:result", "u-1", "msg_2"}
-    assert an_encoder(after=9).message_ids(with_positions(A_RUN)) == {"u-1", "msg_2"}
+    assert an_encoder(after=9).message_ids(entries_of(*A_RUN)) == {"u-1", "msg_2"}
 
 
 def test_only_the_discarded_message_of_its_subagent_is_left_out() -> None:

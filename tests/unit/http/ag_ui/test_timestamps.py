@@ -7,11 +7,12 @@ import pytest
 from app.events import ClientEvent, ThinkingDelta
 from app.http.ag_ui.releases.dialect import DIALECTS, Dialect
 from app.streams.port import LogEntry
-from tests.unit.http.ag_ui.test_encoder import CALL, REQUEST, STARTED, an_encoder, with_positions
+from tests.unit.http.ag_ui.test_encoder import an_encoder
+from tests.unit.http.events import CALL, REQUEST, STARTED, entries_of
 
 
 def with_times(events: list[ClientEvent]) -> list[LogEntry]:
-    return [entry._replace(at=1_764_000_000_000 + entry.position) for entry in with_positions(events)]
+    return [entry._replace(at=1_764_000_000_000 + entry.position) for entry in entries_of(*events)]
 
 
 @pytest.mark.parametrize("dialect", DIALECTS, ids=lambda dialect: str(dialect.since))

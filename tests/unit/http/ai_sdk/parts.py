@@ -5,26 +5,17 @@ from typing import Any, Literal
 
 from app.events import (
     ClientEvent,
-    Done,
     PermissionRequest,
     PermissionResolved,
-    RunStarted,
     TextDelta,
     ThinkingDelta,
     ToolCallResult,
     ToolCallStart,
 )
 from app.http.ai_sdk.encoder import AiSdkEncoder
-from app.requests.outcome import FinalUsage
-from app.streams.port import LogEntry
+from tests.unit.http.events import entries_of
 
-STARTED = RunStarted(run_id="r-1", graph_id="claude_agents:assistant", model="sonnet", attempt=0)
-STOPPED = Done(usage=FinalUsage(prompt_tokens=10, completion_tokens=5), finish_reason="stop")
 ARGS = {"to": "bob"}
-
-
-def entries_of(*events: ClientEvent) -> list[LogEntry]:
-    return [LogEntry(position, event) for position, event in enumerate(events, start=1)]
 
 
 def parts_in(stream: bytes) -> list[Any]:

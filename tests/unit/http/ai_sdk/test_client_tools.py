@@ -4,41 +4,20 @@ from typing import Any
 
 import pytest
 
-from app.events import ClientEvent, ClientToolCall, RunStarted, Step, ToolCallResult, ToolCallStart
+from app.events import ClientEvent, RunStarted
 from app.http.ai_sdk.encoder import PAUSE_AFTER_S, PAUSE_BESIDE_CALLS_AFTER_S, AiSdkEncoder
 from app.http.ai_sdk.input import ChatRequest
-from tests.unit.http.ai_sdk.parts import (
-    STARTED,
-    STOPPED,
-    a_call,
-    a_result,
-    a_text,
-    entries_of,
-    kinds_of,
-    parts_in,
-    parts_of,
-)
-
-STEP = Step(step_index=1, step_budget=None)
-
-
-def start(call_id: str) -> ToolCallStart:
-    return ToolCallStart(tool_call_id=call_id, tool_name="pick", args={"n": 1}, is_client_tool=True)
-
-
-def call(call_id: str) -> ClientToolCall:
-    return ClientToolCall(tool_call_id=call_id, tool_name="pick", args={"n": 1}, expires_at="later")
-
-
-def result(call_id: str, value: Any = "blue", *, is_error: bool = False) -> ToolCallResult:
-    return ToolCallResult(tool_call_id=call_id, result=value, is_error=is_error)
-
+from tests.unit.http.ai_sdk.parts import a_call, a_result, a_text, kinds_of, parts_in, parts_of
+from tests.unit.http.events import DONE, STARTED, STEP, entries_of
+from tests.unit.http.events import client_call as call
+from tests.unit.http.events import client_call_start as start
+from tests.unit.http.events import client_result as result
 
 CALLS: list[ClientEvent] = [
     *(STARTED, a_text("m", "Look."), start("a"), a_call("ours"), start("b"), STEP),
     *(call("a"), a_result("ours"), call("b")),
 ]
-ANSWERS: list[ClientEvent] = [result("b"), result("a", "offline", is_error=True), a_text("n", "So."), STOPPED]
+ANSWERS: list[ClientEvent] = [result("b"), result("a", "offline", is_error=True), a_text("n", "So."), DONE]
 
 
 def test_the_calls_are_in_a_step_of_their_own_beside_one_of_ours() -> None:
@@ -92,9 +71,7 @@ def test_a_replay_has_the_clients_results() -> None:
 
 
 def test_a_call_that_fails_before_the_client_has_it_is_not_its_own() -> None:
-    parts = parts_of(
-        STARTED, start("a"), STEP, result("a", {"error": "invalid_args"}, is_error=True), STOPPED
-    )
+    parts = parts_of(STARTED, start("a"), STEP, result("a", {"error": "invalid_args"}, is_error=True), DONE)
 
     called = next(part for part in parts if part["type"] == "tool-input-available")
     assert called["providerExecuted"]

@@ -8,7 +8,8 @@ import pytest
 from app.events import ClientEvent, MessageDiscarded, TextDelta
 from app.http.ai_sdk.replay import discarded_in, without_discarded
 from app.streams.port import LogEntry
-from tests.unit.http.ai_sdk.parts import STARTED, STOPPED, a_call, a_text, a_thought, parts_of
+from tests.unit.http.ai_sdk.parts import a_call, a_text, a_thought, parts_of
+from tests.unit.http.events import DONE, STARTED, entries_of
 
 DISCARDED = MessageDiscarded(message_id="m")
 
@@ -17,7 +18,7 @@ def shown(events: list[ClientEvent]) -> list[tuple[str, bool]]:
     """The texts of a client, and whether each is marked as discarded."""
     texts: dict[str, str] = {}
     marked: set[str] = set()
-    for part in parts_of(STARTED, *events, STOPPED):
+    for part in parts_of(STARTED, *events, DONE):
         match part["type"]:
             case "text-start":
                 assert part["id"] not in texts
@@ -56,9 +57,7 @@ def test_a_text_is_shown_once_or_marked(events: list[ClientEvent], expected: lis
 
 
 def test_thinking_that_is_discarded_is_marked() -> None:
-    parts = parts_of(
-        STARTED, a_thought("m", "hm"), DISCARDED, a_thought("n", "hm"), a_text("n", "It"), STOPPED
-    )
+    parts = parts_of(STARTED, a_thought("m", "hm"), DISCARDED, a_thought("n", "hm"), a_text("n", "It"), DONE)
 
     ends = [part for part in parts if part["type"] == "reasoning-end"]
     assert [end.get("providerMetadata") for end in ends] == [{"runtally": {"discarded": True}}, None]
@@ -73,7 +72,7 @@ async def test_a_replay_has_no_discarded_text() -> None:
         a_text("n", "Noon."),
         a_text("m", "!"),
     ]
-    entries = [LogEntry(position, event) for position, event in enumerate(events, 1)]
+    entries = entries_of(*events)
 
     async def log(*sizes: int) -> AsyncGenerator[Sequence[LogEntry], None]:
         for start, end in pairwise([0, *sizes, len(entries)]):

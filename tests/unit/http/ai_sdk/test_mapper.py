@@ -5,18 +5,16 @@ from app.http.ai_sdk.encoder import AiSdkEncoder
 from app.streams.port import LogEntry
 from tests.unit.http.ai_sdk.parts import (
     ARGS,
-    STARTED,
-    STOPPED,
     a_call,
     a_request,
     a_resolution,
     a_result,
     a_text,
-    entries_of,
     kinds_of,
     parts_in,
     parts_of,
 )
+from tests.unit.http.events import DONE, STARTED, entries_of
 
 
 def test_version_5_gets_permission_requests_as_data_parts() -> None:
@@ -73,17 +71,11 @@ def test_a_client_that_decided_receives_only_later_parts() -> None:
     encoder = AiSdkEncoder("r-1", approvals=True, decided=frozenset({"p-t"}), after=3)
 
     before = encoder.encode(entries_of(STARTED, a_call("t"), a_request("t")))
-    after = encoder.encode([LogEntry(4, a_resolution("t")), LogEntry(5, a_result("t")), LogEntry(6, STOPPED)])
+    assert encoder.pause_after_s is None
+    after = encoder.encode([LogEntry(4, a_resolution("t")), LogEntry(5, a_result("t")), LogEntry(6, DONE)])
 
     assert before == b""
     assert kinds_of(parts_in(after)) == ["start", "tool-output-available t", "finish-step", "finish"]
-
-
-def test_a_decided_request_does_not_pause_the_response() -> None:
-    encoder = AiSdkEncoder("r-1", approvals=True, decided=frozenset({"p-t"}), after=3)
-    encoder.encode(entries_of(STARTED, a_call("t"), a_request("t")))
-
-    assert encoder.pause_after_s is None
 
 
 def test_parallel_calls_request_approval_one_after_the_other() -> None:

@@ -3,33 +3,22 @@
 import asyncio
 import itertools
 from collections.abc import AsyncGenerator, Sequence
-from dataclasses import dataclass
 
 import pytest
 
 from app.events import (
     ClientEvent,
     Done,
-    PermissionRequest,
-    PermissionResolved,
-    RunStarted,
     TextDelta,
-    ToolCallResult,
-    ToolCallStart,
 )
 from app.http.ag_ui.output.encoder import AgUiEncoder
 from app.http.ai_sdk.encoder import PAUSE_AT_LATEST_S, AiSdkEncoder
 from app.http.streaming.pausing import PausingEncoder, chunks_until_pause
-from app.requests.outcome import FinalUsage
 from app.streams.port import LogEntry
 from tests.patience import PATIENCE_S
-
-STARTED = RunStarted(run_id="r-1", graph_id="claude_agents:assistant", model="sonnet", attempt=1)
-CALL = ToolCallStart(tool_call_id="t", tool_name="mail", args={})
-REQUEST = PermissionRequest(request_id="p", tool_call_id="t", tool_name="mail", args={}, expires_at="later")
-DECISION = PermissionResolved(request_id="p", decision="allow", reason="decided")
-RESULT = ToolCallResult(tool_call_id="t", result="sent", is_error=False)
-DONE = Done(usage=FinalUsage(), finish_reason="stop")
+from tests.unit.clock import Clock
+from tests.unit.http.events import CALL, DONE, REQUEST, RESOLVED, RESULT, STARTED
+from tests.unit.waiting import turns
 
 PAUSE = {"ag_ui": b'"outcome":{"type":"interrupt"', "ai_sdk": b"[DONE]"}
 
@@ -50,8 +39,7 @@ class Run:
             for batch in self.batches:
                 yield batch
                 # Stored batches need a few turns of the event loop.
-                for _ in range(5):
-                    await asyncio.sleep(0)
+                await turns(5)
             if not isinstance(self.batches[-1][-1].event, Done):
                 await asyncio.Event().wait()
         finally:
@@ -85,7 +73,7 @@ async def test_a_response_ends_where_a_person_must_decide(wire: str) -> None:
 @wires
 async def test_a_stored_decision_is_read_before_a_response_would_end(wire: str) -> None:
     """A replay comes in batches; one may end with a request whose decision is in the next."""
-    run = Run([STARTED, CALL, REQUEST], [DECISION, RESULT], [TextDelta(message_id="m", delta="Sent."), DONE])
+    run = Run([STARTED, CALL, REQUEST], [RESOLVED, RESULT], [TextDelta(message_id="m", delta="Sent."), DONE])
 
     response = await response_of(run, an_encoder(wire))
 
@@ -108,18 +96,8 @@ async def test_a_run_that_ends_while_it_waits_is_not_paused(wire: str) -> None:
 SUBAGENT = TextDelta(message_id="m2", delta="Searching.", parent_tool_call_id="agent")
 
 
-@dataclass(slots=True)
-class Clock:
-    """Shows the time that a test passes."""
-
-    now: float = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 async def test_events_of_a_subagent_do_not_delay_the_pause_for_ever() -> None:
-    clock = Clock()
+    clock = Clock(0)
 
     async def follow() -> AsyncGenerator[Sequence[LogEntry], None]:
         yield [LogEntry(1, STARTED), LogEntry(2, CALL), LogEntry(3, REQUEST)]
@@ -140,7 +118,7 @@ async def test_the_time_a_slow_reader_takes_does_not_count() -> None:
         [STARTED, CALL, REQUEST],
         [SUBAGENT],
         [SUBAGENT],
-        [DECISION, RESULT],
+        [RESOLVED, RESULT],
         [TextDelta(message_id="m", delta="Sent."), DONE],
     )
 

@@ -3,6 +3,7 @@
 import asyncio
 
 from app.platform.concurrency.fair_semaphore import FairSemaphore
+from tests.unit.waiting import turns
 
 
 async def hold(semaphore: FairSemaphore, owner: str, order: list[str], until: asyncio.Event) -> None:
@@ -11,15 +12,10 @@ async def hold(semaphore: FairSemaphore, owner: str, order: list[str], until: as
         await until.wait()
 
 
-async def turns() -> None:
-    for _ in range(5):
-        await asyncio.sleep(0)
-
-
 async def test_no_owner_gets_all_slots() -> None:
     semaphore, order, until = FairSemaphore(2), list[str](), asyncio.Event()
     holding = [asyncio.create_task(hold(semaphore, owner, order, until)) for owner in ("a", "a", "b")]
-    await turns()
+    await turns(5)
 
     assert order == ["a", "b"]
     assert semaphore.waiting("a") == 1
@@ -32,7 +28,7 @@ async def test_no_owner_gets_all_slots() -> None:
 async def test_owners_take_turns() -> None:
     semaphore, order, until = FairSemaphore(1), list[str](), asyncio.Event()
     holding = [asyncio.create_task(hold(semaphore, owner, order, until)) for owner in "aaabc"]
-    await turns()
+    await turns(5)
 
     until.set()
     await asyncio.gather(*holding)
@@ -43,7 +39,7 @@ async def test_owners_take_turns() -> None:
 async def test_a_cancelled_waiter_passes_its_slot_on() -> None:
     semaphore, order, until = FairSemaphore(1), list[str](), asyncio.Event()
     first, second, third = [asyncio.create_task(hold(semaphore, owner, order, until)) for owner in "abc"]
-    await turns()
+    await turns(5)
 
     second.cancel()
     first.cancel()

@@ -59,21 +59,22 @@ async def test_what_is_no_pattern_is_refused(schemas: SchemaChecker, pattern: st
 
 
 @pytest.mark.parametrize(("pattern", "matching"), [(r"^(?!b)a+$", "aa"), (r"^(a)\1$", "aa")])
-async def test_look_around_and_references_are_matched_in_few_steps(
+async def test_look_around_and_references_are_matched(
     schemas: SchemaChecker, pattern: str, matching: str
 ) -> None:
     schema = {"type": "string", "pattern": pattern}
 
     assert await schemas.mismatch(SchemaDocument.of(schema), matching, owner="a") is None
     assert await schemas.mismatch(SchemaDocument.of(schema), "b", owner="a") is not None
-    endless = {"type": "string", "pattern": r"^(?!x)(a*)*(?=b)\1c$"}
-    assert await schemas.mismatch(SchemaDocument.of(endless), "a" * 100_000, owner="a") is not None
 
 
-async def test_a_backtracking_pattern_is_checked_quickly(schemas: SchemaChecker) -> None:
-    schema = {"type": "string", "pattern": "^(a+)+$"}
+@pytest.mark.parametrize("pattern", [r"^(?!x)(a*)*(?=b)\1c$", "^(a+)+$"])
+async def test_a_pattern_that_backtracks_without_end_is_checked_quickly(
+    schemas: SchemaChecker, pattern: str
+) -> None:
+    endless = {"type": "string", "pattern": pattern}
 
-    assert await schemas.mismatch(SchemaDocument.of(schema), "a" * 100_000 + "b", owner="a") is not None
+    assert await schemas.mismatch(SchemaDocument.of(endless), "a" * 100_000 + "b", owner="a") is not None
 
 
 @pytest.mark.parametrize(
@@ -90,16 +91,6 @@ async def test_an_invalid_schema_is_refused_with_its_location(
 ) -> None:
     with pytest.raises(SchemaUnusable):
         await schemas.require_usable(schema, owner="a")
-
-
-async def test_older_dialects_are_supported(schemas: SchemaChecker) -> None:
-    tuple_of = {"items": [{"type": "string"}]}
-
-    for schema in (tuple_of, {"$schema": f"{DRAFT_7}#", **tuple_of}):
-        assert await schemas.mismatch(SchemaDocument.of(schema), ["a"], owner="a") is None
-        assert await schemas.mismatch(SchemaDocument.of(schema), [1], owner="a") is not None
-    with pytest.raises(SchemaUnusable):
-        await schemas.require_usable({"$schema": f"{DRAFT_7}#", "$defs": {"A": {"type": 5}}}, owner="a")
 
 
 async def test_a_slow_check_is_killed_and_the_next_one_works(

@@ -2,13 +2,10 @@
 
 import json
 from collections.abc import Iterator
-from contextlib import suppress
 from typing import Any
 
 import jsonschema_rs
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from app.platform.json_schema.conversion import VALUE
 from app.platform.json_schema.document import DIALECTS, MAX_DEPTH, SchemaDocument, SchemaUnusable
@@ -120,68 +117,6 @@ def test_deep_schemas_take_no_time(keyword: str) -> None:
         schema = {keyword: [schema] if is_list else schema, "then": {}}
 
     require_accepted(model_schema_of(an_object(schema)).schema)
-
-
-_PATTERNS = st.sampled_from(["^a", "(?i)b", "^[a-c]+$", "[\\d-x]", "\\p{L}"])
-_VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers(-2, 5) | st.sampled_from(["", "a", "b", "ab"]),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("ab"), inner, max_size=2),
-    max_leaves=6,
-)
-_TYPES = st.sampled_from(["object", "array", "string", "integer", "null"])
-
-
-def _schemas(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    members = st.dictionaries(st.sampled_from(["a", "b", "a b"]), inner, max_size=2)
-    several, few = st.lists(inner, min_size=1, max_size=3), st.integers(0, 3)
-    optional: dict[str, st.SearchStrategy[Any]] = {
-        "type": _TYPES | st.lists(_TYPES, min_size=1, max_size=2, unique=True),
-        "properties": members,
-        "patternProperties": st.dictionaries(
-            _PATTERNS.filter(lambda each: "-x" not in each), inner, max_size=1
-        ),
-        "required": st.lists(st.sampled_from("ab"), max_size=2, unique=True),
-        "prefixItems": several,
-        "enum": st.lists(_VALUES, max_size=3),
-        "const": _VALUES,
-        "minItems": few,
-        "maxItems": few,
-        "minContains": few,
-        "maxContains": few,
-        "dependentRequired": st.just({"a": ["b"]}),
-        "x-y": _VALUES,
-        "$ref": st.sampled_from(["#", "#/$defs/T", "#/properties/a"]),
-        **dict.fromkeys(("anyOf", "oneOf", "allOf"), several),
-        **dict.fromkeys(("items", "not", "if", "then", "else", "contains", "additionalProperties"), inner),
-        **dict.fromkeys(("propertyNames", "unevaluatedProperties", "unevaluatedItems"), inner),
-    }
-    return st.fixed_dictionaries({}, optional=optional)
-
-
-_ANY_SCHEMA = st.recursive(st.booleans() | st.just({"type": "string"}), _schemas, max_leaves=8)
-
-
-@given(_ANY_SCHEMA.filter(lambda schema: isinstance(schema, dict)), st.lists(_VALUES, max_size=4))
-def test_every_value_of_a_schema_is_one_of_its_model_schema(
-    schema: dict[str, Any], values: list[Any]
-) -> None:
-    schema = {**schema, "$defs": {"T": {"type": "object", "prefixItems": [{"type": "string"}]}}}
-    with suppress(SchemaUnusable):
-        _require_all(schema, values)
-
-
-def _require_all(schema: dict[str, Any], values: list[Any]) -> None:
-    shown = model_schema_of(schema)
-
-    require_accepted(shown.schema)
-    if '"$ref"' in json.dumps(schema):
-        # References of a schema to itself have no end for these validators.
-        return
-    original = jsonschema_rs.Draft202012Validator(schema)
-    for value in values:
-        output = {VALUE: value} if shown.is_wrapped else value
-        if original.is_valid(value) and (shown.is_wrapped or isinstance(value, dict)):
-            assert all(draft(shown.schema).is_valid(output) for draft in _DRAFTS), (shown.schema, output)
 
 
 def test_the_model_schemas_of_random_schemas_accept_their_values() -> None:

@@ -3,14 +3,7 @@ import logging
 from structlog.testing import capture_logs
 
 from app.platform.logs.dependency import DependencyLog
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
+from tests.unit.clock import Clock
 
 
 def test_an_outage_has_two_lines_however_many_tasks_notice_it() -> None:

@@ -1,5 +1,4 @@
 import asyncio
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import httpx2
@@ -7,9 +6,9 @@ import pytest
 
 from app.platform.server.in_process import InProcessTransport
 from app.platform.server.loopback import AsgiApp, DropConnection, Receive, Scope, Send, wait_for_disconnect
+from tests.unit.waiting import turns
 
 START = {"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/plain")]}
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 def chunk(body: bytes, *, more: bool = True) -> dict[str, Any]:
@@ -102,8 +101,7 @@ async def test_a_slow_reader_makes_the_application_wait_until_it_leaves() -> Non
             sent.append(number)
 
     async with a_client(app) as client, client.stream("GET", "/"):
-        for _ in range(5000):
-            await asyncio.sleep(0)
+        await turns(5000)
         assert 0 < len(sent) < 1000
     assert len(sent) == 1000
 

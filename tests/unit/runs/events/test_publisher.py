@@ -10,6 +10,7 @@ from app.platform.db import DatabaseUnavailable
 from app.runs.events.publisher import RunEventPublisher
 from app.streams.memory import MemoryEventLog
 from tests.factories import an_unused_database
+from tests.unit.waiting import turns
 
 RUN = RunKey(AccountId(new_uuid()), RunId("run-1"))
 
@@ -26,8 +27,7 @@ class SlowLog(MemoryEventLog):
         assert not self._busy, "two events are appended at once"
         self._busy = True
         try:
-            for _ in range(3):
-                await asyncio.sleep(0)
+            await turns(3)
             if self.unavailable:
                 raise Unavailable
             return await super().append(run, event, at=at)
@@ -68,8 +68,7 @@ async def test_an_event_waits_for_the_lease_and_one_of_a_lost_run_is_dropped() -
     publisher = RunEventPublisher(an_unused_database(), log, RUN, attempt=0, lease=lease)
     now = 40.0
     waiting = asyncio.create_task(publisher.publish(a_word("late")))
-    for _ in range(10):
-        await asyncio.sleep(0)
+    await turns(10)
     assert await log.read(RUN) == ()
 
     lease.renew(since=now)

@@ -1,4 +1,3 @@
-import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -61,32 +60,10 @@ def fault(handler: Any = answer, **changes: Any) -> str:
     return str(caught.value)
 
 
-def test_a_tool_knows_what_its_author_said() -> None:
-    made = define(timeout_s=3.0, max_result_bytes=10)
-    assert (made.id, made.description, made.effect) == (
-        "demo__weather",
-        "Weather of a city.",
-        "read_only",
-    )
-    assert (made.input_model, made.output_model, made.handler) == (Args, Out, answer)
-    assert (made.redact, made.timeout_s, made.max_result_bytes) == (("summary",), 3.0, 10)
-
-
-def test_timeout_and_size_have_the_documented_defaults() -> None:
-    made = define()
-    assert (made.timeout_s, made.max_result_bytes) == (30.0, 50_000)
-
-
 def test_the_input_schema_is_an_object() -> None:
     schema = define().input_schema
     assert schema["type"] == "object"
     assert schema["required"] == ["city"]
-
-
-def test_a_tool_cannot_be_changed() -> None:
-    made = define()
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        made.redact = ("hidden",)  # type: ignore[misc]
 
 
 @pytest.mark.parametrize(

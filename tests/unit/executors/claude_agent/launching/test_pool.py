@@ -27,6 +27,7 @@ from tests.patience import PATIENCE_S
 from tests.unit.executors.claude_agent.fake_cli import FakeCli
 from tests.unit.executors.claude_agent.tools.test_sdk_hooks import nothing_against
 from tests.unit.tools.samples.weather import weather
+from tests.unit.waiting import until
 
 ADA, BOB = AccountId(new_uuid()), AccountId(new_uuid())
 CHAT = a_conversation(ADA, "chat")
@@ -44,10 +45,8 @@ class Bench:
     async def refill(self, plan: RunPlan, prompt: str = "p") -> StartedCli:
         before = len(self.started)
         self.pool.refill(spec_of(plan, prompt), plan)
-        async with asyncio.timeout(PATIENCE_S):
-            while len(self.started) == before:
-                await asyncio.sleep(0)
-            await asyncio.sleep(0)
+        await until(lambda: len(self.started) != before)
+        await asyncio.sleep(0)
         return self.started[-1]
 
     async def park(self, key: str = "chat", account: AccountId = ADA) -> ParkedCli:
@@ -183,9 +182,7 @@ async def test_a_process_that_is_being_started_prevents_no_parking(tmp_path: Pat
 
         assert bench.pool.park(parked)
 
-        async with asyncio.timeout(PATIENCE_S):
-            while bench.pool.is_starting:
-                await asyncio.sleep(0)
+        await until(lambda: not bench.pool.is_starting)
         await ended(bench.started[-1])
         assert bench.pool.take_parked(CHAT) is parked
 
@@ -246,16 +243,4 @@ async def test_a_process_for_a_schema_is_started_once_the_schema_has_come_twice(
         await asyncio.sleep(0)
         assert bench.started == []
         bench.pool.refill(spec, plan)
-        async with asyncio.timeout(PATIENCE_S):
-            while not bench.started:
-                await asyncio.sleep(0)
-
-
-async def test_parked_processes_are_ended_by_name(tmp_path: Path) -> None:
-    async with a_pool(tmp_path, size=2) as bench:
-        one, two = await bench.park("one"), await bench.park("two")
-        bench.pool.end_parked([one])
-        bench.pool.end_parked([one])
-
-        await ended(one.cli)
-        assert bench.pool.parked() == [two]
+        await until(lambda: bench.started)

@@ -1,7 +1,6 @@
 """Processes are started ahead while nothing else needs the processors."""
 
 import asyncio
-from collections.abc import Callable
 from pathlib import Path
 
 from app.executors.claude_agent.launching.start_ahead import StartAhead
@@ -9,6 +8,7 @@ from app.executors.claude_agent.launching.start_slots import StartSlots
 from tests.factories import a_plan
 from tests.patience import PATIENCE_S
 from tests.unit.executors.claude_agent.launching.test_pool import a_pool, spec_of
+from tests.unit.waiting import turns, until
 
 
 class Machine:
@@ -25,12 +25,6 @@ class Machine:
     async def checked(self, times: int) -> None:
         enough = self.checks + times
         await until(lambda: self.checks >= enough)
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(PATIENCE_S):
-        while not condition():
-            await asyncio.sleep(0)
 
 
 async def test_nothing_is_started_while_runs_need_the_processors(tmp_path: Path) -> None:
@@ -86,8 +80,7 @@ async def test_one_is_started_after_the_other_and_none_once_it_is_closed(tmp_pat
         await ahead.aclose()
         checks = machine.checks
         ahead.want(spec_of(plan, "three"), plan)
-        for _ in range(5):
-            await asyncio.sleep(0)
+        await turns(5)
         assert (len(bench.started), machine.checks) == (2, checks)
 
 

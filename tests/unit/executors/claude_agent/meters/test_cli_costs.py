@@ -9,7 +9,7 @@ import pytest
 import structlog
 
 from app.executors.claude_agent.meters.cli_costs import CliCosts
-from app.gateway.wire import MessageUsage
+from app.gateway.answer_usage import MessageUsage
 from app.ids import MessageId
 from app.usage.provider import token_usage
 from app.usage.records import CostComparison, ProviderCall, TokenUsage

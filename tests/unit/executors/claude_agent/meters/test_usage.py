@@ -101,6 +101,11 @@ def test_lanes_of_subagents_do_not_mix() -> None:
             {"cache_creation": {"ephemeral_5m_input_tokens": 4}},
         ),
         (
+            {"cache_creation": {"ephemeral_1h_input_tokens": 4}},
+            {"cache_creation": {"ephemeral_1h_input_tokens": 9}},
+            {"cache_creation": {"ephemeral_1h_input_tokens": 9}},
+        ),
+        (
             {},
             {"server_tool_use": {"web_search_requests": 2}},
             {"server_tool_use": {"web_search_requests": 2}},

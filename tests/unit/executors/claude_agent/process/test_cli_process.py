@@ -2,6 +2,8 @@
 
 import asyncio
 import os
+import signal
+import subprocess
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -11,11 +13,11 @@ import pytest
 from claude_agent_sdk import ClaudeAgentOptions, Message, ResultMessage, UserMessage
 
 from app.executors.claude_agent.process.cli_process import CliFailed, CliProcess, StderrTail
-from app.executors.claude_agent.process.cli_run import CliRun
 from app.executors.claude_agent.process.directory import RunDirectory
 from app.executors.inbox import RunEnded
 from tests.patience import PATIENCE_S
-from tests.unit.executors.claude_agent.fake_cli import FakeCli, Script, answer, write_pid
+from tests.unit.executors.claude_agent.fake_cli import FakeCli, answer, write_pid
+from tests.unit.waiting import turns, until
 
 RETRY_S = 0.003
 
@@ -32,6 +34,21 @@ async def a_process(tmp_path: Path, cli: FakeCli, **fields: Any) -> AsyncIterato
         process.kill()
         async with asyncio.timeout(PATIENCE_S):
             await asyncio.wait({owner})
+
+
+@pytest.fixture
+def never_killed() -> Iterator[int]:
+    """The pid of a process that the test must not kill."""
+    with subprocess.Popen(["/bin/sleep", "600"]) as process:
+        yield process.pid
+        process.terminate()
+    assert process.returncode == -signal.SIGTERM
+
+
+async def loses_a_line(cli: FakeCli, message: dict[str, Any]) -> None:
+    """The SDK could not store a line of the transcript."""
+    cli.emit(type="system", subtype="mirror_error", error="away", key={"session_id": "s"})
+    await answer(cli, message)
 
 
 async def all_of(process: CliProcess) -> list[Message]:
@@ -93,12 +110,10 @@ async def test_an_interrupt_that_overtakes_the_question_is_repeated_until_its_tu
     tmp_path: Path,
 ) -> None:
     async def begins_late(cli: FakeCli, message: dict[str, Any]) -> None:
-        while cli.interrupts < 3:
-            await asyncio.sleep(0)
+        await until(lambda: cli.interrupts >= 3)
         cli.begin(message)
         before = cli.interrupts
-        while cli.interrupts == before:
-            await asyncio.sleep(0)
+        await until(lambda: cli.interrupts != before)
         cli.result(subtype="error_during_execution", terminal_reason="aborted_streaming")
 
     cli = FakeCli(begins_late)
@@ -183,19 +198,12 @@ async def test_what_the_cli_counted_before_is_read_before_it_is_asked(tmp_path: 
         assert process.usage_baseline == {}
 
 
-@pytest.mark.parametrize("script", [answer], ids=["answers"])
-async def test_what_the_sdk_could_not_store_is_stored_before_the_folder_goes(
-    tmp_path: Path, script: Script
-) -> None:
+async def test_what_the_sdk_could_not_store_is_stored_before_the_folder_goes(tmp_path: Path) -> None:
     stored: list[Path] = []
 
     async def store(directory: RunDirectory) -> None:
         assert directory.path.exists()
         stored.append(directory.path)
-
-    async def loses_a_line(cli: FakeCli, message: dict[str, Any]) -> None:
-        cli.emit(type="system", subtype="mirror_error", error="away", key={"session_id": "s"})
-        await script(cli, message)
 
     async with a_process(tmp_path, FakeCli(loses_a_line), before_cleanup=store) as process:
         process.send("m1", "one")
@@ -206,7 +214,7 @@ async def test_what_the_sdk_could_not_store_is_stored_before_the_folder_goes(
     assert not stored[0].exists()
 
 
-async def test_one_that_stays_serves_one_run_after_the_other(tmp_path: Path) -> None:
+async def test_one_that_stays_serves_one_run_after_the_other(tmp_path: Path, never_killed: int) -> None:
     counted = iter([{"m": {"inputTokens": 1}}, {"m": {"inputTokens": 3}}])
 
     async def counts(cli: FakeCli, message: dict[str, Any]) -> None:
@@ -215,7 +223,7 @@ async def test_one_that_stays_serves_one_run_after_the_other(tmp_path: Path) -> 
 
     cli = FakeCli(counts)
     async with a_process(tmp_path, cli, stays=True) as process:
-        write_pid(tmp_path, os.getpid())
+        write_pid(tmp_path, never_killed)
         for text, before in (("one", {}), ("two", {"m": {"inputTokens": 1}})):
             process.begin_run()
             assert (process.usage_baseline, process.reusable) == (before, False)
@@ -247,10 +255,6 @@ async def test_it_may_be_discarded_while_it_ends_by_itself(tmp_path: Path) -> No
         await asyncio.sleep(0)
         stored.set()
 
-    async def loses_a_line(cli: FakeCli, message: dict[str, Any]) -> None:
-        cli.emit(type="system", subtype="mirror_error", error="away", key={"session_id": "s"})
-        await answer(cli, message)
-
     async with a_process(tmp_path, FakeCli(loses_a_line), stays=True, before_cleanup=store) as process:
         process.send("m1", "one")
         await all_of(process)
@@ -262,7 +266,9 @@ async def test_it_may_be_discarded_while_it_ends_by_itself(tmp_path: Path) -> No
     assert os.listdir(tmp_path) == []  # noqa: PTH208
 
 
-async def test_one_that_was_interrupted_or_says_something_unasked_is_not_used_again(tmp_path: Path) -> None:
+async def test_one_that_was_interrupted_or_says_something_unasked_is_not_used_again(
+    tmp_path: Path, never_killed: int
+) -> None:
     async def stops(cli: FakeCli, message: dict[str, Any]) -> None:
         cli.begin(message)
         await cli.interrupted.wait()
@@ -270,7 +276,7 @@ async def test_one_that_was_interrupted_or_says_something_unasked_is_not_used_ag
 
     cli = FakeCli(stops)
     async with a_process(tmp_path, cli, stays=True) as process:
-        write_pid(tmp_path, os.getpid())
+        write_pid(tmp_path, never_killed)
         process.send("m1", "one")
         await cli.prompted.wait()
         await process.interrupt()
@@ -279,13 +285,11 @@ async def test_one_that_was_interrupted_or_says_something_unasked_is_not_used_ag
         process.discard()
     cli = FakeCli()
     async with a_process(tmp_path, cli, stays=True) as process:
-        write_pid(tmp_path, os.getpid())
+        write_pid(tmp_path, never_killed)
         process.send("m1", "one")
         await all_of(process)
         cli.reply("by the way")
-        async with asyncio.timeout(PATIENCE_S):
-            while process.reusable:
-                await asyncio.sleep(0)
+        await until(lambda: not process.reusable)
         process.discard()
 
 
@@ -295,23 +299,6 @@ async def test_what_cannot_be_sent_ends_the_run(tmp_path: Path) -> None:
         process.send("m1", [{"type": "text", "text": "x", "more": unsendable}])
         with pytest.raises(CliFailed):
             await all_of(process)
-
-
-async def test_messages_after_the_first_wait_for_its_turn() -> None:
-    run = CliRun({})
-    for name in ("m1", "m2"):
-        run.put(name, name, None)
-    assert (await run.next_prompt())["uuid"] == "m1"
-    run.prompted.set()
-    following = asyncio.create_task(run.next_prompt())
-    await asyncio.sleep(0)
-    assert not following.done()
-    run.turn_started.set()
-
-    assert (await following)["uuid"] == "m2"
-    run.finish()
-    run.finish()
-    assert [message async for message in run.messages()] == []
 
 
 def test_of_the_error_output_the_end_is_kept() -> None:
@@ -341,12 +328,10 @@ class WarmUp:
 async def test_one_that_has_no_run_yet_warms_up_and_its_first_prompt_waits_for_that(tmp_path: Path) -> None:
     cli, warm_up = FakeCli(may_answer=asyncio.Event()), WarmUp()
     async with a_process(tmp_path, cli, warm_up=warm_up.entered()) as process:
-        while not cli.warm_ups:
-            await asyncio.sleep(0)
+        await until(lambda: cli.warm_ups)
         process.begin_run()
         process.send("m1", "hello")
-        for _ in range(10):
-            await asyncio.sleep(0)
+        await turns(10)
         assert (warm_up.log, cli.prompts) == (["entered"], [])
         assert cli.may_answer is not None
         cli.may_answer.set()
@@ -380,8 +365,7 @@ async def test_one_starts_when_it_has_a_slot(tmp_path: Path) -> None:
     cli, slots = FakeCli(), asyncio.Semaphore(0)
     async with a_process(tmp_path, cli, start_slot=slots) as process:
         process.send("m1", "hello")
-        for _ in range(10):
-            await asyncio.sleep(0)
+        await turns(10)
         assert not cli.connected.is_set()
         slots.release()
         await all_of(process)

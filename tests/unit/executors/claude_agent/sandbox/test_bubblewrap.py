@@ -29,8 +29,25 @@ def arguments() -> list[str]:
 def test_it_has_no_privileges_and_does_not_outlive_the_server() -> None:
     found = arguments()
 
-    assert {"--unshare-user", "--unshare-pid", "--unshare-ipc", "--die-with-parent"} <= set(found)
+    assert {"--unshare-user", "--unshare-pid", "--unshare-ipc", "--die-with-parent", "--new-session"} <= set(
+        found
+    )
     assert "--bind" not in found
+
+
+def test_it_holds_programs_and_the_cli_and_nothing_else_of_the_machine() -> None:
+    found = arguments()
+
+    bound = {
+        source: target
+        for option, source, target in zip(found, found[1:], found[2:], strict=False)
+        if option in {"--ro-bind", "--ro-bind-try"}
+    }
+    programs = {"/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc/alternatives", "/etc/ld.so.cache"}
+    assert {source: target for source, target in bound.items() if source not in programs} == {
+        "/proc/sys": "/proc/sys",
+        "/opt/claude": "/agent/claude",
+    }
 
 
 def test_files_come_by_descriptor_and_every_writable_place_has_a_size() -> None:
@@ -49,10 +66,12 @@ def test_files_come_by_descriptor_and_every_writable_place_has_a_size() -> None:
 def test_commands_have_no_network_and_see_the_workspace_and_programs_only() -> None:
     settings = json.loads(sandbox_settings())["sandbox"]
 
+    assert (settings["enabled"], settings["failIfUnavailable"]) == (True, True)
     assert settings["network"] == {"allowedDomains": []}
     assert settings["allowUnsandboxedCommands"] is False
     assert settings["filesystem"]["denyRead"] == ["/"]
     assert settings["filesystem"]["allowRead"][0] == "/workspace"
+    assert "/" not in settings["filesystem"]["allowRead"]
 
 
 def test_commands_start_with_limits_a_filter_and_without_the_token() -> None:

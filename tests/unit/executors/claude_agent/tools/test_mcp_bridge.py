@@ -1,6 +1,5 @@
 """Our tools as the CLI's MCP client sees them."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -46,30 +45,6 @@ def serving(plan: RunPlan, calls: list[tuple[str, str | None]] | None = None) ->
     bridge = McpBridge(plan)
     bridge.attach_run(a_context(plan), a_channel(Billing()), SdkHooks([observe], nothing_against, full=False))
     return bridge
-
-
-async def test_a_result_is_handed_out_once_and_not_kept() -> None:
-    bridge = serving(with_weather())
-    async with connected(bridge) as cli:
-        bridge.calls.on_published(ToolCallStart(tool_call_id="toolu_1", tool_name="demo__weather", args={}))
-        await cli.call_tool("demo__weather", "toolu_1", city="Rome")
-
-    result = bridge.calls.take_result("toolu_1")
-    assert result is not None
-    assert (result.markdown, result.visible) == ("Sunny in Rome", {"summary": "sunny"})
-    assert bridge.calls.take_result("toolu_1") is None
-    assert bridge.calls.take_result("toolu_2") is None
-
-
-async def test_a_call_is_not_made_before_clients_can_see_it() -> None:
-    bridge = serving(with_weather())
-    async with connected(bridge) as cli:
-        calling = asyncio.create_task(cli.call_tool("demo__weather", "toolu_1", city="Rome"))
-        for _ in range(100):
-            await asyncio.sleep(0)
-        assert (calling.done(), bridge.calls.take_result("toolu_2")) == (False, None)
-        bridge.calls.on_published(ToolCallStart(tool_call_id="toolu_1", tool_name="demo__weather", args={}))
-        await calling
 
 
 async def test_observers_get_each_call_and_whether_it_failed() -> None:

@@ -36,19 +36,6 @@ async def test_an_observer_that_fails_disturbs_no_other() -> None:
     assert responded == ["PreToolUse", "PreToolUse"]
 
 
-async def test_only_of_a_lean_cli_moments_are_told_by_others() -> None:
-    responded: list[tuple[str, str]] = []
-
-    async def records(call: HookCall) -> None:
-        responded.append((call.name, call.tool_call_id or ""))
-
-    for full in (True, False):
-        hooks = SdkHooks([records], nothing_against, full=full)
-        await hooks.notify_in_lean_mode(HookCall("PreToolUse", f"full: {full}"))
-
-    assert responded == [("PreToolUse", "full: False")]
-
-
 async def test_the_sdk_is_told_what_is_permitted_before_a_tool_and_nothing_after() -> None:
     denial: SyncHookJSONOutput = {"hookSpecificOutput": {"hookEventName": "PreToolUse"}}
 

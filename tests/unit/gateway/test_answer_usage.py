@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.gateway.wire import UNNAMED, MessageUsage, StreamFold, parse_message
+from app.gateway.answer_usage import UNNAMED, MessageUsage, StreamFold, parse_message
 from app.simulator import wire
 from app.simulator.script import HttpError, Reply, Text, Thinking, ToolUse
 from app.usage.records import UNKNOWN_MODEL, ProviderCall, TokenUsage, estimated_tokens
@@ -194,44 +194,6 @@ def test_what_follows_the_last_number_corrects_it_and_reopens_nothing() -> None:
 
     assert message is not None
     assert (message.usage.output_tokens, message.complete, message.stop_reason) == (120, True, "tool_use")
-
-
-@pytest.mark.parametrize("repeated", [None, 0])
-def test_a_delta_that_repeats_nothing_takes_nothing_away(repeated: int | None) -> None:
-    names = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
-    start = {**dict.fromkeys(names, 5), "output_tokens": 1}
-
-    message = ended(delta(output_tokens=9, **dict.fromkeys(names, repeated)), usage=start)
-
-    assert message.usage == TokenUsage(
-        input_tokens=5, output_tokens=9, cache_read_tokens=5, cache_write_5m_tokens=5
-    )
-
-
-def test_an_output_of_zero_counts_and_null_does_not() -> None:
-    assert ended(delta(output_tokens=0), usage={"output_tokens": 5}).usage.output_tokens == 0
-    assert ended(delta(output_tokens=None), usage={"output_tokens": 5}).usage.output_tokens == 5
-
-
-def test_cache_writes_keep_their_breakdown() -> None:
-    breakdown = {"ephemeral_5m_input_tokens": 3, "ephemeral_1h_input_tokens": 4}
-    start = {"cache_creation_input_tokens": 10, "cache_creation": breakdown}
-
-    usage = ended(delta(cache_creation={"ephemeral_1h_input_tokens": 0}, output_tokens=1), usage=start).usage
-
-    assert (usage.cache_write_5m_tokens, usage.cache_write_1h_tokens) == (6, 4)
-
-
-def test_a_delta_may_replace_the_breakdown() -> None:
-    start = {"cache_creation_input_tokens": 10, "cache_creation": {"ephemeral_1h_input_tokens": 4}}
-
-    usage = ended(delta(cache_creation={"ephemeral_1h_input_tokens": 9}), usage=start).usage
-
-    assert (usage.cache_write_5m_tokens, usage.cache_write_1h_tokens) == (1, 9)
-
-
-def test_searches_are_counted() -> None:
-    assert ended(delta(server_tool_use={"web_search_requests": 2})).usage.web_search_requests == 2
 
 
 def test_the_model_of_a_fallback_served() -> None:

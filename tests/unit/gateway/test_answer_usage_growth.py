@@ -1,8 +1,8 @@
 """What has arrived of a message while it is streamed."""
 
-from app.gateway.wire import PROGRESS_TOKENS, StreamFold
+from app.gateway.answer_usage import PROGRESS_TOKENS, StreamFold
 from app.simulator import wire
-from tests.unit.gateway.test_wire import CALL, EVENTS, folded, of
+from tests.unit.gateway.test_answer_usage import CALL, EVENTS, folded, of
 
 
 def a_delta(text: str, *, kind: str = "text") -> bytes:

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from app.gateway.answer_usage import MessageUsage, StreamFold
 from app.gateway.answers.event_lines import EVENT_BYTES
 from app.gateway.answers.received import KEPT_BYTES
-from app.gateway.wire import MessageUsage, StreamFold
 from app.simulator import wire
 from app.simulator.script import HttpError
 from app.usage.records import TokenUsage
-from tests.unit.gateway.test_wire import EVENTS, MODEL, of
+from tests.unit.gateway.test_answer_usage import EVENTS, MODEL, of
 
 
 def endless(*, ends: bytes = b"") -> Iterator[bytes]:

@@ -1,0 +1,21 @@
+import asyncio
+
+from app.executors.claude_agent.process.cli_run import CliRun
+from tests.unit.waiting import turns
+
+
+async def test_messages_after_the_first_wait_for_its_turn() -> None:
+    run = CliRun({})
+    for name in ("m1", "m2"):
+        run.put(name, name, None)
+    assert (await run.next_prompt())["uuid"] == "m1"
+    run.prompted.set()
+    following = asyncio.create_task(run.next_prompt())
+    await turns(3)
+    assert not following.done()
+    run.turn_started.set()
+
+    assert (await following)["uuid"] == "m2"
+    run.finish()
+    run.finish()
+    assert [message async for message in run.messages()] == []
