@@ -78,8 +78,9 @@ async def test_a_branch_costs_what_its_runs_are_billed(world_of: WorldOf) -> Non
 
 
 async def test_the_cli_goes_on_from_what_broke_off(world_of: WorldOf) -> None:
-    broken = Reply([Text("four five six")], error_after=(5, "overloaded_error"))
-    replies: Iterator[Answer] = iter([broken, Reply([Text("On.")]), Reply([Text("Again.")])])
+    # After each of these the CLI asks once more, and then gives up.
+    broken = [Reply([Text("four five six")], cut_after=5) for _ in range(3)]
+    replies: Iterator[Answer] = iter([*broken, Reply([Text("On.")]), Reply([Text("Again.")])])
     world = await world_of(lambda _: next(replies))
 
     failed = await posted(world, "count")
@@ -90,7 +91,7 @@ async def test_the_cli_goes_on_from_what_broke_off(world_of: WorldOf) -> None:
     assert failed["final"]["error"] == "provider_unavailable"
     assert seen == [("user", "count"), ("assistant", "four five")]
     heard = [conversation_of(request) for request in world.simulator.requests]
-    assert heard[1:] == [[*seen, ("user", "go on")], [("user", "count")]]
+    assert heard[3:] == [[*seen, ("user", "go on")], [("user", "count")]]
 
 
 async def test_what_a_branch_leaves_behind_ends_and_is_charged(world_of: WorldOf) -> None:
