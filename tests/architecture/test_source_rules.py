@@ -153,6 +153,19 @@ def test_connections_to_other_machines_are_made_in_one_place() -> None:
     assert [shown(path) for path in sources("app") if "httpx" in imports(path)] == []
 
 
+def test_clients_of_tests_wait_as_long_as_all_tests() -> None:
+    """The client's own time-out of five seconds ends a test on a busy machine."""
+    impatient = [
+        f"{shown(path)}:{node.lineno}"
+        for path in sources("tests")
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in {"httpx.AsyncClient", "httpx.Client"}
+        if not {"timeout", "transport", None} & {each.arg for each in node.keywords}
+    ]
+
+    assert impatient == []
+
+
 ENDS_WITH_WHAT_STARTS_IT = {
     "app/platform/background.py": 2,
     "app/cli/serve.py": 2,

@@ -156,7 +156,10 @@ async def test_connections_to_a_loopback_port_are_bounded() -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b""})
 
-    async with serve_on_loopback(app, connections=20) as url, httpx.AsyncClient(trust_env=False) as agent:
+    async with (
+        serve_on_loopback(app, connections=20) as url,
+        httpx.AsyncClient(trust_env=False, timeout=PATIENCE_S) as agent,
+    ):
         idle = [await asyncio.open_connection("127.0.0.1", urlsplit(url).port) for _ in range(40)]
         answer = await agent.get(url)
         async with asyncio.timeout(PATIENCE_S):

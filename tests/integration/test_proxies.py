@@ -159,7 +159,7 @@ async def test_a_client_cannot_choose_the_address_by_which_it_is_limited(proxy: 
 
 @every_proxy
 async def test_pages_know_that_the_client_uses_tls(proxy: Proxy, name: str) -> None:
-    plain = httpx.AsyncClient(trust_env=False)
+    plain = httpx.AsyncClient(trust_env=False, timeout=PATIENCE_S)
     async with proxy.client() as http, plain:
         signed_in = await http.post(
             "/v1/browser-session", json={"apiKey": KEY}, headers={"X-Forwarded-Proto": "http"}

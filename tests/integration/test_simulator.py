@@ -23,6 +23,7 @@ from app.simulator.script import (
 )
 from app.simulator.server import Simulator
 from tests.e2e.stories import until
+from tests.patience import PATIENCE_S
 
 MESSAGE_REQUEST: dict[str, Any] = {
     "model": "claude-haiku-5-5",
@@ -116,7 +117,7 @@ async def test_a_wrong_key_and_a_wrong_path_are_refused() -> None:
     async with talking(in_turn(), accepted_keys=frozenset({"other"})) as (simulator, client):
         with pytest.raises(anthropic.AuthenticationError):
             await client.messages.create(**MESSAGE_REQUEST)
-        async with httpx.AsyncClient() as http:
+        async with httpx.AsyncClient(timeout=PATIENCE_S) as http:
             path = await http.get(f"{simulator.url}/v1/files", headers={"x-api-key": "other"})
 
     assert (path.status_code, path.json()["error"]["type"]) == (404, "not_found_error")
@@ -209,7 +210,10 @@ async def test_it_compresses_although_nobody_accepts_it(encoding: ContentEncodin
     hold = Hold(index=6)
     reply = Reply([Text("one two three four")], encoding=encoding, hold=hold if streamed else None)
     identity = {"accept-encoding": "identity"}
-    async with Simulator(in_turn(reply)) as simulator, httpx.AsyncClient(headers=identity) as http:
+    async with (
+        Simulator(in_turn(reply)) as simulator,
+        httpx.AsyncClient(headers=identity, timeout=PATIENCE_S) as http,
+    ):
         request = {**MESSAGE_REQUEST, "stream": streamed}
         async with http.stream("POST", f"{simulator.url}/v1/messages", json=request) as answer:
             pieces = answer.aiter_text()

@@ -37,6 +37,7 @@ from app.tools.mcp.spec import HttpServer
 from tests.integration.hostile_mcp import HostileServer
 from tests.integration.test_tool_servers_that_are_lost import FOUND, Calls
 from tests.log_lines import written_log
+from tests.patience import PATIENCE_S
 
 SECRET = "s:cret/of the client"
 
@@ -271,7 +272,7 @@ async def consent(
     ):
         await asyncio.sleep(0.01)
     if not logging_in.done() and found:
-        async with httpx.AsyncClient(trust_env=False) as browser:
+        async with httpx.AsyncClient(trust_env=False, timeout=PATIENCE_S) as browser:
             sent_to = (await browser.get(found[0])).headers["location"]
             if paste is None:
                 forged = re.sub(r"state=[^&]*", "state=forged", sent_to)

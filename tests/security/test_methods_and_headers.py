@@ -6,6 +6,7 @@ from typing import Any
 
 import httpx
 
+from tests.patience import PATIENCE_S
 from tests.security.conftest import OpenTarget
 from tests.security.server import Target
 
@@ -14,7 +15,7 @@ PAGES = ("/", "/billing", "/docs")
 
 
 async def test_every_405_lists_the_allowed_methods(target: Target) -> None:
-    async with httpx.AsyncClient(base_url=target.url) as nobody:
+    async with httpx.AsyncClient(base_url=target.url, timeout=PATIENCE_S) as nobody:
         document: dict[str, Any] = (await nobody.get("/openapi.json")).json()
         wrong = []
         for path, operations in document["paths"].items():
@@ -32,7 +33,7 @@ async def test_every_405_lists_the_allowed_methods(target: Target) -> None:
 
 
 async def test_every_response_has_security_headers(target: Target) -> None:
-    async with httpx.AsyncClient(base_url=target.url) as nobody, target.client() as http:
+    async with httpx.AsyncClient(base_url=target.url, timeout=PATIENCE_S) as nobody, target.client() as http:
         document: dict[str, Any] = (await nobody.get("/openapi.json")).json()
         paths = [re.sub(r"{\w+}", "x", path) for path in document["paths"]]
         answers = [await nobody.get(path) for path in (*paths, "/nowhere", "/assets/nothing")]
@@ -46,7 +47,10 @@ async def test_every_response_has_security_headers(target: Target) -> None:
 
 
 async def test_a_flood_of_unauthenticated_requests_does_not_block_others(target: Target) -> None:
-    async with httpx.AsyncClient(base_url=target.url) as nobody, target.watched() as watched:
+    async with (
+        httpx.AsyncClient(base_url=target.url, timeout=PATIENCE_S) as nobody,
+        target.watched() as watched,
+    ):
         for path in ("/readyz", "/openapi.json"):
             answers = await asyncio.gather(*(nobody.get(path) for _ in range(200)))
             assert {answer.status_code for answer in answers} == {200}

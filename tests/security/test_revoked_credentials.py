@@ -187,7 +187,9 @@ async def test_signing_out_closes_the_streams_of_that_session_only(target: Targe
     streams = Streams()
     async with AsyncExitStack() as stack:
         one, two = [
-            await stack.enter_async_context(httpx.AsyncClient(base_url=target.url, trust_env=False))
+            await stack.enter_async_context(
+                httpx.AsyncClient(base_url=target.url, timeout=PATIENCE_S, trust_env=False)
+            )
             for _ in range(2)
         ]
         http = await stack.enter_async_context(target.client(key))
