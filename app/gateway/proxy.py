@@ -1,7 +1,7 @@
 """Gateway: the metering proxy that agents call instead of the Messages API.
 
 Bytes pass through unchanged and at once. The usage of each response is parsed on the way, and recorded
-before the agent can read it.
+before the agent can read it; it also decides how the response ends (`answer.py`).
 """
 
 import secrets
