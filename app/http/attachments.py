@@ -8,6 +8,7 @@ from typing import Any, Final, TypeAlias, get_args
 from pydantic import ValidationError
 
 from app.errors import Invalid
+from app.platform.serialization.mistakes import problem_of
 from app.requests.attachments import MAX_TITLE_CHARS, PDF, TEXT
 from app.requests.messages import Attachment, DocumentPart, ImagePart
 from runtally.tools.content import ImageMediaType
@@ -66,7 +67,7 @@ def ui_file(url: str, media_type: str | None, filename: str | None, *, field: st
     try:
         return (ImagePart if fields["type"] == "image" else DocumentPart).model_validate(fields)
     except ValidationError as error:
-        raise Invalid.field(field, error.errors()[0]["msg"].removeprefix("Value error, ")) from error
+        raise Invalid.field(field, problem_of(error.errors()[0])) from error
 
 
 def _title(title: str | None) -> Fields:

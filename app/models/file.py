@@ -69,7 +69,7 @@ def _pattern(value: object) -> re.Pattern[str]:
     try:
         return re.compile(value)
     except re.error as error:
-        raise ValueError(f"is not a regular expression: {error.msg}") from error
+        raise ValueError("is not a regular expression") from error
 
 
 _Id = Annotated[str, Field(pattern=f"^{CLAUDE_ID.pattern}$", max_length=200)]
@@ -129,7 +129,7 @@ def read_models(path: Path) -> OperatorModels:
     try:
         parsed = _File.model_validate(document.value)
     except ValidationError as error:
-        raise ModelFileError(document.explain(error.errors(include_input=False)[0], _File)) from error
+        raise ModelFileError(document.problems(error, _File)[0]) from error
     _check_names("aliases", parsed.aliases, taken={*ROLES, *parsed.roles})
     _check_names("roles", parsed.roles, taken=ALIASES)
     entries = tuple(each.entry() for each in parsed.models)

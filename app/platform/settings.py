@@ -12,6 +12,8 @@ from pydantic import AfterValidator, Field, SecretStr, ValidationError, Validati
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from app.errors import OperatorError
+from app.platform.serialization.env_file import ENCODING, EnvFileInvalid, require_readable
+from app.platform.serialization.mistakes import problem_of
 
 ENV_FILE = ".env"
 _URLS_WITH_PASSWORDS = {
@@ -48,6 +50,7 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(
         env_file=ENV_FILE,
+        env_file_encoding=ENCODING,
         env_ignore_empty=True,
         extra="ignore",
         frozen=True,
@@ -313,20 +316,19 @@ class Settings(BaseSettings):
     def load(cls, **values: Any) -> "Settings":
         """Read the environment and `.env`; raises `SettingsError` naming every wrong variable."""
         try:
+            if (file := values.get("_env_file", ENV_FILE)) is not None:
+                require_readable(Path(file))
             return cls(**values)
         except ValidationError as error:
             lines = [_line(detail) for detail in error.errors()]
             raise SettingsError("\n".join(["The settings are invalid:", *lines])) from None
-        except UnicodeDecodeError:
-            raise SettingsError("The file .env is not UTF-8 text.") from None
-        except OSError as error:
-            message = f"The file .env cannot be read: {error.strerror}; correct its owner and permissions."
-            raise SettingsError(message) from error
+        except EnvFileInvalid as error:
+            raise SettingsError(f"The file .env {error}.") from error
 
 
 def variables_of_file() -> list[str]:
     """The names of variables that `.env` sets."""
-    return [name for name, value in dotenv_values(ENV_FILE).items() if value]
+    return [name for name, value in dotenv_values(ENV_FILE, encoding=ENCODING).items() if value]
 
 
 def withdraw_secrets(environ: MutableMapping[str, str]) -> None:
@@ -348,5 +350,5 @@ def _is_origin(text: str) -> bool:
 
 def _line(detail: Any) -> str:
     # Without the value: it may be a secret.
-    variable = ".".join(str(part) for part in detail["loc"][:1])
-    return f"  {variable}: {detail['msg'].removeprefix('Value error, ')}"
+    variable = ".".join(str(part) for part in detail["loc"])
+    return f"  {variable}: {problem_of(detail)}"
