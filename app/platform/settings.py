@@ -350,5 +350,7 @@ def _is_origin(text: str) -> bool:
 
 def _line(detail: Any) -> str:
     # Without the value: it may be a secret.
-    variable = ".".join(str(part) for part in detail["loc"])
-    return f"  {variable}: {problem_of(detail)}"
+    name, *rest = detail["loc"]
+    # A default that is wrong is reported under the name of its field.
+    variable = Settings.model_fields[name].validation_alias if name in Settings.model_fields else name
+    return f"  {'.'.join(map(str, [variable, *rest]))}: {problem_of(detail)}"

@@ -53,8 +53,8 @@ _SENTENCES = {
     "multiple_of": "must be a multiple of {multiple_of}",
     "finite_number": "must be a finite number",
     "decimal_max_digits": "must have at most {max_digits} digits",
-    "decimal_max_places": "must have at most {decimal_places} decimal places",
-    "decimal_whole_digits": "must have at most {whole_digits} digits before the decimal point",
+    "decimal_max_places": "must have at most {decimal_places} digits after its point",
+    "decimal_whole_digits": "must have at most {whole_digits} digits before its point",
     "literal_error": "must be {expected}",
     "enum": "must be {expected}",
     "union_tag_invalid": "has an unknown type; known are {expected_tags}",
@@ -62,7 +62,7 @@ _SENTENCES = {
     "url_scheme": "must begin with {expected_schemes}",
     "recursion_loop": "contains itself",
 }
-_ONE = re.compile(r"\b1 (character|item|digit|decimal place)s")
+_ONE = re.compile(r"\b1 (character|item|digit)s")
 
 
 class Mistake(NamedTuple):
