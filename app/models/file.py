@@ -23,7 +23,15 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, PlainValidator, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    ValidationError,
+    model_validator,
+)
 
 from app.errors import OperatorError
 from app.models.registry import (
@@ -72,7 +80,13 @@ def _pattern(value: object) -> re.Pattern[str]:
         raise ValueError("is not a regular expression") from error
 
 
-_Id = Annotated[str, Field(pattern=f"^{CLAUDE_ID.pattern}$", max_length=200)]
+def _is_id(name: str) -> str:
+    if not CLAUDE_ID.fullmatch(name):
+        raise ValueError("must be the id of a Claude model, for example claude-sonnet-5-5")
+    return name
+
+
+_Id = Annotated[str, AfterValidator(_is_id), Field(max_length=200)]
 
 
 class _Entry(BaseModel):

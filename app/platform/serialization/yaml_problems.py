@@ -25,6 +25,7 @@ _SENTENCES: tuple[tuple[str, str], ...] = (
         "expected <block end>",
         "this line does not continue what is before it; correct its indentation, or put the text in quotes",
     ),
+    ("expected '<document start>'", "this line is not indented like those before it"),
     (r"expected ',' or '\]'", "a list in [ ] is not closed, or a comma is missing before this"),
     (r"expected ',' or '\}'", "an object in { } is not closed, or a comma is missing before this"),
     ("expected the node content", "a value is missing here, or a text that belongs in quotes"),
