@@ -347,18 +347,19 @@ def verify(
 
 @app.command("import")
 def import_file(
-    file: Annotated[
-        Path, typer.Argument(help="An agent of Claude Code (Markdown), or a file of MCP servers.")
-    ],
-    graph: Annotated[str | None, typer.Option(help="The graph that MCP servers are added to.")] = None,
+    file: Annotated[Path, typer.Argument(help="An agent (.md), MCP servers or a conversation (.json).")],
+    graph: Annotated[str | None, typer.Option(help="What gets MCP servers, or goes on talking.")] = None,
+    prompt: Annotated[str | None, typer.Option(help="The next message of a conversation.")] = None,
+    title: Annotated[str | None, typer.Option(help="Which conversation, of several.")] = None,
 ) -> None:
-    """Write what a file of another program configures as a graph, and print what was left out."""
+    """Take over what another program has, and print what was left out."""
+    from app.cli.imports.files import Wanted
     from app.cli.imports.files import import_file as run_import
     from app.cli.logs import configure_logs
 
     configure_logs()
     with explained():
-        asyncio.run(run_import(Settings.load(), console, file, graph))
+        asyncio.run(run_import(Settings.load(), console, file, Wanted(graph, prompt, title)))
 
 
 @app.command("profile")

@@ -13,7 +13,7 @@ from starlette.responses import JSONResponse
 
 from app.bootstrap.catalogs import load_graphs
 from app.cli.errors import explained
-from app.cli.imports.files import import_file
+from app.cli.imports.files import Wanted, import_file
 from app.cli.terminal import Terminal
 from app.doctor.mcp_servers import check_mcp_servers
 from app.graphs.spec import GraphSpec
@@ -55,7 +55,7 @@ async def imported(directory: Path, file: str, graph: str | None = None, **varia
     printed = io.StringIO()
     console = Terminal(file=printed, width=200)
     with contextlib.redirect_stderr(printed), contextlib.suppress(typer.Exit), explained():
-        await import_file(settings, console, directory / file, graph)
+        await import_file(settings, console, directory / file, Wanted(graph))
     assert shown_words(printed.getvalue()) == set()
     return printed.getvalue()
 
@@ -81,7 +81,9 @@ def loaded(directory: Path, **secrets: str) -> tuple[Settings, GraphSpec]:
 
 async def test_servers_are_asked_for_their_tools_and_added(tmp_path: Path) -> None:
     (tmp_path / "library.py").write_text(PROGRAM, encoding="utf-8")
-    path = graph_with(tmp_path, GRAPH.replace("\nL", "\n# A comment\nL").replace("\n", "\r\n"))
+    path = graph_with(
+        tmp_path, GRAPH.replace("\nL", "\nmcp_servers:\n  is no key here.\nL").replace("\n", "\r\n")
+    )
     program = {"command": sys.executable, "args": [str(tmp_path / "library.py"), "--quiet"]}
     servers = {
         "My-Library": {**program, "env": {"API_KEY": SECRET}, "cwd": ".", "disabled": False},
@@ -97,7 +99,7 @@ async def test_servers_are_asked_for_their_tools_and_added(tmp_path: Path) -> No
     effects = {"search": "read_only", "tidy": "state_change"}
     effects |= dict.fromkeys(["publish", "burn"], "external_side_effect")
     assert [server.tools for server in graph.mcp_servers.values()] == [effects, effects]
-    assert "# A comment" in graph.system_prompt
+    assert "is no key here" in graph.system_prompt
     for line in (
         "my_library: search read_only, tidy state_change",
         "Set in RUNTALLY_MCP_SECRETS, with the values that the imported file has: LIBRARY_KEY, MY_",
@@ -229,7 +231,9 @@ async def test_an_agent_of_claude_code_becomes_a_graph(tmp_path: Path) -> None:
         ("a.toml", "", "must be a .md file"),
         ("a.json", "{", "line 1, column 2: is not valid JSON"),
         ("a.json", '{"mcpServers": {"a": 1, "a": 2}}', "has the key 'a' twice"),
-        ("a.json", "[]", "has no mcpServers or servers"),
+        ("a.json", "{}", "has neither MCP servers nor messages of a conversation"),
+        ("a.json", "[]", "the conversation ends with an answer: go on with --prompt"),
+        ("a.json", '[{"mapping": {}, "title": "x"}, {"mapping": {}}]', "--title, such as 'x', '2'"),
         ("a.json", "[" * 100_000, "is nested too deeply"),
         ("b.json", "", "cannot be read: No such file"),
     ],

@@ -34,7 +34,7 @@ class FoundServer:
     origin: str
     name: str
     entry: dict[str, Any] = field(default_factory=dict)
-    secrets: dict[str, str | None] = field(default_factory=dict)
+    secrets: dict[str, str | None] = field(default_factory=dict, repr=False)
     """By the names that the entry refers to; None if the file refers to a variable that is not set."""
     left_out: list[str] = field(default_factory=list)
     """What of it has no counterpart."""

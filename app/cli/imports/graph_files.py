@@ -18,6 +18,7 @@ _KEY = "mcp_servers"
 _HEADING = re.compile(
     rf"^{_KEY}:(?P<value>.*)\n(?P<rest>(?:\s*(?:#.*)?\n)*)(?P<indentation>[ ]*)", re.MULTILINE
 )
+_FENCE = re.compile(r"^-{3,}\s*$", re.MULTILINE)
 _COMMENT = "# Imported: the effects are those that the servers name. Check each.\n"
 
 
@@ -46,14 +47,14 @@ def add_servers(path: Path, servers: Mapping[str, Mapping[str, Any]]) -> None:
     text = decoded(path.read_bytes())
     is_dos, text = "\r\n" in text, text.replace("\r\n", "\n")
     lines = _COMMENT + as_yaml(dict(servers))
-    if found := _HEADING.search(text):
+    end = [each.start() for each in _FENCE.finditer(text)][1]
+    if found := _HEADING.search(text, 0, end):
         if found["value"].partition("#")[0].strip() or not found["indentation"]:
             raise GraphNotWritable(f"{path}: write {_KEY} in lines of its own, one below the other.")
-        at = found.start("indentation")
-        text = text[:at] + indent(lines, found["indentation"]) + text[at:]
+        at, lines = found.start("indentation"), indent(lines, found["indentation"])
     else:
-        at = [each.start() for each in re.finditer(r"^---\s*$", text, re.MULTILINE)][1]
-        text = f"{text[:at]}{_KEY}:\n{indent(lines, '  ')}{text[at:]}"
+        at, lines = end, f"{_KEY}:\n{indent(lines, '  ')}"
+    text = text[:at] + lines + text[at:]
     write_graph(path, text.replace("\n", "\r\n") if is_dos else text)
 
 

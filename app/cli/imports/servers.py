@@ -30,7 +30,9 @@ async def import_servers(settings: Settings, console: Console, path: Path, graph
     """
     file = existing_graph(settings, graph)
     known = {name: value.get_secret_value() for name, value in settings.mcp_secrets.items()}
-    servers = list(found_servers(_servers_in(path), {**os.environ, **known}))
+    if (listed := servers_in(read_json(path))) is None:
+        raise NotImportable(path, f"has no {' or '.join(SERVERS)} with the MCP servers")
+    servers = list(found_servers(listed, {**os.environ, **known}))
     taken = set(file.head.get("mcp_servers") or ())
     for server in servers:
         if server.problem is None and server.name in taken:
@@ -49,13 +51,13 @@ async def import_servers(settings: Settings, console: Console, path: Path, graph
         raise NotImportable(path, "no server of it was added")
 
 
-def _servers_in(path: Path) -> Mapping[str, Any]:
-    document = read_json(path)
+def servers_in(document: Any) -> dict[str, Any] | None:
+    """The MCP servers of a file, by name."""
     for key in SERVERS:
         if isinstance(document, dict) and isinstance(document.get(key), dict):
             servers: dict[str, Any] = document[key]
             return servers
-    raise NotImportable(path, f"has no {' or '.join(SERVERS)} with the MCP servers")
+    return None
 
 
 async def _ask(server: FoundServer) -> None:
