@@ -33,6 +33,8 @@ def read_json(path: Path) -> Any:
     except json.JSONDecodeError as error:
         problem = "is not valid JSON: look for a comma, a quote or a comment before it"
         raise NotImportable(path, f"line {error.lineno}, column {error.colno}: {problem}") from error
+    except ValueError as error:
+        raise NotImportable(path, "has a number that is too large") from error
     except KeyError as error:
         raise NotImportable(path, f"has the key {error.args[0]!r} twice in one object") from error
     except RecursionError as error:

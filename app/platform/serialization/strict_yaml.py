@@ -3,6 +3,7 @@
 import difflib
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import yaml
@@ -137,6 +138,7 @@ def _place(mark: yaml.Mark, first_line: int) -> str:
     return f"line {mark.line + first_line}, column {mark.column + 1}"
 
 
+@cache
 def _keys(model: type[BaseModel], *, nested: bool) -> set[str]:
     """The keys of a file of this form; `nested`: those of all its parts."""
     schema = model.model_json_schema()
