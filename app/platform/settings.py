@@ -7,12 +7,11 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from dotenv import dotenv_values
 from pydantic import AfterValidator, Field, SecretStr, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from app.errors import OperatorError
-from app.platform.serialization.env_file import ENCODING, EnvFileInvalid, require_readable
+from app.platform.serialization.env_file import ENCODING, EnvFileInvalid, read_env_file
 from app.platform.serialization.mistakes import problem_of
 
 ENV_FILE = ".env"
@@ -317,7 +316,8 @@ class Settings(BaseSettings):
         """Read the environment and `.env`; raises `SettingsError` naming every wrong variable."""
         try:
             if (file := values.get("_env_file", ENV_FILE)) is not None:
-                require_readable(Path(file))
+                # Of a line that it cannot read, the library only logs that it is skipped.
+                read_env_file(Path(file))
             return cls(**values)
         except ValidationError as error:
             lines = [_line(detail) for detail in error.errors()]
@@ -328,7 +328,7 @@ class Settings(BaseSettings):
 
 def variables_of_file() -> list[str]:
     """The names of variables that `.env` sets."""
-    return [name for name, value in dotenv_values(ENV_FILE, encoding=ENCODING).items() if value]
+    return [name for name, value in read_env_file(Path(ENV_FILE)).items() if value]
 
 
 def withdraw_secrets(environ: MutableMapping[str, str]) -> None:

@@ -1,8 +1,10 @@
-"""The file `.env`: what keeps it from being read as it was meant; a line that is skipped is only in a log."""
+"""The file `.env`, read strictly: of a line that it cannot parse the library only logs that it is skipped."""
 
 import re
+from io import StringIO
 from pathlib import Path
 
+from dotenv import dotenv_values
 from dotenv.parser import parse_stream
 
 ENCODING = "utf-8-sig"
@@ -14,21 +16,21 @@ class EnvFileInvalid(Exception):
     """The file cannot be used; the text says why."""
 
 
-def require_readable(path: Path) -> None:
-    """Raise `EnvFileInvalid` for a file with a line that sets no variable."""
+def read_env_file(path: Path) -> dict[str, str | None]:
+    """The variables of a file, none if it is missing; raises `EnvFileInvalid` for a line that sets none."""
     # What is read of a pipe is gone.
     if not path.exists() or path.is_fifo():
-        return
+        return {}
     try:
-        with path.open(encoding=ENCODING) as file:
-            bindings = list(parse_stream(file))
+        text = path.read_text(encoding=ENCODING)
     except UnicodeDecodeError as error:
         raise EnvFileInvalid("is not UTF-8 text") from error
     except OSError as error:
         message = f"cannot be read: {error.strerror}; correct its owner and permissions"
         raise EnvFileInvalid(message) from error
-    for binding in bindings:
+    for binding in parse_stream(StringIO(text)):
         if binding.error or not _NAME.fullmatch(binding.key or "A"):
-            text = binding.original.string
-            line = binding.original.line + text[: len(text) - len(text.lstrip())].count("\n")
+            given = binding.original.string
+            line = binding.original.line + given[: len(given) - len(given.lstrip())].count("\n")
             raise EnvFileInvalid(f"line {line} is not NAME=value, or its quotes are not closed")
+    return dotenv_values(stream=StringIO(text))
