@@ -25,7 +25,7 @@ SECRET = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 """The name of a secret in a header or environment."""
 _ID_PART = re.compile(r"[a-z0-9]+(_[a-z0-9]+)*")
 _MAX_NAME_CHARS = 32
-_TYPES = {**dict.fromkeys(("streamable-http", "streamable_http", "streamableHttp"), "http"), "local": "stdio"}
+_TYPES = dict.fromkeys(("streamable-http", "streamable_http", "streamableHttp"), "http")
 """What other programs call the same."""
 
 
