@@ -17,7 +17,7 @@ _SAYS_NOTHING = {"disabled", "enabled", "name", "description"}
 """Keys that change nothing about a server that is imported."""
 
 _REFERENCE = re.compile(r"\$\{(?:env:|input:)?([A-Za-z_][\w.-]*)(?::-([^}]*))?\}")
-_SCHEME = re.compile(r"((?:Bearer|Basic|Token) )?(.*)", re.DOTALL | re.IGNORECASE)
+_SCHEME = re.compile(r"(?:Bearer|Basic|Token) ", re.IGNORECASE)
 _SENSITIVE = r"[\w-]*(?:key|token|secret|passw|auth)[\w-]*"
 _SECRET_ARGUMENT = re.compile(
     rf"-{{0,2}}{_SENSITIVE}[=:].+|.*\bBearer .+|(?:sk-|gh[pousr]_|xox[abp]-).+|.*://[^/@\s]+@.+|"
@@ -85,12 +85,14 @@ def _problem_of(server: Mapping[str, Any], entry: Mapping[str, Any]) -> str | No
 
 def _referring(found: FoundServer, name: str, text: str, variables: Mapping[str, str]) -> str:
     """The value with a reference in place of what may be secret."""
-    scheme, rest = _SCHEME.fullmatch(text).groups(default="")  # type: ignore[union-attr]
+    scheme = found_scheme[0] if (found_scheme := _SCHEME.match(text)) else ""
+    rest = text[len(scheme) :]
     if reference := _REFERENCE.fullmatch(rest):
         secret = _reference(reference)
     else:
         secret = _as_name(name)
-        if not secret.startswith(found.name.upper()):
+        # Another server may have another value under the same name.
+        if not secret.startswith(f"{found.name.upper()}_"):
             secret = _as_name(f"{found.name}_{name}")
     found.secrets[secret] = _filled_in(rest, variables)
     return f"{scheme}${{{secret}}}"
