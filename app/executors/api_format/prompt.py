@@ -18,9 +18,11 @@ def joined_prompt(parts: Iterable[str]) -> str:
     return "\n\n".join(part.strip("\n") for part in parts)
 
 
-def without_system(messages: Sequence[Message]) -> list[Message]:
-    """The messages that are turns of the conversation."""
-    return [message for message in messages if message.role != "system"]
+def turns_of(messages: Sequence[Message]) -> list[Message]:
+    """The messages that are turns of the conversation: neither system messages nor empty answers."""
+    return [
+        each for each in messages if each.role == "user" or (each.role == "assistant" and each.text.strip())
+    ]
 
 
 def attachment_block(part: Attachment, *, clean: Callable[[str], str] = str) -> dict[str, Any]:

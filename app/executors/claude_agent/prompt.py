@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from app.conversations.history_text import HistoryTurn, attachment_note, encode_history, escape_tags
-from app.executors.api_format.prompt import attachment_block, joined_prompt, without_system
+from app.executors.api_format.prompt import attachment_block, joined_prompt, turns_of
 from app.requests.messages import Attachment, Message, TextPart
 
 HISTORY_RULE = (
@@ -32,12 +32,12 @@ def system_prompt(graph_prompt: str, messages: Sequence[Message], *, record: boo
 
 def has_earlier_turns(messages: Sequence[Message]) -> bool:
     """Whether there is more than the current message, without system messages."""
-    return len(without_system(messages)) > 1
+    return len(turns_of(messages)) > 1
 
 
 def user_content(messages: Sequence[Message]) -> str | list[dict[str, Any]]:
     """The user message's content: a string if it is one text, otherwise blocks."""
-    *earlier, current = without_system(messages)
+    *earlier, current = turns_of(messages)
     if not earlier and isinstance(current.content, str):
         return escape_tags(current.content)
     return [*_history(earlier), *(_block(part) for part in current.parts)]

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
-from app.executors.api_format.prompt import attachment_block, joined_prompt, without_system
+from app.executors.api_format.prompt import attachment_block, joined_prompt, turns_of
 from app.executors.port import RunPlan
 from app.models.registry import ModelOptions, Thinking
 from app.requests.messages import Message, TextPart
@@ -144,7 +144,7 @@ def text_block(text: str) -> dict[str, Any]:
 
 def posted_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
     """The messages of a request in the API's format, without system messages."""
-    turns = without_system(messages)
+    turns = turns_of(messages)
     posted = [{"role": message.role, "content": user_blocks(message)} for message in turns]
     if posted and posted[0]["role"] == "assistant":
         # The API's first message is a user's.

@@ -15,8 +15,9 @@ from app.simulator.script import Answer, HttpError
 from tests.contracts.messages_executor import a_messages_executor
 from tests.factories import a_conversation
 from tests.integration.messages_runs.stopped_run import Provider, StoppedRun, Story
+from tests.media import PIXEL, b64
 
-DOT = ImagePart.of(type="image", media_type="image/png", data="iVBORw0KGgo=")
+DOT = ImagePart.of(type="image", media_type="image/png", data=b64(PIXEL))
 SHOWN = [Message.of(role="user", content=[DOT]), Message.of(role="assistant", content="A dot.")]
 IMAGE = "messages.0.content.0.image.source.base64: image exceeds 5 MB maximum"
 
