@@ -47,7 +47,14 @@ LABELS: Final = {
     "application/pdf": ["application/pdf", "Application/PDF ; version=1.7", "application/x-pdf", "text/pdf"],
     "text/plain": ["text/plain", "text/plain;charset=utf-8", "Text/Markdown", "text/csv", "text/html"],
     # Says nothing: the bytes decide.
-    "": ["application/json", "application/xml", "application/octet-stream", "application/zip", "video/mp2t"],
+    "": [
+        "application/json",
+        "application/xml",
+        "application/octet-stream",
+        "application/zip",
+        "video/mp2t",
+        "",
+    ],
 }
 """By what each says that the content is."""
 

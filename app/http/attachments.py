@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import ValidationError
 
 from app.errors import Invalid
-from app.requests.attachments import IMAGE, MAX_TITLE_CHARS, base64_of, image_type, kind_of
+from app.requests.attachments import IMAGE, MAX_TITLE_CHARS, base64_of, is_image, kind_of
 from app.requests.messages import Attachment, DocumentPart, ImagePart
 
 _STRAY_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
@@ -62,7 +62,7 @@ def _is_image(media_type: str | None, type_of_part: str | None, data: str | None
     if kind is not None or type_of_part == IMAGE:
         return kind in (IMAGE, None)
     if data is not None:
-        return image_type(data) is not None
+        return is_image(data)
     if type_of_part is None:
         raise ValueError("needs the mediaType of an image or of a PDF beside its https:// URL")
     return False

@@ -32,6 +32,8 @@ _PDF_NAMES = {PDF, "application/x-pdf", "application/acrobat", "text/pdf", "text
 _PDF_BEGINS = b"%PDF-"
 _PDF_BEGINS_WITHIN = 1_024
 """Readers of PDFs look for the header in so many bytes; some programs write others before it."""
+_WHITE_SPACE = b" \t\r\n"
+_HEADER_CHARS = 4_096
 _URL = re.compile(r"[\x21-\x7e]+")
 
 
@@ -41,15 +43,15 @@ def decoded(data: str) -> bytes:
         # Ten times as fast as the standard library; an image may have 20 MB.
         return pybase64.b64decode(data, validate=True)
     except ValueError:
-        return _leniently_decoded("".join(data.split()).rstrip("="))
+        return _leniently_decoded(data.encode("ascii", "replace").translate(None, _WHITE_SPACE).rstrip(b"="))
 
 
-def _leniently_decoded(data: str) -> bytes:
-    is_for_urls = "-" in data or "_" in data
-    if is_for_urls and ("+" in data or "/" in data):
+def _leniently_decoded(data: bytes) -> bytes:
+    is_for_urls = b"-" in data or b"_" in data
+    if is_for_urls and (b"+" in data or b"/" in data):
         raise ValueError("is not valid base64: it mixes two alphabets")
     try:
-        padded = data + "=" * (-len(data) % 4)
+        padded = data + b"=" * (-len(data) % 4)
         return pybase64.b64decode(padded, b"-_" if is_for_urls else None, validate=True)
     except ValueError as error:
         raise ValueError("is not valid base64") from error
@@ -57,7 +59,7 @@ def _leniently_decoded(data: str) -> bytes:
 
 def base64_of(content: bytes) -> str:
     """Base64 as the provider takes it."""
-    return pybase64.b64encode(content).decode()
+    return pybase64.b64encode_as_string(content)
 
 
 def standard_base64(data: str) -> str:
@@ -87,9 +89,15 @@ def kind_of(media_type: str | None) -> Kind | None:
             return None
 
 
+def is_image(data: str) -> bool:
+    """Whether base64 encodes an image."""
+    return image_header(decoded(data)) is not None
+
+
 def image_type(data: str) -> ImageMediaType | None:
-    """The media type of an image, from its bytes; None if base64 encodes anything else."""
-    header = image_header(decoded(data))
+    """The media type of what `image_data` returned, from its bytes."""
+    # Enough of nearly all.
+    header = image_header(decoded(data[:_HEADER_CHARS])) or image_header(decoded(data))
     return None if header is None else header.media_type
 
 
@@ -106,9 +114,11 @@ def document_data(data: str, kind: Kind | None) -> str:
     `kind`: what it has to be; None: a PDF if it begins as one, otherwise a text.
     """
     content = _content(data)
-    if kind == PDF or (kind is None and content.lstrip(BOM_UTF8 + b" \t\r\n").startswith(_PDF_BEGINS)):
+    if kind == PDF or (
+        kind is None and content[:_PDF_BEGINS_WITHIN].lstrip(BOM_UTF8 + _WHITE_SPACE).startswith(_PDF_BEGINS)
+    ):
         return base64_of(_pdf(content))
-    return base64_of(_text(content, expected="text in UTF-8" if kind else "a PDF or text in UTF-8").encode())
+    return base64_of(_text(content, expected="text in UTF-8" if kind else "a PDF or text in UTF-8"))
 
 
 def document_text(data: str, kind: Kind | None) -> str | None:
@@ -132,18 +142,20 @@ def _pdf(content: bytes) -> bytes:
     return content[begin:]
 
 
-def _text(content: bytes, *, expected: str) -> str:
-    """A text, also in UTF-16 with its mark: spreadsheets write such tables. U+0000 cannot be stored."""
-    encoding = "utf-16" if content.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) else "utf-8-sig"
+def _text(content: bytes, *, expected: str) -> bytes:
+    """A text in UTF-8, also of one in UTF-16 with its mark: spreadsheets write such tables."""
+    is_utf16 = content.startswith((BOM_UTF16_LE, BOM_UTF16_BE))
+    content = content.removeprefix(BOM_UTF8)
     try:
-        text = content.decode(encoding)
+        text = content.decode("utf-16" if is_utf16 else "utf-8")
     except UnicodeDecodeError as error:
         raise ValueError(f"is not {expected}") from error
     if not text:
         raise ValueError("is empty")
     if "\0" in text:
+        # It cannot be stored.
         raise ValueError(f"is not {expected}: it contains U+0000")
-    return text
+    return text.encode() if is_utf16 else content
 
 
 def require_one_source(
