@@ -14,6 +14,7 @@ from claude_agent_sdk import (
 )
 from claude_agent_sdk.types import McpSdkServerConfig
 
+from app.executors.claude_agent.options.long_context import cli_model
 from app.executors.claude_agent.sandbox.bubblewrap import sandbox_settings
 from app.executors.claude_agent.tools.builtin_tools import permission_rules
 from app.executors.claude_agent.tools.names import AGENT_TOOL, SERVER_NAME, bridged_name
@@ -46,8 +47,8 @@ def build_options(
     return ClaudeAgentOptions(
         # A file: arguments are visible to every user of the machine, and limited to 128 KiB.
         system_prompt={"type": "file", "path": str(system_prompt_file)},
-        model=plan.model,
-        fallback_model=plan.options.fallback,
+        model=cli_model(plan.model),
+        fallback_model=plan.options.fallback and cli_model(plan.options.fallback),
         thinking=_thinking(plan.options.thinking),
         effort=plan.options.effort,
         tools=cli_tools(spec),
@@ -105,7 +106,7 @@ def _agents(plan: RunPlan) -> dict[str, AgentDefinition]:
             description=agent.description,
             prompt=agent.prompt,
             tools=[tool if tool in plan.spec.native_tools else bridged_name(tool) for tool in agent.tools],
-            model=plan.agent_models.get(name, "inherit"),
+            model=cli_model(plan.agent_models.get(name, "inherit")),
             # In the background it would outlive the turn that started it.
             background=False,
         )
