@@ -63,7 +63,7 @@ def test_the_whole_body_is_called_body() -> None:
         (5, "must be a string or a list"),
         (None, "must be a string or a list"),
         ({}, "must be a string or a list"),
-        ("", "must have at least 1 character"),
+        ("", "must not be blank: it has no visible character"),
         ([], "must have at least 1 item"),
     ],
 )
