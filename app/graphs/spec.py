@@ -13,6 +13,7 @@ from pydantic import (
     field_validator,
 )
 
+from app.requests.blank import require_visible
 from app.requests.dollars import Dollars
 from app.requests.runs import OnDisconnect, PermissionMode, RunLimits
 from app.tools.mcp.spec import McpServer, ServerName, check_names, remote_ids
@@ -32,12 +33,6 @@ def _comma_separated(names: object) -> object:
     return names
 
 
-def _is_no_blank(text: str) -> str:
-    if not text.strip():
-        raise ValueError("must not be empty")
-    return text
-
-
 def _is_name(name: str) -> str:
     if not _NAME.fullmatch(name):
         raise ValueError(f"the name of a graph, that of its file, has {_NAME_FORM}: rename the file")
@@ -52,7 +47,7 @@ def _is_agent_name(name: str) -> str:
 
 Names = Annotated[tuple[str, ...], BeforeValidator(_comma_separated)]
 """A list, or a text with commas."""
-_Text = Annotated[str, AfterValidator(_is_no_blank)]
+_Text = Annotated[str, AfterValidator(require_visible)]
 
 
 class AgentSpec(BaseModel):

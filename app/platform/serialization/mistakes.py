@@ -17,7 +17,7 @@ UNKNOWN = "extra_forbidden"
 _KEY = "[key]"
 """In place of a value: the error is about its name."""
 _NAMES_A_FIELD = {"missing", UNKNOWN, "invalid_key"}
-_OURS = {"value_error": "Value error, ", "assertion_error": "Assertion failed, "}
+_OURS = {"value_error": "Value error, ", "assertion_error": "Assertion failed, ", "blank": ""}
 """The sentences of our own validators, and what pydantic puts before them."""
 
 _LIST, _OBJECT, _INTEGER = "a list", "an object", "an integer"
