@@ -79,7 +79,7 @@ class Measured:
 
 @asynccontextmanager
 async def _a_log(url: str) -> AsyncIterator[RelayedEventLog]:
-    relay = Relay(url)
+    relay = await Relay.open(url)
     log = RelayedEventLog(relay)
     try:
         yield log

@@ -17,7 +17,7 @@ from tests.patience import PATIENCE_S
 
 
 async def a_process(url: str, stack: AsyncExitStack, lease: Lease | None = None) -> tuple[UUID, ProcessPeers]:
-    relay, process_id = Relay(url), new_uuid()
+    relay, process_id = await Relay.open(url), new_uuid()
     stack.push_async_callback(relay.aclose)
     channel = ProcessChannel(relay, process_id)
     stack.push_async_callback(channel.aclose)
