@@ -13,9 +13,9 @@ from tests.contracts.event_logs import a_relay
 
 
 @pytest.mark.parametrize("size", [1, PIECE_BYTES - 1, PIECE_BYTES, PIECE_BYTES + 1, 5 * PIECE_BYTES + 7])
-async def test_a_content_is_loaded_as_it_was_stored_until_it_is_deleted(redis_url: str, size: int) -> None:
+async def test_a_content_is_loaded_as_it_was_stored_until_it_is_deleted(relay_url: str, size: int) -> None:
     content = bytes(number % 251 for number in range(size))
-    async with a_relay(redis_url) as relay:
+    async with a_relay(relay_url) as relay:
         attachments, attachment_id = Attachments(relay), new_uuid()
         await attachments.store(attachment_id, content)
         loaded = [await attachments.load(attachment_id, size=size) for _ in range(2)]
