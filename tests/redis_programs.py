@@ -1,4 +1,4 @@
-"""Servers of Redis and Valkey as people run them: a cluster of three shards, a master with its Sentinels."""
+"""Redis and Valkey as people run them: one server, a cluster of three shards, a master with its Sentinels."""
 
 import asyncio
 import signal
@@ -7,8 +7,8 @@ import subprocess
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
+from typing import Any
 
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
@@ -18,11 +18,17 @@ from tests.programs import require
 
 SLOTS = 16384
 HOST = "127.0.0.1"
-PASSWORD = "of-the-relay-01"  # noqa: S105 - for servers of tests
+PASSWORD = "of-the-relay-01"
 SERVICE = "relay"
-
-
-SENTINEL = f"""
+_SERVER = (
+    *("--bind", HOST, "--save", "", "--requirepass", PASSWORD),
+    *("--masterauth", PASSWORD, "--repl-diskless-sync-delay", "0"),
+)
+_NODE = (
+    *("--cluster-enabled", "yes"),
+    *("--cluster-node-timeout", "1000", "--cluster-require-full-coverage", "no"),
+)
+_SENTINEL = f"""
 bind {HOST}
 requirepass {PASSWORD}
 sentinel sentinel-pass {PASSWORD}
@@ -31,6 +37,18 @@ sentinel auth-pass {SERVICE} {PASSWORD}
 sentinel down-after-milliseconds {SERVICE} 500
 sentinel failover-timeout {SERVICE} 3000
 """
+
+
+async def until(true: Callable[[], Awaitable[bool] | bool]) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while not (await found if isinstance(found := true(), Awaitable) else found):
+            await asyncio.sleep(0.02)
+
+
+def free_port() -> int:
+    with socket.create_server((HOST, 0)) as probe:
+        port: int = probe.getsockname()[1]
+        return port
 
 
 class Program:
@@ -43,6 +61,10 @@ class Program:
         self._directory = directory
         self._command = [program, *arguments, "--port", str(self.port)]
         self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"redis://:{PASSWORD}@{HOST}:{self.port}"
 
     def start(self) -> None:
         """It listens a moment later."""
@@ -68,92 +90,74 @@ class Program:
         finally:
             self._process.send_signal(signal.SIGCONT)
 
-    @asynccontextmanager
-    async def client(self, password: str | None = PASSWORD) -> AsyncIterator[Redis]:
-        async with Redis(host=HOST, port=self.port, password=password, decode_responses=True) as client:
-            yield client
+    async def call(self, *command: str | int) -> Any:
+        async with Redis.from_url(self.url, decode_responses=True) as client:
+            return await client.execute_command(*command)  # type: ignore[no-untyped-call]
 
-    async def answers(self, password: str | None = PASSWORD) -> bool:
+    async def answers(self) -> bool:
         """Whether it takes commands."""
         with suppress(RedisError):
-            async with self.client(password) as client:
-                return bool(await client.ping())
+            return bool(await self.call("PING"))
+        return False
+
+    async def follows(self) -> bool:
+        """Whether it is a replica that has what its master has."""
+        with suppress(RedisError):
+            found = await self.call("INFO", "replication")
+            return bool(found.get("master_link_status") == "up")
         return False
 
 
-async def is_replica(program: Program) -> bool:
-    """Whether it answers, and has what its master has."""
-    if not await program.answers():
-        return False
-    async with program.client() as client:
-        return (await client.info("replication")).get("master_link_status") == "up"
-
-
-async def until(true: Callable[[], Awaitable[bool] | bool]) -> None:
-    async with asyncio.timeout(PATIENCE_S):
-        while not (await found if isinstance(found := true(), Awaitable) else found):
-            await asyncio.sleep(0.02)
-
-
-def free_port() -> int:
-    with socket.create_server((HOST, 0)) as probe:
-        port: int = probe.getsockname()[1]
-        return port
+def a_server(directory: Path, *arguments: str) -> Program:
+    return Program(directory, *_SERVER, *arguments)
 
 
 @asynccontextmanager
-async def running(*programs: Program, password: str | None = PASSWORD) -> AsyncIterator[None]:
+async def running(*programs: Program) -> AsyncIterator[None]:
     """All of them answer."""
     try:
         for program in programs:
             program.start()
         for program in programs:
-            await until(partial(program.answers, password))
+            await until(program.answers)
         yield
     finally:
         for program in programs:
             program.stop()
 
 
+@dataclass(frozen=True, slots=True)
 class Cluster:
     """Nodes that serve the slots in equal ranges."""
 
-    def __init__(self, nodes: Sequence[Program]) -> None:
-        self.nodes = nodes
+    nodes: Sequence[Program]
 
     @property
     def url(self) -> str:
-        """As `REDIS_URL`: the first nodes are named, the others are found."""
+        """As `REDIS_URL`: two nodes are named, the others are found."""
         hosts = ",".join(f"{HOST}:{node.port}" for node in self.nodes[:2])
         return f"redis://:{PASSWORD}@{hosts}/0"
 
     async def move(self, slot: int, *, to: Program) -> None:
         """Let another node serve a slot, with all that is in it."""
-        [source] = [node for node in self.nodes if await _has_slot(node, slot)]
-        async with source.client() as old, to.client() as new:
-            ids = [await client.execute_command("CLUSTER MYID") for client in (old, new)]
-            await new.execute_command("CLUSTER SETSLOT", slot, "IMPORTING", ids[0])
-            await old.execute_command("CLUSTER SETSLOT", slot, "MIGRATING", ids[1])
-            while keys := await old.execute_command("CLUSTER GETKEYSINSLOT", slot, 100):
-                await old.execute_command(
-                    *("MIGRATE", HOST, to.port, "", 0, 5000, "AUTH", PASSWORD, "KEYS", *keys)
-                )
-            for client in (new, old):
-                await client.execute_command("CLUSTER SETSLOT", slot, "NODE", ids[1])
+        [source] = [node for node in self.nodes if await _serves(node, slot)]
+        old, new = await source.call("CLUSTER", "MYID"), await to.call("CLUSTER", "MYID")
+        await to.call("CLUSTER", "SETSLOT", slot, "IMPORTING", old)
+        await source.call("CLUSTER", "SETSLOT", slot, "MIGRATING", new)
+        while keys := await source.call("CLUSTER", "GETKEYSINSLOT", slot, 100):
+            await source.call("MIGRATE", HOST, to.port, "", 0, 5000, "AUTH", PASSWORD, "KEYS", *keys)
+        for node in (to, source):
+            await node.call("CLUSTER", "SETSLOT", slot, "NODE", new)
 
     async def is_complete(self) -> bool:
-        """Whether all nodes know that all slots are served."""
-        for node in self.nodes:
-            async with node.client() as client:
-                info = await client.execute_command("CLUSTER INFO")
-            if info["cluster_state"] != "ok" or int(info["cluster_known_nodes"]) != len(self.nodes):
-                return False
-        return True
+        """Whether all nodes know each other, and that all slots are served."""
+        states = [await node.call("CLUSTER", "INFO") for node in self.nodes]
+        known = f"cluster_known_nodes:{len(self.nodes)}\r"
+        return all("cluster_state:ok" in state and known in state for state in states)
 
 
-async def _has_slot(node: Program, slot: int) -> bool:
-    async with node.client() as client:
-        slots = await client.execute_command("CLUSTER SLOTS")
+async def _serves(node: Program, slot: int) -> bool:
+    slots = await node.call("CLUSTER", "SLOTS")
     return any(first <= slot <= last and primary[1] == node.port for first, last, primary, *_ in slots)
 
 
@@ -162,36 +166,22 @@ async def a_cluster(
     directory: Path, *, shards: int = 3, replicas: int = 0, program: str = "redis-server"
 ) -> AsyncIterator[Cluster]:
     """So many shards, the first with so many replicas."""
-    nodes = []
+    nodes, bus = [], free_port()
     for number in range(shards + replicas):
-        own = ("--cluster-enabled", "yes", "--cluster-port", str(free_port()))
-        timing = ("--cluster-node-timeout", "1000", "--cluster-require-full-coverage", "no")
-        nodes.append(
-            Program(
-                directory / f"node-{number}",
-                *("--bind", HOST, "--save", "", "--requirepass", PASSWORD, "--masterauth", PASSWORD, *own, *timing),
-                *("--repl-diskless-sync-delay", "0"),
-                program=program,
-            )
-        )
+        own = ("--cluster-port", str(bus if number == 0 else free_port()))
+        nodes.append(Program(directory / f"node-{number}", *_SERVER, *_NODE, *own, program=program))
     cluster = Cluster(nodes)
     async with running(*nodes):
-        async with nodes[0].client() as first:
-            bus = (await first.config_get("cluster-port"))["cluster-port"]
-            first_id = await first.execute_command("CLUSTER MYID")
-        for number, node in enumerate(nodes):
-            async with node.client() as client:
-                if number < shards:
-                    slots = number * SLOTS // shards, (number + 1) * SLOTS // shards - 1
-                    await client.execute_command("CLUSTER ADDSLOTSRANGE", *slots)
-                    await client.execute_command("CLUSTER SET-CONFIG-EPOCH", number + 1)
-                if number:
-                    await client.execute_command("CLUSTER MEET", HOST, nodes[0].port, bus)
+        for number, node in enumerate(nodes[:shards]):
+            first, end = number * SLOTS // shards, (number + 1) * SLOTS // shards
+            await node.call("CLUSTER", "ADDSLOTSRANGE", first, end - 1)
+            await node.call("CLUSTER", "SET-CONFIG-EPOCH", number + 1)
+        for node in nodes[1:]:
+            await node.call("CLUSTER", "MEET", HOST, nodes[0].port, bus)
         await until(cluster.is_complete)
         for replica in nodes[shards:]:
-            async with replica.client() as client:
-                await client.execute_command("CLUSTER REPLICATE", first_id)
-            await until(partial(is_replica, replica))
+            await replica.call("CLUSTER", "REPLICATE", await nodes[0].call("CLUSTER", "MYID"))
+            await until(replica.follows)
         yield cluster
 
 
@@ -212,28 +202,24 @@ class Watched:
     async def is_ready(self) -> bool:
         """Whether all know each other."""
         for sentinel in self.sentinels:
-            async with sentinel.client() as client:
-                known = await client.sentinel_master(SERVICE)
-            if (known["num-slaves"], known["num-other-sentinels"]) != (1, len(self.sentinels) - 1):
+            known = await sentinel.call("SENTINEL", "MASTER", SERVICE)
+            if (known["num-slaves"], known["num-other-sentinels"]) != ("1", str(len(self.sentinels) - 1)):
                 return False
         return True
 
 
 @asynccontextmanager
 async def a_watched_master(directory: Path) -> AsyncIterator[Watched]:
-    own = ("--bind", HOST, "--save", "", "--requirepass", PASSWORD, "--masterauth", PASSWORD)
-    own += ("--repl-diskless-sync-delay", "0")
-    master = Program(directory / "master", *own)
-    replica = Program(directory / "replica", *own, "--replicaof", f"{HOST} {master.port}")
-    sentinels = []
-    for number in range(3):
-        place = directory / f"sentinel-{number}"
-        sentinels.append(Program(place, "sentinel.conf", program="redis-sentinel"))
-        (place / "sentinel.conf").write_text(SENTINEL.format(port=master.port))
+    master = a_server(directory / "master")
+    replica = a_server(directory / "replica", "--replicaof", f"{HOST} {master.port}")
+    places = [directory / f"sentinel-{number}" for number in range(3)]
+    sentinels = [Program(place, "sentinel.conf", program="redis-sentinel") for place in places]
+    for place in places:
+        (place / "sentinel.conf").write_text(_SENTINEL.format(port=master.port))
     watched = Watched(master, replica, sentinels)
     # Sentinels that find the replica when they start need not look again, ten seconds later.
     async with running(master, replica):
-        await until(partial(is_replica, replica))
+        await until(replica.follows)
         async with running(*sentinels):
             await until(watched.is_ready)
             yield watched

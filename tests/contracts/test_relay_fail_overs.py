@@ -1,7 +1,6 @@
 """The event log over a cluster or Sentinels whose servers are lost, replaced and moved."""
 
 from collections.abc import AsyncIterator
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ from app.ids import RunKey
 from app.streams.relay.nodes import hash_tags, part_of
 from tests.contracts.event_logs import a_run, append_all, some_events, with_positions
 from tests.contracts.processes import Reading, two_processes
-from tests.redis_programs import SLOTS, Cluster, a_cluster, a_watched_master, is_replica, until
+from tests.redis_programs import SLOTS, Cluster, a_cluster, a_watched_master, until
 
 
 @pytest.fixture
@@ -72,32 +71,36 @@ async def test_the_readers_of_a_run_follow_its_slot_to_another_node(cluster: Clu
 
 async def test_a_replica_in_the_place_of_a_frozen_primary_loses_no_event(tmp_path: Path) -> None:
     run, events = a_run_on(0), some_events(30)
-    async with a_cluster(tmp_path / "cluster", replicas=1) as cluster:
-        async with two_processes(cluster.url, timeout_s=1) as (here, there):
-            reader = Reading(there, run)
-            await append_all(here, run, events[:10])
-            await reader.until(10)
-            with cluster.nodes[0].frozen():
-                await append_all(here, run, events[10:20])
-                await reader.until(20)
-            await append_all(here, run, events[20:])
-            assert await reader.end() == with_positions(events)
+    async with (
+        a_cluster(tmp_path / "cluster", replicas=1) as cluster,
+        two_processes(cluster.url, timeout_s=1) as (here, there),
+    ):
+        reader = Reading(there, run)
+        await append_all(here, run, events[:10])
+        await reader.until(10)
+        with cluster.nodes[0].frozen():
+            await append_all(here, run, events[10:20])
+            await reader.until(20)
+        await append_all(here, run, events[20:])
+        assert await reader.end() == with_positions(events)
 
 
 async def test_a_fail_over_by_sentinels_loses_no_event(tmp_path: Path) -> None:
     run, events = a_run(), some_events(40)
-    async with a_watched_master(tmp_path / "watched") as watched:
-        async with two_processes(watched.url) as (here, there):
-            reader = Reading(there, run)
-            await append_all(here, run, events[:10])
-            await reader.until(10)
-            watched.master.stop()
-            await append_all(here, run, events[10:20])
-            await reader.until(20)
-            assert not await is_replica(watched.replica)
-            # It believes to be the master until the Sentinels tell it otherwise.
-            watched.master.start()
-            await append_all(here, run, events[20:30])
-            await until(partial(is_replica, watched.master))
-            await append_all(here, run, events[30:])
-            assert await reader.end() == with_positions(events)
+    async with (
+        a_watched_master(tmp_path / "watched") as watched,
+        two_processes(watched.url) as (here, there),
+    ):
+        reader = Reading(there, run)
+        await append_all(here, run, events[:10])
+        await reader.until(10)
+        watched.master.stop()
+        await append_all(here, run, events[10:20])
+        await reader.until(20)
+        assert not await watched.replica.follows()
+        # It believes to be the master until the Sentinels tell it otherwise.
+        watched.master.start()
+        await append_all(here, run, events[20:30])
+        await until(watched.master.follows)
+        await append_all(here, run, events[30:])
+        assert await reader.end() == with_positions(events)

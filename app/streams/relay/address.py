@@ -1,7 +1,6 @@
 """RelayAddress: what REDIS_URL names. RelayNotUsable: why the start refuses it."""
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self, TypeAlias
@@ -43,41 +42,24 @@ class RelayNotUsable(OperatorError):
         return cls(f"REDIS_URL ({address}): {problem_of(error)}.")
 
 
-_PROBLEMS: Sequence[tuple[tuple[type[BaseException], ...], str, str]] = (
-    ((AuthenticationError,), "", "user or password are wrong, or missing; correct them"),
-    (
-        (ClusterDownError,),
-        "",
-        "the cluster is down or lacks a shard; CLUSTER INFO of its nodes has the state",
+_BY_TEXT = {
+    "CERTIFICATE_VERIFY_FAILED": "its certificate is not trusted; add ?ssl_ca_certs=FILE of its authority",
+    "SSL|certificate": "TLS with it failed; use rediss:// for a server with TLS, redis:// for one without",
+    "Name or service not known|name resolution": (
+        "the host name cannot be resolved; correct it, or the name service of this machine"
     ),
-    ((MessageLost,), "", "it delivers no messages; name the server itself, not what spreads connections"),
-    (
-        (TimeoutError, RedisTimeout),
-        "",
-        "it does not answer in time; check host, port, firewall and whether it expects TLS",
-    ),
-    (
-        (Exception,),
-        "CERTIFICATE_VERIFY_FAILED",
-        "its certificate is not trusted; name the authority's file, as in rediss://host?ssl_ca_certs=FILE",
-    ),
-    (
-        (Exception,),
-        "SSL|certificate",
-        "TLS with it failed; use rediss:// for a server with TLS, redis:// for one without",
-    ),
-    (
-        (Exception,),
-        "Name or service not known|name resolution",
-        "the host name cannot be resolved; correct it, or the name service of this machine",
-    ),
-    (
-        (RedisConnectionError, OSError),
-        "",
-        "nothing answers there; start Valkey or Redis, or correct host and port",
-    ),
-)
-"""By the error's type, and what its text contains."""
+    "to access .*channel": "its user may not use the channels runtally:*; add &runtally:*",
+    "to access .*key": "its user may not use the keys runtally:*; add ~runtally:*",
+}
+_BY_TYPE: dict[type[BaseException], str] = {
+    AuthenticationError: "user or password are wrong, or missing; correct them",
+    ClusterDownError: "the cluster is down or lacks a shard; CLUSTER INFO of its nodes has the state",
+    MessageLost: "it delivers no messages; name the server itself, not what spreads connections",
+    TimeoutError: "it does not answer in time; check host, port, firewall and whether it expects TLS",
+    RedisTimeout: "it does not answer in time; check host, port, firewall and whether it expects TLS",
+    RedisConnectionError: "nothing answers there; start Valkey or Redis, or correct host and port",
+    OSError: "nothing answers there; start Valkey or Redis, or correct host and port",
+}
 
 
 def problem_of(error: BaseException) -> str:
@@ -88,9 +70,12 @@ def problem_of(error: BaseException) -> str:
     if isinstance(error, WrongServer):
         return str(error)
     text = f"{error} {error.__cause__ or ''}"
-    for types, pattern, problem in _PROBLEMS:
-        if isinstance(error, types) and re.search(pattern, text):
-            return problem
+    known = [
+        *(problem for pattern, problem in _BY_TEXT.items() if re.search(pattern, text)),
+        *(problem for kind, problem in _BY_TYPE.items() if isinstance(error, kind)),
+    ]
+    if known:
+        return known[0]
     refused = _COMMAND.search(text)
     what = refused[1].upper() if refused else f"commands ({type(error).__name__})"
     return f"it refuses {what}; docs/OPERATIONS.md has the commands that its user needs"

@@ -36,14 +36,15 @@ class Outage:
 
     @property
     def error(self) -> Exception | None:
-        """Why the part that fails for the longest time fails now; None if none fails."""
-        return next(iter(self._failing.values()), None)
+        """What has failed last, of all that fails; None if nothing does."""
+        return next(reversed(self._failing.values()), None)
 
     def failed(self, part: str, error: Exception) -> None:
         """This part of the work fails now."""
         cause = error.__cause__ if isinstance(error.__cause__, Exception) else error
         # The error's text may quote the address or an event.
         self._log.failed(type(cause).__name__, problem=problem_of(cause))
+        self._failing.pop(part, None)
         self._failing[part] = cause
 
     def succeeded(self, part: str) -> None:
@@ -115,6 +116,7 @@ class RelayConnection:
 
     async def try_commands(self) -> None:
         """Send once what is sent later, for the start to fail rather than a run."""
+        await self.ping()
         stream = f"{self.prefix}probe:{uuid4().hex}"
         await self.append([stream], [0, 0, "probe", "1-0", b"+1", _PROBE_LIFETIME_S, b""])
         await self.read([stream], ["1-0"])

@@ -12,9 +12,8 @@ from redis.asyncio.connection import Connection, ConnectionPool, SSLConnection
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.crc import REDIS_CLUSTER_HASH_SLOTS, key_slot
-from redis.exceptions import ClusterDownError
+from redis.exceptions import ClusterDownError, RedisError
 from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.exceptions import RedisError
 
 from app.platform.concurrency.shared_result import SharedResult
 from app.streams.relay.address import Host, RelayAddress, WrongServer

@@ -7,7 +7,7 @@ from typing import Self
 from redis.exceptions import RedisError
 
 from app.platform.background import forever
-from app.streams.relay.address import RelayAddress, RelayNotUsable, problem_of
+from app.streams.relay.address import MessageLost, RelayAddress, RelayNotUsable, problem_of
 from app.streams.relay.connection import EventLogUnavailable, Outage, RelayConnection
 from app.streams.relay.nodes import Nodes, hash_tags, part_of
 from app.streams.relay.subscriptions import Subscriptions
@@ -46,12 +46,12 @@ class Relay:
         try:
             async with asyncio.timeout(timeout_s):
                 await relay._connect()
-        except (EventLogUnavailable, RedisError, OSError) as error:
-            cause = error.__cause__ if isinstance(error, EventLogUnavailable) else relay._outage.error
+            await relay._require_messages()
+        except BaseException as error:
             await relay.aclose()
-            raise RelayNotUsable.of(str(address), cause or error) from error
-        except BaseException:
-            await relay.aclose()
+            cause = error.__cause__ if isinstance(error, EventLogUnavailable) else error
+            if isinstance(cause, RedisError | OSError):
+                raise RelayNotUsable.of(str(address), cause) from error
             raise
         return relay
 
@@ -73,10 +73,13 @@ class Relay:
         return part_of(name, len(self.parts))
 
     async def ping(self) -> None:
-        """Raise `EventLogUnavailable` unless all of it answers, and has carried what was sent last."""
-        await asyncio.gather(*(part.connection.ping() for part in self.parts))
-        if self._outage.error is not None:
-            raise EventLogUnavailable from self._outage.error
+        """Raise `EventLogUnavailable` with the reason unless it answers and carried what was sent last."""
+        try:
+            await asyncio.gather(*(part.connection.ping() for part in self.parts))
+        except EventLogUnavailable as error:
+            raise EventLogUnavailable(problem_of(error.__cause__ or error)) from error
+        if self.problem is not None:
+            raise EventLogUnavailable(self.problem)
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -94,4 +97,10 @@ class Relay:
             self.parts.append(part)
             self._tasks.add(asyncio.create_task(forever(part.subscriptions.receive, 0, name="relay")))
         await asyncio.gather(*(part.connection.try_commands() for part in self.parts))
-        await asyncio.gather(*(part.subscriptions.carried.wait() for part in self.parts))
+
+    async def _require_messages(self) -> None:
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                await asyncio.gather(*(part.subscriptions.carried.wait() for part in self.parts))
+        except TimeoutError:
+            raise (self._outage.error or MessageLost()) from None

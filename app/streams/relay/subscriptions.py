@@ -44,6 +44,7 @@ class Subscriptions:
         self.carried = asyncio.Event()
         """A message has arrived."""
         self._probe = f"{relay.prefix}probe:{uuid4().hex}"
+        self._unused = f"{self._probe}:unused".encode()
         self._subscribers: dict[bytes, Subscriber] = {self._probe.encode(): self}
         self._unsent: dict[bytes, None] = {}
         """The channels to subscribe, or to unsubscribe where there is no subscriber any more."""
@@ -70,7 +71,8 @@ class Subscriptions:
             async with asyncio.timeout(self._relay.timeout_s):
                 await connection.connect()  # type: ignore[no-untyped-call]
             self._received_at = asyncio.get_running_loop().time()
-            self._unsent = dict.fromkeys(self._subscribers)
+            # One is unsubscribed, to notice here whether that is allowed.
+            self._unsent = dict.fromkeys([*self._subscribers, self._unused])
             await first_of(self._read(connection), self._send(connection))
         except (RedisError, OSError) as error:
             # `TimeoutError` is an `OSError`.
