@@ -69,6 +69,7 @@ async def test_the_readers_of_a_run_follow_its_slot_to_another_node(cluster: Clu
         assert await reader.end() == with_positions(events)
 
 
+@pytest.mark.long
 async def test_a_replica_in_the_place_of_a_frozen_primary_loses_no_event(tmp_path: Path) -> None:
     run, events = a_run_on(0), some_events(30)
     async with (

@@ -110,6 +110,23 @@ async def test_a_right_that_is_taken_away_is_noticed_until_it_is_given_back(
         await log.ping()
 
 
+async def test_what_answers_and_cannot_be_a_relay_is_explained(tmp_path: Path) -> None:
+    full = a_server(tmp_path / "full", "--maxmemory", "100kb")
+    master = a_server(tmp_path / "master")
+    replica = a_server(tmp_path / "replica", "--replicaof", f"{HOST} {master.port}")
+    hosts = f"{HOST}:{master.port},{HOST}:{replica.port}"
+    expected = {
+        full.url: "its memory is full",
+        replica.url: "it is a replica; name the master",
+        f"redis://:{SERVERS}@{hosts}": "several hosts are named and it is no cluster",
+        f"redis+sentinel://:{SERVERS}@{hosts}/relay?sentinel_password={SERVERS}": "it refuses SENTINEL",
+    }
+    async with running(full, master, replica):
+        for url, problem in expected.items():
+            with pytest.raises(RelayNotUsable, match=problem):
+                await Relay.open(url)
+
+
 async def test_a_relay_that_stands_still_is_noticed_until_it_goes_on(tmp_path: Path) -> None:
     server = a_server(tmp_path / "server")
     async with running(server), a_relayed_log(server.url, timeout_s=0.5) as log:

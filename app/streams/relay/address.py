@@ -7,7 +7,14 @@ from typing import Any, Self, TypeAlias
 from urllib.parse import urlsplit
 
 from redis.asyncio.connection import Connection, parse_url
-from redis.exceptions import AuthenticationError, ClusterDownError, RedisError
+from redis.exceptions import (
+    AuthenticationError,
+    BusyLoadingError,
+    ClusterDownError,
+    OutOfMemoryError,
+    ReadOnlyError,
+    RedisError,
+)
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeout
 
@@ -15,7 +22,7 @@ from app.errors import OperatorError
 
 _SENTINEL = "+sentinel"
 _FILES = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile")
-_COMMAND = re.compile(r"'(?:\w+\|)?(\w+)'")
+_COMMAND = re.compile(r"['`](?:\w+\|)?(\w+)['`]")
 """How a server quotes what it refuses."""
 
 Host: TypeAlias = tuple[str, int]
@@ -54,6 +61,9 @@ _BY_TEXT = {
 _BY_TYPE: dict[type[BaseException], str] = {
     AuthenticationError: "user or password are wrong, or missing; correct them",
     ClusterDownError: "the cluster is down or lacks a shard; CLUSTER INFO of its nodes has the state",
+    BusyLoadingError: "it loads its data; wait until it has, and start again",
+    OutOfMemoryError: "its memory is full; raise its maxmemory",
+    ReadOnlyError: "it is a replica; name the master, or Sentinels",
     MessageLost: "it delivers no messages; name the server itself, not what spreads connections",
     TimeoutError: "it does not answer in time; check host, port, firewall and whether it expects TLS",
     RedisTimeout: "it does not answer in time; check host, port, firewall and whether it expects TLS",

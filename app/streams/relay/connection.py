@@ -71,9 +71,10 @@ class RelayConnection:
         self._redis = Redis.from_pool(self._pool)
         self._execute_command: Callable[..., Awaitable[Any]] = self._redis.execute_command
         # In a cluster by way of one node: the loss of a connection is noticed, that between two nodes is not.
-        self.publishes, self.subscribes, self.unsubscribes = (
-            f"{'S' * bool(tag)}{command}" for command in ("PUBLISH", "SUBSCRIBE", "UNSUBSCRIBE")
-        )
+        sharded = "S" if tag else ""
+        self.publishes = f"{sharded}PUBLISH"
+        self.subscribes = f"{sharded}SUBSCRIBE"
+        self.unsubscribes = f"{sharded}UNSUBSCRIBE"
 
     def failed(self, part: str, error: Exception) -> None:
         """This part of the work fails now."""
