@@ -1,5 +1,6 @@
 """The messages of a request: texts, images and documents."""
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
@@ -16,6 +17,7 @@ from app.requests.attachments import (
     require_url,
     size_of_base64,
 )
+from app.requests.blank import blank_error, is_blank
 from app.requests.wire_models import InputModel
 from runtally.tools.content import ImageMediaType
 
@@ -121,6 +123,23 @@ class DocumentPart(InputModel):
 Attachment: TypeAlias = ImagePart | DocumentPart
 ContentPart = Annotated[TextPart | ImagePart | DocumentPart, Field(discriminator="type")]
 Content = Annotated[str, Field(min_length=1)] | Annotated[list[ContentPart], Field(min_length=1)]
+
+
+def is_blank_content(content: str | Sequence[ContentPart]) -> bool:
+    """Whether it has no attachment and no visible text."""
+    if isinstance(content, str):
+        return is_blank(content)
+    return all(isinstance(part, TextPart) and is_blank(part.text) for part in content)
+
+
+def _require_content(content: Any) -> Any:
+    if is_blank_content(content):
+        raise blank_error()
+    return content
+
+
+NewContent = Annotated[Content, AfterValidator(_require_content)]
+"""That of a message to answer."""
 
 
 class Message(InputModel):

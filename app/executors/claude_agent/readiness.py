@@ -1,6 +1,7 @@
 """ReadinessProbe: checks at intervals whether the model can be reached."""
 
 import logging
+from collections.abc import Mapping
 
 from app.executors.claude_agent.auth import ModelAuth
 from app.platform.background import forever
@@ -24,6 +25,11 @@ class ReadinessProbe:
         """Whether there was a check yet."""
         self.problem: str | None = None
         """The problem found, for the operator; None if there was none."""
+
+    @property
+    def refusals(self) -> Mapping[str, str]:
+        """Why the provider refuses calls of this server, by model."""
+        return self._auth.refusals
 
     async def run(self) -> None:
         """Check until cancelled; log changes."""

@@ -8,7 +8,7 @@ from typing import Any
 import structlog
 
 from app.events import MessageDiscarded, OutputEvent, Status, Step, ToolCallStart, UsageReport
-from app.executors.api_format.failures import REFUSAL_OUTCOMES, concerns_attachments, failure_of_status
+from app.executors.api_format.failures import concerns_attachments, failure_of_status, outcome_of_refusal
 from app.executors.api_format.retried import ATTACHMENTS_LEFT_OUT, OTHER_MODEL, retrying
 from app.executors.api_format.retry_policy import MAX_RETRIES, is_temporary, pause_s
 from app.executors.api_format.stream import DeltaMapper
@@ -64,6 +64,8 @@ class ModelCalls:
     _deltas: DeltaMapper = field(init=False)
     _current: MessageFold | None = None
     """The message that is being read."""
+    _last_stop: str | None = None
+    """Why the message before ended."""
     _cuts: int = 0
     _steps: int = 0
     _prompt_tokens: int = 0
@@ -207,7 +209,7 @@ class ModelCalls:
         self.tools.on_published(event)
 
     async def _complete(self, message: MessageFold) -> None:
-        self._prompt_tokens = message.usage.prompt_tokens
+        self._prompt_tokens, self._last_stop = message.usage.prompt_tokens, message.stop_reason
         await self.report()
         if message.is_summary:
             return
@@ -231,8 +233,8 @@ class ModelCalls:
 
     def _recover(self, error: CallFailed) -> None:
         """Prepare another call, or raise `ExecutionFailed`."""
-        if self.channel.refused is not None:
-            raise ExecutionFailed(*REFUSAL_OUTCOMES[self.channel.refused]) from error
+        if (refused := outcome_of_refusal(self.channel.refused, self._last_stop)) is not None:
+            raise ExecutionFailed(*refused) from error
         log.warning("run.call_failed", status=error.status, reason=loggable(error.reason))
         fallback = self.request.options.fallback
         if error.status in _OVERLOADED and fallback is not None and fallback != self.request.model:
@@ -245,7 +247,7 @@ class ModelCalls:
             return
         if error.status is None:
             raise ExecutionFailed("provider_unavailable") from error
-        raise failure_of_status(error.status) from error
+        raise ExecutionFailed(*failure_of_status(error.status)) from error
 
     def _may_change_request(self, error: CallFailed) -> bool:
         """Whether the next call makes another request, which the provider may take."""
@@ -303,8 +305,8 @@ class ModelCalls:
         """
         self._cuts += 1
         log.warning("run.message_cut_off", reason=loggable(str(error)), cuts=self._cuts)
-        if self.channel.refused is not None:
-            raise ExecutionFailed(*REFUSAL_OUTCOMES[self.channel.refused]) from error
+        if (refused := outcome_of_refusal(self.channel.refused, self._last_stop)) is not None:
+            raise ExecutionFailed(*refused) from error
         if self._cuts > MOST_CUTS:
             raise ExecutionFailed("provider_unavailable") from error
         message, self._current = self._current, None

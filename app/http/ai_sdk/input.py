@@ -23,7 +23,7 @@ from app.http.ai_sdk.ui_message import MOST_ANSWERED, UiMessage, UiPart, read_le
 from app.http.attachments import ui_file
 from app.ids import STATE_KEY_PATTERN
 from app.requests.client_tools import MOST_DESCRIBED, ClientTool
-from app.requests.messages import ContentPart, Message, TextPart
+from app.requests.messages import ContentPart, Message, TextPart, is_blank_content
 from app.requests.runs import (
     GraphRunRequest,
     OnConflict,
@@ -307,9 +307,9 @@ def _content_of(index: int, posted: UiMessage) -> Iterator[tuple[str, ContentPar
 def _new_content(index: int, posted: UiMessage, rules: AttachmentRules) -> list[ContentPart]:
     """The content of the message to answer; raises `Invalid` if it has none, or breaks a rule."""
     content = list(_content_of(index, posted))
-    if not content:
+    if is_blank_content([part for _, part in content]):
         field = f"messages.{index}.parts"
-        raise Invalid.field(field, "hold no text and no attachment")
+        raise Invalid.field(field, "must hold an attachment or a text that is not blank")
     rules.check((field, part) for field, part in content if not isinstance(part, TextPart))
     return [part for _, part in content]
 
