@@ -62,15 +62,15 @@ class RelayedEventLog:
         self._deleted: dict[RunKey, None] = {}
         self._fenced: dict[RunKey, None] = {}
         """Runs that a later attempt writes."""
-        self._parts = [self._open_part(part, relay.check_s) for part in relay.parts]
+        self._parts = {part.connection.prefix: self._open_part(part, relay.check_s) for part in relay.parts}
         self._closed = False
-        steps = [step for part in self._parts for step in (part.flusher.step, part.feeds.step)]
+        steps = [step for part in self._parts.values() for step in (part.flusher.step, part.feeds.step)]
         self._tasks = [asyncio.create_task(forever(step, 0, name="event log")) for step in steps]
 
     @property
     def lag_s(self) -> float:
         """For how long the relay has lacked the oldest event that it lacks; 0 if it has all."""
-        return max(part.flusher.lag_s for part in self._parts)
+        return max(part.flusher.lag_s for part in self._parts.values())
 
     @property
     def problem(self) -> str | None:
@@ -90,7 +90,7 @@ class RelayedEventLog:
                 raise WriterFenced
             written = self._start_writing(self._new_run(run))
         position = written.buffer.append(event, at=at)
-        self._part(written.run).flusher.flush(written)
+        self._parts[written.prefix].flusher.flush(written)
         return position
 
     async def resume(self, run: RunKey, *, attempt: int, after: int) -> None:
@@ -116,7 +116,7 @@ class RelayedEventLog:
             log.warning("event_log.resumed_alone", run_id=run.run_id, attempt=attempt)
         self._fenced.pop(run, None)
         self._start_writing(written)
-        self._part(written.run).flusher.flush(written)
+        self._parts[written.prefix].flusher.flush(written)
 
     async def follow(
         self,
@@ -175,7 +175,7 @@ class RelayedEventLog:
         _remember(self._deleted, run)
         self._part(run).feeds.close(run)
         written.delete()
-        self._part(written.run).flusher.flush(written)
+        self._parts[written.prefix].flusher.flush(written)
 
     async def ping(self) -> None:
         """Raise `EventLogUnavailable` when the relay does not answer."""
@@ -190,15 +190,15 @@ class RelayedEventLog:
         for task in self._tasks:
             task.cancel()
         await asyncio.wait(self._tasks)
-        for part in self._parts:
+        for part in self._parts.values():
             part.feeds.close_all()
         for written in self._written.values():
             written.buffer.end()
         try:
             async with asyncio.timeout(_CLOSE_S):
-                await asyncio.gather(*(part.flusher.drain() for part in self._parts))
+                await asyncio.gather(*(part.flusher.drain() for part in self._parts.values()))
         except TimeoutError:
-            log.warning("event_log.not_flushed", runs=sum(len(part.flusher) for part in self._parts))
+            log.warning("event_log.not_flushed", runs=sum(len(part.flusher) for part in self._parts.values()))
         self._written.clear()
 
     def on_fenced(self, written: WrittenRun) -> None:
@@ -211,14 +211,14 @@ class RelayedEventLog:
 
     def on_new_epoch(self) -> None:
         """Let the readers look for what they have missed."""
-        for part in self._parts:
+        for part in self._parts.values():
             part.feeds.read_again()
 
     async def _claim(self, written: WrittenRun) -> None:
         """Take the run over with everything that the relay has of it."""
         held = 0
         while True:
-            part = await read_whole_stream(self._part(written.run).connection, written.run, after=held)
+            part = await read_whole_stream(self._parts[written.prefix].connection, written.run, after=held)
             if part.is_over:
                 raise WriterFenced
             written.buffer.insert_earlier(part.entries)
@@ -228,7 +228,7 @@ class RelayedEventLog:
             if written.buffer.after(held, 1):
                 # The relay has lost events that an earlier attempt wrote here: the flusher sends them.
                 return
-            refusal = await self._part(written.run).flusher.claim(written)
+            refusal = await self._parts[written.prefix].flusher.claim(written)
             if written.is_fenced or (refusal is not None and refusal.is_fenced):
                 raise WriterFenced
             if refusal is None:
@@ -259,7 +259,7 @@ class RelayedEventLog:
 
     def _start_writing(self, written: WrittenRun) -> WrittenRun:
         self._written[written.run] = written
-        self._part(written.run).feeds.close(written.run, written_here=written)
+        self._parts[written.prefix].feeds.close(written.run, written_here=written)
         return written
 
     def _new_run(self, run: RunKey, attempt: int = 0) -> WrittenRun:
@@ -272,7 +272,7 @@ class RelayedEventLog:
         return _Part(part.connection, flusher, RunFeeds(part.connection, part.subscriptions))
 
     def _part(self, run: RunKey) -> "_Part":
-        return self._parts[self._relay.place(f"{run.account_id}:{run.run_id}")]
+        return self._parts[self._relay.part(f"{run.account_id}:{run.run_id}").connection.prefix]
 
     def _require_open(self) -> None:
         if self._closed:

@@ -66,11 +66,7 @@ class Relay:
 
     def part(self, name: str) -> RelayPart:
         """What carries everything of this name."""
-        return self.parts[self.place(name)]
-
-    def place(self, name: str) -> int:
-        """The index of that part."""
-        return part_of(name, len(self.parts))
+        return self.parts[part_of(name, len(self.parts))]
 
     async def ping(self) -> None:
         """Raise `EventLogUnavailable` with the reason unless it answers and carried what was sent last."""
