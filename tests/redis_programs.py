@@ -26,7 +26,7 @@ _SERVER = (
 )
 _NODE = (
     *("--cluster-enabled", "yes"),
-    *("--cluster-node-timeout", "1000", "--cluster-require-full-coverage", "no"),
+    *("--cluster-node-timeout", "2000", "--cluster-require-full-coverage", "no"),
 )
 _SENTINEL = f"""
 bind {HOST}
@@ -34,8 +34,8 @@ requirepass {PASSWORD}
 sentinel sentinel-pass {PASSWORD}
 sentinel monitor {SERVICE} {HOST} {{port}} 2
 sentinel auth-pass {SERVICE} {PASSWORD}
-sentinel down-after-milliseconds {SERVICE} 500
-sentinel failover-timeout {SERVICE} 3000
+sentinel down-after-milliseconds {SERVICE} 2000
+sentinel failover-timeout {SERVICE} 6000
 """
 
 
