@@ -56,7 +56,7 @@ def _ignored(names: Collection[str]) -> Iterator[str]:
     if kept:
         yield f"no effect, because the CLI gets its own environment: {', '.join(kept)}"
     if proxies := sorted(_PROXIES & set(names)):
-        yield f"no effect, because the provider is called directly: {', '.join(proxies)}"
+        yield f"no effect, because RUNTALLY_HTTPS_PROXY names the proxy: {', '.join(proxies)}"
 
 
 def _overridden(settings: Settings) -> Iterator[str]:
@@ -64,6 +64,7 @@ def _overridden(settings: Settings) -> Iterator[str]:
         defaults = Settings.model_fields
         useless = {
             "ANTHROPIC_API_KEY": settings.anthropic_api_key is not None,
+            "RUNTALLY_CLIENT_CERT_FILE": settings.client_cert_file is not None,
             "ANTHROPIC_BASE_URL": settings.anthropic_base_url != defaults["anthropic_base_url"].default,
         }
         for name in [name for name, is_set in useless.items() if is_set]:

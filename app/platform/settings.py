@@ -9,9 +9,10 @@ from typing import Annotated, Any, Literal
 
 from dotenv import dotenv_values
 from pydantic import AfterValidator, Field, SecretStr, ValidationError, ValidationInfo, field_validator
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+from pydantic_settings import NoDecode, SettingsConfigDict
 
 from app.errors import OperatorError
+from app.platform.network_settings import NetworkSettings
 
 ENV_FILE = ".env"
 _URLS_WITH_PASSWORDS = {
@@ -43,7 +44,7 @@ def _starts_with(*schemes: str) -> AfterValidator:
     return AfterValidator(check)
 
 
-class Settings(BaseSettings):
+class Settings(NetworkSettings):
     """The settings of an operator. An empty variable counts as unset."""
 
     model_config = SettingsConfigDict(
