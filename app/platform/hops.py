@@ -119,5 +119,6 @@ def _problem_of_certificate(error: BaseException | None) -> str | None:
         if isinstance(error, ssl.SSLCertVerificationError):
             unknown = "is of an authority that is not trusted: add it to RUNTALLY_CA_FILE"
             return _INVALID.get(error.verify_code, unknown)
-        error = error.__cause__
+        # The library hides the cause of some errors.
+        error = error.__cause__ or error.__context__
     return None

@@ -349,5 +349,7 @@ def _is_origin(text: str) -> bool:
 
 def _line(detail: Any) -> str:
     # Without the value: it may be a secret.
-    variable = ".".join(str(part) for part in detail["loc"][:1])
+    name = ".".join(str(part) for part in detail["loc"][:1])
+    # Defaults are reported by the names of fields.
+    variable = name if (field := Settings.model_fields.get(name)) is None else field.validation_alias
     return f"  {variable}: {detail['msg'].removeprefix('Value error, ')}"

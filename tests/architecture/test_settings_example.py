@@ -10,7 +10,8 @@ from app.platform.settings import Settings, SettingsError
 from tests.architecture.tree import ROOT
 
 EXAMPLE = ROOT / ".env.example"
-VARIABLES = [str(field.validation_alias) for field in Settings.model_fields.values()]
+OWN_FIRST = sorted(Settings.model_fields, key=lambda name: name not in Settings.__annotations__)
+VARIABLES = [str(Settings.model_fields[name].validation_alias) for name in OWN_FIRST]
 
 
 @pytest.fixture(autouse=True)

@@ -46,6 +46,7 @@ class OwnAuth:
     login: Path | None = None
     unavailable_reason: str | None = None
     channel: Channel | None = None
+    outage: str | None = None
 
     async def problem(self) -> str | None:
         return None
