@@ -32,11 +32,18 @@ class ConnectProxy:
     port: int = 0
     requested: list[str] = field(default_factory=list)
     """The host and port of each request."""
+    writers: set[StreamWriter] = field(default_factory=set)
+    """Of all connections."""
 
     @property
     def url(self) -> str:
         """Without credentials."""
         return f"http://127.0.0.1:{self.port}"
+
+    def cut_off(self) -> None:
+        """End all connections: what is idle would be used again."""
+        for writer in self.writers:
+            writer.transport.abort()
 
     async def __call__(self, reader: StreamReader, writer: StreamWriter) -> None:
         """Answer one connection."""
@@ -68,7 +75,8 @@ class ConnectProxy:
 @asynccontextmanager
 async def listening(proxy: ConnectProxy, *, tls: Path | None = None) -> AsyncIterator[ConnectProxy]:
     """Serve while the body runs, on a port that is kept; `tls` is its certificate."""
-    async with _serving(proxy, proxy.port, None if tls is None else _server_tls(tls)) as proxy.port:
+    context = None if tls is None else _server_tls(tls)
+    async with _serving(proxy, proxy.port, context, proxy.writers) as proxy.port:
         yield proxy
 
 
@@ -92,14 +100,15 @@ async def over_tls(
     async def forward(reader: StreamReader, writer: StreamWriter) -> None:
         await _join((reader, writer), await asyncio.open_connection(where.hostname, where.port))
 
-    async with _serving(forward, 0, context) as port:
+    async with _serving(forward, 0, context, set()) as port:
         yield port
 
 
 @asynccontextmanager
-async def _serving(answer: Handler, port: int, context: ssl.SSLContext | None) -> AsyncIterator[int]:
-    """The port; at the end all connections are closed."""
-    writers: set[StreamWriter] = set()
+async def _serving(
+    answer: Handler, port: int, context: ssl.SSLContext | None, writers: set[StreamWriter]
+) -> AsyncIterator[int]:
+    """The port; at the end all connections are closed, whose `writers` are kept."""
 
     async def handle(reader: StreamReader, writer: StreamWriter) -> None:
         writers.add(writer)

@@ -126,7 +126,7 @@ async def a_proxy(name: str, directory: Path, server_port: int) -> AsyncIterator
             stderr=STDOUT,
         )
     try:
-        await until(lambda: process.returncode is not None or _listens(tls))
+        await until(lambda: process.returncode is not None or listens(tls))
         assert process.returncode is None, (directory / "log").read_text()
         yield Proxy(ports, authority.file)
     finally:
@@ -146,7 +146,8 @@ def _configuration(program: Program, ports: Ports, certificate: Path) -> str:
     return text.replace("runtally.example.org", HOST)
 
 
-def _listens(port: int) -> bool:
+def listens(port: int) -> bool:
+    """Whether something does."""
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
