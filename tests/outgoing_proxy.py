@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import re
 import ssl
 from asyncio import StreamReader, StreamWriter
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -67,7 +68,7 @@ class ConnectProxy:
             return self.refuses
         if self.credentials is not None:
             pair = base64.b64encode(":".join(self.credentials).encode()).decode()
-            if f"\r\nProxy-Authorization: Basic {pair}\r\n" not in head:
+            if re.search(rf"(?i:\r\nproxy-authorization: basic) {re.escape(pair)}\r\n", head) is None:
                 return 407
         return 502 if port is None else 200
 
