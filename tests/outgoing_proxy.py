@@ -113,9 +113,11 @@ async def _serving(
 
     async def handle(reader: StreamReader, writer: StreamWriter) -> None:
         writers.add(writer)
-        await answer(reader, writer)
-        await _close(writer)
-        writers.discard(writer)
+        try:
+            await answer(reader, writer)
+        finally:
+            await _close(writer)
+            writers.discard(writer)
 
     server = await asyncio.start_server(handle, "127.0.0.1", port, ssl=context)
     try:

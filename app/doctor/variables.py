@@ -64,10 +64,11 @@ def _overridden(settings: Settings) -> Iterator[str]:
         defaults = Settings.model_fields
         useless = {
             "ANTHROPIC_API_KEY": settings.anthropic_api_key is not None,
-            "RUNTALLY_CLIENT_CERT_FILE": settings.client_cert_file is not None,
             "ANTHROPIC_BASE_URL": settings.anthropic_base_url != defaults["anthropic_base_url"].default,
         }
         for name in [name for name, is_set in useless.items() if is_set]:
             yield f"{name} has no effect with RUNTALLY_CLAUDE_AUTH=local_session"
+        if settings.https_proxy is not None:
+            yield "RUNTALLY_HTTPS_PROXY is not for models with RUNTALLY_CLAUDE_AUTH=local_session"
     elif settings.claude_config_dir is not None:
         yield "RUNTALLY_CLAUDE_CONFIG_DIR has no effect with RUNTALLY_CLAUDE_AUTH=api_key"

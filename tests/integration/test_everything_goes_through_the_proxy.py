@@ -1,10 +1,10 @@
 """All that calls other machines, besides the gateway and webhooks, by names that only a proxy knows."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import SecretStr
@@ -19,7 +19,6 @@ from app.platform.telemetry.sdk.opening import open_sdk
 from app.platform.temporal.connection import (
     ProxyUnusable,
     TemporalConfig,
-    TemporalConnection,
     TemporalUnavailable,
     connect,
 )
@@ -32,7 +31,6 @@ from tests.integration.test_tool_servers_that_are_lost import Calls
 from tests.integration.test_tool_servers_with_oauth import SECRET, Protected, connected
 from tests.otlp import an_otlp_receiver
 from tests.outgoing_proxy import ConnectProxy, listening, over_tls
-from tests.patience import PATIENCE_S
 from tests.provider.simulator import ReportingSimulator
 
 HOST = "inside.test"
@@ -77,7 +75,7 @@ async def test_reports_of_the_provider(tmp_path: Path) -> None:
         ReportingSimulator(in_turn()) as simulator,
         behind_the_proxy(tmp_path, simulator.url) as (proxy, network),
     ):
-        options = {"base_url": URL, "admin_key": simulator.reports.admin_key, "tries": 1}
+        options: dict[str, Any] = {"base_url": URL, "admin_key": simulator.reports.admin_key, "tries": 1}
         async with ProviderReports(**options, network=network) as reports:
             await reports.check()
         untrusting = replace(network, authorities=None)
@@ -109,10 +107,10 @@ async def test_telemetry(tmp_path: Path) -> None:
 
 async def test_temporal(tmp_path: Path) -> None:
     with a_temporal_server() as server:
+        await server.connect()
         async with behind_the_proxy(tmp_path, f"http://{server.address}") as (proxy, network):
             config = TemporalConfig(f"{HOST}:443", "default", tls=True, network=network)
-            found = await connected_to(config)
-            assert found.client.namespace == "default"
+            await (await connect(config, identity="test")).ping()
             with pytest.raises(ProxyUnusable, match="RUNTALLY_NO_PROXY"):
                 await connect(replace(config, network=Network(Proxy("https", "a:1"))), identity="test")
             direct = replace(network, no_proxy=NoProxy.read((HOST,)))
@@ -120,13 +118,3 @@ async def test_temporal(tmp_path: Path) -> None:
                 await connect(replace(config, network=direct), identity="test")
 
     assert set(proxy.requested) == {f"{HOST}:443"}
-
-
-async def connected_to(config: TemporalConfig) -> TemporalConnection:
-    """As soon as it responds."""
-    async with asyncio.timeout(PATIENCE_S):
-        while True:
-            try:
-                return await connect(config, identity="test")
-            except TemporalUnavailable:
-                await asyncio.sleep(0.05)
