@@ -106,6 +106,11 @@ class Services:
     metrics: MetricsRegistry
     exposition: Exposition
 
+    @property
+    def refusals(self) -> Mapping[str, str]:
+        """Why the provider refuses calls of this process, by model."""
+        return {} if self.readiness is None else self.readiness.refusals
+
 
 @asynccontextmanager
 async def open_services(

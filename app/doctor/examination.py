@@ -180,7 +180,7 @@ class _Examination:
                     cli=self._cli,
                 )
             )
-            found = await probe(agent, self._catalogs.models, billing)
+            found = await probe(agent.executor, self._catalogs.models, billing)
         for message in billing.messages.values():
             # The provider's reports contain it, and no receipt does.
             await record_unbilled(self._database, message.model, message.usage, at=message.at)

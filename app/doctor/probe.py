@@ -8,9 +8,9 @@ from uuid import UUID
 
 from app.billing.prices.price_list import Charge, PriceList
 from app.billing.prices.quote import BilledUsage
-from app.bootstrap.agent import Agent
 from app.doctor.report import Check
 from app.events import AiEvent, AssistantFinal, ControlEvent, MeterReport, UsageReport
+from app.executors.claude_agent.executor import ClaudeAgentExecutor
 from app.executors.control import RunControl
 from app.executors.port import ExecutionFailed, RunContext, RunPlan
 from app.gateway.answer_usage import MessageUsage
@@ -87,15 +87,20 @@ class _Seen:
                 pass
 
 
-async def probe(agent: Agent, models: ModelRegistry, billing: UnbilledMetering) -> list[Check]:
+async def probe(
+    executor: ClaudeAgentExecutor, models: ModelRegistry, billing: UnbilledMetering
+) -> list[Check]:
     """Run one turn without tools; report its cost and whether the meters agree."""
     plan = _plan(models)
     request = GraphRunRequest(graphId=_GRAPH.id, messages=[Message(role="user", content="Answer with ok.")])
     seen, began = _Seen(), time.monotonic()
     try:
-        await agent.executor.run(request, RunContext(plan, RunControl(_unpublished), seen))
+        await executor.run(request, RunContext(plan, RunControl(_unpublished), seen))
     except ExecutionFailed as error:
-        message = f"{plan.model}: {error.outcome.error}; {agent.auth.outage or 'see the log'}"
+        auth = executor.auth
+        refusal = auth.refusals.get(plan.model)
+        reason = "see the log" if refusal is None else f"the provider refuses this server: {refusal}"
+        message = f"{plan.model}: {error.outcome.error}; {auth.outage or reason}"
         return [Check("probe", "error", message), *_meter_checks(seen.meters)]
     if not seen.answered:
         return [Check("probe", "error", f"{plan.model} did not answer"), *_meter_checks(seen.meters)]

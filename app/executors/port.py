@@ -39,8 +39,12 @@ BUDGET = RunOutcome("rate_limit", "budget")
 MAX_TURNS = RunOutcome("timeout", "max_turns")
 NO_CREDIT = RunOutcome("insufficient_credits", "budget")
 INTERNAL = RunOutcome("internal", "error")
+INVALID_REQUEST = RunOutcome("invalid_request", "error")
+RATE_LIMITED = RunOutcome("rate_limit", "error")
 NO_DATABASE = RunOutcome("database_unavailable", "error")
 UNAVAILABLE = RunOutcome("provider_unavailable", "error")
+PROVIDER_REFUSED = RunOutcome("provider_refused", "error")
+"""The provider refuses the operator, not this request."""
 TOOL_SERVER_UNAVAILABLE = RunOutcome("tool_server_unavailable", "error")
 
 

@@ -20,9 +20,11 @@ from app.usage.records import CacheMiss, ProviderCall, TokenUsage
 
 log = structlog.get_logger(__name__)
 
-Refusal = Literal["ended", "deadline", "turns", "budget", "credit", "database", "journal", "answer"]
+Refusal = Literal[
+    "ended", "deadline", "turns", "budget", "credit", "database", "journal", "answer", "provider"
+]
 """Why a call was refused; `database`: the account's credit could not be checked; `answer`: an earlier
-response was unusable or too large."""
+response was unusable or too large; `provider`: the provider refuses the operator."""
 
 COUNTED = "the prompt was sent and never answered; its tokens were counted by the provider"
 ESTIMATED = "the prompt was sent and never answered; its tokens are estimated"

@@ -16,6 +16,7 @@ from app.gateway.answers.encodings import BodyDecoder, UndecodableBody, body_dec
 from app.gateway.call import Call
 from app.gateway.error_responses import UNREACHABLE, UNUSABLE, send_error
 from app.gateway.prompt_cache.prompt import AgentPrompt, read_prompt
+from app.gateway.provider_refusals import refusal_code
 from app.gateway.upstream import Upstream
 from app.platform.background import first_of, run_to_completion
 from app.platform.concurrency.offload import Offload
@@ -177,9 +178,12 @@ class Exchange:
     ) -> None:
         await self._send(_start_event(response, decoder))
         async with aclosing(_decoded(response, decoder)) as chunks:
-            if call is None or not response.is_success:
-                await self._forward_bytes(chunks)
+            if call is None:
+                await self._send_part(await _whole(chunks))
+            elif not response.is_success:
+                await self._forward_error(response.status_code, await _whole(chunks), call)
             else:
+                self._provider.refusals.accepted(call.size.model)
                 pieces = chunks if call.trace is None else _traced(chunks, call.trace)
                 await AnswerForwarder(response, call, self._provider, self._send).forward(pieces)
         await self._send({"type": "http.response.body", "body": b""})
@@ -193,14 +197,27 @@ class Exchange:
             # A retry would get the same response.
             call.block("answer")
 
-    async def _forward_bytes(self, chunks: AsyncIterator[bytes]) -> None:
-        passed, time_slice = 0, TimeSlice()
-        async for chunk in chunks:
-            passed += len(chunk)
-            if passed > SMALL_BYTES:
-                raise AnswerTooLarge
-            await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
-            await time_slice.checkpoint()
+    async def _forward_error(self, status: int, body: bytes, call: Call) -> None:
+        if (code := refusal_code(status, body)) is not None:
+            self._provider.refusals.refused(call.size.model, code)
+            self._metrics.provider_refused(code)
+            # Before the agent gets it: another call would be refused as well.
+            call.block("provider")
+        await self._send_part(body)
+
+    async def _send_part(self, body: bytes) -> None:
+        await self._send({"type": "http.response.body", "body": body, "more_body": True})
+
+
+async def _whole(chunks: AsyncIterator[bytes]) -> bytes:
+    """A response that is no message; raises `AnswerTooLarge`."""
+    body, time_slice = bytearray(), TimeSlice()
+    async for chunk in chunks:
+        body += chunk
+        if len(body) > SMALL_BYTES:
+            raise AnswerTooLarge
+        await time_slice.checkpoint()
+    return bytes(body)
 
 
 async def _decoded(response: httpx2.Response, decoder: BodyDecoder) -> AsyncGenerator[bytes, None]:

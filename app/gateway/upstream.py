@@ -10,6 +10,7 @@ from typing import Any
 import httpx2
 import structlog
 
+from app.gateway.provider_refusals import ProviderRefusals
 from app.platform.clock.clock import Clock
 from app.platform.hops import reason_of
 from app.platform.logs.dependency import QUIET_S, DependencyLog
@@ -64,6 +65,7 @@ class Upstream(HttpSender):
             quiet_s=QUIET_S,
         )
         """Whether calls get any response."""
+        self.refusals = ProviderRefusals()
 
     @property
     def has_key(self) -> bool:

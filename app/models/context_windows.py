@@ -2,9 +2,8 @@
 
 Source: the pages of the models at https://platform.claude.com/docs/en/models, read on 23 November 2026, and
 the window up to which CLI 2.1.332 fills a conversation, measured with each of them (`contextWindow` in the
-usage of its results). A model is only here if both are the same: of Claude Opus 4.6 and Sonnet 4.6 the pages
-name 1M, and the CLI uses 200K. The beta of the long context, by which Claude Sonnet 4.5 had 1M, is never
-requested.
+usage of its results; of Claude Opus 4.6 and Sonnet 4.6 with its suffix for a long context). A model is only
+here if both are the same. The beta of the long context, by which Claude Sonnet 4.5 had 1M, is not requested.
 """
 
 import re
@@ -16,6 +15,8 @@ _WINDOWS: Final = {
     "claude-haiku-4-5": 200_000,
     "claude-opus-4-5": 200_000,
     "claude-sonnet-4-5": 200_000,
+    "claude-opus-4-6": 1_000_000,
+    "claude-sonnet-4-6": 1_000_000,
     "claude-opus-4-7": 1_000_000,
     "claude-opus-4-8": 1_000_000,
     "claude-opus-5": 1_000_000,

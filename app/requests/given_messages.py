@@ -2,8 +2,11 @@
 
 from typing import Any
 
-from pydantic import Field, ValidationInfo
-from pydantic_core import PydanticCustomError
+from pydantic import Field, ValidationError, ValidationInfo
+from pydantic_core import InitErrorDetails, PydanticCustomError
+
+from app.requests.blank import blank_error
+from app.requests.messages import Message, is_blank_content
 
 MAY_BE_OMITTED: Any = Field(default=None, validate_default=True, json_schema_extra={"minItems": 1})
 
@@ -20,8 +23,16 @@ def given_or_repeated(messages: object, info: ValidationInfo) -> object:
     return []
 
 
-def require_users_last(messages: list[Any]) -> list[Any]:
-    """The messages, each with a `role`; an error if the last one is not the user's."""
-    if messages and messages[-1].role != "user":
+def require_users_last(messages: list[Message]) -> list[Message]:
+    """The messages; an error if the last one is not the user's, or is blank."""
+    if not messages:
+        return messages
+    if messages[-1].role != "user":
         raise ValueError("the last message must be the user's")
+    if is_blank_content(messages[-1].content):
+        place = (len(messages) - 1, "content")
+        # Merged into the errors of the request, with the place of the field.
+        raise ValidationError.from_exception_data(
+            "messages", [InitErrorDetails(type=blank_error(), loc=place, input=messages[-1].content)]
+        )
     return messages

@@ -16,12 +16,18 @@ ErrorCode = Literal[
     "internal",
     "insufficient_credits",
     "provider_unavailable",
+    "provider_refused",
+    "refused",
+    "length",
+    "context",
     "tool_server_unavailable",
     "database_unavailable",
 ]
 """Why a run did not succeed; clients get no other detail."""
 
-FinishReason = Literal["stop", "max_turns", "budget", "timeout", "aborted", "error"]
+FinishReason = Literal[
+    "stop", "max_turns", "budget", "timeout", "aborted", "refused", "length", "context", "error"
+]
 RunStatus = Literal["queued", "running", "succeeded", "failed", "cancelled"]
 
 

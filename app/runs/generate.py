@@ -69,8 +69,32 @@ class ToolServerUnavailable(Unavailable):
     code = "tool_server_unavailable"
 
 
+class ProviderRefused(Unavailable):
+    """The model's provider refuses this server's calls; its operator must act."""
+
+    code = "provider_refused"
+
+
 class RefusedByProvider(Invalid):
     """The model's provider rejected the request as invalid."""
+
+
+class ModelRefused(Invalid):
+    """The model refuses to answer this."""
+
+    code = "refused"
+
+
+class AnswerTooLong(Invalid):
+    """The answer is longer than a message of the model may be."""
+
+    code = "length"
+
+
+class ContextFull(Invalid):
+    """The prompt and the answer are longer than the context of the model."""
+
+    code = "context"
 
 
 class GenerationFailed(AppError):
@@ -86,6 +110,10 @@ FAILURES: dict[ErrorCode, type[AppError]] = {
     "internal": GenerationFailed,
     "insufficient_credits": RunOutOfCredit,
     "provider_unavailable": ProviderUnavailable,
+    "provider_refused": ProviderRefused,
+    "refused": ModelRefused,
+    "length": AnswerTooLong,
+    "context": ContextFull,
     "tool_server_unavailable": ToolServerUnavailable,
     "database_unavailable": DatabaseUnavailable,
 }

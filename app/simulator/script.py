@@ -103,6 +103,8 @@ class HttpError:
     type: str = "api_error"
     message: str = "simulated failure: secret upstream detail"
     headers: dict[str, str] = field(default_factory=dict)
+    details: dict[str, Any] | None = None
+    """The exact reason, if the provider names one: its `error_code` and what belongs to it."""
 
 
 Answer: TypeAlias = Reply | HttpError

@@ -43,7 +43,8 @@ def message(reply: Reply, *, model: str) -> dict[str, Any]:
 
 def error(failure: HttpError) -> dict[str, Any]:
     """An error answer's body."""
-    return {"type": "error", "error": {"type": failure.type, "message": failure.message}}
+    details = {} if failure.details is None else {"details": failure.details}
+    return {"type": "error", "error": {"type": failure.type, "message": failure.message, **details}}
 
 
 def stop_reason(reply: Reply) -> str:

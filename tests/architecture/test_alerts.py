@@ -67,6 +67,10 @@ FIRING: Mapping[str, tuple[dict[str, str], dict[str, str]]] = {
         },
         {},
     ),
+    "RuntallyProviderRefuses": (
+        {'runtally_provider_refusals_total{code="organization_on_hold"}': "0+1x40"},
+        {"code": "organization_on_hold"},
+    ),
     "RuntallyProviderRateLimitNear": (
         {
             'runtally_provider_ratelimit_remaining{kind="tokens",model="m",instance="a"}': "9x40",

@@ -100,12 +100,12 @@ CASES: dict[str, tuple[Callable[[], Responder], dict[str, Any], str | set[str]]]
     "continuations that ignore the turns": (
         lambda: lambda _: Reply([Text("on and on")], stop_reason="max_tokens"),
         {"maxTurns": 1},
-        "max_turns",
+        "length",
     ),
     "continuations to their end": (
         lambda: lambda _: Reply([Text("on and on")], stop_reason="max_tokens"),
         {},
-        "error",
+        "length",
     ),
     "the dollar budget used up": (
         lambda: lambda _: Reply([ToolUse(CLOCK)], usage={"input_tokens": 10_000, "output_tokens": 1}),
@@ -119,7 +119,12 @@ CASES: dict[str, tuple[Callable[[], Responder], dict[str, Any], str | set[str]]]
         "stop",
     ),
     "empty messages": (lambda: lambda _: Reply([]), {}, "stop"),
-    "a refusal": (lambda: lambda _: Reply([Text("No.")], stop_reason="refusal"), {}, "error"),
+    "a refusal": (lambda: lambda _: Reply([Text("No.")], stop_reason="refusal"), {}, "refused"),
+    "a full context": (
+        lambda: lambda _: Reply([Text("on")], stop_reason="model_context_window_exceeded"),
+        {},
+        "context",
+    ),
     "another model serves": (lambda: in_turn(Reply([Text("hi")], model="claude-opus-4-5")), {}, "stop"),
     "numbers that come with the end only": (
         lambda: in_turn(

@@ -6,17 +6,19 @@ from collections.abc import Mapping
 from app.executors.port import (
     BUDGET,
     INTERNAL,
+    INVALID_REQUEST,
     MAX_TURNS,
     NO_CREDIT,
     NO_DATABASE,
+    PROVIDER_REFUSED,
+    RATE_LIMITED,
     TIMEOUT,
     UNAVAILABLE,
-    ExecutionFailed,
     RunOutcome,
 )
 from app.gateway.call import Refusal
 
-REFUSAL_OUTCOMES: Mapping[Refusal | None, RunOutcome] = {
+_REFUSAL_OUTCOMES: Mapping[Refusal | None, RunOutcome] = {
     "deadline": TIMEOUT,
     "turns": MAX_TURNS,
     "budget": BUDGET,
@@ -24,8 +26,15 @@ REFUSAL_OUTCOMES: Mapping[Refusal | None, RunOutcome] = {
     "database": NO_DATABASE,
     "journal": INTERNAL,
     "answer": UNAVAILABLE,
+    "provider": PROVIDER_REFUSED,
 }
-"""How a run ends whose call the gateway refused."""
+
+NO_ANSWER: Mapping[str | None, RunOutcome] = {
+    "refusal": RunOutcome("refused", "refused"),
+    "max_tokens": RunOutcome("length", "length"),
+    "model_context_window_exceeded": RunOutcome("context", "context"),
+}
+"""How a run ends whose last message the model ended for one of these reasons."""
 
 _PROVIDER_REFUSES = {401, 402, 403}
 _REQUEST_IS_INVALID = {400, 404, 413}
@@ -35,17 +44,22 @@ _TOO_LARGE = 413
 _ABOUT_ATTACHMENTS = re.compile(r"\b(images?|pdfs?|documents?|media|files?|urls?)\b", re.IGNORECASE)
 
 
+def outcome_of_refusal(refusal: Refusal | None, last_stop: str | None) -> RunOutcome | None:
+    """How a run ends whose call the gateway refused after a message with this stop reason."""
+    outcome = _REFUSAL_OUTCOMES.get(refusal)
+    # The turn that is missing would only have continued the message.
+    return NO_ANSWER.get(last_stop, MAX_TURNS) if outcome == MAX_TURNS else outcome
+
+
 def concerns_attachments(status: int | None, reason: str) -> bool:
     """Whether the provider may have refused a request because of an attachment in it."""
     return status == _TOO_LARGE or _ABOUT_ATTACHMENTS.search(reason) is not None
 
 
-def failure_of_status(status: int) -> ExecutionFailed:
+def failure_of_status(status: int) -> RunOutcome:
     """Why a run failed whose last call was answered with this HTTP status."""
     if status in _PROVIDER_REFUSES or status >= _SERVER_ERROR:
-        return ExecutionFailed("provider_unavailable")
+        return UNAVAILABLE
     if status in _REQUEST_IS_INVALID:
-        return ExecutionFailed("invalid_request")
-    if status == _TOO_MANY_REQUESTS:
-        return ExecutionFailed("rate_limit")
-    return ExecutionFailed("internal")
+        return INVALID_REQUEST
+    return RATE_LIMITED if status == _TOO_MANY_REQUESTS else INTERNAL

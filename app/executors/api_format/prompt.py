@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from app.requests.attachments import PDF, TEXT
-from app.requests.messages import Attachment, ImagePart, Message
+from app.requests.blank import is_blank
+from app.requests.messages import Attachment, ImagePart, Message, TextPart
 
 RESUME_PROMPT = (
     "The server that ran you was restarted. Continue where you left off; before you repeat a tool "
@@ -21,6 +22,11 @@ def joined_prompt(parts: Iterable[str]) -> str:
 def without_system(messages: Sequence[Message]) -> list[Message]:
     """The messages that are turns of the conversation."""
     return [message for message in messages if message.role != "system"]
+
+
+def visible_parts(message: Message) -> list[TextPart | Attachment]:
+    """The parts of a message without blank texts, which the API does not accept."""
+    return [part for part in message.parts if not (isinstance(part, TextPart) and is_blank(part.text))]
 
 
 def attachment_block(part: Attachment, *, clean: Callable[[str], str] = str) -> dict[str, Any]:

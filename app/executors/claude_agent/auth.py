@@ -1,5 +1,6 @@
 """ModelAuth: how a CLI reaches its model; through the gateway, or with the machine's own login."""
 
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Protocol
@@ -50,6 +51,11 @@ class ModelAuth(Protocol):
 
     async def problem(self) -> str | None:
         """What is wrong, for the operator; None if no problem is known. Makes no billable call."""
+        ...
+
+    @property
+    def refusals(self) -> Mapping[str, str]:
+        """Why the provider refuses the operator's calls, by model."""
         ...
 
     def new_address(self) -> ChannelAddress:
@@ -112,6 +118,11 @@ class GatewayAuth:
         """See the protocol."""
         return await self._provider.problem()
 
+    @property
+    def refusals(self) -> Mapping[str, str]:
+        """See the protocol."""
+        return self._provider.refusals.by_model
+
     def new_address(self) -> ChannelAddress:
         """See the protocol."""
         return self.gateway.new_address()
@@ -159,6 +170,8 @@ class LoginAuth:
     """The machine's own Claude Code login; no gateway is between the CLI and the provider."""
 
     needs_full_mode = True
+    refusals: Mapping[str, str] = {}
+    """Never known: no gateway sees the provider's responses."""
     """A lean CLI never reads a login."""
     unavailable_reason = None
     outage = None

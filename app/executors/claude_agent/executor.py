@@ -12,7 +12,7 @@ from claude_agent_sdk import Message
 
 from app.conversations.prompt_store import PromptStore
 from app.events import AssistantFinal
-from app.executors.api_format.failures import REFUSAL_OUTCOMES
+from app.executors.api_format.failures import outcome_of_refusal
 from app.executors.claude_agent.auth import ModelAuth
 from app.executors.claude_agent.launching.started_cli import StartedCli
 from app.executors.claude_agent.meters.port import EXECUTOR_TYPE
@@ -128,7 +128,7 @@ class ClaudeAgentExecutor:
             # the usage, and billing ends the run once this returns.
             with anyio.CancelScope(shield=True):
                 await self.auth.close_channel(channel)
-                stopped = watchdog.outcome or REFUSAL_OUTCOMES.get(channel.refused)
+                stopped = watchdog.outcome or outcome_of_refusal(channel.refused, stream.last_stop)
                 self.starter.release(cli, plan, clean=stopped is None and stream.is_clean)
                 if sandbox is not None:
                     # No process may change the workspace while its files are collected.

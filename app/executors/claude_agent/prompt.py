@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from app.conversations.history_text import HistoryTurn, attachment_note, encode_history, escape_tags
-from app.executors.api_format.prompt import attachment_block, joined_prompt, without_system
+from app.executors.api_format.prompt import attachment_block, joined_prompt, visible_parts, without_system
 from app.requests.messages import Attachment, Message, TextPart
 
 HISTORY_RULE = (
@@ -40,7 +40,7 @@ def user_content(messages: Sequence[Message]) -> str | list[dict[str, Any]]:
     *earlier, current = without_system(messages)
     if not earlier and isinstance(current.content, str):
         return escape_tags(current.content)
-    return [*_history(earlier), *(_block(part) for part in current.parts)]
+    return [*_history(earlier), *(_block(part) for part in visible_parts(current))]
 
 
 def content_blocks(messages: Sequence[Message]) -> list[dict[str, Any]]:
@@ -50,18 +50,16 @@ def content_blocks(messages: Sequence[Message]) -> list[dict[str, Any]]:
 
 
 def _history(earlier: Sequence[Message]) -> list[dict[str, Any]]:
-    if not earlier:
-        return []
     turns: list[HistoryTurn] = []
     attached: list[dict[str, Any]] = []
     for message in earlier:
-        for part in message.parts:
+        for part in visible_parts(message):
             if isinstance(part, TextPart):
                 turns.append(HistoryTurn(message.role, part.text))
             else:
                 attached.append(_block(part))
                 turns.append(HistoryTurn(message.role, attachment_note(part.type, len(attached))))
-    return [{"type": "text", "text": encode_history(turns)}, *attached]
+    return [{"type": "text", "text": encode_history(turns)}, *attached] if turns else []
 
 
 def _block(part: TextPart | Attachment) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """ReadinessProbe: whether the model can be reached, by checks at intervals and by the calls of runs."""
 
 import logging
+from collections.abc import Mapping
 
 from app.executors.claude_agent.auth import ModelAuth
 from app.platform.background import forever
@@ -28,6 +29,11 @@ class ReadinessProbe:
     def problem(self) -> str | None:
         """The problem, for the operator: of the last check, or of the calls since then."""
         return self._auth.outage or self._found
+
+    @property
+    def refusals(self) -> Mapping[str, str]:
+        """Why the provider refuses calls of this server, by model."""
+        return self._auth.refusals
 
     async def run(self) -> None:
         """Check until cancelled; log changes."""

@@ -4,11 +4,10 @@ from collections.abc import Mapping
 from typing import Literal
 
 from claude_agent_sdk import ResultMessage
-from claude_agent_sdk.types import AssistantMessageError
 
 from app.events import AssistantFinal
-from app.executors.api_format.failures import failure_of_status
-from app.executors.port import BUDGET, MAX_TURNS, ExecutionFailed
+from app.executors.api_format.failures import NO_ANSWER, failure_of_status
+from app.executors.port import BUDGET, INTERNAL, INVALID_REQUEST, MAX_TURNS, UNAVAILABLE, RunOutcome
 
 _ANSWERED = {"end_turn", "stop_sequence", "tool_use"}
 """Stop reasons of a complete answer; a structured answer ends with `tool_use`."""
@@ -23,6 +22,8 @@ _LIMITS: Mapping[str | None, Stop] = {
     "error_max_budget_usd": "budget",
     "budget_exhausted": "budget",
 }
+_LIMIT_OUTCOMES: Mapping[Stop, RunOutcome] = {"turns": MAX_TURNS, "budget": BUDGET}
+_PROVIDER_ERRORS = {"server_error", "authentication_failed"}
 
 
 def stop_of(result: ResultMessage) -> Stop:
@@ -45,18 +46,18 @@ def answer(result: ResultMessage) -> AssistantFinal:
     return AssistantFinal(content=result.result or "", structured_output=result.structured_output)
 
 
-def failure(result: ResultMessage, stop: Stop, last_error: AssistantMessageError | None) -> ExecutionFailed:
-    """Why a run failed; `last_error` is the error of its last assistant message."""
-    if stop == "turns":
-        return ExecutionFailed(*MAX_TURNS)
-    if stop == "budget":
-        return ExecutionFailed(*BUDGET)
-    status = result.api_error_status
-    if status is not None:
-        return failure_of_status(status)
-    # No status: the connection was refused or lost, or the answer itself was unusable.
-    if last_error == "server_error":
-        return ExecutionFailed("provider_unavailable")
-    if last_error == "authentication_failed":
-        return ExecutionFailed("provider_unavailable")
-    return ExecutionFailed("internal")
+def failure(
+    result: ResultMessage, stop: Stop, *, last_error: str | None, last_stop: str | None
+) -> RunOutcome:
+    """Why a run failed; by the error and the stop reason of its last assistant messages, too."""
+    if (limit := _LIMIT_OUTCOMES.get(stop)) is not None:
+        return limit
+    if result.api_error_status is not None:
+        return failure_of_status(result.api_error_status)
+    if result.terminal_reason == "blocking_limit":
+        # The CLI refuses the prompt itself, as the provider would.
+        return INVALID_REQUEST
+    # The CLI's result does not have the stop reason of a message that is too long.
+    stop_reason = last_stop if last_error == "max_output_tokens" else result.stop_reason
+    # Without any of these the connection was refused or lost, or the answer itself was unusable.
+    return NO_ANSWER.get(stop_reason, UNAVAILABLE if last_error in _PROVIDER_ERRORS else INTERNAL)

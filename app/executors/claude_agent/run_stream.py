@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Iterator
 
 from claude_agent_sdk import AssistantMessage, Message, MirrorErrorMessage, ResultMessage, SystemMessage
-from claude_agent_sdk.types import AssistantMessageError
 
 from app.events import AiEvent, AssistantFinal, MeterReport, ToolCallResult, UsageReport
 from app.executors.claude_agent.mapper import EventMapper
@@ -39,8 +38,10 @@ class RunStream:
         self._usage = UsageFold()
         self._result: ResultMessage | None = None
         self._tool_failures = 0
-        self._last_error: AssistantMessageError | None = None
+        self._last_error: str | None = None
         self._any_error = False
+        self.last_stop: str | None = None
+        """The stop reason of the main agent's last message."""
         self.transcript_incomplete = False
         """Whether the SDK failed to store lines of the conversation's transcript."""
         self._mapper = EventMapper(
@@ -95,7 +96,7 @@ class RunStream:
             raise ExecutionFailed(*stopped)
         if result is None or stop is None or stop == "natural":
             raise ExecutionFailed("internal")
-        raise failure(result, stop, self._last_error)
+        raise ExecutionFailed(*failure(result, stop, last_error=self._last_error, last_stop=self.last_stop))
 
     @property
     def is_clean(self) -> bool:
@@ -115,6 +116,8 @@ class RunStream:
 
     def _report(self, messages: Iterable[MeteredMessage]) -> Iterator[AiEvent]:
         for message in messages:
+            if message.parent_tool_call_id is None:
+                self.last_stop = message.stop_reason
             yield from map(UsageReport, self._meter.feed(message))
             yield from self._mapper.step_events(message)
 

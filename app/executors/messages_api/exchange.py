@@ -7,8 +7,9 @@ from typing import Any
 
 import structlog
 
-from app.events import MessageDiscarded, OutputEvent, Status, Step, ToolCallStart, UsageReport
-from app.executors.api_format.failures import REFUSAL_OUTCOMES, concerns_attachments, failure_of_status
+from app.events import MessageDiscarded, OutputEvent, RunWarning, Status, Step, ToolCallStart, UsageReport
+from app.executors.api_format.failures import concerns_attachments, failure_of_status, outcome_of_refusal
+from app.executors.api_format.refused_part import refused_part
 from app.executors.api_format.retried import ATTACHMENTS_LEFT_OUT, OTHER_MODEL, retrying
 from app.executors.api_format.retry_policy import MAX_RETRIES, is_temporary, pause_s
 from app.executors.api_format.stream import DeltaMapper
@@ -64,6 +65,8 @@ class ModelCalls:
     _deltas: DeltaMapper = field(init=False)
     _current: MessageFold | None = None
     """The message that is being read."""
+    _last_stop: str | None = None
+    """Why the message before ended."""
     _cuts: int = 0
     _steps: int = 0
     _prompt_tokens: int = 0
@@ -98,7 +101,7 @@ class ModelCalls:
                     await self._pause(error, attempt=retries)
                     continue
                 retries, model = 0, self.request.model
-                self._recover(error)
+                await self._recover(error)
                 if self.request.model != model:
                     await self._publish(OTHER_MODEL)
                 continue
@@ -207,7 +210,7 @@ class ModelCalls:
         self.tools.on_published(event)
 
     async def _complete(self, message: MessageFold) -> None:
-        self._prompt_tokens = message.usage.prompt_tokens
+        self._prompt_tokens, self._last_stop = message.usage.prompt_tokens, message.stop_reason
         await self.report()
         if message.is_summary:
             return
@@ -229,10 +232,10 @@ class ModelCalls:
         await self._publish(retrying(attempt=attempt, delay_ms=delay_s * 1000))
         await asyncio.sleep(delay_s)
 
-    def _recover(self, error: CallFailed) -> None:
+    async def _recover(self, error: CallFailed) -> None:
         """Prepare another call, or raise `ExecutionFailed`."""
-        if self.channel.refused is not None:
-            raise ExecutionFailed(*REFUSAL_OUTCOMES[self.channel.refused]) from error
+        if (refused := outcome_of_refusal(self.channel.refused, self._last_stop)) is not None:
+            raise ExecutionFailed(*refused) from error
         log.warning("run.call_failed", status=error.status, reason=loggable(error.reason))
         fallback = self.request.options.fallback
         if error.status in _OVERLOADED and fallback is not None and fallback != self.request.model:
@@ -241,11 +244,11 @@ class ModelCalls:
             return
         if error.status == _BAD_REQUEST and self._may_change_request(error):
             return
-        if self._leaves_out_attachments(error):
+        if await self._leaves_out_attachments(error):
             return
         if error.status is None:
             raise ExecutionFailed("provider_unavailable") from error
-        raise failure_of_status(error.status) from error
+        raise ExecutionFailed(*failure_of_status(error.status)) from error
 
     def _may_change_request(self, error: CallFailed) -> bool:
         """Whether the next call makes another request, which the provider may take."""
@@ -265,7 +268,7 @@ class ModelCalls:
             self._prompt_tokens = COMPACTS_AT_TOKENS
         return is_too_long
 
-    def _leaves_out_attachments(self, error: CallFailed) -> bool:
+    async def _leaves_out_attachments(self, error: CallFailed) -> bool:
         """Whether the next call is made without the attachments of earlier messages, or of tools.
 
         The conversation has everything: what the provider refuses would be part of every later request.
@@ -281,6 +284,8 @@ class ModelCalls:
             return True
         # The client knows nothing of what a tool has attached, and can do nothing about it.
         is_of_tools = self.transcript.ends_with_results
+        if not is_too_long and (refused := refused_part(error.reason, self.transcript.messages)) is not None:
+            await self._publish(RunWarning(code="attachment_refused", message=refused, names=[]))
         if self.transcript.leave_out_attachments(keeps_last=False):
             self._leaves_out |= is_of_tools
             return is_of_tools
@@ -303,8 +308,8 @@ class ModelCalls:
         """
         self._cuts += 1
         log.warning("run.message_cut_off", reason=loggable(str(error)), cuts=self._cuts)
-        if self.channel.refused is not None:
-            raise ExecutionFailed(*REFUSAL_OUTCOMES[self.channel.refused]) from error
+        if (refused := outcome_of_refusal(self.channel.refused, self._last_stop)) is not None:
+            raise ExecutionFailed(*refused) from error
         if self._cuts > MOST_CUTS:
             raise ExecutionFailed("provider_unavailable") from error
         message, self._current = self._current, None

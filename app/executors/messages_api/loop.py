@@ -10,6 +10,7 @@ import structlog
 
 from app.conversations.neutral_transcript import tool_result
 from app.events import AssistantFinal, UserMessageDelivered
+from app.executors.api_format.failures import NO_ANSWER
 from app.executors.messages_api.exchange import ModelCalls
 from app.executors.messages_api.message import MessageFold, ModelToolCall
 from app.executors.messages_api.request import STRUCTURED_OUTPUT, text_block, user_blocks
@@ -116,8 +117,9 @@ class AgentLoop:
                 continuations += 1
                 self._continue(message)
             elif message.stop_reason not in _ANSWERED and not message.tool_uses:
-                log.warning("run.no_answer", outcome=INTERNAL, reason=loggable(str(message.stop_reason)))
-                raise ExecutionFailed(*INTERNAL)
+                outcome = NO_ANSWER.get(message.stop_reason, INTERNAL)
+                log.warning("run.no_answer", outcome=outcome, reason=loggable(str(message.stop_reason)))
+                raise ExecutionFailed(*outcome)
             elif (answer := await self._next_step(message)) is not None:
                 return answer
 

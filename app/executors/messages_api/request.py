@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
-from app.executors.api_format.prompt import attachment_block, joined_prompt, without_system
+from app.executors.api_format.prompt import attachment_block, joined_prompt, visible_parts, without_system
 from app.executors.port import RunPlan
 from app.models.registry import ModelOptions, Thinking
 from app.requests.messages import Message, TextPart
@@ -126,15 +126,11 @@ def system_prompt(graph_prompt: str, messages: Sequence[Message]) -> str:
 
 
 def user_blocks(message: Message) -> list[dict[str, Any]]:
-    """The content blocks of a client's message; the API accepts no empty text."""
-    blocks: list[dict[str, Any]] = []
-    for part in message.parts:
-        if isinstance(part, TextPart):
-            if part.text.strip():
-                blocks.append(text_block(part.text))
-        else:
-            blocks.append(attachment_block(part))
-    return blocks or [text_block("(empty message)")]
+    """The content blocks of a client's message; none if it is blank."""
+    return [
+        text_block(part.text) if isinstance(part, TextPart) else attachment_block(part)
+        for part in visible_parts(message)
+    ]
 
 
 def text_block(text: str) -> dict[str, Any]:
@@ -145,7 +141,9 @@ def text_block(text: str) -> dict[str, Any]:
 def posted_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
     """The messages of a request in the API's format, without system messages."""
     turns = without_system(messages)
-    posted = [{"role": message.role, "content": user_blocks(message)} for message in turns]
+    posted = [
+        {"role": message.role, "content": blocks} for message in turns if (blocks := user_blocks(message))
+    ]
     if posted and posted[0]["role"] == "assistant":
         # The API's first message is a user's.
         posted.insert(0, dict(BEGINNING))

@@ -20,10 +20,10 @@ from app.errors import Invalid
 from app.executors.client_calls import ClientToolResult
 from app.graphs.spec import GraphSpec
 from app.http.ai_sdk.ui_message import MOST_ANSWERED, UiMessage, UiPart, read_leniently
-from app.http.attachments import ui_file
+from app.http.attachments import posted_attachment
 from app.ids import STATE_KEY_PATTERN
 from app.requests.client_tools import MOST_DESCRIBED, ClientTool
-from app.requests.messages import ContentPart, Message, TextPart
+from app.requests.messages import ContentPart, Message, TextPart, is_blank_content
 from app.requests.runs import (
     GraphRunRequest,
     OnConflict,
@@ -307,9 +307,9 @@ def _content_of(index: int, posted: UiMessage) -> Iterator[tuple[str, ContentPar
 def _new_content(index: int, posted: UiMessage, rules: AttachmentRules) -> list[ContentPart]:
     """The content of the message to answer; raises `Invalid` if it has none, or breaks a rule."""
     content = list(_content_of(index, posted))
-    if not content:
+    if is_blank_content([part for _, part in content]):
         field = f"messages.{index}.parts"
-        raise Invalid.field(field, "hold no text and no attachment")
+        raise Invalid.field(field, "must hold an attachment or a text that is not blank")
     rules.check((field, part) for field, part in content if not isinstance(part, TextPart))
     return [part for _, part in content]
 
@@ -333,6 +333,6 @@ def _content(part: UiPart, role: str, *, field: str) -> Iterator[ContentPart]:
         case "text" if part.text:
             yield TextPart(type="text", text=part.text)
         case "file" if role == "user":
-            yield ui_file(part.url or "", part.media_type, part.filename, field=f"{field}.url")
+            yield posted_attachment(part.media_type, url=part.url, title=part.filename, field=f"{field}.url")
         case _:
             return

@@ -42,7 +42,13 @@ OLDEST_VERSION: Final = 5
 FINISH_REASON_SINCE: Final = 6
 """The first major version of `ai` whose `finish` has a `finishReason`, which `onFinish` receives."""
 
-_FINISH_REASONS: Final[dict[FinishReason, str]] = {"stop": "stop", "error": "error"}
+_FINISH_REASONS: Final[dict[FinishReason, str]] = {
+    "stop": "stop",
+    "error": "error",
+    "refused": "content-filter",
+    "length": "length",
+    "context": "length",
+}
 """The SDK's names of finish reasons; the others are `other`."""
 
 

@@ -13,6 +13,13 @@ _STATUSES = KnownNames(
     frozenset({"200", "400", "401", "402", "403", "404", "408", "409", "413", "422", "429"})
     | frozenset({"500", "502", "503", "504", "524", "529"})
 )
+_CODES = KnownNames(
+    frozenset({"claude_code_version_too_old", "claude_code_key_creator_not_member"})
+    | frozenset({"organization_on_hold", "organization_disabled", "organization_type_not_supported"})
+    | frozenset({"contract_spend_limit_reached", "enforced_spend_limit_reached", "usage_limit_reached"})
+    | frozenset({"credit_balance_too_low", "workspace_policy_violation", "region_not_supported"})
+)
+"""Codes of the provider; the log has the others."""
 _UNREACHABLE = "unreachable"
 
 
@@ -36,15 +43,23 @@ class GatewayMetrics:
             ["status"],
             registry=registry,
         )
+        self._provider_refused = Counter(
+            f"{PREFIX}provider_refusals",
+            "Model calls that the provider has refused because of this server's operator.",
+            ["code"],
+            registry=registry,
+        )
         self._refused = Counter(
             f"{PREFIX}gateway_refused",
             "Model calls that the gateway has refused.",
             ["reason"],
             registry=registry,
         )
+        # Also those that are 0: a first failure must be an increase.
         for status in ("200", "429", "529", _UNREACHABLE, OTHER):
-            # Also those that are 0: a first failure must be an increase.
             self._responses.labels(status)
+        for code in (*_CODES.names, OTHER):
+            self._provider_refused.labels(code)
 
     def request_sent(self, *, after_s: float) -> None:
         """A whole request was sent to the provider, so long after its agent had sent it."""
@@ -54,6 +69,10 @@ class GatewayMetrics:
         """The provider has answered a call of this model; `headers` with names in lower case."""
         self._responses.labels(_STATUSES.label(str(status))).inc()
         self.rate_limits.update(headers, model=model)
+
+    def provider_refused(self, code: str) -> None:
+        """A call was refused because of the operator; `code` is the provider's."""
+        self._provider_refused.labels(_CODES.label(code)).inc()
 
     def provider_unreachable(self) -> None:
         """A call got no answer."""

@@ -2,8 +2,9 @@
 
 from typing import Annotated, Any
 
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
+from app.requests.blank import require_visible
 from app.requests.runs import NewRunId, RunLimits
 from app.requests.wire_models import InputModel
 
@@ -12,7 +13,7 @@ class GenerateRequest(InputModel):
     """The request for one answer to one prompt: a run of one turn without tools."""
 
     run_id: NewRunId | None = None
-    prompt: Annotated[str, Field(min_length=1)]
+    prompt: Annotated[str, Field(min_length=1), AfterValidator(require_visible)]
     system: Annotated[str, Field(min_length=1)] | None = None
     model: Annotated[str, Field(min_length=1, max_length=200)] | None = None
     role: Annotated[str, Field(min_length=1, max_length=200)] | None = None

@@ -132,14 +132,14 @@ export interface components {
             /** @description What the SDK does not count, or why they cannot be compared. */
             notes: string[];
         };
-        /** @description A PDF or a plain text: base64 encoded with its media type, as `text`, or a PDF by its URL. */
+        /** @description A PDF or a text: base64 encoded, as `text`, or a PDF by its URL. */
         DocumentPart: {
             /**
              * @description discriminator enum property added by openapi-typescript
              * @enum {string}
              */
             type: "document";
-            mediaType?: ("application/pdf" | "text/plain") | null;
+            mediaType?: string | null;
             data?: string | null;
             text?: string | null;
             url?: string | null;
@@ -169,9 +169,9 @@ export interface components {
             requestId: string | null;
             content: string;
             structuredOutput?: unknown;
-            error?: ("invalid_request" | "not_found" | "timeout" | "aborted" | "rate_limit" | "internal" | "insufficient_credits" | "provider_unavailable" | "tool_server_unavailable" | "database_unavailable") | null;
+            error?: ("invalid_request" | "not_found" | "timeout" | "aborted" | "rate_limit" | "internal" | "insufficient_credits" | "provider_unavailable" | "provider_refused" | "refused" | "length" | "context" | "tool_server_unavailable" | "database_unavailable") | null;
             /** @enum {string} */
-            finishReason: "stop" | "max_turns" | "budget" | "timeout" | "aborted" | "error";
+            finishReason: "stop" | "max_turns" | "budget" | "timeout" | "aborted" | "refused" | "length" | "context" | "error";
             usage: components["schemas"]["FinalUsage"];
             contextUsed?: number | null;
             contextWindow?: number | null;
@@ -223,15 +223,15 @@ export interface components {
             /** @default [] */
             clientTools?: components["schemas"]["ClientTool"][];
         };
-        /** @description An image: base64 encoded with its media type, or by a URL that only the provider opens. */
+        /** @description An image: base64 encoded, or by a URL that only the provider opens. */
         ImagePart: {
             /**
              * @description discriminator enum property added by openapi-typescript
              * @enum {string}
              */
             type: "image";
-            mediaType?: ("image/png" | "image/jpeg" | "image/gif" | "image/webp") | null;
             data?: string | null;
+            mediaType?: string | null;
             url?: string | null;
         };
         /** @description State of the last request to stop a run or its current turn. */
@@ -278,6 +278,7 @@ export interface components {
             roles: string[];
             options: components["schemas"]["ModelOptionsResponse"];
             priced: boolean;
+            refusal?: string | null;
             inputUsdPerMTok: string | null;
             outputUsdPerMTok: string | null;
             cacheReadUsdPerMTok: string | null;
@@ -437,8 +438,8 @@ export interface components {
             runId: string;
             graphId: string;
             ok: boolean | null;
-            error: ("invalid_request" | "not_found" | "timeout" | "aborted" | "rate_limit" | "internal" | "insufficient_credits" | "provider_unavailable" | "tool_server_unavailable" | "database_unavailable") | null;
-            finishReason: ("stop" | "max_turns" | "budget" | "timeout" | "aborted" | "error") | null;
+            error: ("invalid_request" | "not_found" | "timeout" | "aborted" | "rate_limit" | "internal" | "insufficient_credits" | "provider_unavailable" | "provider_refused" | "refused" | "length" | "context" | "tool_server_unavailable" | "database_unavailable") | null;
+            finishReason: ("stop" | "max_turns" | "budget" | "timeout" | "aborted" | "refused" | "length" | "context" | "error") | null;
             costUsd: string | null;
         };
         /** @description An accepted message; `position` is that of its `user_message` event, null until there is one. */
@@ -568,7 +569,7 @@ export interface components {
             type: "done";
             usage: components["schemas"]["FinalUsage"];
             /** @enum {string} */
-            finishReason: "stop" | "max_turns" | "budget" | "timeout" | "aborted" | "error";
+            finishReason: "stop" | "max_turns" | "budget" | "timeout" | "aborted" | "refused" | "length" | "context" | "error";
             contextUsed?: number | null;
             contextWindow?: number | null;
             /**
@@ -681,7 +682,7 @@ export interface components {
              */
             type: "error";
             /** @enum {string} */
-            error: "invalid_request" | "not_found" | "timeout" | "aborted" | "rate_limit" | "internal" | "insufficient_credits" | "provider_unavailable" | "tool_server_unavailable" | "database_unavailable";
+            error: "invalid_request" | "not_found" | "timeout" | "aborted" | "rate_limit" | "internal" | "insufficient_credits" | "provider_unavailable" | "provider_refused" | "refused" | "length" | "context" | "tool_server_unavailable" | "database_unavailable";
             /**
              * Format: date-time
              * @description When it was produced; never before an earlier event of the run.
@@ -715,7 +716,7 @@ export interface components {
              */
             type: "warning";
             /** @enum {string} */
-            code: "client_tools_ignored" | "attachments_left_out" | "tools_left_out";
+            code: "client_tools_ignored" | "attachments_left_out" | "attachment_refused" | "tools_left_out";
             message: string;
             names: string[];
             /**

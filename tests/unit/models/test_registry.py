@@ -206,8 +206,7 @@ def test_a_model_is_listed_with_its_aliases_and_roles() -> None:
     [
         ("claude-haiku-4-5-20251001", 200_000),
         ("claude-opus-5-5", 1_000_000),
-        # The provider and the CLI differ.
-        (SONNET, None),
+        (SONNET, 1_000_000),
         ("claude-opus-5-50", None),
     ],
 )

@@ -31,6 +31,7 @@ from claude_agent_sdk import (
 )
 from claude_agent_sdk._internal.query import stamp_user_message
 
+from app.executors.claude_agent.options.long_context import with_provider_names
 from app.executors.claude_agent.process.cli_run import CliRun, UserContent
 from app.executors.claude_agent.process.directory import RunDirectory
 from app.executors.claude_agent.process.sanitizer import sanitize
@@ -306,7 +307,7 @@ class CliProcess:
     async def _read_usage(self) -> dict[str, Any]:
         answer = await self._request("get_usage")
         usage: dict[str, Any] = answer["session"]["model_usage"]
-        return usage
+        return with_provider_names(usage)
 
     async def _answer_side_question(self, warm_up: AbstractContextManager[None]) -> None:
         """Make the CLI load what its first turn needs: a side question is in no context or transcript."""

@@ -1,16 +1,17 @@
-"""sanitize: makes an SDK message safe to store and bill; text, ids and token counts; pure."""
+"""sanitize: makes an SDK message safe to store and bill; text, ids and models; pure."""
 
 from dataclasses import replace
 from typing import Any
 
-from claude_agent_sdk import AssistantMessage, Message, StreamEvent
+from claude_agent_sdk import AssistantMessage, Message, ResultMessage, StreamEvent
 
+from app.executors.claude_agent.options.long_context import with_provider_names
 from app.storable import identifier, storable
 from app.usage.provider import clean_usage
 
 
 def sanitize(message: Message) -> Message:
-    """The message with storable text, bounded ids, and token counts that are valid numbers."""
+    """The message with storable text, bounded ids, valid token counts, and the provider's names of models."""
     message = storable(message)
     match message:
         case StreamEvent(event={"type": "message_start", "message": dict(started)} as event):
@@ -24,6 +25,8 @@ def sanitize(message: Message) -> Message:
                 model=identifier(message.model),
                 usage=clean_usage(message.usage),
             )
+        case ResultMessage(model_usage=dict(usage)):
+            return replace(message, model_usage=with_provider_names(usage))
         case _:
             return message
 

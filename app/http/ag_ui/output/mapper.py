@@ -5,7 +5,7 @@ The rules on what must be open or closed are those of `verifyEvents` in @ag-ui/c
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final, assert_never
+from typing import Any, assert_never
 
 from ag_ui.core import (
     BaseEvent,
@@ -56,21 +56,9 @@ from app.events import (
 from app.http.ag_ui.interrupt import METADATA_KEY, InterruptId, build_interrupt
 from app.http.ag_ui.output.client_calls import BegunCall, ClientCalls
 from app.http.ag_ui.output.message_builder import MessageBuilder
-from app.http.ag_ui.output.run_end import run_result, token_usage
+from app.http.ag_ui.output.run_end import ERROR_MESSAGES, run_result, token_usage
 from app.requests.outcome import ErrorCode
 from app.streams.port import LogEntry
-
-ERROR_MESSAGES: Final[dict[ErrorCode, str]] = {
-    "invalid_request": "The request is not valid.",
-    "not_found": "A resource that the run needs does not exist.",
-    "timeout": "The run took too long or too many turns.",
-    "rate_limit": "A limit of the run or of the model provider has been reached.",
-    "internal": "An internal error occurred.",
-    "insufficient_credits": "The account has no credit left, or its budget for this month is used up.",
-    "provider_unavailable": "The model provider is unavailable or rejects our requests.",
-    "tool_server_unavailable": "A tool server that the run needs is unavailable; try again later.",
-    "database_unavailable": "The database is unavailable; try again later.",
-}
 
 
 @dataclass(frozen=True, slots=True)

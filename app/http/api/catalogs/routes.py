@@ -30,4 +30,11 @@ async def list_models(services: ServicesDep, _caller: RunReader) -> Page[ModelRe
     of_graphs = {name for graph in services.graphs.all() for name in graph.models}
     now, prices = datetime.now(UTC), services.prices
     known = services.models.known(of_graphs)
-    return Page(items=[ModelResponse.of(model, prices.find_price(model.id, at=now)) for model in known])
+    return Page(
+        items=[
+            ModelResponse.of(
+                model, prices.find_price(model.id, at=now), refusal=services.refusals.get(model.id)
+            )
+            for model in known
+        ]
+    )

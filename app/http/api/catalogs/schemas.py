@@ -47,6 +47,10 @@ class GraphResponse(ResponseModel):
         )
 
 
+def _is_none(value: object) -> bool:
+    return value is None
+
+
 class ToolResponse(ResponseModel):
     """A tool that graphs can use."""
 
@@ -74,6 +78,8 @@ class ModelResponse(ResponseModel):
     roles: tuple[str, ...]
     options: ModelOptionsResponse
     priced: bool
+    refusal: Annotated[str | None, Field(exclude_if=_is_none)] = None
+    """Why the provider refuses this server's calls of it; left out if it does not, or nothing is known."""
     # The alias generator would make it …UsdPerMtok.
     input_usd_per_mtok: Annotated[Money | None, Field(alias="inputUsdPerMTok")]
     output_usd_per_mtok: Annotated[Money | None, Field(alias="outputUsdPerMTok")]
@@ -82,11 +88,12 @@ class ModelResponse(ResponseModel):
     cache_write_1h_usd_per_mtok: Annotated[Money | None, Field(alias="cacheWrite1hUsdPerMTok")]
 
     @classmethod
-    def of(cls, model: KnownModel, price: ModelPrice | None) -> "ModelResponse":
+    def of(cls, model: KnownModel, price: ModelPrice | None, *, refusal: str | None) -> "ModelResponse":
         """Build from a model and its price for prompts of normal length."""
         return cls.built_from(
             model,
             priced=price is not None,
+            refusal=refusal,
             input_usd_per_mtok=price and price.input.base,
             output_usd_per_mtok=price and price.output.base,
             cache_read_usd_per_mtok=price and price.cache_read.base,

@@ -59,17 +59,24 @@ async def ready(services: ServicesDep, readiness: ReadinessDep) -> Readiness:
     if unavailable := [part for part in found if part not in _REPORTED]:
         raise Unavailable(f"Not available: {', '.join(unavailable)}.")
     receipts, chain = services.delivery.state, services.chain.state
-    provider: Literal["ok", "unusable", "unknown"] = "unknown"
-    if services.readiness is not None and services.readiness.checked:
-        provider = "ok" if services.readiness.problem is None else "unusable"
     return Readiness(
         status="ok",
-        provider=provider,
+        provider=_provider_state(services),
+        refusals=sorted(set(services.refusals.values())),
         receipts=receipts,
         chain=chain,
         relay="unavailable" if _RELAY in found else "ok",
         dispatcher="unavailable" if _DISPATCHER in found else "ok",
     )
+
+
+def _provider_state(services: Services) -> Literal["ok", "refusing", "unusable", "unknown"]:
+    readiness = services.readiness
+    if readiness is None or not readiness.checked:
+        return "refusing" if services.refusals else "unknown"
+    if readiness.problem is not None:
+        return "unusable"
+    return "refusing" if services.refusals else "ok"
 
 
 async def unavailable_parts(services: Services) -> list[str]:

@@ -1,9 +1,15 @@
 """JSON of health and readiness."""
 
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from app.billing.receipts.delivery import DeliveryState
 from app.http.response_model import ResponseModel
+
+
+def _is_empty(values: list[str]) -> bool:
+    return not values
 
 
 class Health(ResponseModel):
@@ -21,8 +27,13 @@ class Liveness(Health):
 class Readiness(Health):
     """Readiness of the server, of the model provider, and of the delivery of receipts."""
 
-    provider: Literal["ok", "unusable", "unknown"]
-    """Whether the provider accepted our key or login at the last request."""
+    provider: Literal["ok", "refusing", "unusable", "unknown"]
+    """`ok`: it accepted our key or login at the last request; `refusing`: it refuses calls of some model for
+    the reasons in `refusals`."""
+
+    refusals: Annotated[list[str], Field(exclude_if=_is_empty)]
+    """The provider's codes, without those that are about a request; left out if there are none."""
+
     receipts: DeliveryState
     """`ok`; or `delayed`: they wait in the journal for the database; `refused`: the database refuses some;
     `damaged`: files of the journal were damaged and are kept."""

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, JsonValue
 
 from app.http.response_model import ResponseModel
-from app.requests.messages import Content, Priority
+from app.requests.messages import NewContent, Priority
 from app.requests.runs import PermissionMode
 from app.requests.wire_models import InputModel
 
@@ -13,7 +13,7 @@ from app.requests.wire_models import InputModel
 class MessageToRun(InputModel):
     """A message to a running agent."""
 
-    content: Content
+    content: NewContent
     priority: Priority = "next"
 
 

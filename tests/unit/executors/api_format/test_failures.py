@@ -16,4 +16,4 @@ from app.executors.api_format.failures import failure_of_status
     ],
 )
 def test_clients_get_a_code_for_the_status_of_the_last_call(status: int, error: str) -> None:
-    assert failure_of_status(status).outcome == (error, "error")
+    assert failure_of_status(status) == (error, "error")

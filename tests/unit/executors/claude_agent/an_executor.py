@@ -1,7 +1,7 @@
 """The executor over a CLI of ours: everything real but the program, the gateway and the database."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -45,6 +45,7 @@ class OwnAuth:
     needs_full_mode: bool = False
     login: Path | None = None
     unavailable_reason: str | None = None
+    refusals: Mapping[str, str] = field(default_factory=dict)
     channel: Channel | None = None
     outage: str | None = None
 

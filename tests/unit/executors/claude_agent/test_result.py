@@ -1,7 +1,6 @@
 from typing import Any
 
 import pytest
-from claude_agent_sdk.types import AssistantMessageError
 
 from app.executors.claude_agent.result import answer, failure, stop_of
 from app.executors.port import RunOutcome
@@ -52,16 +51,33 @@ def test_three_signals_say_why_it_stopped(fields: dict[str, Any], stop: str) -> 
         ({"api_error_status": 418}, "unknown", ("internal", "error")),
         ({"api_error_status": None}, "server_error", ("provider_unavailable", "error")),
         ({"api_error_status": None}, "invalid_request", ("internal", "error")),
-        ({"api_error_status": None}, "max_output_tokens", ("internal", "error")),
+        ({"stop_reason": "refusal"}, "invalid_request", ("refused", "refused")),
+        ({"terminal_reason": "blocking_limit"}, None, ("invalid_request", "error")),
         ({"subtype": "error_during_execution"}, None, ("internal", "error")),
     ],
 )
-def test_every_failure_has_a_name(
-    fields: dict[str, Any], last_error: AssistantMessageError | None, ending: RunOutcome
-) -> None:
+def test_every_failure_has_a_name(fields: dict[str, Any], last_error: str | None, ending: RunOutcome) -> None:
     result = a_result(**{"is_error": True, "terminal_reason": "api_error", **fields})
 
-    assert failure(result, stop_of(result), last_error).outcome == ending
+    assert failure(result, stop_of(result), last_error=last_error, last_stop=None) == ending
+
+
+@pytest.mark.parametrize(
+    ("last_error", "last_stop", "ending"),
+    [
+        ("max_output_tokens", "max_tokens", "length"),
+        ("max_output_tokens", "model_context_window_exceeded", "context"),
+        ("max_output_tokens", "new", "internal"),
+        # The message that continues the one before was lost.
+        ("server_error", "max_tokens", "provider_unavailable"),
+    ],
+)
+def test_a_message_without_an_end_is_told_by_its_stop_reason(
+    last_error: str, last_stop: str, ending: str
+) -> None:
+    result = a_result(is_error=True, terminal_reason="api_error")
+
+    assert failure(result, stop_of(result), last_error=last_error, last_stop=last_stop).error == ending
 
 
 def test_a_structured_answer_is_given_as_it_is() -> None:

@@ -24,7 +24,7 @@ from app.events import (
 )
 from app.http.ag_ui.interrupt import InterruptId
 from app.http.ag_ui.output.encoder import PAUSE_AFTER_S, PAUSE_IN_STEP_AFTER_S, AgUiEncoder
-from app.http.ag_ui.output.mapper import ERROR_MESSAGES
+from app.http.ag_ui.output.run_end import ERROR_MESSAGES
 from app.http.streaming.encoder import Encoder
 from app.requests.outcome import ErrorCode, FinalUsage
 from app.streams.port import LogEntry
