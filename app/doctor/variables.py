@@ -19,7 +19,7 @@ _PREFIX = "RUNTALLY_"
 _STRICT_MATCH = 0.85
 _LOOSE_MATCH = 0.75
 _CLI_VARIABLES = ("ANTHROPIC_", "CLAUDE_", "DISABLE_PROMPT_CACHING", "ENABLE_PROMPT_CACHING")
-_OF_THE_NETWORK = frozenset({"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR"})
+_PROXIES = frozenset({"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"})
 
 
 def check_variables(
@@ -55,8 +55,8 @@ def _ignored(names: Collection[str]) -> Iterator[str]:
     kept = sorted(name for name in names if name.startswith(_CLI_VARIABLES) and name not in KNOWN)
     if kept:
         yield f"no effect, because the CLI gets its own environment: {', '.join(kept)}"
-    if others := sorted(_OF_THE_NETWORK & set(names)):
-        yield f"no effect beside RUNTALLY_HTTPS_PROXY and RUNTALLY_CA_FILE: {', '.join(others)}"
+    if proxies := sorted(_PROXIES & set(names)):
+        yield f"no effect, because only RUNTALLY_HTTPS_PROXY names a proxy: {', '.join(proxies)}"
 
 
 def _overridden(settings: Settings) -> Iterator[str]:
