@@ -22,7 +22,7 @@ _URLS_WITH_PASSWORDS = {
     "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
 }
 _DATABASE_SCHEMES = ("postgresql://", "postgres://", "postgresql+asyncpg://")
-_REDIS_SCHEMES = ("redis://", "rediss://", "unix://")
+_REDIS_SCHEMES = ("redis://", "rediss://", "redis+sentinel://", "rediss+sentinel://", "unix://")
 _HTTP_SCHEMES = ("http://", "https://")
 _KEY = re.compile(r"rt_[A-Za-z0-9_-]{16,200}")
 _HOST_AND_PORT = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):[1-9][0-9]{0,4}")
