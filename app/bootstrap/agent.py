@@ -113,12 +113,11 @@ async def open_agent(
         yield Agent(executor, {PROVIDER: executor, **messages}, auth, starter, sandbox_probe)
 
 
-def open_connector(settings: Settings, database: Database, schemas: SchemaChecker) -> McpConnector:
-    """What connects runs to external MCP servers."""
+def open_connector(settings: Settings, database: Database | None, schemas: SchemaChecker) -> McpConnector:
+    """What connects runs to external MCP servers; without a database there are no logins at them."""
     key = settings.mcp_token_key
-    return McpConnector(
-        settings.mcp_secrets, schemas, logins=None if key is None else McpLogins(database, key)
-    )
+    logins = None if key is None or database is None else McpLogins(database, key)
+    return McpConnector(settings.mcp_secrets, schemas, logins, network=settings.network)
 
 
 def open_history(database: Database, sessions: PostgresSessionStore) -> ConversationHistory:
@@ -187,6 +186,7 @@ async def open_auth(
             base_url=settings.anthropic_base_url,
             api_key=None if key is None else key.get_secret_value(),
             clock=clock,
+            network=settings.provider_network,
         ) as provider,
         Gateway(provider, metrics, hidden=hidden) as gateway,
     ):

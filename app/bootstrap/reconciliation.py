@@ -76,7 +76,10 @@ def open_reports(settings: Settings, **limits: Any) -> ProviderReports:
     if admin_key is None:
         raise AdminKeyMissing
     return ProviderReports(
-        base_url=settings.anthropic_admin_base_url, admin_key=admin_key.get_secret_value(), **limits
+        base_url=settings.anthropic_admin_base_url,
+        admin_key=admin_key.get_secret_value(),
+        network=settings.provider_network,
+        **limits,
     )
 
 

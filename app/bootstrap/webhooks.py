@@ -27,7 +27,7 @@ async def open_webhooks(
     """Deliver webhooks while the body runs, if it `delivers`; interrupted calls are made again later."""
     async with (
         AddressPolicy(allow_private=settings.webhook_allow_private) as addresses,
-        WebhookSender(addresses) as sender,
+        WebhookSender(addresses, network=settings.network) as sender,
         anyio.create_task_group() as tasks,
     ):
         if delivers:

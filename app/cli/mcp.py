@@ -45,7 +45,11 @@ async def login(
         secret = settings.mcp_secrets[found[1]].get_secret_value()
     async with _redirects(port, console, pasted=pasted) as redirects:
         found_login = await log_in(
-            url, client, secret, redirect_uri=redirects.uri, show=redirects.show, wait=redirects.wait
+            *(url, client, secret),
+            redirect_uri=redirects.uri,
+            show=redirects.show,
+            wait=redirects.wait,
+            network=settings.network,
         )
     async with attach_database(settings) as database:
         key = LoginKey(graph.partition(":")[2] or graph, server)

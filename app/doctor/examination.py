@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import AsyncExitStack
 
 from app.billing.reconciliation.calls.counter import record_unbilled
-from app.bootstrap.agent import open_agent, open_auth, open_schema_checker
+from app.bootstrap.agent import open_agent, open_auth, open_connector, open_schema_checker
 from app.bootstrap.dispatch.temporal import open_temporal
 from app.bootstrap.event_log import open_relay
 from app.bootstrap.roles import Role
@@ -30,8 +30,6 @@ from app.executors.claude_agent.process.cli import Cli, bundled_cli
 from app.executors.claude_agent.process.directory import server_directory
 from app.platform.db import Database
 from app.platform.settings import Settings, SettingsError
-from app.tools.mcp.oauth.service import McpLogins
-from app.tools.mcp.servers import McpConnector
 from app.workspaces.service import Workspaces
 
 _OF_EXECUTION = frozenset({"sandbox", "sdk", "cli", "auth", "mcp_servers", "probe"})
@@ -157,10 +155,7 @@ class _Examination:
         """Connect to the MCP servers of each graph, as its runs do."""
         key = self._settings.mcp_token_key
         async with open_schema_checker(self._settings) as schemas:
-            logins = None
-            if self._database is not None and key is not None:
-                logins = McpLogins(self._database, key)
-            connector = McpConnector(self._settings.mcp_secrets, schemas, logins)
+            connector = open_connector(self._settings, self._database, schemas)
             graphs = self._catalogs.graphs.definitions()
             return await check_mcp_servers(graphs, connector, has_token_key=key is not None)
 

@@ -97,9 +97,10 @@ async def probe(
     try:
         await executor.run(request, RunContext(plan, RunControl(_unpublished), seen))
     except ExecutionFailed as error:
-        refusal = executor.auth.refusals.get(plan.model)
+        auth = executor.auth
+        refusal = auth.refusals.get(plan.model)
         reason = "see the log" if refusal is None else f"the provider refuses this server: {refusal}"
-        message = f"{plan.model}: {error.outcome.error}; {reason}"
+        message = f"{plan.model}: {error.outcome.error}; {auth.outage or reason}"
         return [Check("probe", "error", message), *_meter_checks(seen.meters)]
     if not seen.answered:
         return [Check("probe", "error", f"{plan.model} did not answer"), *_meter_checks(seen.meters)]

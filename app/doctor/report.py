@@ -48,8 +48,8 @@ def _secrets(settings: Settings) -> list[str]:
     values = dict(settings)
     found = [value.get_secret_value() for value in values.values() if isinstance(value, SecretStr)]
     found += [secret.get_secret_value() for secret in settings.mcp_secrets.values()]
-    for value in values.values():
-        if isinstance(value, str) and "://" in value:
-            password = urlsplit(value).password or ""
-            found += [password, unquote(password)]
+    urls = [value for value in values.values() if isinstance(value, str)] + found
+    for url in filter(lambda text: "://" in text, urls):
+        password = urlsplit(url).password or ""
+        found += [password, unquote(password)]
     return found

@@ -56,7 +56,7 @@ def _ignored(names: Collection[str]) -> Iterator[str]:
     if kept:
         yield f"no effect, because the CLI gets its own environment: {', '.join(kept)}"
     if proxies := sorted(_PROXIES & set(names)):
-        yield f"no effect, because the provider is called directly: {', '.join(proxies)}"
+        yield f"no effect, because only RUNTALLY_HTTPS_PROXY names a proxy: {', '.join(proxies)}"
 
 
 def _overridden(settings: Settings) -> Iterator[str]:
@@ -68,5 +68,7 @@ def _overridden(settings: Settings) -> Iterator[str]:
         }
         for name in [name for name, is_set in useless.items() if is_set]:
             yield f"{name} has no effect with RUNTALLY_CLAUDE_AUTH=local_session"
+        if settings.https_proxy is not None:
+            yield "RUNTALLY_HTTPS_PROXY is not for models with RUNTALLY_CLAUDE_AUTH=local_session"
     elif settings.claude_config_dir is not None:
         yield "RUNTALLY_CLAUDE_CONFIG_DIR has no effect with RUNTALLY_CLAUDE_AUTH=api_key"

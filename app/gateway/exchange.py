@@ -21,6 +21,7 @@ from app.gateway.upstream import Upstream
 from app.platform.background import first_of, run_to_completion
 from app.platform.concurrency.offload import Offload
 from app.platform.concurrency.time_slice import TimeSlice
+from app.platform.hops import reason_of
 from app.platform.metrics.gateway import GatewayMetrics
 from app.platform.server.loopback import DropConnection, Receive, Scope, Send, wait_for_disconnect
 from app.platform.telemetry.model_call import ModelCall
@@ -118,7 +119,7 @@ class Exchange:
         try:
             response = await self._provider.send(request)
         except httpx2.HTTPError as error:
-            self._provider.availability.failed(type(error).__name__)
+            self._provider.availability.failed(reason_of(error))
             self._metrics.provider_unreachable()
             if call is not None:
                 call.fail_trace(type(error).__name__)

@@ -12,7 +12,9 @@ import structlog
 
 from app.gateway.provider_refusals import ProviderRefusals
 from app.platform.clock.clock import Clock
+from app.platform.hops import reason_of
 from app.platform.logs.dependency import QUIET_S, DependencyLog
+from app.platform.network import DIRECT, Network
 from app.platform.outgoing import HttpSender
 from app.usage.provider import count_of
 
@@ -48,9 +50,11 @@ _REPLACED_HEADERS = {
 class Upstream(HttpSender):
     """`async with Upstream(...) as provider:` keeps connections open between runs."""
 
-    def __init__(self, *, base_url: str, api_key: str | None, clock: Clock | None = None) -> None:
+    def __init__(
+        self, *, base_url: str, api_key: str | None, clock: Clock | None = None, network: Network = DIRECT
+    ) -> None:
         """`clock` gets the time of every response."""
-        super().__init__(httpx2.Timeout(None, connect=_CONNECT_S), idle_s=_IDLE_S)
+        super().__init__(httpx2.Timeout(None, connect=_CONNECT_S), network=network, idle_s=_IDLE_S)
         self._clock = clock
         self._base_url = base_url.rstrip("/")
         self._api_key = api_key
@@ -105,10 +109,10 @@ class Upstream(HttpSender):
             async with asyncio.timeout(_CONNECT_S):
                 response = await self.send(request)
                 await response.aclose()
-        except TimeoutError:
-            return "ANTHROPIC_BASE_URL cannot be reached (TimeoutError)"
-        except httpx2.HTTPError as error:
-            return f"ANTHROPIC_BASE_URL cannot be reached ({type(error).__name__})"
+        except (TimeoutError, httpx2.HTTPError) as error:
+            self.availability.failed(reason := reason_of(error))
+            return f"ANTHROPIC_BASE_URL cannot be reached: {reason}"
+        self.availability.worked()
         if response.status_code in _REFUSED:
             return f"ANTHROPIC_API_KEY was refused by the provider ({response.status_code})"
         return None
@@ -134,7 +138,7 @@ class Upstream(HttpSender):
                     self._overheads[model] = await self._counted(model, ".") - 1
                 return max(0, await self._counted(model, text) - self._overheads[model])
         except _COUNT_ERRORS as error:
-            log.warning("gateway.count_failed", reason=type(error).__name__)
+            log.warning("gateway.count_failed", reason=reason_of(error))
             return None
 
     async def count_prompt(self, body: bytes) -> int | None:
@@ -146,7 +150,7 @@ class Upstream(HttpSender):
                     {name: request[name] for name in _COUNTED_FIELDS if name in request}
                 )
         except _COUNT_ERRORS as error:
-            log.warning("gateway.count_failed", reason=type(error).__name__)
+            log.warning("gateway.count_failed", reason=reason_of(error))
             return None
 
     async def _counted(self, model: str, text: str) -> int:

@@ -1,9 +1,11 @@
 """Outgoing HTTP: every connection to another machine is made here, by the same rules.
 
-Nothing of this machine's environment is used: no proxy, no `.netrc`, no `SSL_CERT_FILE`.
+Nothing of this machine's environment is used: no `HTTPS_PROXY`, no `.netrc`, no `SSL_CERT_FILE`. A `Network`,
+which settings make, has the proxy, the certificate authorities and our certificate.
 """
 
 import ssl
+from dataclasses import replace
 from functools import cache
 from typing import Self
 
@@ -11,6 +13,8 @@ import certifi
 import httpx2
 
 from app.platform.concurrency.time_slice import TimeSlice
+from app.platform.hops import send_directly, send_through
+from app.platform.network import DIRECT, SYSTEM, Network, load_certificate
 
 _KEPT_CONNECTIONS = 64
 _IDLE_S = 5.0
@@ -20,17 +24,24 @@ class ResponseRefused(httpx2.TransportError):
     """A response is too large, or compressed though the request forbids it."""
 
 
-@cache
-def _tls_context() -> ssl.SSLContext:
-    """The operating system's certificate authorities and the usual ones. Cached: loading takes 25 ms."""
+def tls_context(network: Network) -> ssl.SSLContext:
+    """A new context with the certificate authorities of a network, and its certificate."""
+    # The operating system's authorities.
     context = httpx2.create_ssl_context(trust_env=False)
-    context.load_verify_locations(certifi.where())
+    if network.authorities != SYSTEM:
+        context.load_verify_locations(certifi.where())
+        if network.authorities is not None:
+            context.load_verify_locations(network.authorities)
+    if network.certificate is not None:
+        load_certificate(context, *network.certificate)
     return context
 
 
-def outgoing_transport(
-    *, idle_s: float = _IDLE_S, authorities: ssl.SSLContext | None = None
-) -> httpx2.AsyncHTTPTransport:
+_shared_tls_context = cache(tls_context)
+"""Loading takes 25 ms."""
+
+
+def outgoing_transport(network: Network, *, idle_s: float = _IDLE_S) -> httpx2.AsyncBaseTransport:
     """A bare transport: unlike a client it follows no redirects and stores no cookies.
 
     `idle_s` is how long a connection waits for another request; with 0 each request has its own.
@@ -40,7 +51,40 @@ def outgoing_transport(
         max_keepalive_connections=_KEPT_CONNECTIONS if idle_s else 0,
         keepalive_expiry=idle_s,
     )
-    return httpx2.AsyncHTTPTransport(verify=authorities or _tls_context(), trust_env=False, limits=limits)
+    return _OutgoingTransport(network, limits)
+
+
+class _OutgoingTransport(httpx2.AsyncBaseTransport):
+    """Sends each request directly, or through the proxy."""
+
+    def __init__(self, network: Network, limits: httpx2.Limits) -> None:
+        self._network = network
+        verify = _shared_tls_context(network)
+        self._direct = httpx2.AsyncHTTPTransport(verify=verify, trust_env=False, limits=limits)
+        self._proxied = self._direct
+        if (proxy := network.proxy) is not None:
+            unnamed = replace(network, certificate=None)
+            context = _shared_tls_context(unnamed) if proxy.scheme == "https" else None
+            self._proxied = httpx2.AsyncHTTPTransport(
+                verify=verify,
+                trust_env=False,
+                limits=limits,
+                proxy=httpx2.Proxy(proxy.url, ssl_context=context, auth=proxy.credentials),
+            )
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """See httpx; raises `HopFailed`."""
+        url = request.url
+        # Webhooks are sent to an address that was checked; the host is what its certificate is for.
+        names = (url.host, request.extensions.get("sni_hostname", url.host))
+        if self._network.proxy_for(url.scheme, *names) is None:
+            return await send_directly(self._direct, request)
+        return await send_through(self._proxied, request)
+
+    async def aclose(self) -> None:
+        """See httpx."""
+        await self._direct.aclose()
+        await self._proxied.aclose()
 
 
 def is_compressed(response: httpx2.Response) -> bool:
@@ -53,11 +97,11 @@ class HttpSender:
     """What calls other machines extends this; an async context manager, which keeps connections open."""
 
     def __init__(
-        self, timeout: httpx2.Timeout, *, idle_s: float = _IDLE_S, authorities: ssl.SSLContext | None = None
+        self, timeout: httpx2.Timeout, *, network: Network = DIRECT, idle_s: float = _IDLE_S
     ) -> None:
         """`timeout` is for each step of a request."""
         self._timeout = timeout.as_dict()
-        self._transport = outgoing_transport(idle_s=idle_s, authorities=authorities)
+        self._transport = outgoing_transport(network, idle_s=idle_s)
 
     async def __aenter__(self) -> Self:
         """Open."""

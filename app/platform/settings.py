@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, SecretStr, ValidationError, ValidationInfo, field_validator
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+from pydantic_settings import NoDecode, SettingsConfigDict
 
 from app.errors import OperatorError
+from app.platform.network_settings import NetworkSettings
 from app.platform.serialization.env_file import ENCODING, EnvFileInvalid, read_env_file
 from app.platform.serialization.mistakes import problem_of
 
@@ -44,7 +45,7 @@ def _starts_with(*schemes: str) -> AfterValidator:
     return AfterValidator(check)
 
 
-class Settings(BaseSettings):
+class Settings(NetworkSettings):
     """The settings of an operator. An empty variable counts as unset."""
 
     model_config = SettingsConfigDict(

@@ -1,11 +1,11 @@
 """WebhookSender: makes one HTTP call to a receiver."""
 
 import asyncio
-import ssl
 from datetime import UTC, datetime
 
 import httpx2
 
+from app.platform.network import DIRECT, Network
 from app.platform.outgoing import HttpSender
 from app.webhooks.addresses import AddressPolicy, AddressRefused, NameNotFound, UrlRefused
 from app.webhooks.message import WebhookMessage
@@ -23,10 +23,10 @@ class WebhookSender(HttpSender):
     """
 
     def __init__(
-        self, addresses: AddressPolicy, *, call_s: float = CALL_S, authorities: ssl.SSLContext | None = None
+        self, addresses: AddressPolicy, *, call_s: float = CALL_S, network: Network = DIRECT
     ) -> None:
         timeout = httpx2.Timeout(call_s, connect=min(_CONNECT_S, call_s))
-        super().__init__(timeout, idle_s=0, authorities=authorities)
+        super().__init__(timeout, network=network, idle_s=0)
         self._addresses = addresses
         self._call_s = call_s
 

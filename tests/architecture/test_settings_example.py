@@ -6,11 +6,14 @@ from pathlib import Path
 import pytest
 from dotenv import dotenv_values
 
+from app.platform.network_settings import NetworkSettings
 from app.platform.settings import Settings, SettingsError
 from tests.architecture.tree import ROOT
 
 EXAMPLE = ROOT / ".env.example"
-VARIABLES = [str(field.validation_alias) for field in Settings.model_fields.values()]
+IN_ORDER = sorted(Settings.model_fields, key=lambda name: name in NetworkSettings.model_fields)
+VARIABLES = [str(Settings.model_fields[name].validation_alias) for name in IN_ORDER]
+"""Few need those of the network: they are the last ones."""
 
 
 @pytest.fixture(autouse=True)

@@ -14,6 +14,7 @@ FILES_PER_FOLDER = 14
 
 CODE = sources("app", "runtally", "tests", "benchmarks")
 PYTHON = [*CODE, *sources("migrations")]
+CONTEXT_MAKERS = ("create_ssl_context", "create_default_context", "SSLContext")
 UNFINISHED = re.compile(r"\b(TO" + "DO|FIX" + "ME|XX" + "X|NotImplemented" + r"Error)\b")
 
 
@@ -140,6 +141,8 @@ def test_rows_are_mapped_by_name() -> None:
 def test_connections_to_other_machines_are_made_in_one_place() -> None:
     """Otherwise a proxy, a certificate authority or a limit would have to be set in several."""
     makers = {shown(path) for path in sources("app") if calls(path, "AsyncHTTPTransport", "HTTPTransport")}
+    contexts = {shown(path) for path in sources("app") if calls(path, *CONTEXT_MAKERS)}
+    sessions = {shown(path) for path in sources("app") if calls(path, "Session", "urlopen", "HTTPAdapter")}
     clients = [
         f"{shown(path)}:{node.lineno}"
         for path in sources("app")
@@ -149,6 +152,9 @@ def test_connections_to_other_machines_are_made_in_one_place() -> None:
     ]
 
     assert makers == {"app/platform/outgoing.py"}
+    # The other one checks the files that settings name.
+    assert contexts == {"app/platform/outgoing.py", "app/platform/network.py"}
+    assert sessions == set()
     assert clients == []
     assert [shown(path) for path in sources("app") if "httpx" in imports(path)] == []
 

@@ -15,9 +15,9 @@ from app.platform.background import first_of
 from app.streams.relay.address import RelayNotUsable
 from app.streams.relay.server import Relay
 from tests.architecture.tree import ROOT
+from tests.authority import Authority
 from tests.contracts.event_logs import a_relayed_log, a_run, append_all, some_events, with_positions
 from tests.contracts.processes import Reading, two_processes
-from tests.integration.test_webhook_reach import certificate_for
 from tests.redis_programs import HOST, a_cluster, a_server, free_port, running, until
 from tests.redis_programs import PASSWORD as SERVERS
 
@@ -171,14 +171,15 @@ async def test_connections_that_are_spread_over_servers_are_noticed(tmp_path: Pa
 
 async def test_a_certificate_of_a_private_authority_is_accepted_where_it_is_named(tmp_path: Path) -> None:
     run, events = a_run(), some_events(10)
-    pem = str(certificate_for("localhost", tmp_path))
+    authority = Authority(tmp_path)
+    pem = str(authority.certificate("localhost"))
     tls = (
         "--tls-cert-file",
         pem,
         "--tls-key-file",
         pem,
         "--tls-ca-cert-file",
-        pem,
+        str(authority.file),
         "--tls-auth-clients",
         "no",
     )
@@ -190,7 +191,7 @@ async def test_a_certificate_of_a_private_authority_is_accepted_where_it_is_name
             await Relay.open(url)
         with pytest.raises(RelayNotUsable):
             await Relay.open(f"redis://localhost:{port}")
-        async with two_processes(f"{url}?ssl_ca_certs={pem}") as (here, there):
+        async with two_processes(f"{url}?ssl_ca_certs={authority.file}") as (here, there):
             reader = Reading(there, run)
             await append_all(here, run, events)
             assert await reader.end() == with_positions(events)

@@ -15,8 +15,8 @@ import httpx
 from app.cli.serve import listen, served
 from app.platform.settings import Settings
 from tests.architecture.tree import ROOT
+from tests.authority import Authority
 from tests.e2e.stories import KEY, until
-from tests.integration.test_webhook_reach import certificate_for
 from tests.patience import PATIENCE_S
 
 HOST = "localhost"
@@ -96,7 +96,7 @@ class Proxy:
     """A running proxy."""
 
     ports: Ports
-    certificate: Path
+    authority: Path
 
     def client(self, key: str = KEY, *, address: str = "127.0.0.1", http2: bool = True) -> httpx.AsyncClient:
         """A client at this address."""
@@ -105,7 +105,7 @@ class Proxy:
             headers={"Authorization": f"Bearer {key}"},
             timeout=PATIENCE_S,
             transport=httpx.AsyncHTTPTransport(
-                verify=ssl.create_default_context(cafile=self.certificate), http2=http2, local_address=address
+                verify=ssl.create_default_context(cafile=self.authority), http2=http2, local_address=address
             ),
         )
 
@@ -114,9 +114,9 @@ class Proxy:
 async def a_proxy(name: str, directory: Path, server_port: int) -> AsyncIterator[Proxy]:
     """Run this proxy with its file."""
     plain, tls = free_ports(2)
-    ports, certificate = Ports(plain, tls, server_port), certificate_for(HOST, directory)
+    ports, authority = Ports(plain, tls, server_port), Authority(directory)
     file = directory / PROXIES[name].file
-    file.write_text(_configuration(PROXIES[name], ports, certificate))
+    file.write_text(_configuration(PROXIES[name], ports, authority.certificate(HOST)))
     with (directory / "log").open("wb") as log:
         process = await asyncio.create_subprocess_exec(
             *PROXIES[name].command(file),
@@ -126,9 +126,9 @@ async def a_proxy(name: str, directory: Path, server_port: int) -> AsyncIterator
             stderr=STDOUT,
         )
     try:
-        await until(lambda: process.returncode is not None or _listens(tls))
+        await until(lambda: process.returncode is not None or listens(tls))
         assert process.returncode is None, (directory / "log").read_text()
-        yield Proxy(ports, certificate)
+        yield Proxy(ports, authority.file)
     finally:
         await _ended(process)
 
@@ -146,7 +146,8 @@ def _configuration(program: Program, ports: Ports, certificate: Path) -> str:
     return text.replace("runtally.example.org", HOST)
 
 
-def _listens(port: int) -> bool:
+def listens(port: int) -> bool:
+    """Whether something does."""
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 

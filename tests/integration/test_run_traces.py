@@ -137,7 +137,7 @@ async def test_a_receiver_that_does_not_answer_delays_the_stop_for_seconds_at_mo
 
 async def test_a_receiver_that_is_back_is_logged_and_no_other_host_gets_the_secret_headers() -> None:
     async with an_otlp_receiver(status=503) as otlp, an_otlp_receiver() as other:
-        session = ReportingSession("traces")
+        session = ReportingSession("traces", otlp.url)
         with capture_logs() as logs:
             for status in (503, 503, 200, 307, 200):
                 otlp.status, otlp.location = status, other.url

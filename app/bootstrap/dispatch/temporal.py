@@ -35,5 +35,6 @@ async def open_temporal(settings: Settings, identity: str) -> "TemporalConnectio
         settings.temporal_namespace,
         tls=settings.temporal_tls or key is not None,
         api_key=None if key is None else key.get_secret_value(),
+        network=settings.network,
     )
     return await connect(config, identity=identity)

@@ -36,6 +36,7 @@ def telemetry_config(settings: Settings) -> TelemetryConfig:
         options=SpanOptions(
             frozenset(settings.telemetry_backends), captures_content=settings.otel_capture_content
         ),
+        network=settings.network,
     )
 
 

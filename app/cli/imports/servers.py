@@ -12,6 +12,7 @@ from rich.console import Console
 from app.cli.imports.found_servers import SERVERS, FoundServer, found_servers
 from app.cli.imports.graph_files import add_servers, existing_graph
 from app.cli.imports.source import NotImportable, read_json
+from app.platform.network import Network
 from app.platform.serialization.mistakes import mistakes_in
 from app.platform.settings import Settings
 from app.tools.mcp.offered import ServerSilent, offered_tools
@@ -38,7 +39,8 @@ async def import_servers(settings: Settings, console: Console, path: Path, graph
         if server.problem is None and server.name in taken:
             server.problem = f"the graph has another server {server.name}"
         taken.add(server.name)
-    await asyncio.gather(*(_ask(server) for server in servers if server.problem is None))
+    network = settings.network
+    await asyncio.gather(*(_ask(server, network) for server in servers if server.problem is None))
     added = [server for server in servers if server.problem is None]
     if added:
         add_servers(file.path, {server.name: server.entry for server in added})
@@ -60,7 +62,7 @@ def servers_in(document: Any) -> dict[str, Any] | None:
     return None
 
 
-async def _ask(server: FoundServer) -> None:
+async def _ask(server: FoundServer, network: Network) -> None:
     """Add the tools to the entry, or note why the server cannot be used."""
     if unset := [name for name, value in server.secrets.items() if value is None]:
         server.problem = f"{', '.join(unset)} is set neither in RUNTALLY_MCP_SECRETS nor in the environment"
@@ -71,7 +73,7 @@ async def _ask(server: FoundServer) -> None:
             name: SECRET.sub(lambda found: server.secrets[found[1]] or "", value)
             for name, value in configured_values(spec).items()
         }
-        offered = await offered_tools(server.name, spec, values)
+        offered = await offered_tools(server.name, spec, values, network=network)
     except ValidationError as error:
         (mistake, *_) = mistakes_in(error.errors(include_input=False), server.entry)
         server.problem = " ".join([".".join(map(str, mistake.path)), mistake.problem]).strip()

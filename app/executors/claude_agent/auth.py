@@ -44,6 +44,11 @@ class ModelAuth(Protocol):
         """Why no run can start; None if one can be tried."""
         ...
 
+    @property
+    def outage(self) -> str | None:
+        """Why the latest calls got no response, for the operator; None if they did or there were none."""
+        ...
+
     async def problem(self) -> str | None:
         """What is wrong, for the operator; None if no problem is known. Makes no billable call."""
         ...
@@ -103,6 +108,11 @@ class GatewayAuth:
     def unavailable_reason(self) -> str | None:
         """See the protocol."""
         return None if self._provider.has_key else "ANTHROPIC_API_KEY is not set"
+
+    @property
+    def outage(self) -> str | None:
+        """See the protocol."""
+        return self._provider.availability.reason
 
     async def problem(self) -> str | None:
         """See the protocol."""
@@ -164,6 +174,7 @@ class LoginAuth:
     """Never known: no gateway sees the provider's responses."""
     """A lean CLI never reads a login."""
     unavailable_reason = None
+    outage = None
     """Whether a login works shows when it is used: a run without one fails."""
 
     def __init__(self, cli: Cli, login: Login, directory: Path) -> None:

@@ -1,4 +1,4 @@
-"""ReadinessProbe: checks at intervals whether the model can be reached."""
+"""ReadinessProbe: whether the model can be reached, by checks at intervals and by the calls of runs."""
 
 import logging
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ CHECK_EVERY_S = 300.0
 
 
 class ReadinessProbe:
-    """Holds the result of the last check; a check makes no billable call."""
+    """Knows the result of the last check, which makes no billable call, and of the latest calls."""
 
     def __init__(self, auth: ModelAuth) -> None:
         self._auth = auth
@@ -23,8 +23,12 @@ class ReadinessProbe:
         )
         self.checked = False
         """Whether there was a check yet."""
-        self.problem: str | None = None
-        """The problem found, for the operator; None if there was none."""
+        self._found: str | None = None
+
+    @property
+    def problem(self) -> str | None:
+        """The problem, for the operator: of the last check, or of the calls since then."""
+        return self._auth.outage or self._found
 
     @property
     def refusals(self) -> Mapping[str, str]:
@@ -41,4 +45,5 @@ class ReadinessProbe:
             self._log.worked()
         else:
             self._log.failed(problem)
-        self.problem, self.checked = problem, True
+        # An outage ends with the next call that gets a response.
+        self._found, self.checked = problem if self._auth.outage is None else None, True

@@ -41,6 +41,11 @@ class DependencyLog:
         """Whether it is away."""
         return bool(self._reasons)
 
+    @property
+    def reason(self) -> str | None:
+        """Why it is away: the latest reason that was logged; None while it is available."""
+        return self._reasons[-1] if self._reasons else None
+
     def failed(self, reason: str, **fields: Any) -> None:
         """It cannot be used; `reason` contains no secret."""
         self._failed_at = self.now()

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from app.errors import OperatorError
+from app.platform.network import DIRECT, Network
 from app.platform.telemetry.records import SpanOptions
 
 SERVICE_NAME = "runtally"
@@ -31,3 +32,4 @@ class TelemetryConfig:
     service_name: str | None = None
     resource_attributes: Mapping[str, str] = field(default_factory=dict)
     options: SpanOptions = field(default_factory=SpanOptions)
+    network: Network = DIRECT

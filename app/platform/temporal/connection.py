@@ -4,14 +4,17 @@ import logging
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cache
+from pathlib import Path
 
+import certifi
 from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 from temporalio.client import Client
 from temporalio.runtime import LogForwardingConfig, LoggingConfig, Runtime, TelemetryConfig, TelemetryFilter
-from temporalio.service import RPCError
+from temporalio.service import HttpConnectProxyConfig, RPCError, TLSConfig
 
-from app.errors import Unavailable
+from app.errors import OperatorError, Unavailable
 from app.platform.logs.dependency import DependencyLog
+from app.platform.network import DIRECT, SYSTEM, Network
 
 RPC_TIMEOUT = timedelta(seconds=5)
 
@@ -20,6 +23,13 @@ class TemporalUnavailable(Unavailable):
     """Temporal (TEMPORAL_ADDRESS) does not respond."""
 
     is_logged = True
+
+
+class ProxyUnusable(OperatorError):
+    """A proxy with an https:// URL cannot lead to Temporal: add its host to RUNTALLY_NO_PROXY."""
+
+    def __init__(self) -> None:
+        super().__init__(type(self).__doc__ or "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +41,7 @@ class TemporalConfig:
     namespace: str
     tls: bool = False
     api_key: str | None = field(default=None, repr=False)
+    network: Network = DIRECT
 
 
 class TemporalConnection:
@@ -88,7 +99,8 @@ async def connect(config: TemporalConfig, *, identity: str) -> TemporalConnectio
             config.address,
             namespace=config.namespace,
             api_key=config.api_key,
-            tls=config.tls,
+            tls=config.tls and _tls_of(config.network),
+            http_connect_proxy_config=_proxy_of(config),
             identity=identity,
             connect_timeout=RPC_TIMEOUT,
             runtime=_runtime(),
@@ -99,6 +111,24 @@ async def connect(config: TemporalConfig, *, identity: str) -> TemporalConnectio
     connection = TemporalConnection(client)
     await connection.ping()
     return connection
+
+
+def _proxy_of(config: TemporalConfig) -> HttpConnectProxyConfig | None:
+    scheme = "https" if config.tls else "http"
+    proxy = config.network.proxy_for(scheme, config.address.rpartition(":")[0])
+    if proxy is None:
+        return None
+    if proxy.scheme == "https":
+        raise ProxyUnusable
+    return HttpConnectProxyConfig(proxy.address, proxy.credentials)
+
+
+def _tls_of(network: Network) -> TLSConfig | bool:
+    """The library's own authorities are the operating system's; those that it is given replace them."""
+    if network.authorities is None or network.authorities == SYSTEM:
+        return True
+    usual = Path(certifi.where())
+    return TLSConfig(server_root_ca_cert=usual.read_bytes() + network.authorities.read_bytes())
 
 
 @cache

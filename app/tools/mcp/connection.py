@@ -14,6 +14,7 @@ from mcp.shared.dispatcher import ProgressFnT
 from mcp.types import CONNECTION_CLOSED
 from pydantic import ValidationError
 
+from app.platform.hops import reason_of
 from app.tools.mcp.filter import McpMessageFilter
 from app.tools.mcp.http import delivery_of_call
 from app.tools.mcp.limits import ResponseLimit
@@ -235,4 +236,4 @@ def _kind(error: BaseException) -> str:
     """The kind of the first error of a group."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
-    return type(error).__name__
+    return reason_of(error)

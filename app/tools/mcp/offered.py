@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack
 from mcp import Client, MCPError, types
 from mcp.types import CONNECTION_CLOSED
 
+from app.platform.network import Network
 from app.tools.mcp.filter import McpMessageFilter
 from app.tools.mcp.limits import ResponseLimit
 from app.tools.mcp.servers import list_tools
@@ -22,12 +23,16 @@ class ServerSilent(Exception):
     """A server did not list its tools; the text says why."""
 
 
-async def offered_tools(name: str, spec: AnyServer, values: Mapping[str, str]) -> dict[str, Effect]:
+async def offered_tools(
+    name: str, spec: AnyServer, values: Mapping[str, str], *, network: Network
+) -> dict[str, Effect]:
     """The tools of a server; raises `ServerSilent`. `values` are its headers or its environment."""
     limit = ResponseLimit.of_results(spec.limits)
     try:
         async with asyncio.timeout(_LONGEST_S), AsyncExitStack() as stack:
-            transport = await open_transport(name, spec, values, stack=stack, limit=limit, auth=None)
+            transport = await open_transport(
+                name, spec, values, stack=stack, limit=limit, auth=None, network=network
+            )
             messages = McpMessageFilter(transport, None)
             client = await stack.enter_async_context(Client(messages, cache=None))
             tools = await list_tools(client, None)

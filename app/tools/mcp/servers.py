@@ -17,6 +17,7 @@ from pydantic import SecretStr
 from app.platform.background import run_to_completion
 from app.platform.json_schema.checker import SchemaChecker
 from app.platform.json_schema.document import SchemaUnusable
+from app.platform.network import DIRECT, Network
 from app.tools.mcp.connection import Link, McpServerUnavailable, ServerConnection
 from app.tools.mcp.filter import McpMessageFilter
 from app.tools.mcp.limits import ResponseLimit
@@ -53,6 +54,7 @@ class McpConnector:
     schemas: SchemaChecker
     logins: McpLogins | None = None
     """None without RUNTALLY_MCP_TOKEN_KEY."""
+    network: Network = DIRECT
     _tokens: dict[tuple[LoginKey, str, OAuthClient], TokenSource] = field(default_factory=dict, repr=False)
 
     async def connect(
@@ -100,9 +102,9 @@ class McpConnector:
                 message = "RUNTALLY_MCP_TOKEN_KEY is not set"
                 log.warning("mcp_server.unauthorized", server=key.server, reason=message)
                 raise OAuthFailed(message)
-            return LoginGrant(self.logins, key, spec.url)
+            return LoginGrant(self.logins, key, spec.url, network=self.network)
         (secret,) = self.with_secrets({"": client.client_secret or ""}).values()
-        return ClientCredentials(spec.url, client, secret)
+        return ClientCredentials(spec.url, client, secret, network=self.network)
 
 
 class McpConnections:
@@ -181,6 +183,7 @@ class McpConnections:
             stack=stack,
             limit=limit,
             auth=self._connector.auth(LoginKey(self._graph, server), spec),
+            network=self._connector.network,
         )
         messages = McpMessageFilter(transport, wanted)
         # Its own cache would hold every page it has read.

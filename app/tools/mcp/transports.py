@@ -6,6 +6,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack
 import httpx2
 from mcp.client.streamable_http import streamable_http_client
 
+from app.platform.network import Network
 from app.platform.outgoing import outgoing_transport
 from app.tools.mcp.http import BoundedTransport, IdentityTransport, McpHttpClient
 from app.tools.mcp.limits import ResponseLimit
@@ -27,6 +28,7 @@ async def open_transport(
     stack: AsyncExitStack,
     limit: ResponseLimit,
     auth: httpx2.Auth | None,
+    network: Network,
 ) -> Transport:
     """The transport; `values` are the headers or the environment, with their secrets."""
     write_s = min(spec.timeout_s, _WRITE_S)
@@ -34,7 +36,7 @@ async def open_transport(
         case StdioServer():
             return bounded_stdio(spec.argv, values, limit=limit, server=server, write_s=write_s)
         case HttpServer():
-            bounded = BoundedTransport(outgoing_transport(), limit, response_s=spec.longest_call_s)
+            bounded = BoundedTransport(outgoing_transport(network), limit, response_s=spec.longest_call_s)
             http: httpx2.AsyncClient = await stack.enter_async_context(
                 McpHttpClient(
                     headers=values, timeout=spec.timeout_s, trust_env=False, transport=bounded, auth=auth
@@ -49,7 +51,7 @@ async def open_transport(
                     headers=values,
                     timeout=timeout,
                     trust_env=False,
-                    transport=IdentityTransport(outgoing_transport()),
+                    transport=IdentityTransport(outgoing_transport(network)),
                     auth=auth,
                 )
             )

@@ -50,8 +50,10 @@ def test_variables_that_reach_neither_cli_nor_provider_are_reported() -> None:
 def test_settings_overridden_by_another_are_reported(tmp_path: Any) -> None:
     key = {"ANTHROPIC_API_KEY": "sk-x", "ANTHROPIC_BASE_URL": "http://elsewhere"}
 
-    with_login = message({}, **key, RUNTALLY_CLAUDE_AUTH="local_session")
+    proxy = {"RUNTALLY_HTTPS_PROXY": "http://proxy:3128"}
+    with_login = message({}, **key, **proxy, RUNTALLY_CLAUDE_AUTH="local_session")
     with_key = message({}, **key, RUNTALLY_CLAUDE_CONFIG_DIR=tmp_path)
 
-    assert [text.partition(" ")[0] for text in with_login] == ["ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"]
+    named = ["ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "RUNTALLY_HTTPS_PROXY"]
+    assert [text.partition(" ")[0] for text in with_login] == named
     assert [text.partition(" ")[0] for text in with_key] == ["RUNTALLY_CLAUDE_CONFIG_DIR"]

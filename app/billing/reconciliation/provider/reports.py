@@ -38,6 +38,8 @@ from app.billing.reconciliation.records import (
     plus,
 )
 from app.errors import Unavailable
+from app.platform.hops import reason_of
+from app.platform.network import DIRECT, Network
 from app.platform.outgoing import HttpSender, ResponseRefused
 
 log = structlog.get_logger(__name__)
@@ -106,9 +108,10 @@ class ProviderReports(HttpSender):
         first_pause_s: float = _FIRST_PAUSE_S,
         tries: int = _TRIES,
         timeout_s: float = _TIMEOUT_S,
+        network: Network = DIRECT,
     ) -> None:
         """`tries`: how often a request is made that fails for a time; `timeout_s`: how long each may take."""
-        super().__init__(httpx2.Timeout(timeout_s))
+        super().__init__(httpx2.Timeout(timeout_s), network=network)
         self._tries = tries
         self._timeout_s = timeout_s
         self._base_url = base_url.rstrip("/")
@@ -224,7 +227,7 @@ class ProviderReports(HttpSender):
             try:
                 response = await self._page(request)
             except (TimeoutError, httpx2.HTTPError) as error:
-                problem, retry_after = type(error).__name__, None
+                problem, retry_after = reason_of(error), None
             else:
                 status, retry_after = response.status_code, response.headers.get("retry-after")
                 if status == HTTPStatus.OK:

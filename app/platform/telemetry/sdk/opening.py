@@ -23,6 +23,7 @@ from opentelemetry.sdk.trace.sampling import Decision, Sampler
 from opentelemetry.trace import SpanContext
 
 from app import __version__
+from app.platform.network import Network
 from app.platform.telemetry.config import SERVICE_NAME, Destination, TelemetryConfig, TelemetryUnavailable
 from app.platform.telemetry.metrics import GenAiMetrics
 from app.platform.telemetry.sdk.receiver import ReportingSession
@@ -43,7 +44,7 @@ _SCOPE = "runtally"
 async def open_sdk(config: TelemetryConfig, *, instance_id: str) -> AsyncIterator[Telemetry]:
     """Export while the body runs, and what is left afterwards; raises `TelemetryUnavailable`."""
     _quieten()
-    exports = _Exports(_resource(config, instance_id))
+    exports = _Exports(_resource(config, instance_id), config.network)
     try:
         spans = None if config.traces is None else exports.open_traces(config.traces)
         metrics = None if config.metrics is None else exports.open_metrics(config.metrics)
@@ -71,10 +72,11 @@ class _Signal:
 @dataclass(slots=True)
 class _Exports:
     resource: Resource
+    network: Network
     signals: list[_Signal] = field(default_factory=list)
 
     def open_traces(self, to: Destination) -> SpanWriter:
-        session, ids = ReportingSession("traces"), GivenIds()
+        session, ids = ReportingSession("traces", to.endpoint, self.network), GivenIds()
         exporter = OTLPSpanExporter(to.endpoint, headers=to.headers, session=session)
         provider = TracerProvider(resource=self.resource, shutdown_on_exit=False, id_generator=ids)
         provider.add_span_processor(BatchSpanProcessor(exporter))
@@ -83,7 +85,7 @@ class _Exports:
         return SpanWriter(tracer, ids, SamplerOf(provider.sampler))
 
     def open_metrics(self, to: Destination) -> GenAiMetrics:
-        session = ReportingSession("metrics")
+        session = ReportingSession("metrics", to.endpoint, self.network)
         exporter = OTLPMetricExporter(to.endpoint, headers=dict(to.headers), session=session)
         reader = PeriodicExportingMetricReader(exporter)
         provider = MeterProvider([reader], self.resource, shutdown_on_exit=False)

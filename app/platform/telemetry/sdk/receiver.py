@@ -1,9 +1,15 @@
 """ReportingSession: the connection to a receiver; logs once when it is away, and once when it is back."""
 
+import ssl
 from typing import Any
+from urllib.parse import quote, urlsplit
 
 import requests
 import structlog
+from requests.adapters import HTTPAdapter
+
+from app.platform.network import DIRECT, Network, Proxy
+from app.platform.outgoing import tls_context
 
 log = structlog.get_logger(__name__)
 
@@ -13,8 +19,13 @@ _SUCCESS = range(200, 300)
 class ReportingSession(requests.Session):
     """Used by one exporter, in its thread."""
 
-    def __init__(self, signal: str) -> None:
+    def __init__(self, signal: str, endpoint: str, network: Network = DIRECT) -> None:
         super().__init__()
+        self.trust_env = False
+        self.mount("https://", _Adapter(tls_context(network)))
+        url = urlsplit(endpoint)
+        if (proxy := network.proxy_for(url.scheme, url.hostname or "")) is not None:
+            self.proxies = {"https": _with_credentials(proxy)}
         self.signal = signal
         self.failures = 0
         self._is_away = False
@@ -40,3 +51,32 @@ class ReportingSession(requests.Session):
             log.info("telemetry.export_resumed", signal=self.signal)
         self._is_away = problem is not None
         self.failures += self._is_away
+
+
+class _Adapter(HTTPAdapter):
+    """Verifies certificates as all outgoing connections do, and by a file that a variable OTEL_* names."""
+
+    def __init__(self, tls: ssl.SSLContext) -> None:
+        self._tls = tls
+        super().__init__()
+
+    def init_poolmanager(self, *args: Any, **options: Any) -> None:
+        """See the library: how hosts are reached directly."""
+        super().init_poolmanager(*args, **options, ssl_context=self._tls)
+
+    def proxy_manager_for(self, proxy: str, **options: Any) -> Any:
+        """See the library: how they are reached through a proxy."""
+        tls = {"ssl_context": self._tls, "proxy_ssl_context": self._tls}
+        return super().proxy_manager_for(proxy, **options, **tls)
+
+    def cert_verify(self, conn: Any, url: str, verify: Any, cert: Any) -> None:
+        """See the library, which would add authorities of its own."""
+        if verify is not True or cert:
+            super().cert_verify(conn, url, verify, cert)
+
+
+def _with_credentials(proxy: Proxy) -> str:
+    if proxy.credentials is None:
+        return proxy.url
+    user, password = (quote(each, safe="") for each in proxy.credentials)
+    return f"{proxy.scheme}://{user}:{password}@{proxy.address}"

@@ -16,6 +16,8 @@ from mcp.shared.auth import OAuthToken, ProtectedResourceMetadata
 from mcp.shared.auth_utils import check_resource_allowed, resource_url_from_server_url
 from pydantic import BaseModel, Field, ValidationError
 
+from app.platform.hops import reason_of
+from app.platform.network import Network
 from app.platform.outgoing import HttpSender, ResponseRefused, is_compressed, outgoing_transport
 
 _TIMEOUT_S = 10.0
@@ -45,8 +47,8 @@ class OAuthHttp(HttpSender):
     server must not send requests, or the client's secret, to addresses of this network.
     """
 
-    def __init__(self, server_url: str) -> None:
-        super().__init__(httpx2.Timeout(_TIMEOUT_S))
+    def __init__(self, server_url: str, network: Network) -> None:
+        super().__init__(httpx2.Timeout(_TIMEOUT_S), network=network)
         self._server_url = server_url
 
     async def metadata(self, issuer: str | None) -> ServerMetadata:
@@ -118,7 +120,7 @@ class OAuthHttp(HttpSender):
             raise OAuthFailed(f"the authorization server's answer is {error}") from error
         except (httpx2.HTTPError, httpx2.InvalidURL, ValueError, TimeoutError) as error:
             # Also of an address that is none.
-            message = f"the authorization server cannot be reached: {type(error).__name__}"
+            message = f"the authorization server cannot be reached: {reason_of(error)}"
             raise OAuthFailed(message) from error
 
 
@@ -147,9 +149,9 @@ class LimitedTransport(httpx2.AsyncBaseTransport):
     Raises `OAuthFailed`.
     """
 
-    def __init__(self, server_url: str) -> None:
+    def __init__(self, server_url: str, network: Network) -> None:
         self._server_url = server_url
-        self._inner = outgoing_transport()
+        self._inner = outgoing_transport(network)
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """See httpx."""

@@ -19,6 +19,8 @@ from mcp.shared.auth import (
 from pydantic import AnyUrl
 
 from app.errors import OperatorError
+from app.platform.hops import reason_of
+from app.platform.network import DIRECT, Network
 from app.tools.mcp.oauth.endpoints import LimitedTransport, OAuthFailed, require_allowed, usable_token
 from app.tools.mcp.oauth.records import McpLogin
 from app.tools.mcp.oauth.service import expiry_of
@@ -79,6 +81,7 @@ async def log_in(
     redirect_uri: str,
     show: Callable[[str], Awaitable[None]],
     wait: Callable[[], Awaitable[Consent]],
+    network: Network = DIRECT,
 ) -> McpLogin:
     """Get the operator's consent; raises `LoginFailed`.
 
@@ -110,7 +113,7 @@ async def log_in(
         await show(address)
 
     provider = OAuthClientProvider(url, about, storage, show_allowed, result)
-    await _require_token(url, provider)
+    await _require_token(url, provider, network)
     return _login_of(url, storage, provider)
 
 
@@ -124,7 +127,7 @@ def _require_issuer(provider: OAuthClientProvider, issuer: str | None) -> None:
         raise OAuthFailed("the authorization server that the server names is not the configured issuer")
 
 
-async def _require_token(url: str, provider: OAuthClientProvider) -> None:
+async def _require_token(url: str, provider: OAuthClientProvider, network: Network) -> None:
     """Make a request that the server refuses without a token."""
     headers = {"accept": "application/json, text/event-stream"}
     try:
@@ -134,7 +137,7 @@ async def _require_token(url: str, provider: OAuthClientProvider) -> None:
                 timeout=_TIMEOUT_S,
                 trust_env=False,
                 follow_redirects=False,
-                transport=LimitedTransport(url),
+                transport=LimitedTransport(url, network),
             ) as http,
             http.stream("POST", url, json=_HELLO, headers=headers),
         ):
@@ -144,7 +147,7 @@ async def _require_token(url: str, provider: OAuthClientProvider) -> None:
         raise LoginFailed(one_line(str(error), _MAX_REASON_CHARS)) from error
     except (httpx2.HTTPError, httpx2.InvalidURL, ValueError, OverflowError) as error:
         # Also of an address, a token or a lifetime that is none.
-        message = f"The server or its authorization server cannot be used: {type(error).__name__}."
+        message = f"The server or its authorization server cannot be used: {reason_of(error)}."
         raise LoginFailed(message) from error
 
 

@@ -13,6 +13,7 @@ from pydantic import SecretStr
 from app.errors import Unavailable
 from app.platform.background import run_to_completion
 from app.platform.db import Database, StatementFailed
+from app.platform.network import Network
 from app.tools.mcp.oauth.endpoints import OAuthFailed, OAuthHttp
 from app.tools.mcp.oauth.records import LoginKey, McpLogin, StoredLogin
 from app.tools.mcp.oauth.repository import (
@@ -97,8 +98,9 @@ class McpLogins:
 class LoginGrant:
     """Tokens of an operator's login; implements `TokenGrant`."""
 
-    def __init__(self, logins: McpLogins, key: LoginKey, server_url: str) -> None:
+    def __init__(self, logins: McpLogins, key: LoginKey, server_url: str, *, network: Network) -> None:
         self._logins = logins
+        self._network = network
         self._key = key
         self._server_url = server_url
 
@@ -145,7 +147,7 @@ class LoginGrant:
             login.client_secret if login.client_auth else None,
             in_body=login.client_auth == "client_secret_post",
         )
-        async with OAuthHttp(self._server_url) as http:
+        async with OAuthHttp(self._server_url, self._network) as http:
             token = await http.token(login.token_url, form | more, headers)
         renewed = replace(
             login,

@@ -11,6 +11,7 @@ import structlog
 from mcp.shared.auth import OAuthToken
 from mcp.shared.auth_utils import resource_url_from_server_url
 
+from app.platform.network import Network
 from app.tools.mcp.oauth.endpoints import OAuthFailed, OAuthHttp
 from app.tools.mcp.spec import OAuthClient
 
@@ -32,8 +33,9 @@ class TokenGrant(Protocol):
 class ClientCredentials:
     """The server's own credentials; see RFC 6749, section 4.4."""
 
-    def __init__(self, server_url: str, client: OAuthClient, secret: str) -> None:
+    def __init__(self, server_url: str, client: OAuthClient, secret: str, *, network: Network) -> None:
         self._server_url = server_url
+        self._network = network
         self._client = client
         self._secret = secret
 
@@ -46,7 +48,7 @@ class ClientCredentials:
         }
         if client.scopes:
             form["scope"] = " ".join(client.scopes)
-        async with OAuthHttp(self._server_url) as http:
+        async with OAuthHttp(self._server_url, self._network) as http:
             url = client.token_url or (await http.metadata(client.issuer)).token_endpoint
             more, headers = client_authentication(
                 str(client.client_id), self._secret, in_body=client.client_auth == "post"

@@ -47,6 +47,7 @@ class OwnAuth:
     unavailable_reason: str | None = None
     refusals: Mapping[str, str] = field(default_factory=dict)
     channel: Channel | None = None
+    outage: str | None = None
 
     async def problem(self) -> str | None:
         return None
