@@ -15,7 +15,7 @@ from app.errors import OperatorError
 
 ENV_FILE = ".env"
 _URLS_WITH_PASSWORDS = {
-    *("DATABASE_URL", "REDIS_URL", "ANTHROPIC_BASE_URL", "ANTHROPIC_ADMIN_BASE_URL"),
+    *("DATABASE_URL", "DATABASE_DIRECT_URL", "REDIS_URL", "ANTHROPIC_BASE_URL", "ANTHROPIC_ADMIN_BASE_URL"),
     "OTEL_EXPORTER_OTLP_ENDPOINT",
     "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
     "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
@@ -56,6 +56,9 @@ class Settings(BaseSettings):
 
     database_url: Annotated[str, _starts_with(*_DATABASE_SCHEMES)] | None = Field(
         None, validation_alias="DATABASE_URL"
+    )
+    database_direct_url: Annotated[str, _starts_with(*_DATABASE_SCHEMES)] | None = Field(
+        None, validation_alias="DATABASE_DIRECT_URL"
     )
     redis_url: Annotated[str, _starts_with(*_REDIS_SCHEMES)] | None = Field(
         None, validation_alias="REDIS_URL"

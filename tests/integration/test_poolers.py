@@ -1,0 +1,130 @@
+"""The database through a connection pooler, and notifications that it may swallow."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from sqlalchemy import text
+from structlog.testing import capture_logs
+
+from app.ids import new_uuid
+from app.platform.db import Database, DatabaseUnavailable
+from app.runs.recovery.repository import end_connections
+from tests.e2e.stories import until
+from tests.environments.pgbouncer import a_pgbouncer, a_role
+from tests.integration.statements import execute, rows, scalar
+
+AT_ONCE = 40
+"""More than the pool has connections, and those more than the pooler has."""
+
+
+@pytest_asyncio.fixture
+async def direct_url(postgres: str) -> AsyncIterator[str]:
+    async with a_role(postgres) as url:
+        yield url
+
+
+@pytest_asyncio.fixture
+async def pooled_url(direct_url: str, tmp_path: Path) -> AsyncIterator[str]:
+    async with a_pgbouncer(tmp_path, direct_url, mode="transaction") as url:
+        yield url
+
+
+@asynccontextmanager
+async def an_open(url: str, *, direct_url: str | None = None) -> AsyncIterator[Database]:
+    database = await Database.open(url, process_id=new_uuid(), direct_url=direct_url)
+    try:
+        yield database
+    finally:
+        await database.aclose()
+
+
+async def test_statements_of_all_kinds_share_the_connections_of_a_pooler(
+    direct_url: str, pooled_url: str
+) -> None:
+    async with an_open(pooled_url) as database, an_open(direct_url) as direct:
+        await execute(database, "CREATE TABLE kept (n int PRIMARY KEY, at timestamptz DEFAULT now())")
+
+        async def use(number: int) -> int:
+            async with database.write() as tx:
+                await tx.execute(text("INSERT INTO kept VALUES (:n)"), {"n": number})
+            async with database.read() as reader:
+                read = await reader.execute(text("SELECT n FROM kept WHERE n = :n"), {"n": number})
+                found: int = read.scalar_one()
+            await execute(database, "UPDATE kept SET n = n + 1000 WHERE n = :n", n=found)
+            return int(await scalar(database, "SELECT n FROM kept WHERE n = :n", n=found + 1000))
+
+        for first in (0, AT_ONCE):
+            numbers = range(first, first + AT_ONCE)
+            assert await asyncio.gather(*map(use, numbers)) == [number + 1000 for number in numbers]
+
+        assert (database.is_pooled, direct.is_pooled) == (True, False)
+
+
+async def test_nothing_is_left_in_a_session_that_others_get_next(pooled_url: str) -> None:
+    """Neither a prepared statement nor a limit."""
+    async with an_open(pooled_url) as database:
+        within = await scalar(database, "SHOW idle_in_transaction_session_timeout")
+        # A view of one statement has no transaction.
+        async with database.read() as reader:
+            after = (await reader.execute(text("SHOW idle_in_transaction_session_timeout"))).scalar_one()
+        prepared = await rows(database, "SELECT name FROM pg_prepared_statements")
+
+    assert (within, after, prepared) == ("10s", "0", [])
+
+
+async def test_a_process_that_stands_still_loses_its_transaction(pooled_url: str) -> None:
+    stuck_id = new_uuid()
+    stuck = await Database.open(pooled_url, process_id=stuck_id)
+    async with an_open(pooled_url) as other, stuck.snapshot() as standing_still:
+        await standing_still.execute(text("SELECT 1"))
+        async with other.write() as tx:
+            await end_connections(tx, [stuck_id])
+
+        with pytest.raises(DatabaseUnavailable), stuck._watched():
+            await standing_still.execute(text("SELECT 1"))
+    await stuck.ping()
+    await stuck.aclose()
+
+
+@pytest.mark.parametrize("mode", ["direct", "session"])
+async def test_notifications_arrive_over_the_direct_url(
+    direct_url: str, pooled_url: str, tmp_path: Path, mode: str
+) -> None:
+    arrived: list[str] = []
+    (tmp_path / "session").mkdir()
+    async with (
+        a_pgbouncer(tmp_path / "session", direct_url, mode="session") as session_url,
+        an_open(pooled_url, direct_url={"direct": direct_url, "session": session_url}[mode]) as database,
+    ):
+        listening = asyncio.create_task(database.listen("ready", arrived.append))
+        await until(lambda: database.notifications.state == "ok")
+        await execute(database, "SELECT pg_notify('ready', 'a run')")
+        await until(lambda: arrived == ["a run"])
+        listening.cancel()
+        await asyncio.wait([listening])
+
+
+async def test_without_a_direct_url_the_database_is_polled_and_the_log_says_so(pooled_url: str) -> None:
+    async with an_open(pooled_url) as database:
+        with capture_logs() as logs:
+            listening = asyncio.create_task(database.listen("ready", lambda _: None))
+            await until(lambda: database.notifications.state == "polled")
+            listening.cancel()
+            await asyncio.wait([listening])
+
+    assert [line["event"] for line in logs] == ["notifications.polled"]
+
+
+async def test_a_direct_url_that_leads_to_a_pooler_is_noticed(pooled_url: str) -> None:
+    async with an_open(pooled_url, direct_url=pooled_url) as database:
+        with capture_logs() as logs:
+            listening = asyncio.create_task(database.listen("ready", lambda _: None))
+            await until(lambda: database.notifications.state == "unavailable")
+            listening.cancel()
+            await asyncio.wait([listening])
+
+    assert [line["event"] for line in logs] == ["notifications.unavailable"]
