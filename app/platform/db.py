@@ -7,7 +7,6 @@ from typing import Any, NewType, Self, TypeAlias
 from uuid import UUID
 
 import anyio
-import structlog
 from sqlalchemy import ColumnElement, DateTime, MetaData, Select, Text, cast, func, text, tuple_
 from sqlalchemy.dialects.postgresql import JSON
 from sqlalchemy.exc import SQLAlchemyError, StatementError
@@ -35,6 +34,7 @@ from app.platform.postgres.usability import (
     MAY_WRITE,
     NOT_WRITABLE,
     OUTDATED,
+    PROBE,
     SERVER,
     UNKNOWN,
     server_problem,
@@ -42,8 +42,6 @@ from app.platform.postgres.usability import (
 from app.platform.schema.compatibility import SchemaOutdated, SchemaUnknown
 from app.platform.schema.repository import upgrade, usable_revision
 from app.platform.serialization.stored_json import dump_json, load_json
-
-log = structlog.get_logger(__name__)
 
 Transaction = NewType("Transaction", AsyncConnection)
 """A writable transaction; leaving `Database.transaction()` commits it."""
@@ -57,6 +55,8 @@ POOL_SIZE = 8
 """More connections make one process slower, not faster."""
 
 _STATEMENT_S = 30
+_FAILING_S = 60.0
+"""For so long after a statement that failed, others may fail."""
 
 _ATTEMPT_OVER = "RT001"
 """The SQLSTATE of the function `require_attempt`."""
@@ -158,6 +158,9 @@ class Database:
         self._availability = DependencyLog(
             unavailable="database.unavailable", available="database.available", quiet_s=QUIET_S
         )
+        self._failures = DependencyLog(
+            unavailable="database.statements_fail", available="database.statements_work", quiet_s=_FAILING_S
+        )
 
     @classmethod
     async def open(
@@ -189,6 +192,11 @@ class Database:
     def is_pooled(self) -> bool:
         """Whether a connection pooler is between this process and the server."""
         return self._connector.is_pooled
+
+    @property
+    def is_failing(self) -> bool:
+        """Whether statements have failed lately, and not because of their values."""
+        return bool(self._failures)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Transaction]:
@@ -227,10 +235,9 @@ class Database:
         Where there is no connection that passes them on, this says so once and does nothing.
         """
         if self.is_pooled and self._direct.variable != DIRECT:
-            self.notifications.state = "polled"
-            log.warning("notifications.polled", remedy="set DATABASE_DIRECT_URL")
+            self.notifications.poll()
             await anyio.sleep_forever()
-        with self._watched():
+        with self._watched_direct():
             async with self._direct_engine.connect() as connection:
                 await self.notifications.pass_on(connection, channel, notify, send=self._notify)
 
@@ -248,12 +255,34 @@ class Database:
             if error.is_logged:
                 self._availability.failed(error.reason)
             raise
+        except StatementFailed as error:
+            if not error.by_values:
+                self._failures.failed(str(error))
+            raise
         self._availability.worked()
+        self._failures.worked()
+
+    @contextmanager
+    def _watched_direct(self) -> Iterator[None]:
+        """As `_watched`; what is only at another URL is no outage of the database."""
+        if self._direct.variable != DIRECT:
+            with self._watched():
+                yield
+            return
+        try:
+            with _translate_errors():
+                yield
+        except DatabaseUnavailable as error:
+            self.notifications.failed(error.reason)
+            raise
 
     async def ping(self) -> None:
-        """Raise `DatabaseUnavailable` if the database does not respond."""
-        async with self.read() as reader:
-            await reader.execute(text("SELECT 1"))
+        """Raise `DatabaseUnavailable` if it does not respond, or a statement about its tables fails."""
+        try:
+            async with self.read() as reader:
+                await reader.execute(PROBE, {"number": 1})
+        except StatementFailed as error:
+            raise DatabaseUnavailable.because(str(error)) from error
 
     async def time(self) -> datetime:
         """The database's clock."""

@@ -10,6 +10,7 @@ import pytest_asyncio
 from sqlalchemy import text
 from structlog.testing import capture_logs
 
+from app.doctor.notifications import check_notifications
 from app.ids import new_uuid
 from app.platform.db import Database, DatabaseUnavailable
 from app.runs.recovery.repository import end_connections
@@ -86,7 +87,7 @@ async def test_a_process_that_stands_still_loses_its_transaction(pooled_url: str
 
         with pytest.raises(DatabaseUnavailable), stuck._watched():
             await standing_still.execute(text("SELECT 1"))
-    await stuck.ping()
+    await stuck.time()
     await stuck.aclose()
 
 
@@ -106,6 +107,22 @@ async def test_notifications_arrive_over_the_direct_url(
         await until(lambda: arrived == ["a run"])
         listening.cancel()
         await asyncio.wait([listening])
+
+
+async def test_doctor_says_what_is_between(pooled_url: str, direct_url: str) -> None:
+    async with (
+        an_open(direct_url) as direct,
+        an_open(pooled_url) as polled,
+        an_open(pooled_url, direct_url=direct_url) as both,
+        an_open(pooled_url, direct_url=pooled_url) as deaf,
+    ):
+        found = await asyncio.gather(*map(check_notifications, [direct, polled, both, deaf]))
+
+    assert [check.status for check in found] == ["ok", "warning", "ok", "warning"]
+    assert found[0].detail == "no pooler is between; notifications of runs that wait arrive"
+    assert all("a connection pooler is before the database" in check.detail for check in found[1:])
+    assert "set DATABASE_DIRECT_URL" in found[1].detail
+    assert "correct DATABASE_DIRECT_URL" in found[3].detail
 
 
 async def test_without_a_direct_url_the_database_is_polled_and_the_log_says_so(pooled_url: str) -> None:

@@ -5,10 +5,13 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Literal, TypeAlias
 from uuid import uuid4
 
+import structlog
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from app.platform.background import first_of
 from app.platform.logs.dependency import DependencyLog
+
+log = structlog.get_logger(__name__)
 
 ARRIVES_S = 5.0
 """How long a notification of one's own may take. Without any the database is polled all the same."""
@@ -28,10 +31,25 @@ class Notifications:
 
     def __init__(self) -> None:
         self.state: NotificationState = "unused"
-        """`polled`: there is no connection that could pass them on."""
+        self.known = asyncio.Event()
+        """Set once it is known whether they arrive."""
         self._log = DependencyLog(
             unavailable="notifications.unavailable", available="notifications.available"
         )
+
+    def poll(self) -> None:
+        """There is no connection that could pass them on."""
+        self._became("polled")
+        log.warning("notifications.polled", remedy="set DATABASE_DIRECT_URL")
+
+    def failed(self, reason: str) -> None:
+        """None arrive."""
+        self._became("unavailable")
+        self._log.failed(reason)
+
+    def _became(self, state: NotificationState) -> None:
+        self.state = state
+        self.known.set()
 
     async def pass_on(
         self,
@@ -56,11 +74,9 @@ class Notifications:
         async with asyncio.timeout(ARRIVES_S):
             await driver.add_listener(own, lambda *_: arrived.set())
             await driver.add_listener(channel, pass_one_on)
-        try:
-            while not lost.is_set() and await self._arrive(arrived, lost, send=lambda: send(own)):
-                await first_of(lost.wait(), timeout_s=_CHECK_S)
-        finally:
-            self.state = "unavailable"
+        while not lost.is_set() and await self._arrive(arrived, lost, send=lambda: send(own)):
+            await first_of(lost.wait(), timeout_s=_CHECK_S)
+        self.state = "unavailable"
 
     async def _arrive(
         self, arrived: asyncio.Event, lost: asyncio.Event, *, send: Callable[[], Awaitable[None]]
@@ -70,11 +86,10 @@ class Notifications:
             await send()
             await first_of(arrived.wait(), lost.wait(), timeout_s=ARRIVES_S)
         if arrived.is_set():
-            self.state = "ok"
+            self._became("ok")
             self._log.worked()
         elif not lost.is_set():
-            self.state = "unavailable"
-            self._log.failed(_DEAF)
+            self.failed(_DEAF)
             await first_of(lost.wait(), timeout_s=_CHECK_S)
             return False
         arrived.clear()

@@ -13,6 +13,9 @@ SERVER = text(
     "SELECT current_setting('server_version_num')::int AS version, pg_is_in_recovery() AS is_standby, "
     "current_setting('default_transaction_read_only')::bool AS is_read_only"
 )
+PROBE = text("SELECT CAST(:number AS int) FROM runs LIMIT 0")
+"""Fails as others do: it has a parameter, and needs the tables and the right to read them."""
+
 MAY_WRITE = text("SELECT has_table_privilege('runs', 'SELECT') AND has_table_privilege('runs', 'INSERT')")
 
 NOT_WRITABLE = "the role may not read and write the tables; GRANT that to it, or use the role that migrates"
