@@ -14,6 +14,7 @@ from app.billing.receipts.journal import Journal
 from app.errors import Invalid, OperatorError
 from app.platform.db import Database
 from app.platform.embedded.postgres import EmbeddedPostgres
+from app.platform.postgres.passwords import PasswordCommand, PasswordFile, PasswordSource
 from app.platform.settings import Settings
 
 _WRITTEN_BYTES = 64 * 1024
@@ -81,12 +82,23 @@ async def operators_database(settings: Settings, process_id: UUID | None = None)
     if settings.database_url is None:
         raise NoDatabaseUrl
     database = await Database.open(
-        settings.database_url, direct_url=settings.database_direct_url, process_id=process_id
+        settings.database_url,
+        direct_url=settings.database_direct_url,
+        password=_password_of(settings),
+        process_id=process_id,
     )
     try:
         yield database
     finally:
         await database.aclose()
+
+
+def _password_of(settings: Settings) -> PasswordSource | None:
+    if settings.database_password_file is not None:
+        return PasswordFile(settings.database_password_file)
+    if settings.database_password_command is not None:
+        return PasswordCommand(settings.database_password_command)
+    return None
 
 
 def open_journal(settings: Settings, process_id: UUID) -> Journal:

@@ -30,6 +30,7 @@ from app.platform.postgres.errors import (
     sqlstate_of,
 )
 from app.platform.postgres.notifications import Notifications
+from app.platform.postgres.passwords import PasswordNotAvailable, PasswordSource
 from app.platform.postgres.usability import (
     MAY_WRITE,
     NOT_WRITABLE,
@@ -168,6 +169,7 @@ class Database:
         url: str,
         *,
         direct_url: str | None = None,
+        password: PasswordSource | None = None,
         pool_size: int = POOL_SIZE,
         process_id: UUID | None = None,
     ) -> Self:
@@ -176,8 +178,10 @@ class Database:
         `direct_url` leads to the same database past a connection pooler. With `process_id` another process
         can end the transactions of this one.
         """
-        connector = Connector(url, process_id=process_id, statement_s=_STATEMENT_S)
-        direct = Connector(url) if direct_url is None else Connector(direct_url, variable=DIRECT)
+        connector = Connector(url, password=password, process_id=process_id, statement_s=_STATEMENT_S)
+        direct = Connector(url, password=password)
+        if direct_url is not None:
+            direct = Connector(direct_url, variable=DIRECT, password=password)
         database = cls(connector, direct, pool_size=pool_size)
         try:
             await _require_usable_server(connector, database._engine)
@@ -361,5 +365,7 @@ def _translate_errors(*, writes: bool = False) -> Iterator[None]:
         raise StatementFailed(text_, by_values=is_by_values(error)).with_traceback(
             error.__traceback__
         ) from None
+    except PasswordNotAvailable as error:
+        raise DatabaseUnavailable.because(str(error), is_away=True) from error
     except (PoolTimeoutError, OSError, TimeoutError) as error:
         raise DatabaseUnavailable.because(type(error).__name__, is_away=True) from error

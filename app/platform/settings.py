@@ -1,17 +1,20 @@
 """Settings: every environment variable, typed and frozen."""
 
 import json
+import os
 import re
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from dotenv import dotenv_values
-from pydantic import AfterValidator, Field, SecretStr, ValidationError, ValidationInfo, field_validator
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator
+from pydantic_settings import NoDecode, SettingsConfigDict
 
 from app.errors import OperatorError
+from app.platform.database_settings import DatabaseSettings, starts_with
+from app.platform.secret_files import read_secret_files
 
 ENV_FILE = ".env"
 _URLS_WITH_PASSWORDS = {
@@ -20,7 +23,6 @@ _URLS_WITH_PASSWORDS = {
     "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
     "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
 }
-_DATABASE_SCHEMES = ("postgresql://", "postgres://", "postgresql+asyncpg://")
 _REDIS_SCHEMES = ("redis://", "rediss://", "unix://")
 _HTTP_SCHEMES = ("http://", "https://")
 _KEY = re.compile(r"rt_[A-Za-z0-9_-]{16,200}")
@@ -34,16 +36,7 @@ class SettingsError(OperatorError):
     """A setting is missing or wrong; the text names the variable."""
 
 
-def _starts_with(*schemes: str) -> AfterValidator:
-    def check(url: str) -> str:
-        if not url.startswith(schemes):
-            raise ValueError(f"must start with {' or '.join(schemes)}")
-        return url
-
-    return AfterValidator(check)
-
-
-class Settings(BaseSettings):
+class Settings(DatabaseSettings):
     """The settings of an operator. An empty variable counts as unset."""
 
     model_config = SettingsConfigDict(
@@ -54,15 +47,7 @@ class Settings(BaseSettings):
         validate_default=True,
     )
 
-    database_url: Annotated[str, _starts_with(*_DATABASE_SCHEMES)] | None = Field(
-        None, validation_alias="DATABASE_URL"
-    )
-    database_direct_url: Annotated[str, _starts_with(*_DATABASE_SCHEMES)] | None = Field(
-        None, validation_alias="DATABASE_DIRECT_URL"
-    )
-    redis_url: Annotated[str, _starts_with(*_REDIS_SCHEMES)] | None = Field(
-        None, validation_alias="REDIS_URL"
-    )
+    redis_url: Annotated[str, starts_with(*_REDIS_SCHEMES)] | None = Field(None, validation_alias="REDIS_URL")
     temporal_address: str | None = Field(None, validation_alias="TEMPORAL_ADDRESS")
     temporal_namespace: str = Field("default", min_length=1, validation_alias="TEMPORAL_NAMESPACE")
     temporal_api_key: SecretStr | None = Field(None, validation_alias="TEMPORAL_API_KEY")
@@ -72,11 +57,11 @@ class Settings(BaseSettings):
     )
     data_dir: Path = Field(Path(".runtally"), validation_alias="RUNTALLY_DATA_DIR")
     anthropic_api_key: SecretStr | None = Field(None, validation_alias="ANTHROPIC_API_KEY")
-    anthropic_base_url: Annotated[str, _starts_with(*_HTTP_SCHEMES)] = Field(
+    anthropic_base_url: Annotated[str, starts_with(*_HTTP_SCHEMES)] = Field(
         "https://api.anthropic.com", validation_alias="ANTHROPIC_BASE_URL"
     )
     anthropic_admin_api_key: SecretStr | None = Field(None, validation_alias="ANTHROPIC_ADMIN_API_KEY")
-    anthropic_admin_base_url: Annotated[str, _starts_with(*_HTTP_SCHEMES)] = Field(
+    anthropic_admin_base_url: Annotated[str, starts_with(*_HTTP_SCHEMES)] = Field(
         "https://api.anthropic.com", validation_alias="ANTHROPIC_ADMIN_BASE_URL"
     )
     provider_key_ids: Annotated[tuple[str, ...], NoDecode] = Field(
@@ -170,13 +155,13 @@ class Settings(BaseSettings):
         None, validation_alias="RUNTALLY_PATH_PREFIX"
     )
     allow_http_sign_in: bool = Field(default=False, validation_alias="RUNTALLY_ALLOW_HTTP_SIGN_IN")
-    otel_endpoint: Annotated[str, _starts_with(*_HTTP_SCHEMES)] | None = Field(
+    otel_endpoint: Annotated[str, starts_with(*_HTTP_SCHEMES)] | None = Field(
         None, validation_alias="OTEL_EXPORTER_OTLP_ENDPOINT"
     )
-    otel_traces_endpoint: Annotated[str, _starts_with(*_HTTP_SCHEMES)] | None = Field(
+    otel_traces_endpoint: Annotated[str, starts_with(*_HTTP_SCHEMES)] | None = Field(
         None, validation_alias="OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
     )
-    otel_metrics_endpoint: Annotated[str, _starts_with(*_HTTP_SCHEMES)] | None = Field(
+    otel_metrics_endpoint: Annotated[str, starts_with(*_HTTP_SCHEMES)] | None = Field(
         None, validation_alias="OTEL_EXPORTER_OTLP_METRICS_ENDPOINT"
     )
     otel_headers: SecretStr | None = Field(None, validation_alias="OTEL_EXPORTER_OTLP_HEADERS")
@@ -314,17 +299,37 @@ class Settings(BaseSettings):
 
     @classmethod
     def load(cls, **values: Any) -> "Settings":
-        """Read the environment and `.env`; raises `SettingsError` naming every wrong variable."""
+        """Read the environment, `.env` and files of secrets; raises `SettingsError` naming what is wrong."""
         try:
-            return cls(**values)
+            variables: dict[str, str | None] = {**os.environ}
+            if (env_file := values.get("_env_file", ENV_FILE)) is not None:
+                variables = {**dotenv_values(env_file), **variables}
+            found, problems = read_secret_files(SECRETS, {**_in_upper_case(variables), **values})
+            settings = cls(**{**found, **values})
         except ValidationError as error:
-            lines = [_line(detail) for detail in error.errors()]
-            raise SettingsError("\n".join(["The settings are invalid:", *lines])) from None
+            problems += [_line(detail) for detail in error.errors()]
         except UnicodeDecodeError:
             raise SettingsError("The file .env is not UTF-8 text.") from None
         except OSError as error:
             message = f"The file .env cannot be read: {error.strerror}; correct its owner and permissions."
             raise SettingsError(message) from error
+        if problems:
+            raise SettingsError("\n".join(["The settings are invalid:", *map("  {}".format, problems)]))
+        return settings
+
+
+SECRETS = frozenset(
+    str(field.validation_alias)
+    for field in Settings.model_fields.values()
+    if "SecretStr" in str(field.annotation) or str(field.validation_alias) in _URLS_WITH_PASSWORDS
+)
+"""The settings that may be secret: each NAME may be in the file NAME_FILE instead."""
+
+_SOURCES_OF_SECRETS = {
+    "DATABASE_PASSWORD_COMMAND",
+    "DATABASE_PASSWORD_FILE",
+    *(f"{name}_FILE" for name in SECRETS),
+}
 
 
 def variables_of_file() -> list[str]:
@@ -334,13 +339,12 @@ def variables_of_file() -> list[str]:
 
 def withdraw_secrets(environ: MutableMapping[str, str]) -> None:
     """Remove secret settings from an environment that child processes inherit."""
-    secret = {
-        str(field.validation_alias)
-        for field in Settings.model_fields.values()
-        if "SecretStr" in str(field.annotation) or str(field.validation_alias) in _URLS_WITH_PASSWORDS
-    }
-    for name in [name for name in environ if name.upper() in secret]:
+    for name in [name for name in environ if name.upper() in SECRETS | _SOURCES_OF_SECRETS]:
         del environ[name]
+
+
+def _in_upper_case(variables: Mapping[str, str | None]) -> dict[str, str | None]:
+    return {name.upper(): value for name, value in variables.items()}
 
 
 def _is_origin(text: str) -> bool:
@@ -352,4 +356,4 @@ def _is_origin(text: str) -> bool:
 def _line(detail: Any) -> str:
     # Without the value: it may be a secret.
     variable = ".".join(str(part) for part in detail["loc"][:1])
-    return f"  {variable}: {detail['msg'].removeprefix('Value error, ')}"
+    return f"{variable}: {detail['msg'].removeprefix('Value error, ')}"

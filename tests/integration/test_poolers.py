@@ -13,6 +13,7 @@ from structlog.testing import capture_logs
 from app.doctor.notifications import check_notifications
 from app.ids import new_uuid
 from app.platform.db import Database, DatabaseUnavailable
+from app.platform.postgres.usability import DatabaseNotUsable
 from app.runs.recovery.repository import end_connections
 from tests.e2e.stories import until
 from tests.environments.pgbouncer import a_pgbouncer, a_role
@@ -145,3 +146,11 @@ async def test_a_direct_url_that_leads_to_a_pooler_is_noticed(pooled_url: str) -
             await asyncio.wait([listening])
 
     assert [line["event"] for line in logs] == ["notifications.unavailable"]
+
+
+async def test_what_a_pooler_refuses_is_explained(pooled_url: str) -> None:
+    url = pooled_url.replace("/owner_", "/other_")
+    with pytest.raises(DatabaseNotUsable, match="a pooler before it refuses the connection") as raised:
+        await Database.open(url.replace("//other_", "//owner_"))
+
+    assert "no PostgreSQL" not in str(raised.value)

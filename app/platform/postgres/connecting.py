@@ -17,6 +17,7 @@ from sqlalchemy.exc import ArgumentError, InvalidatePoolError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from app.platform.postgres.errors import connecting_problem
+from app.platform.postgres.passwords import PasswordSource
 from app.platform.postgres.usability import DatabaseNotUsable
 
 IDLE_S = 0.5
@@ -30,6 +31,9 @@ _IDLE_TRANSACTION_S = 10
 
 DIRECT = "DATABASE_DIRECT_URL"
 
+_REFUSED = (asyncpg.InvalidAuthorizationSpecificationError, asyncpg.ProtocolViolationError)
+"""What servers and poolers answer to a wrong password."""
+
 
 class Connector:
     """Makes connections that are named after a process."""
@@ -39,15 +43,18 @@ class Connector:
         url: str,
         *,
         variable: str = "DATABASE_URL",
+        password: PasswordSource | None = None,
         process_id: UUID | None = None,
         statement_s: int | None = None,
     ) -> None:
         """`variable` is the setting that the URL is from; raises `DatabaseNotUsable` if it is none.
 
+        `password` has that of each new connection, in place of the URL's.
         Without `statement_s` statements and transactions may take as long as they like.
         """
         self.url = url
         self.variable = variable
+        self._password = password
         self.is_pooled = False
         """Whether a connection has been found to be a pooler's."""
         try:
@@ -79,11 +86,24 @@ class Connector:
 
     async def connect(self) -> asyncpg.Connection:
         """Connect, and find out whether that is to a server or to a pooler, which answers for several."""
-        connection: asyncpg.Connection = await asyncpg.connect(**self._options)
+        try:
+            connection = await self._connected(anew=False)
+        except _REFUSED:
+            # It may have been replaced since it was read.
+            if self._password is None:
+                raise
+            connection = await self._connected(anew=True)
         if not self.is_pooled:
             process = await connection.fetchval("SELECT pg_backend_pid()")
             # What cancels a statement is sent to a pooler, so it announces a process of its own.
             self.is_pooled = process != connection.get_server_pid()
+        return connection
+
+    async def _connected(self, *, anew: bool) -> asyncpg.Connection:
+        options = self._options
+        if self._password is not None:
+            options = {**options, "password": await self._password.read(anew=anew)}
+        connection: asyncpg.Connection = await asyncpg.connect(**options)
         return connection
 
     def _statement_name(self) -> str:
