@@ -93,10 +93,13 @@ class Connector:
             if self._password is None:
                 raise
             connection = await self._connected(anew=True)
-        if not self.is_pooled:
+        try:
             process = await connection.fetchval("SELECT pg_backend_pid()")
-            # What cancels a statement is sent to a pooler, so it announces a process of its own.
-            self.is_pooled = process != connection.get_server_pid()
+        except BaseException:
+            connection.terminate()
+            raise
+        # What cancels a statement is sent to a pooler, so it announces a process of its own.
+        self.is_pooled |= process != connection.get_server_pid()
         return connection
 
     async def _connected(self, *, anew: bool) -> asyncpg.Connection:
@@ -128,10 +131,9 @@ def application_name(process_id: UUID | None) -> str:
 def _check_idle_connections(engine: AsyncEngine) -> None:
     """Replace connections that the database has closed, for example because it was restarted.
 
-    SQLAlchemy's own check is made before every use, and costs a round trip each time. Here only a connection
-    that was idle makes one: the network may have dropped it silently.
+    SQLAlchemy's own check is made before every use, and costs several round trips each time. Here only a
+    connection that was idle makes one: the network may have dropped it silently.
     """
-    dialect = engine.dialect
 
     @event.listens_for(engine.sync_engine, "checkin")
     def note_return(_connection: Any, record: Any) -> None:
@@ -145,11 +147,9 @@ def _check_idle_connections(engine: AsyncEngine) -> None:
         if returned_at is None or time.monotonic() - returned_at < IDLE_S:
             return
         try:
-            dialect.do_ping(connection)
-        except dialect.loaded_dbapi.Error as error:
-            if dialect.is_disconnect(error, connection, None):
-                raise InvalidatePoolError from error
-            raise
+            connection.run_async(lambda driver: driver.execute("SELECT 1"))
+        except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
+            raise InvalidatePoolError from error
 
 
 def _asyncpg_url(url: str) -> URL:
