@@ -13,8 +13,10 @@ from structlog.testing import capture_logs
 from app.doctor.notifications import check_notifications
 from app.ids import new_uuid
 from app.platform.db import Database, DatabaseUnavailable
+from app.platform.postgres.connecting import application_name
 from app.platform.postgres.usability import DatabaseNotUsable
-from app.runs.recovery.repository import end_connections
+from app.runs.dispatch.records import Worker
+from app.runs.recovery.repository import end_connections, has_older_worker, record_worker
 from tests.e2e.stories import until
 from tests.environments.pgbouncer import a_pgbouncer, a_role
 from tests.integration.statements import execute, rows, scalar
@@ -78,18 +80,37 @@ async def test_nothing_is_left_in_a_session_that_others_get_next(pooled_url: str
     assert (within, after, prepared) == ("10s", "0", [])
 
 
-async def test_a_process_that_stands_still_loses_its_transaction(pooled_url: str) -> None:
-    stuck_id = new_uuid()
+async def test_a_process_that_stands_still_loses_its_transaction_only(
+    pooled_url: str, direct_url: str
+) -> None:
+    """A pooler's connection that is idle may be in use by another process a moment later."""
+    stuck_id, idle_id = new_uuid(), new_uuid()
     stuck = await Database.open(pooled_url, process_id=stuck_id)
+    idle = await Database.open(direct_url, process_id=idle_id)
+    named = "SELECT count(*) FROM pg_stat_activity WHERE application_name = :name"
     async with an_open(pooled_url) as other, stuck.snapshot() as standing_still:
         await standing_still.execute(text("SELECT 1"))
         async with other.write() as tx:
-            await end_connections(tx, [stuck_id])
+            await end_connections(tx, [stuck_id, idle_id])
 
         with pytest.raises(DatabaseUnavailable), stuck._watched():
             await standing_still.execute(text("SELECT 1"))
+        assert await scalar(other, named, name=application_name(idle_id)) == 1
     await stuck.time()
-    await stuck.aclose()
+    await asyncio.gather(stuck.aclose(), idle.aclose())
+
+
+async def test_through_a_pooler_an_older_process_counts_for_as_long_as_its_lease(
+    database: Database,
+) -> None:
+    """Its connections would show that it was killed; through a pooler they are nobody's."""
+    killed = Worker(new_uuid(), role="serve", version="0", places=1, taken=0, draining=False, lease_s=3600)
+    async with database.write() as tx:
+        await record_worker(tx, killed)
+    async with database.read() as reader:
+        found = [await has_older_worker(reader, new_uuid(), is_pooled=each) for each in (True, False)]
+
+    assert found == [True, False]
 
 
 @pytest.mark.parametrize("mode", ["direct", "session"])
