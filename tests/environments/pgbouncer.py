@@ -36,13 +36,14 @@ max_client_conn = 500
 async def opened(
     directory: Path, database_url: str, provider_url: str, *, mode: str = "transaction"
 ) -> AsyncIterator[dict[str, str]]:
-    """In transaction mode, without a direct connection: the database is polled for what is ready."""
+    """In transaction mode the database is polled for what is ready; session mode passes notifications on."""
     del provider_url
     async with a_role(database_url) as url, a_pgbouncer(directory, url, mode=mode) as pooled_url:
         database = await Database.open(pooled_url)
         await database.migrate()
         await database.aclose()
-        yield {"DATABASE_URL": pooled_url}
+        direct = {"DATABASE_DIRECT_URL": pooled_url} if mode == "session" else {}
+        yield {"DATABASE_URL": pooled_url, **direct}
 
 
 @asynccontextmanager

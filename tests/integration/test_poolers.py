@@ -66,12 +66,14 @@ async def test_statements_of_all_kinds_share_the_connections_of_a_pooler(
             assert await asyncio.gather(*map(use, numbers)) == [number + 1000 for number in numbers]
 
         assert (database.is_pooled, direct.is_pooled) == (True, False)
+        assert await scalar(direct, "SHOW idle_in_transaction_session_timeout") == "10s"
 
 
 async def test_nothing_is_left_in_a_session_that_others_get_next(pooled_url: str) -> None:
     """Neither a prepared statement nor a limit."""
     async with an_open(pooled_url) as database:
-        within = await scalar(database, "SHOW idle_in_transaction_session_timeout")
+        async with database.transaction() as tx:
+            within = (await tx.execute(text("SHOW idle_in_transaction_session_timeout"))).scalar_one()
         # A view of one statement has no transaction.
         async with database.read() as reader:
             after = (await reader.execute(text("SHOW idle_in_transaction_session_timeout"))).scalar_one()

@@ -95,11 +95,14 @@ class Connector:
             connection = await self._connected(anew=True)
         try:
             process = await connection.fetchval("SELECT pg_backend_pid()")
+            # What cancels a statement is sent to a pooler, so it announces a process of its own.
+            self.is_pooled |= process != connection.get_server_pid()
+            # `isinstance` is true for each connection of asyncpg.
+            if type(connection) is _LimitedConnection:
+                await connection.limit(is_pooled=self.is_pooled)
         except BaseException:
             connection.terminate()
             raise
-        # What cancels a statement is sent to a pooler, so it announces a process of its own.
-        self.is_pooled |= process != connection.get_server_pid()
         return connection
 
     async def _connected(self, *, anew: bool) -> asyncpg.Connection:
@@ -116,10 +119,20 @@ class Connector:
 class _LimitedConnection(asyncpg.Connection):
     """A process that stands still within a transaction must not hold its locks for ever."""
 
+    _with_begin = ""
+
+    async def limit(self, *, is_pooled: bool) -> None:
+        """Set the limit: through a pooler with each transaction, because others get the session next."""
+        limit = f"idle_in_transaction_session_timeout = '{_IDLE_TRANSACTION_S}s'"
+        if is_pooled:
+            self._with_begin = f" SET LOCAL {limit}"
+        else:
+            await self.execute(f"SET {limit}")
+
     async def execute(self, query: str, *args: Any, **options: Any) -> str:
-        # In one message with the beginning. As a setting of the session, others would get it from a pooler.
+        # In one message with the beginning: no round trip more.
         if query.startswith("BEGIN"):
-            query += f" SET LOCAL idle_in_transaction_session_timeout = '{_IDLE_TRANSACTION_S}s'"
+            query += self._with_begin
         return await super().execute(query, *args, **options)
 
 
