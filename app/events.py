@@ -14,7 +14,7 @@ from app.usage.records import Meters, UsageFact
 
 StopKind = Literal["interrupt", "cancel"]
 ResolvedBy = Literal["decided", "expired", "run_stopped"]
-WarningCode = Literal["client_tools_ignored", "attachments_left_out", "tools_left_out"]
+WarningCode = Literal["client_tools_ignored", "attachments_left_out", "attachment_refused", "tools_left_out"]
 StopState = Literal["requested", "acknowledged", "stopped"]
 
 

@@ -16,8 +16,8 @@ import os
 import socket
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -166,7 +166,8 @@ async def _request_id(process: Process, run: RunKey) -> str:
         await asyncio.sleep(0.01)
 
 
-def _a_process(
+@asynccontextmanager
+async def _a_process(
     database: Database,
     directory: str,
     redis_url: str,
@@ -174,16 +175,18 @@ def _a_process(
     agent: Agent | None = None,
     process_id: UUID | None = None,
     places: int = 1,
-) -> AbstractAsyncContextManager[Process]:
+) -> AsyncIterator[Process]:
     name = "executes" if agent is not None else "sends"
-    return a_process(
+    opened = a_process(
         database,
         Path(directory) / name,
         executor=agent,
         process_id=process_id,
-        relay=Relay(redis_url),
+        relay=await Relay.open(redis_url),
         places=places,
     )
+    async with opened as process:
+        yield process
 
 
 def _run(directory: str, urls: tuple[str, str], count: int, pipe: Connection) -> None:

@@ -1,7 +1,6 @@
 """The attacks of `benchmarks.hostile`: the caller limits their time, each attack its own count."""
 
 import asyncio
-import base64
 import contextlib
 import json
 from collections import Counter
@@ -14,6 +13,7 @@ import httpx
 import psutil
 
 from benchmarks.hostile_tools import GRAPH, SEARCH, ToolServer
+from tests.media import large_image
 from tests.security.server import Target
 
 SUMMARIZER: Final = "claude_agents:summarizer"
@@ -72,8 +72,7 @@ def a_run(prompt: str, **fields: Any) -> Body:
 
 def a_big_run(prompt: str, **fields: Any) -> Body:
     """The body of a run with an image of nearly 20 MB."""
-    data = base64.b64encode(bytes(BIG // 4 * 3)).decode()
-    image = {"type": "image", "mediaType": "image/png", "data": data}
+    image = {"type": "image", "mediaType": "image/png", "data": large_image(BIG // 4 * 3)}
     content = [{"type": "text", "text": prompt}, image]
     return {"graphId": SUMMARIZER, "messages": [{"role": "user", "content": content}], **fields}
 

@@ -79,7 +79,7 @@ class Measured:
 
 @asynccontextmanager
 async def _a_log(url: str) -> AsyncIterator[RelayedEventLog]:
-    relay = Relay(url)
+    relay = await Relay.open(url)
     log = RelayedEventLog(relay)
     try:
         yield log
@@ -195,7 +195,7 @@ def _row(found: Measured) -> tuple[str, ...]:
     )
 
 
-def main(runs: int, idle: int) -> None:
+def main(runs: int, idle: int, url: str | None) -> None:
     """Measure and print."""
     saturated = Load("as fast as it can", runs, 60_000 // runs, 0.0)
     moderate = Load("moderate", 50, 100, 0.1)
@@ -206,7 +206,7 @@ def main(runs: int, idle: int) -> None:
         tempfile.TemporaryDirectory(prefix="relay-bench-") as name,
         _a_server(Path(name)) as server,
     ):
-        fast, calm, busy, crowded = found = [measure(server.connection_url, load) for load in loads]
+        fast, calm, busy, crowded = found = [measure(url or server.connection_url, load) for load in loads]
     head = ("load", "events", "events/s", "p50 ms", "p95 ms", "p99 ms", "µs CPU", "KiB per idle reader")
     print(table(head, [_row(each) for each in found]))
     goals = [
@@ -223,5 +223,6 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--idle", type=int, default=5000)
+    parser.add_argument("--url", help="of another relay, such as a cluster; default: a Valkey of its own")
     arguments = parser.parse_args()
-    main(arguments.runs, arguments.idle)
+    main(arguments.runs, arguments.idle, arguments.url)

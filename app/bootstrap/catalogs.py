@@ -15,7 +15,8 @@ from app.errors import Invalid
 from app.executors.claude_agent import graph_keys as claude_agent
 from app.executors.inbox import MessageLimits
 from app.executors.messages_api import graph_keys as messages_api
-from app.graphs.catalog import SHIPPED_GRAPHS, GraphCatalog, GraphCheck, GraphDefinitionError
+from app.graphs.catalog import SHIPPED_GRAPHS, GraphCatalog, GraphCheck
+from app.graphs.file import GraphDefinitionError
 from app.models.deprecations import announced_ends
 from app.models.file import read_models
 from app.models.registry import ModelRegistry

@@ -16,36 +16,34 @@ from app.runs.supervisor import RunSupervisor
 from app.streams.memory import MemoryEventLog
 from app.streams.port import EventLog
 from app.streams.process_channel import ProcessChannel
-from app.streams.relay.connection import EventLogUnavailable, RelayNotUsable
+from app.streams.relay.address import NotAnAddress
 from app.streams.relay.server import Relay
 from app.streams.relayed import RelayedEventLog
 
 
-def open_relay(settings: Settings, stack: AsyncExitStack) -> Relay | None:
-    """The connections to the operator's Valkey or Redis, if there is one."""
+async def open_relay(settings: Settings, stack: AsyncExitStack) -> Relay | None:
+    """The connections to the operator's Valkey or Redis, if there is one; raises `RelayNotUsable`."""
     if settings.redis_url is None:
         return None
     try:
-        relay = Relay(settings.redis_url)
+        relay = await Relay.open(settings.redis_url)
     except ValueError as error:
-        message = f"REDIS_URL is no valid URL ({error}); write redis://:password@host:port/0."
+        # Of a library, its text may quote the URL.
+        what = error if isinstance(error, NotAnAddress) else "it cannot be read"
+        message = f"REDIS_URL is no valid URL: {what}; write redis://:password@host:port/0."
         raise SettingsError(message) from error
     stack.push_async_callback(relay.aclose)
     return relay
 
 
-async def open_log(
+def open_log(
     relay: Relay | None, stack: AsyncExitStack, *, now: Callable[[], datetime] = host_time
 ) -> EventLog:
-    """The event log, after a successful ping; raises `RelayNotUsable`."""
+    """The event log."""
     if relay is None:
         return MemoryEventLog(now)
     event_log = RelayedEventLog(relay, now)
     stack.push_async_callback(event_log.aclose)
-    try:
-        await event_log.ping()
-    except EventLogUnavailable as error:
-        raise RelayNotUsable.of(relay.connection.address, error) from error
     return event_log
 
 
@@ -53,8 +51,8 @@ async def open_shared_log(
     settings: Settings, process_id: UUID, clock: Clock, *, stack: AsyncExitStack
 ) -> tuple[EventLog, ProcessChannel | None]:
     """The event log, and the channel that answers other processes if there can be any."""
-    relay = open_relay(settings, stack)
-    event_log = await open_log(relay, stack, now=clock.now)
+    relay = await open_relay(settings, stack)
+    event_log = open_log(relay, stack, now=clock.now)
     if relay is None:
         return event_log, None
     channel = ProcessChannel(relay, process_id)

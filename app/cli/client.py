@@ -2,11 +2,13 @@
 
 import json
 from collections.abc import Iterator, Sequence
+from typing import Unpack
 
 from rich.console import Console
 from rich.table import Table
 
 from runtally import AsyncClient, Event, Receipt, TextDelta, ThinkingDelta, UnknownEvent
+from runtally.options import Prompt, RunOptions
 
 _RECEIPT_COLUMNS = {
     "usage_unit_id": "message",
@@ -33,12 +35,14 @@ async def show_receipts(console: Console, run_id: str | None) -> None:
         console.print(receipts_table(await _receipts(client, run_id)))
 
 
-async def show_run(client: AsyncClient, console: Console, graph: str, prompt: str) -> str:
+async def show_run(
+    client: AsyncClient, console: Console, graph: str, prompt: Prompt, **options: Unpack[RunOptions]
+) -> str:
     """Start a run and print its events as they arrive; returns the run's id.
 
     Raises `RunFailed` for a run that ended without an answer.
     """
-    async with client.stream(graph, prompt) as stream:
+    async with client.stream(graph, prompt, **options) as stream:
         async for event in stream:
             for text in _lines(event):
                 console.print(text, end="", markup=False, highlight=False, soft_wrap=True)

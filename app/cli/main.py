@@ -16,6 +16,7 @@ import typer
 from app import __version__
 from app.billing.credit.payment_mode import PaymentMode
 from app.bootstrap.roles import Role
+from app.cli.commands.mcp import mcp
 from app.cli.errors import EXIT_FAILED, explained
 from app.cli.terminal import Terminal
 from app.platform.server.imports import without_garbage_collection
@@ -33,7 +34,6 @@ credit = typer.Typer(help="Credit of accounts: show, grant, adjust, terms.", no_
 app.add_typer(credit, name="credits")
 chain = typer.Typer(help="Hash chains of receipts and ledger: keys, roots, exports.", no_args_is_help=True)
 app.add_typer(chain, name="chain")
-mcp = typer.Typer(help="External MCP servers: log in.", no_args_is_help=True)
 app.add_typer(mcp, name="mcp")
 console = Terminal(highlight=False)
 
@@ -345,20 +345,21 @@ def verify(
         raise typer.Exit(EXIT_FAILED)
 
 
-@mcp.command("login")
-def mcp_login(
-    graph: str,
-    server: Annotated[str, typer.Argument(help="Its name in the graph.")],
-    *,
-    port: Annotated[int, typer.Option(min=0, max=65_535, help="Where the browser is sent to; 0: any.")] = 0,
-    paste: Annotated[bool, typer.Option("--paste", help="Paste the address that the browser shows.")] = False,
+@app.command("import")
+def import_file(
+    file: Annotated[Path, typer.Argument(help="An agent (.md), MCP servers or a conversation (.json).")],
+    graph: Annotated[str | None, typer.Option(help="What gets MCP servers, or goes on talking.")] = None,
+    prompt: Annotated[str | None, typer.Option(help="The next message of a conversation.")] = None,
+    title: Annotated[str | None, typer.Option(help="Which conversation, of several.")] = None,
 ) -> None:
-    """Log in at an MCP server with OAuth; the tokens are stored for all servers of this database."""
-    from app.cli.mcp import login
+    """Take over what another program has, and print what was left out."""
+    from app.cli.imports.files import Wanted
+    from app.cli.imports.files import import_file as run_import
+    from app.cli.logs import configure_logs
 
-    pasted = sys.stdin if paste else None
+    configure_logs()
     with explained():
-        asyncio.run(login(Settings.load(), console, graph=graph, server=server, port=port, pasted=pasted))
+        asyncio.run(run_import(Settings.load(), console, file, Wanted(graph, prompt, title)))
 
 
 @app.command("profile")

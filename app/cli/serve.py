@@ -29,7 +29,7 @@ from app.platform.postgres.errors import target_of
 from app.platform.server.loopback import serve_on_socket
 from app.platform.server.protocol import ConnectionLimits, ConnectionTable, raise_open_files
 from app.platform.settings import Settings, variables_of_file
-from app.streams.relay.connection import address_of
+from app.streams.relay.address import RelayAddress
 
 if TYPE_CHECKING:
     from uvicorn._types import ASGI3Application
@@ -220,7 +220,7 @@ def _log_start(services: Services, url: str) -> None:
         graph_names=graphs[:_NAMES_SHOWN],
         tools=len(services.tools.ids()),
         database="embedded" if settings.database_url is None else target_of(settings.database_url),
-        relay=None if settings.redis_url is None else address_of(settings.redis_url),
+        relay=None if settings.redis_url is None else str(RelayAddress.parse(settings.redis_url)),
         data_dir=settings.data_dir.name,
     )
 

@@ -12,7 +12,8 @@ from app.bootstrap.catalogs import load_graphs, model_registry, project_director
 from app.bootstrap.prices import price_list
 from app.doctor.report import Check
 from app.errors import AppError, OperatorError
-from app.graphs.catalog import GraphCatalog, GraphDefinitionError
+from app.graphs.catalog import GraphCatalog
+from app.graphs.file import GraphDefinitionError
 from app.ids import AccountId, ApiKeyId, RunId, RunKey
 from app.models.deprecations import announced_ends
 from app.models.registry import DEFAULT, ModelRegistry

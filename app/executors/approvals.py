@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from app.errors import AppError, Conflict, FieldError, Invalid, NotFound
 from app.events import ControlEvent, PermissionRequest, PermissionResolved, ResolvedBy
 from app.ids import new_uuid
+from app.platform.serialization.mistakes import problem_of
 from app.requests.runs import PermissionMode
 from app.storable import storable
 from app.tools.policy import ToolCallDenied
@@ -203,7 +204,7 @@ async def _validate_args(tool: ApprovableTool, args: dict[str, Any]) -> None:
         raise Invalid.field(f"args.{error.where}" if error.where else "args", error.reason) from error
     except ValidationError as error:
         faults = [
-            FieldError(".".join(["args", *map(str, fault["loc"])]), fault["msg"])
+            FieldError(".".join(["args", *map(str, fault["loc"])]), problem_of(fault))
             for fault in error.errors(include_input=False, include_url=False)
         ]
         message = f"{faults[0].field}: {faults[0].message}"

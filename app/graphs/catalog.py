@@ -4,26 +4,22 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
-from frontmatter.default_handlers import YAMLHandler
-from pydantic import ValidationError
-
-from app.errors import Invalid, NotFound, OperatorError
+from app.errors import Invalid, NotFound
+from app.graphs.file import GraphDefinitionError, GraphFile, definition_error
 from app.graphs.spec import GraphSpec
-from app.platform.serialization.strict_yaml import YamlDocument, YamlInvalid, did_you_mean
+from app.platform.serialization.strict_yaml import did_you_mean
 from app.tools.mcp.spec import secret_names
 from app.workspaces.spec import HostPathRefused, resolve_host_path
 
 SHIPPED_GRAPHS = Path(__file__).parent / "builtin"
+_NO_GRAPH = "readme.md"
+"""In lower case: explains a directory to its readers."""
 
 
 class GraphNotFound(NotFound):
     """There is no graph with this id."""
 
     code = "graph_not_found"
-
-
-class GraphDefinitionError(OperatorError):
-    """A graph file is invalid; the text names the file and the key."""
 
 
 class GraphUnsupported(Invalid):
@@ -72,7 +68,7 @@ class GraphCatalog:
         host_roots: Sequence[Path] = (),
         problems: list[GraphDefinitionError] | None = None,
     ) -> "GraphCatalog":
-        """Read every `*.md`; raises `GraphDefinitionError` for the first invalid one.
+        """Read every `*.md` but a README; raises `GraphDefinitionError` for the first invalid one.
 
         With `problems`, the errors are added there instead, and those graphs left out.
 
@@ -84,7 +80,7 @@ class GraphCatalog:
         found: dict[str, GraphSpec] = {}
         unsupported: dict[str, list[KeyProblem]] = {}
         paths: dict[str, Path] = {}
-        for path in [path for directory in directories for path in sorted(directory.glob("*.md"))]:
+        for path in [path for directory in directories for path in _graph_files(directory)]:
             graph, errors = _read(path, known_tools, known_secrets)
             if graph is not None:
                 errors = [
@@ -119,8 +115,8 @@ class GraphCatalog:
             for keys, model in named.items():
                 problem = None if model is None else problem_of(model)
                 if problem is not None:
-                    path = self._paths[graph.name]
-                    raise _problem(path, _parts(path)[0].at(keys, f"{'.'.join(keys)}: {problem}"))
+                    file = GraphFile.read(self._paths[graph.name])
+                    raise file.error(keys, f"{'.'.join(keys)}: {problem}")
 
     def get(self, graph_id: str) -> GraphSpec:
         """The graph; raises `GraphNotFound` and `GraphUnsupported`."""
@@ -144,36 +140,43 @@ class GraphCatalog:
         return [self._graphs[graph_id] for graph_id in sorted(self._graphs)]
 
 
+def _graph_files(directory: Path) -> list[Path]:
+    return [path for path in sorted(directory.glob("*.md")) if path.name.lower() != _NO_GRAPH]
+
+
 def _read(
     path: Path, known_tools: Collection[str], known_secrets: Collection[str]
 ) -> tuple[GraphSpec | None, list[GraphDefinitionError]]:
     try:
-        document, prompt = _parts(path)
+        file = GraphFile.read(path)
     except GraphDefinitionError as error:
         return None, [error]
-    head = document.value or {}
-    reserved = [name for name in ("name", "system_prompt") if name in head]
-    if reserved:
-        problem = "is taken from the file itself and must not be in the front matter"
-        return None, [_error(path, name, problem) for name in reserved]
-    try:
-        graph = GraphSpec.model_validate({**head, "name": path.stem, "system_prompt": prompt})
-    except ValidationError as error:
-        found = error.errors(include_input=False)
-        return None, [_problem(path, document.explain(detail, GraphSpec)) for detail in found]
-    unknown = [(index, tool) for index, tool in enumerate(graph.tools) if tool not in known_tools]
+    graph, errors = file.graph()
+    if graph is None:
+        return None, errors
     unset = sorted(secret_names(graph.mcp_servers).difference(known_secrets))
     return graph, [
         *(
-            _problem(path, document.at(("tools", index), f"tools: {_unknown_tool(tool, known_tools)}"))
-            for index, tool in unknown
+            file.error(("tools", index), f"tools: {_unknown_tool(tool, graph, known_tools)}")
+            for index, tool in enumerate(graph.tools)
+            if tool not in known_tools
         ),
-        *(_error(path, "mcp_servers", f"RUNTALLY_MCP_SECRETS has no {name!r}") for name in unset),
+        *(
+            file.error(("mcp_servers",), f"mcp_servers: RUNTALLY_MCP_SECRETS has no {name!r}")
+            for name in unset
+        ),
     ]
 
 
-def _unknown_tool(tool: str, known: Collection[str]) -> str:
-    return f"there is no tool {tool!r}{did_you_mean(tool, known)}"
+def _unknown_tool(tool: str, graph: GraphSpec, known: Collection[str]) -> str:
+    server = tool.removeprefix("mcp__").partition("__")[0]
+    if tool[:1].isupper():
+        hint = "; tools of the CLI belong under native_tools"
+    elif server in graph.mcp_servers or tool.startswith("mcp__"):
+        hint = f"; tools of MCP servers are listed under mcp_servers.{server}.tools, each with its effect"
+    else:
+        hint = did_you_mean(tool, known)
+    return f"there is no tool {tool!r}{hint}"
 
 
 def _of_other_providers(
@@ -206,31 +209,5 @@ def _mount_errors(path: Path, graph: GraphSpec, roots: Sequence[Path]) -> Iterat
             yield _error(path, f"workspace.mounts.{index}.host_path", str(error))
 
 
-def _parts(path: Path) -> tuple[YamlDocument, str]:
-    """The front matter and the prompt; raises `GraphDefinitionError`."""
-    handler = YAMLHandler()
-    try:
-        whole = path.read_text(encoding="utf-8-sig")
-        text = whole.strip()
-        source, prompt = handler.split(text) if handler.detect(text) else ("", text)
-        before = whole[: whole.index(source)]
-        document = YamlDocument.read(source, first_line=1 + before.count("\n"))
-    except OSError as error:
-        raise _error(path, "file", f"cannot be read: {error.strerror}") from error
-    except YamlInvalid as error:
-        problem = f"front matter: is not valid YAML between two lines of ---: {error}"
-        raise _problem(path, problem) from error
-    except ValueError as error:
-        # Not UTF-8 text, or without the second line of ---.
-        raise _error(path, "front matter", "must be UTF-8 text between two lines of ---") from error
-    if not isinstance(document.value or {}, dict):
-        raise _error(path, "front matter", "must be keys and values")
-    return document, prompt.strip()
-
-
 def _error(path: Path, key: str, problem: str) -> GraphDefinitionError:
-    return _problem(path, f"{key}: {problem}")
-
-
-def _problem(path: Path, problem: str) -> GraphDefinitionError:
-    return GraphDefinitionError(f"graph file {path.name}: {problem}")
+    return definition_error(path, f"{key}: {problem}")

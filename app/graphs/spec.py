@@ -3,13 +3,51 @@
 import re
 from typing import Annotated, Any, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    field_validator,
+)
 
+from app.requests.blank import require_visible
 from app.requests.dollars import Dollars
 from app.requests.runs import OnDisconnect, PermissionMode, RunLimits
-from app.tools.mcp.spec import McpServer, check_names, remote_ids
+from app.tools.mcp.spec import McpServer, ServerName, check_names, remote_ids
 from app.workspaces.spec import WorkspaceSpec
 from runtally.tools.tool import Effect
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_NAME_FORM = "up to 100 letters, digits, . _ and -, the first one a letter or digit"
+_AGENT_NAME = re.compile(r"[a-z][a-z0-9-]{0,63}")
+_AGENT_NAME_FORM = "up to 64 lower case letters, digits and -, the first one a letter"
+
+
+def _comma_separated(names: object) -> object:
+    # As Claude Code's agents have them.
+    if isinstance(names, str):
+        return [name.strip() for name in names.split(",") if name.strip()]
+    return names
+
+
+def _is_name(name: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise ValueError(f"the name of a graph, that of its file, has {_NAME_FORM}: rename the file")
+    return name
+
+
+def _is_agent_name(name: str) -> str:
+    if not _AGENT_NAME.fullmatch(name):
+        raise ValueError(f"the name of an agent has {_AGENT_NAME_FORM}")
+    return name
+
+
+Names = Annotated[tuple[str, ...], BeforeValidator(_comma_separated)]
+"""A list, or a text with commas."""
+_Text = Annotated[str, AfterValidator(require_visible)]
 
 
 class AgentSpec(BaseModel):
@@ -17,10 +55,10 @@ class AgentSpec(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    description: Annotated[str, Field(min_length=1, pattern=r"\S")]
+    description: _Text
     """Read by the model to decide when to use this subagent."""
-    prompt: Annotated[str, Field(min_length=1, pattern=r"\S")]
-    tools: tuple[str, ...] = ()
+    prompt: _Text
+    tools: Names = ()
     model: str | None = None
     """None means the run's model."""
 
@@ -39,12 +77,11 @@ class ClientToolRule(BaseModel):
         try:
             re.compile(names)
         except re.error as error:
-            raise ValueError(f"is not a regular expression: {error}") from error
+            raise ValueError("is not a regular expression") from error
         return names
 
 
-ServerName = Annotated[str, Field(pattern=r"^[a-z0-9]+(_[a-z0-9]+)*$", max_length=32)]
-AgentName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,63}$")]
+AgentName = Annotated[str, AfterValidator(_is_agent_name)]
 
 
 class GraphSpec(BaseModel):
@@ -52,13 +89,13 @@ class GraphSpec(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=100)]
-    description: Annotated[str, Field(min_length=1, pattern=r"\S")]
-    provider: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=100)] = "claude_agents"
+    name: Annotated[str, AfterValidator(_is_name)]
+    description: _Text
+    provider: str = "claude_agents"
     """The executor of its runs, which also checks the keys that only it supports."""
     model: str | None = None
-    tools: tuple[str, ...] = ()
-    native_tools: tuple[str, ...] = ()
+    tools: Names = ()
+    native_tools: Names = ()
     """The executor's own tools for files and commands; runs have a workspace only with them."""
     workspace: WorkspaceSpec = WorkspaceSpec()
     max_turns: Annotated[int, Field(ge=1, le=1_000, strict=True)] | None = None
@@ -72,7 +109,7 @@ class GraphSpec(BaseModel):
     """External MCP servers by name; the id of their tools is `server__tool`."""
     agents: dict[AgentName, AgentSpec] = Field(default_factory=dict)
     """Subagents by name."""
-    approve: tuple[str, ...] = ()
+    approve: Names = ()
     """Tools and tool effects that need a person's approval."""
     approval_timeout_s: Annotated[float, Field(gt=0, le=86_400, strict=True)] = 300
     """How long a tool call waits for a decision before it is denied."""
@@ -120,7 +157,8 @@ class GraphSpec(BaseModel):
         check_names(servers)
         for tool_id in remote_ids(servers):
             if tool_id in info.data.get("tools", ()):
-                raise ValueError(f"there is another tool {tool_id!r}")
+                message = f"{tool_id!r} is a tool of an MCP server; tools must not list it again"
+                raise ValueError(message)
         return servers
 
     @property

@@ -1,82 +1,76 @@
 """Attachments as clients of the AI SDK and of AG-UI post them -> parts of our messages; pure."""
 
-import base64
-import binascii
 import re
-from typing import Any, Final, TypeAlias, get_args
+from binascii import a2b_qp
+from typing import Literal
 
 from pydantic import ValidationError
 
 from app.errors import Invalid
-from app.requests.attachments import MAX_TITLE_CHARS, PDF, TEXT
+from app.platform.serialization.mistakes import problem_of
+from app.requests.attachments import IMAGE, MAX_TITLE_CHARS, base64_of, is_image, kind_of
 from app.requests.messages import Attachment, DocumentPart, ImagePart
-from runtally.tools.content import ImageMediaType
 
-_DATA_URL_HEAD = re.compile(
-    r"data:(?P<type>[\w.+-]+/[\w.+-]+)(?:;[\w.+-]+=[^;,]*)*(?P<base64>;base64)?", re.ASCII | re.IGNORECASE
-)
-_MAX_HEAD_CHARS: Final = 1_000
-"""Up to the comma; matching millions of parameters takes seconds and a gigabyte."""
 _STRAY_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
-_IMAGES: Final = get_args(ImageMediaType)
-_KNOWN: Final = f"{', '.join(_IMAGES)}, {PDF} or text/*"
-
-Fields: TypeAlias = dict[str, Any]
-"""The fields of an attachment in one of our requests, by their JSON names."""
 
 
-def data_fields(media_type: str, data: str, *, title: str | None = None) -> Fields | None:
-    """The part of base64 data; None if no model takes this media type."""
-    kind = media_type.partition(";")[0].strip().lower()
-    if kind in _IMAGES:
-        return {"type": "image", "mediaType": kind, "data": data}
-    if kind == PDF or kind.startswith("text/"):
-        media_type = PDF if kind == PDF else TEXT
-        return {"type": "document", "mediaType": media_type, "data": data, **_title(title)}
-    return None
+def posted_attachment(
+    media_type: str | None,
+    *,
+    data: str | None = None,
+    url: str | None = None,
+    type_of_part: Literal["image", "document"] | None = None,
+    title: str | None = None,
+    field: str,
+) -> Attachment:
+    """The attachment of a part with data or a URL; raises `Invalid` naming `field`.
 
-
-def url_fields(media_type: str | None, url: str, *, title: str | None = None) -> Fields | None:
-    """The part of a URL that the provider opens; None if it takes no such media type by URL."""
-    kind = (media_type or "").partition(";")[0].strip().lower()
-    if kind in (*_IMAGES, "image", "image/*"):
-        return {"type": "image", "url": url}
-    if kind == PDF:
-        return {"type": "document", "mediaType": PDF, "url": url, **_title(title)}
-    return None
-
-
-def ui_file(url: str, media_type: str | None, filename: str | None, *, field: str) -> Attachment:
-    """The attachment of a `file` part of a `UIMessage`; raises `Invalid` naming `field`.
-
-    For a data: URL the media type in it counts: the part's own may be only `image/*`.
+    For a data: URL the media type in it counts: the part's own may be only `image/*`. The type of the part
+    counts where no media type says more; without either, the bytes do.
     """
-    head, comma, data = url.partition(",")
-    named = _DATA_URL_HEAD.fullmatch(head) if comma and len(head) <= _MAX_HEAD_CHARS else None
-    if named is not None:
-        data = data if named["base64"] else _percent_decoded(data, field=field)
-        fields = data_fields(named["type"], data, title=filename)
-    elif url.startswith("https://"):
-        fields = url_fields(media_type, url, title=filename)
-    else:
-        raise Invalid.field(field, "must be a data: URL in base64, or an https:// URL")
-    if fields is None:
-        message = f"must hold one of {_KNOWN}" if named else f"must be one of {', '.join(_IMAGES)} or {PDF}"
-        raise Invalid.field(field, message)
     try:
-        return (ImagePart if fields["type"] == "image" else DocumentPart).model_validate(fields)
+        if data is None:
+            named, data, url = _of_url(url or "")
+            media_type = named if kind_of(named) else media_type
+        fields = {"mediaType": media_type, "data": data, "url": url}
+        if _is_image(media_type, type_of_part, data):
+            return ImagePart.model_validate({"type": "image", **fields})
+        fields["title"] = title[:MAX_TITLE_CHARS] if title else None
+        return DocumentPart.model_validate({"type": "document", **fields})
     except ValidationError as error:
-        raise Invalid.field(field, error.errors()[0]["msg"].removeprefix("Value error, ")) from error
+        raise Invalid.field(field, problem_of(error.errors()[0])) from error
+    except ValueError as error:
+        raise Invalid.field(field, str(error)) from error
 
 
-def _title(title: str | None) -> Fields:
-    return {"title": title[:MAX_TITLE_CHARS]} if title else {}
+def _of_url(url: str) -> tuple[str | None, str | None, str | None]:
+    """The media type and the base64 in a data: URL, or the URL of another place."""
+    if url.startswith("https://"):
+        return None, None, url
+    head, comma, data = url.partition(",")
+    scheme, _, described = head.partition(":")
+    if scheme.lower() != "data" or not comma:
+        raise ValueError("must be a data: URL, or an https:// URL")
+    is_base64 = described.rstrip().lower().endswith(";base64")
+    if "%" in data or not is_base64:
+        content = _percent_decoded(data)
+        data = content.decode("latin-1") if is_base64 else base64_of(content)
+    return described, data, None
 
 
-def _percent_decoded(data: str, *, field: str) -> str:
-    """Percent-encoded data in base64."""
+def _is_image(media_type: str | None, type_of_part: str | None, data: str | None) -> bool:
+    kind = kind_of(media_type)
+    if kind is not None or type_of_part == IMAGE:
+        return kind in (IMAGE, None)
+    if data is not None:
+        return is_image(data)
+    if type_of_part is None:
+        raise ValueError("needs the mediaType of an image or of a PDF beside its https:// URL")
+    return False
+
+
+def _percent_decoded(data: str) -> bytes:
     if _STRAY_PERCENT.search(data) is not None:
-        raise Invalid.field(field, "holds a % that is not followed by two hexadecimal digits")
+        raise ValueError("holds a % that is not followed by two hexadecimal digits")
     # The same with another sign, and its decoder is a thousand times as fast as that of URLs.
-    quoted = data.encode().replace(b"=", b"=3D").replace(b"%", b"=")
-    return base64.b64encode(binascii.a2b_qp(quoted)).decode()
+    return a2b_qp(data.encode().replace(b"=", b"=3D").replace(b"%", b"="))

@@ -23,7 +23,15 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, PlainValidator, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    ValidationError,
+    model_validator,
+)
 
 from app.errors import OperatorError
 from app.models.registry import (
@@ -69,10 +77,16 @@ def _pattern(value: object) -> re.Pattern[str]:
     try:
         return re.compile(value)
     except re.error as error:
-        raise ValueError(f"is not a regular expression: {error.msg}") from error
+        raise ValueError("is not a regular expression") from error
 
 
-_Id = Annotated[str, Field(pattern=f"^{CLAUDE_ID.pattern}$", max_length=200)]
+def _is_id(name: str) -> str:
+    if not CLAUDE_ID.fullmatch(name):
+        raise ValueError("must be the id of a Claude model, for example claude-sonnet-5-5")
+    return name
+
+
+_Id = Annotated[str, AfterValidator(_is_id), Field(max_length=200)]
 
 
 class _Entry(BaseModel):
@@ -129,7 +143,7 @@ def read_models(path: Path) -> OperatorModels:
     try:
         parsed = _File.model_validate(document.value)
     except ValidationError as error:
-        raise ModelFileError(document.explain(error.errors(include_input=False)[0], _File)) from error
+        raise ModelFileError(document.problems(error, _File)[0]) from error
     _check_names("aliases", parsed.aliases, taken={*ROLES, *parsed.roles})
     _check_names("roles", parsed.roles, taken=ALIASES)
     entries = tuple(each.entry() for each in parsed.models)

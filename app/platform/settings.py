@@ -8,13 +8,14 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from dotenv import dotenv_values
 from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import NoDecode, SettingsConfigDict
 
 from app.errors import OperatorError
 from app.platform.database_settings import DatabaseSettings, starts_with
 from app.platform.secret_files import read_secret_files
+from app.platform.serialization.env_file import ENCODING, EnvFileInvalid, read_env_file
+from app.platform.serialization.mistakes import problem_of
 
 ENV_FILE = ".env"
 _URLS_WITH_PASSWORDS = {
@@ -23,7 +24,7 @@ _URLS_WITH_PASSWORDS = {
     "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
     "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
 }
-_REDIS_SCHEMES = ("redis://", "rediss://", "unix://")
+_REDIS_SCHEMES = ("redis://", "rediss://", "redis+sentinel://", "rediss+sentinel://", "unix://")
 _HTTP_SCHEMES = ("http://", "https://")
 _KEY = re.compile(r"rt_[A-Za-z0-9_-]{16,200}")
 _HOST_AND_PORT = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):[1-9][0-9]{0,4}")
@@ -41,6 +42,7 @@ class Settings(DatabaseSettings):
 
     model_config = SettingsConfigDict(
         env_file=ENV_FILE,
+        env_file_encoding=ENCODING,
         env_ignore_empty=True,
         extra="ignore",
         frozen=True,
@@ -302,17 +304,15 @@ class Settings(DatabaseSettings):
         """Read the environment, `.env` and files of secrets; raises `SettingsError` naming what is wrong."""
         try:
             variables: dict[str, str | None] = {**os.environ}
-            if (env_file := values.get("_env_file", ENV_FILE)) is not None:
-                variables = {**dotenv_values(env_file), **variables}
+            if (file := values.get("_env_file", ENV_FILE)) is not None:
+                # Of a line that it cannot read, the library only logs that it is skipped.
+                variables = {**read_env_file(Path(file)), **variables}
             found, problems = read_secret_files(SECRETS, {**_in_upper_case(variables), **values})
             settings = cls(**{**found, **values})
         except ValidationError as error:
             problems += [_line(detail) for detail in error.errors()]
-        except UnicodeDecodeError:
-            raise SettingsError("The file .env is not UTF-8 text.") from None
-        except OSError as error:
-            message = f"The file .env cannot be read: {error.strerror}; correct its owner and permissions."
-            raise SettingsError(message) from error
+        except EnvFileInvalid as error:
+            raise SettingsError(f"The file .env {error}.") from error
         if problems:
             raise SettingsError("\n".join(["The settings are invalid:", *map("  {}".format, problems)]))
         return settings
@@ -334,7 +334,7 @@ _SOURCES_OF_SECRETS = {
 
 def variables_of_file() -> list[str]:
     """The names of variables that `.env` sets."""
-    return [name for name, value in dotenv_values(ENV_FILE).items() if value]
+    return [name for name, value in read_env_file(Path(ENV_FILE)).items() if value]
 
 
 def withdraw_secrets(environ: MutableMapping[str, str]) -> None:
@@ -355,5 +355,7 @@ def _is_origin(text: str) -> bool:
 
 def _line(detail: Any) -> str:
     # Without the value: it may be a secret.
-    variable = ".".join(str(part) for part in detail["loc"][:1])
-    return f"{variable}: {detail['msg'].removeprefix('Value error, ')}"
+    name, *rest = detail["loc"]
+    # A default that is wrong is reported under the name of its field.
+    variable = Settings.model_fields[name].validation_alias if name in Settings.model_fields else name
+    return f"{'.'.join(map(str, [variable, *rest]))}: {problem_of(detail)}"

@@ -6,20 +6,21 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
 from app.requests.attachments import (
+    IMAGE,
     MAX_TITLE_CHARS,
     PART_CHARS,
-    TEXT,
-    DocumentMediaType,
-    require_content,
+    Kind,
+    document_data,
+    document_text,
+    image_data,
+    image_type,
+    kind_of,
     require_one_source,
-    require_pdf,
-    require_text,
     require_url,
     size_of_base64,
 )
 from app.requests.blank import blank_error, is_blank
 from app.requests.wire_models import InputModel
-from runtally.tools.content import ImageMediaType
 
 Priority = Literal["now", "next", "later"]
 """When a running agent gets a message: at once, interrupting its output; at the next opportunity; or
@@ -45,23 +46,26 @@ class TextPart(InputModel):
 
 
 class ImagePart(InputModel):
-    """An image: base64 encoded with its media type, or by a URL that only the provider opens."""
+    """An image: base64 encoded, or by a URL that only the provider opens."""
 
     type: Literal["image"]
-    media_type: ImageMediaType | None = None
-    data: _Data | None = None
+    data: Annotated[_Data, AfterValidator(image_data)] | None = None
+    media_type: Annotated[str | None, Field(validate_default=True)] = None
+    """That of its bytes, whatever was given; None by URL."""
     url: _Url | None = None
 
-    @field_validator("data")
+    @field_validator("media_type")
     @classmethod
-    def _is_base64(cls, data: str | None) -> str | None:
-        if data is not None:
-            require_content(data)
-        return data
+    def _is_of_its_bytes(cls, media_type: str | None, info: ValidationInfo) -> str | None:
+        if (data := info.data.get("data")) is not None:
+            return image_type(data)
+        if kind_of(media_type) not in (IMAGE, None):
+            raise ValueError("must be that of an image")
+        return None
 
     @model_validator(mode="after")
     def _is_one(self) -> "ImagePart":
-        require_one_source(self.media_type, data=self.data, url=self.url)
+        require_one_source(IMAGE, data=self.data, url=self.url)
         return self
 
     @property
@@ -76,38 +80,37 @@ class ImagePart(InputModel):
 
 
 class DocumentPart(InputModel):
-    """A PDF or a plain text: base64 encoded with its media type, as `text`, or a PDF by its URL."""
+    """A PDF or a text: base64 encoded, as `text`, or a PDF by its URL."""
 
     type: Literal["document"]
-    media_type: DocumentMediaType | None = None
+    media_type: str | None = None
+    """That of a PDF or of a plain text; None if the bytes alone say what it is."""
     data: _Data | None = None
     text: Annotated[str, Field(min_length=1)] | None = None
     url: _Url | None = None
     title: Annotated[str, Field(min_length=1, max_length=MAX_TITLE_CHARS)] | None = None
 
+    @field_validator("media_type")
+    @classmethod
+    def _is_a_documents(cls, media_type: str | None) -> Kind | None:
+        if (kind := kind_of(media_type)) == IMAGE:
+            raise ValueError("is that of an image, so the type of the part must be image")
+        return kind
+
     @field_validator("data")
     @classmethod
-    def _is_of_its_type(cls, data: str | None, info: ValidationInfo) -> str | None:
-        if data is not None:
-            match info.data.get("media_type"):
-                case "application/pdf":
-                    require_pdf(data)
-                case "text/plain":
-                    require_text(data)
-                case _:
-                    require_content(data)
-        return data
+    def _is_of_its_kind(cls, data: str | None, info: ValidationInfo) -> str | None:
+        return None if data is None else document_data(data, info.data.get("media_type"))
 
     @model_validator(mode="after")
     def _is_one(self) -> "DocumentPart":
-        require_one_source(self.media_type, data=self.data, url=self.url, text=self.text)
+        require_one_source(kind_of(self.media_type), data=self.data, url=self.url, text=self.text)
         return self
 
     @property
     def content(self) -> str | None:
         """The text of a plain text; None for a PDF."""
-        is_text = self.data is not None and self.media_type == TEXT
-        return require_text(self.data or "") if is_text else self.text
+        return self.text if self.data is None else document_text(self.data, kind_of(self.media_type))
 
     @property
     def chars(self) -> int:
@@ -122,7 +125,8 @@ class DocumentPart(InputModel):
 
 Attachment: TypeAlias = ImagePart | DocumentPart
 ContentPart = Annotated[TextPart | ImagePart | DocumentPart, Field(discriminator="type")]
-Content = Annotated[str, Field(min_length=1)] | Annotated[list[ContentPart], Field(min_length=1)]
+Content = str | Annotated[list[ContentPart], Field(min_length=1)]
+"""An empty text is a blank one: other providers have such answers, with calls of tools only."""
 
 
 def is_blank_content(content: str | Sequence[ContentPart]) -> bool:

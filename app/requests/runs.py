@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, WithJsonSchema, field_validator
 
 from app.ids import RESERVED_RUN_IDS, RUN_ID_PATTERN, STATE_KEY_PATTERN
-from app.requests.attachments import decoded, size_of_base64
+from app.requests.attachments import decoded, size_of_base64, standard_base64
 from app.requests.client_tools import ClientTools
 from app.requests.dollars import ABOVE_ZERO, Dollars
 from app.requests.file_paths import FilePath, require_distinct
@@ -80,8 +80,7 @@ class UploadedFile(InputModel):
     @field_validator("data")
     @classmethod
     def _is_base64(cls, data: str) -> str:
-        decoded(data)
-        return data
+        return standard_base64(data)
 
     @property
     def content(self) -> bytes:

@@ -77,7 +77,8 @@ class ProcessChannel:
     def __init__(self, relay: Relay, process_id: UUID) -> None:
         """The relay is closed by its owner, after the channel."""
         self._relay = relay
-        self.attachments = Attachments(relay.connection)
+        own = relay.part(str(process_id))
+        self.attachments = Attachments(relay)
         """What is too large for a request."""
         self._process_id = process_id
         self._handlers: dict[str, Handler] = {}
@@ -88,7 +89,9 @@ class ProcessChannel:
         self._refusing: set[asyncio.Task[None]] = set()
         self._is_overloaded = False
         self._subscribed = asyncio.Event()
-        relay.subscriptions.subscribe(_channel(process_id), self)
+        self._channel = f"{own.connection.prefix}process:{process_id}"
+        self._subscriptions = own.subscriptions
+        self._subscriptions.subscribe(self._channel, self)
 
     def serve(self, handlers: Mapping[str, Handler], *, urgent: bool = False) -> None:
         """Answer requests of these kinds. A handler's `AppError` is answered with its code.
@@ -128,7 +131,7 @@ class ProcessChannel:
 
     async def aclose(self) -> None:
         """Answer no more requests."""
-        self._relay.subscriptions.unsubscribe(_channel(self._process_id), self)
+        self._subscriptions.unsubscribe(self._channel, self)
         tasks = [*self._handling_urgent, *self._handling, *self._refusing]
         for task in tasks:
             task.cancel()
@@ -187,18 +190,22 @@ class ProcessChannel:
             async with asyncio.timeout_at(deadline):
                 # Before that an answer could not be received.
                 await self._subscribed.wait()
-                receivers = await self._relay.connection.publish(_channel(process_id), _encode(message))
+                receivers = await self._publish(process_id, _encode(message))
         except TimeoutError:
             raise EventLogUnavailable from None
         if not receivers:
             raise ProcessGone if isinstance(message, _Request) else EventLogUnavailable
+
+    async def _publish(self, process_id: UUID, message: bytes) -> int:
+        connection = self._relay.part(str(process_id)).connection
+        return await connection.publish(f"{connection.prefix}process:{process_id}", message)
 
     async def _handle(self, request: _Request) -> None:
         await self._send_answer(request.sender, await self._answer(request))
 
     async def _send_answer(self, sender: UUID, answer: bytes) -> None:
         try:
-            await self._relay.connection.publish(_channel(sender), answer)
+            await self._publish(sender, answer)
         except EventLogUnavailable as error:
             log.warning("process_channel.answer_lost", reason=error.detail)
 
@@ -234,10 +241,6 @@ def _uuid_as_text(value: object) -> str:
     if not isinstance(value, UUID):
         raise TypeError(type(value))
     return str(value)
-
-
-def _channel(process_id: UUID) -> str:
-    return f"runtally:process:{process_id}"
 
 
 def _ignore(reason: str) -> None:

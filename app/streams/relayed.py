@@ -9,6 +9,7 @@ import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from datetime import datetime
+from typing import NamedTuple
 
 import structlog
 
@@ -18,12 +19,11 @@ from app.platform.background import forever
 from app.platform.clock.clock import host_time
 from app.platform.clock.event_times import EventTimes
 from app.streams.port import LogEntry, WriterFenced
-from app.streams.relay.connection import EventLogUnavailable
+from app.streams.relay.connection import EventLogUnavailable, RelayConnection
 from app.streams.relay.feeds import RunFeeds
 from app.streams.relay.flusher import Flusher
 from app.streams.relay.run_feed import RunFeed
-from app.streams.relay.scripts import CLAIMS_CHANNEL
-from app.streams.relay.server import Relay
+from app.streams.relay.server import Relay, RelayPart
 from app.streams.relay.stream_reader import read_whole_stream
 from app.streams.relay.written_run import WrittenRun
 from app.streams.run_buffer import RunBuffer
@@ -40,6 +40,14 @@ _CLOSE_S = 1.0
 log = structlog.get_logger(__name__)
 
 
+class _Part(NamedTuple):
+    """What this process writes to a part of the relay, and what it follows there."""
+
+    connection: RelayConnection
+    flusher: Flusher
+    feeds: RunFeeds
+
+
 class RelayedEventLog:
     """Holds the events of the runs that this process writes, and follows those of other processes."""
 
@@ -49,24 +57,25 @@ class RelayedEventLog:
         `now`: the clock of the events.
         """
         self._now = now
-        self._relay = relay.connection
+        self._relay = relay
         self._written: dict[RunKey, WrittenRun] = {}
         self._deleted: dict[RunKey, None] = {}
         self._fenced: dict[RunKey, None] = {}
         """Runs that a later attempt writes."""
-        self._feeds = RunFeeds(relay.connection, relay.subscriptions)
-        self._flusher = Flusher(relay.connection, self, check_s=relay.check_s)
-        relay.subscriptions.subscribe(CLAIMS_CHANNEL, self._flusher)
+        self._parts = {part.connection.prefix: self._open_part(part, relay.check_s) for part in relay.parts}
         self._closed = False
-        self._tasks = [
-            asyncio.create_task(forever(self._flusher.step, 0, name="event log, writing")),
-            asyncio.create_task(forever(self._feeds.step, 0, name="event log, reading")),
-        ]
+        steps = [step for part in self._parts.values() for step in (part.flusher.step, part.feeds.step)]
+        self._tasks = [asyncio.create_task(forever(step, 0, name="event log")) for step in steps]
 
     @property
     def lag_s(self) -> float:
         """For how long the relay has lacked the oldest event that it lacks; 0 if it has all."""
-        return self._flusher.lag_s
+        return max(part.flusher.lag_s for part in self._parts.values())
+
+    @property
+    def problem(self) -> str | None:
+        """Why the relay does not carry all events now; None if it does."""
+        return self._relay.problem
 
     async def append(self, run: RunKey, event: ClientEvent, *, at: int | None = None) -> int:
         """Append an event and return its position; never waits.
@@ -79,9 +88,9 @@ class RelayedEventLog:
         if written is None:
             if run in self._deleted or run in self._fenced:
                 raise WriterFenced
-            written = self._start_writing(WrittenRun(run, 0, self._new_buffer()))
+            written = self._start_writing(self._new_run(run))
         position = written.buffer.append(event, at=at)
-        self._flusher.flush(written)
+        self._parts[written.prefix].flusher.flush(written)
         return position
 
     async def resume(self, run: RunKey, *, attempt: int, after: int) -> None:
@@ -90,7 +99,7 @@ class RelayedEventLog:
         if run in self._deleted:
             raise WriterFenced
         if (written := self._written.get(run)) is None:
-            written = WrittenRun(run, attempt, self._new_buffer())
+            written = self._new_run(run, attempt)
         elif attempt <= written.attempt:
             return
         # This process may have written an earlier attempt, and not know yet that others have followed.
@@ -107,7 +116,7 @@ class RelayedEventLog:
             log.warning("event_log.resumed_alone", run_id=run.run_id, attempt=attempt)
         self._fenced.pop(run, None)
         self._start_writing(written)
-        self._flusher.flush(written)
+        self._parts[written.prefix].flusher.flush(written)
 
     async def follow(
         self,
@@ -131,7 +140,7 @@ class RelayedEventLog:
 
     def stop_following(self, run: RunKey) -> None:
         """End the readers of a run of another process."""
-        self._feeds.close(run)
+        self._part(run).feeds.close(run)
 
     def abandon(self, run: RunKey) -> None:
         """See the port."""
@@ -155,18 +164,18 @@ class RelayedEventLog:
         self._require_open()
         if run in self._deleted:
             return ()
-        return (await read_whole_stream(self._relay, run)).entries
+        return (await read_whole_stream(self._part(run).connection, run)).entries
 
     async def delete(self, run: RunKey) -> None:
         """Delete a run: a marker ends its readers elsewhere, and the relay drops it after `GRACE_S`."""
         if (written := self._written.pop(run, None)) is None:
             if run in self._deleted or run in self._fenced:
                 return
-            written = WrittenRun(run, 0, self._new_buffer())
+            written = self._new_run(run)
         _remember(self._deleted, run)
-        self._feeds.close(run)
+        self._part(run).feeds.close(run)
         written.delete()
-        self._flusher.flush(written)
+        self._parts[written.prefix].flusher.flush(written)
 
     async def ping(self) -> None:
         """Raise `EventLogUnavailable` when the relay does not answer."""
@@ -181,14 +190,15 @@ class RelayedEventLog:
         for task in self._tasks:
             task.cancel()
         await asyncio.wait(self._tasks)
-        self._feeds.close_all()
+        for part in self._parts.values():
+            part.feeds.close_all()
         for written in self._written.values():
             written.buffer.end()
         try:
             async with asyncio.timeout(_CLOSE_S):
-                await self._flusher.drain()
+                await asyncio.gather(*(part.flusher.drain() for part in self._parts.values()))
         except TimeoutError:
-            log.warning("event_log.not_flushed", runs=len(self._flusher))
+            log.warning("event_log.not_flushed", runs=sum(len(part.flusher) for part in self._parts.values()))
         self._written.clear()
 
     def on_fenced(self, written: WrittenRun) -> None:
@@ -201,13 +211,14 @@ class RelayedEventLog:
 
     def on_new_epoch(self) -> None:
         """Let the readers look for what they have missed."""
-        self._feeds.read_again()
+        for part in self._parts.values():
+            part.feeds.read_again()
 
     async def _claim(self, written: WrittenRun) -> None:
         """Take the run over with everything that the relay has of it."""
         held = 0
         while True:
-            part = await read_whole_stream(self._relay, written.run, after=held)
+            part = await read_whole_stream(self._parts[written.prefix].connection, written.run, after=held)
             if part.is_over:
                 raise WriterFenced
             written.buffer.insert_earlier(part.entries)
@@ -217,20 +228,20 @@ class RelayedEventLog:
             if written.buffer.after(held, 1):
                 # The relay has lost events that an earlier attempt wrote here: the flusher sends them.
                 return
-            refusal = await self._flusher.claim(written)
+            refusal = await self._parts[written.prefix].flusher.claim(written)
             if written.is_fenced or (refusal is not None and refusal.is_fenced):
                 raise WriterFenced
             if refusal is None:
                 return
 
     def _source(self, run: RunKey) -> WrittenRun | RunFeed:
-        return self._written.get(run) or self._feeds.find(run)
+        return self._written.get(run) or self._part(run).feeds.find(run)
 
     async def _read_source(
         self, source: WrittenRun | RunFeed, after: int
     ) -> AsyncGenerator[tuple[LogEntry, ...], None]:
         if isinstance(source, RunFeed):
-            self._feeds.add_reader(source)
+            self._part(source.run).feeds.add_reader(source)
         followed = source if isinstance(source, RunFeed) else source.buffer
         try:
             async with aclosing(followed.follow(after)) as batches:
@@ -238,7 +249,7 @@ class RelayedEventLog:
                     yield batch
         finally:
             if isinstance(source, RunFeed):
-                self._feeds.remove_reader(source)
+                self._part(source.run).feeds.remove_reader(source)
 
     def _next_source(self, source: WrittenRun | RunFeed) -> WrittenRun | RunFeed | None:
         """Where a reader continues after the end of what it has followed."""
@@ -248,11 +259,20 @@ class RelayedEventLog:
 
     def _start_writing(self, written: WrittenRun) -> WrittenRun:
         self._written[written.run] = written
-        self._feeds.close(written.run, written_here=written)
+        self._parts[written.prefix].feeds.close(written.run, written_here=written)
         return written
 
-    def _new_buffer(self) -> RunBuffer:
-        return RunBuffer(EventTimes(self._now))
+    def _new_run(self, run: RunKey, attempt: int = 0) -> WrittenRun:
+        buffer = RunBuffer(EventTimes(self._now))
+        return WrittenRun(run, attempt, buffer, prefix=self._part(run).connection.prefix)
+
+    def _open_part(self, part: RelayPart, check_s: float) -> "_Part":
+        flusher = Flusher(part.connection, self, check_s=check_s)
+        part.subscriptions.subscribe(part.connection.claims, flusher)
+        return _Part(part.connection, flusher, RunFeeds(part.connection, part.subscriptions))
+
+    def _part(self, run: RunKey) -> "_Part":
+        return self._parts[self._relay.part(f"{run.account_id}:{run.run_id}").connection.prefix]
 
     def _require_open(self) -> None:
         if self._closed:

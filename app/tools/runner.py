@@ -8,6 +8,7 @@ import structlog
 from pydantic import BaseModel, JsonValue, ValidationError
 from pydantic_core import ErrorDetails, PydanticSerializationError, from_json, to_json
 
+from app.platform.serialization.mistakes import problem_of
 from app.tools.policy import ToolCallDenied, ToolPolicy
 from runtally.tools.content import text_of
 from runtally.tools.result import ToolErrorCode, ToolResult
@@ -100,7 +101,7 @@ async def _validate(tool: Tool, raw_args: object) -> BaseModel:
 
 def _fault(detail: ErrorDetails) -> str:
     where = ".".join(str(part) for part in detail["loc"]) or "arguments"
-    return f"{where}: {detail['msg'].removeprefix('Value error, ')}"
+    return f"{where}: {problem_of(detail)}"
 
 
 async def _call(tool: Tool, args: BaseModel, context: ToolContext) -> object:

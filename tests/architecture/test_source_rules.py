@@ -187,7 +187,7 @@ ENDS_WITH_WHAT_STARTS_IT = {
     "app/streams/idle_timeout.py": 1,
     "app/streams/process_channel.py": 1,
     "app/streams/relay/server.py": 1,
-    "app/streams/relayed.py": 2,
+    "app/streams/relayed.py": 1,
     "app/tools/mcp/connection.py": 1,
     "app/tools/mcp/servers.py": 1,
 }

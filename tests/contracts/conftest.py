@@ -1,5 +1,6 @@
 """The implementations of the ports."""
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
 from functools import partial
 from pathlib import Path
@@ -12,16 +13,38 @@ from tests.contracts.dispatching import OpenFleet, Outage, a_fleet
 from tests.contracts.event_logs import Log, a_relayed_log
 from tests.contracts.temporal import TemporalServer, a_temporal_server
 from tests.e2e.test_a_conversation_goes_on import away
+from tests.redis_programs import a_cluster
 
 
-@pytest.fixture(params=["memory", "relayed"])
-async def event_log(request: pytest.FixtureRequest) -> AsyncIterator[Log]:
-    if request.param == "memory":
+@pytest.fixture(scope="session")
+def cluster_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with asyncio.Runner() as runner:
+        opened = a_cluster(tmp_path_factory.mktemp("cluster"))
+        yield runner.run(opened.__aenter__()).url
+        runner.run(opened.__aexit__(None, None, None))
+
+
+@pytest.fixture(params=["redis_url", "cluster_url"])
+def relay_url(request: pytest.FixtureRequest) -> str:
+    """One server, and a cluster of three shards."""
+    url: str = request.getfixturevalue(request.param)
+    return url
+
+
+@pytest.fixture(params=["memory", "redis_url", "cluster_url"])
+def log_url(request: pytest.FixtureRequest) -> str | None:
+    """Where the events are; None: in the process's memory."""
+    return None if request.param == "memory" else request.getfixturevalue(request.param)
+
+
+@pytest.fixture
+async def event_log(log_url: str | None) -> AsyncIterator[Log]:
+    if log_url is None:
         log = MemoryEventLog()
         yield log
         await log.aclose()
     else:
-        async with a_relayed_log(request.getfixturevalue("redis_url")) as relayed:
+        async with a_relayed_log(log_url) as relayed:
             yield relayed
 
 

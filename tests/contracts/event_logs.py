@@ -51,7 +51,7 @@ async def read_all(log: Log, run: RunKey, after: int = 0) -> list[LogEntry]:
 
 @asynccontextmanager
 async def a_relay(url: str, *, timeout_s: float = 5.0, check_s: float = 0.1) -> AsyncIterator[Relay]:
-    relay = Relay(url, timeout_s=timeout_s, check_s=check_s)
+    relay = await Relay.open(url, timeout_s=timeout_s, check_s=check_s)
     try:
         yield relay
     finally:

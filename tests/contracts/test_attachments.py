@@ -13,10 +13,10 @@ from tests.contracts.event_logs import a_relay
 
 
 @pytest.mark.parametrize("size", [1, PIECE_BYTES - 1, PIECE_BYTES, PIECE_BYTES + 1, 5 * PIECE_BYTES + 7])
-async def test_a_content_is_loaded_as_it_was_stored_until_it_is_deleted(redis_url: str, size: int) -> None:
+async def test_a_content_is_loaded_as_it_was_stored_until_it_is_deleted(relay_url: str, size: int) -> None:
     content = bytes(number % 251 for number in range(size))
-    async with a_relay(redis_url) as relay:
-        attachments, attachment_id = Attachments(relay.connection), new_uuid()
+    async with a_relay(relay_url) as relay:
+        attachments, attachment_id = Attachments(relay), new_uuid()
         await attachments.store(attachment_id, content)
         loaded = [await attachments.load(attachment_id, size=size) for _ in range(2)]
         other = await attachments.load(new_uuid(), size=size)
@@ -30,7 +30,7 @@ async def test_a_content_is_loaded_as_it_was_stored_until_it_is_deleted(redis_ur
 async def test_a_content_expires_piece_by_piece_and_is_never_loaded_in_part(redis_url: str) -> None:
     size = 3 * PIECE_BYTES
     async with a_relay(redis_url) as relay, Redis.from_url(redis_url) as client:
-        attachments, attachment_id = Attachments(relay.connection), new_uuid()
+        attachments, attachment_id = Attachments(relay), new_uuid()
         await attachments.store(attachment_id, b"x" * size)
         keys = await client.keys(f"runtally:attachment:{attachment_id}:*")
         ttls = [await client.ttl(key) for key in keys]
@@ -43,7 +43,7 @@ async def test_a_content_expires_piece_by_piece_and_is_never_loaded_in_part(redi
 
 async def test_without_the_relay_nothing_is_stored_or_loaded(mortal_redis: ValkeyServer) -> None:
     async with a_relay(mortal_redis.connection_url, timeout_s=0.5) as relay:
-        attachments = Attachments(relay.connection)
+        attachments = Attachments(relay)
         await asyncio.to_thread(mortal_redis.stop)
         for attempt in (
             attachments.store(new_uuid(), b"x"),

@@ -17,7 +17,7 @@ from tests.patience import PATIENCE_S
 
 
 async def a_process(url: str, stack: AsyncExitStack, lease: Lease | None = None) -> tuple[UUID, ProcessPeers]:
-    relay, process_id = Relay(url), new_uuid()
+    relay, process_id = await Relay.open(url), new_uuid()
     stack.push_async_callback(relay.aclose)
     channel = ProcessChannel(relay, process_id)
     stack.push_async_callback(channel.aclose)
@@ -25,13 +25,13 @@ async def a_process(url: str, stack: AsyncExitStack, lease: Lease | None = None)
 
 
 async def test_a_process_is_alive_while_it_answers_and_its_events_may_still_be_published(
-    redis_url: str,
+    relay_url: str,
 ) -> None:
     now = 0.0
     lease = Lease(15, elapsed_s=lambda: now)
     async with AsyncExitStack() as stack, asyncio.timeout(PATIENCE_S):
-        other, _ = await a_process(redis_url, stack, lease)
-        _, judge = await a_process(redis_url, stack)
+        other, _ = await a_process(relay_url, stack, lease)
+        _, judge = await a_process(relay_url, stack)
         while not await judge.may_be_alive(other):
             await asyncio.sleep(0.01)
         now = 15 + LEASE_WAIT_S - 1
@@ -43,7 +43,7 @@ async def test_a_process_is_alive_while_it_answers_and_its_events_may_still_be_p
 
 
 async def test_a_process_with_more_requests_than_it_may_handle_tells_whether_it_is_alive(
-    redis_url: str,
+    relay_url: str,
 ) -> None:
     now, may_end = 0.0, asyncio.Event()
 
@@ -52,8 +52,8 @@ async def test_a_process_with_more_requests_than_it_may_handle_tells_whether_it_
         return {}
 
     async with AsyncExitStack() as stack, asyncio.timeout(PATIENCE_S):
-        other, peers = await a_process(redis_url, stack, Lease(15, elapsed_s=lambda: now))
-        _, judge = await a_process(redis_url, stack)
+        other, peers = await a_process(relay_url, stack, Lease(15, elapsed_s=lambda: now))
+        _, judge = await a_process(relay_url, stack)
         while not await judge.may_be_alive(other):
             await asyncio.sleep(0.01)
         peers._channel.serve({"wait": wait})
@@ -74,9 +74,9 @@ async def test_a_process_with_more_requests_than_it_may_handle_tells_whether_it_
     assert (is_alive, was_alive) == (True, False)
 
 
-async def test_a_process_that_is_gone_is_not(redis_url: str) -> None:
+async def test_a_process_that_is_gone_is_not(relay_url: str) -> None:
     async with AsyncExitStack() as stack:
-        _, judge = await a_process(redis_url, stack)
+        _, judge = await a_process(relay_url, stack)
 
         assert not await judge.may_be_alive(new_uuid())
 

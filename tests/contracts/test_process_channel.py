@@ -73,12 +73,12 @@ async def is_gone(channel: ProcessChannel, process_id: UUID) -> bool:
     return False
 
 
-async def test_a_process_answers_requests_and_pings(redis_url: str) -> None:
+async def test_a_process_answers_requests_and_pings(relay_url: str) -> None:
     async def repeat(payload: dict[str, Any]) -> dict[str, Any]:
         await asyncio.sleep(0)
         return {"again": payload}
 
-    async with a_channel(redis_url) as (_, here), a_channel(redis_url) as (there_id, there):
+    async with a_channel(relay_url) as (_, here), a_channel(relay_url) as (there_id, there):
         there.serve({"repeat": repeat})
         await until_connected(here, there_id)
         payloads = [{"n": n, "é": "\n\ud800"} for n in range(100)]
@@ -88,9 +88,9 @@ async def test_a_process_answers_requests_and_pings(redis_url: str) -> None:
         assert answers == [{"again": payload} for payload in payloads]
 
 
-async def test_a_process_that_does_not_exist_is_gone(redis_url: str) -> None:
-    async with a_channel(redis_url) as (_, here):
-        async with a_channel(redis_url) as (there_id, _):
+async def test_a_process_that_does_not_exist_is_gone(relay_url: str) -> None:
+    async with a_channel(relay_url) as (_, here):
+        async with a_channel(relay_url) as (there_id, _):
             await until_connected(here, there_id)
         async with asyncio.timeout(PATIENCE_S):
             # The relay may not have noticed it yet.
@@ -98,7 +98,7 @@ async def test_a_process_that_does_not_exist_is_gone(redis_url: str) -> None:
                 await asyncio.sleep(0.01)
 
 
-async def test_refusals_have_a_code_and_no_text(redis_url: str) -> None:
+async def test_refusals_have_a_code_and_no_text(relay_url: str) -> None:
     async def refuse(_payload: dict[str, Any]) -> dict[str, Any]:
         raise RunLogClosed(SECRET)
 
@@ -110,7 +110,7 @@ async def test_refusals_have_a_code_and_no_text(redis_url: str) -> None:
 
     handlers = {"refuse": refuse, "fail": fail, "nonsense": answer_nonsense}
     expected = {"refuse": "conflict", "fail": "internal", "nonsense": "internal", "other": "unknown_request"}
-    async with a_channel(redis_url) as (_, here), a_channel(redis_url) as (there_id, there):
+    async with a_channel(relay_url) as (_, here), a_channel(relay_url) as (there_id, there):
         there.serve(handlers)
         await until_connected(here, there_id)
         for kind, code in expected.items():
@@ -133,10 +133,10 @@ class Waiting:
 
 
 async def test_a_process_refuses_more_requests_than_it_may_handle_and_answers_urgent_ones(
-    redis_url: str,
+    relay_url: str,
 ) -> None:
     wait = Waiting()
-    async with a_channel(redis_url) as (_, here), a_channel(redis_url) as (there_id, there):
+    async with a_channel(relay_url) as (_, here), a_channel(relay_url) as (there_id, there):
         there.serve({"wait": wait})
         there.serve({"urgent": answer_ping}, urgent=True)
         await until_connected(here, there_id)
@@ -163,10 +163,10 @@ async def test_a_process_refuses_more_requests_than_it_may_handle_and_answers_ur
     assert [line.get("reason") for line in lines] == ["load"]
 
 
-async def test_a_flood_of_requests_does_not_accumulate(redis_url: str) -> None:
+async def test_a_flood_of_requests_does_not_accumulate(relay_url: str) -> None:
     """Neither those that are handled nor those that are refused."""
     wait = Waiting()
-    async with a_channel(redis_url) as (_, here), a_channel(redis_url) as (there_id, there):
+    async with a_channel(relay_url) as (_, here), a_channel(relay_url) as (there_id, there):
         there.serve({"wait": wait})
         await until_connected(here, there_id)
         for _ in range(MAX_HANDLERS + 3 * MAX_REFUSALS):
@@ -176,13 +176,13 @@ async def test_a_flood_of_requests_does_not_accumulate(redis_url: str) -> None:
         await until_connected(here, there_id)
 
 
-async def test_large_messages_are_neither_sent_nor_answered(redis_url: str) -> None:
+async def test_large_messages_are_neither_sent_nor_answered(relay_url: str) -> None:
     large = {"text": "x" * MAX_MESSAGE_BYTES}
 
     async def answer(_payload: dict[str, Any]) -> dict[str, Any]:
         return large
 
-    async with a_channel(redis_url) as (_, here), a_channel(redis_url) as (there_id, there):
+    async with a_channel(relay_url) as (_, here), a_channel(relay_url) as (there_id, there):
         there.serve({"answer": answer})
         await until_connected(here, there_id)
         with pytest.raises(MessageTooLarge):

@@ -29,9 +29,9 @@ from tests.entries import AnyTime
 from tests.patience import PATIENCE_S
 
 
-async def test_a_run_written_in_one_process_is_followed_in_another(redis_url: str) -> None:
+async def test_a_run_written_in_one_process_is_followed_in_another(relay_url: str) -> None:
     run, events = a_run(), some_events(30)
-    async with two_processes(redis_url) as (here, there):
+    async with two_processes(relay_url) as (here, there):
         reader = Reading(there, run)
         await append_all(here, run, events)
         held = list(await here.read(run))
@@ -43,9 +43,9 @@ async def test_a_run_written_in_one_process_is_followed_in_another(redis_url: st
         assert times == sorted(times)
 
 
-async def test_a_run_deleted_in_one_process_ends_in_another(redis_url: str) -> None:
+async def test_a_run_deleted_in_one_process_ends_in_another(relay_url: str) -> None:
     run, events = a_run(), some_events(6)
-    async with two_processes(redis_url) as (here, there):
+    async with two_processes(relay_url) as (here, there):
         await append_all(here, run, events[:3])
         reader = Reading(there, run)
         await reader.until(3)
@@ -55,10 +55,10 @@ async def test_a_run_deleted_in_one_process_ends_in_another(redis_url: str) -> N
         assert await read_all(there, run, after=99) == []
 
 
-async def test_the_readers_of_a_run_that_was_taken_over_follow_the_later_attempt(redis_url: str) -> None:
+async def test_the_readers_of_a_run_that_was_taken_over_follow_the_later_attempt(relay_url: str) -> None:
     """Before the relay says so: the database did."""
     run = a_run()
-    async with two_processes(redis_url) as (slow, successor):
+    async with two_processes(relay_url) as (slow, successor):
         await slow.append(run, a_word("one"))
         reader = Reading(slow, run)
         await reader.until(1)
@@ -74,9 +74,9 @@ async def test_the_readers_of_a_run_that_was_taken_over_follow_the_later_attempt
         ]
 
 
-async def test_what_was_written_before_a_handover_can_be_read_by_the_next_writer(redis_url: str) -> None:
+async def test_what_was_written_before_a_handover_can_be_read_by_the_next_writer(relay_url: str) -> None:
     run, words = a_run(), [a_word(f"word {number}") for number in range(3000)]
-    async with two_processes(redis_url) as (first, second):
+    async with two_processes(relay_url) as (first, second):
         await append_all(first, run, words)
         await first.hand_over(run, within_s=PATIENCE_S)
         with pytest.raises(WriterFenced):
@@ -97,9 +97,9 @@ async def test_a_handover_does_not_wait_for_a_relay_that_is_away(mortal_redis: V
             await log.append(run, a_word("late"))
 
 
-async def test_a_later_attempt_fences_the_earlier_writer(redis_url: str) -> None:
+async def test_a_later_attempt_fences_the_earlier_writer(relay_url: str) -> None:
     run = a_run()
-    async with two_processes(redis_url) as (slow, successor):
+    async with two_processes(relay_url) as (slow, successor):
         await slow.append(run, a_word("one"))
         # Its readers get what the later attempt writes.
         reader = Reading(slow, run)
@@ -124,10 +124,10 @@ async def test_a_later_attempt_fences_the_earlier_writer(redis_url: str) -> None
         assert await read_all(slow, run) == list(await slow.read(run)) == expected
 
 
-async def test_a_run_comes_back_to_a_process_that_has_written_it_before(redis_url: str) -> None:
+async def test_a_run_comes_back_to_a_process_that_has_written_it_before(relay_url: str) -> None:
     run = a_run()
     words = [a_word(str(number)) for number in range(4)]
-    async with two_processes(redis_url) as (here, there):
+    async with two_processes(relay_url) as (here, there):
         local, remote = Reading(here, run), Reading(there, run)
         expected = []
         for attempt, (log, other) in enumerate([(here, there), (there, here)] * 2):
@@ -144,9 +144,9 @@ async def test_a_run_comes_back_to_a_process_that_has_written_it_before(redis_ur
         assert await until_relayed(here, run, 3 * AFTER + 2) == expected
 
 
-async def test_a_run_that_has_ended_or_was_resumed_later_cannot_be_resumed(redis_url: str) -> None:
+async def test_a_run_that_has_ended_or_was_resumed_later_cannot_be_resumed(relay_url: str) -> None:
     ended, resumed = a_run(), a_run()
-    async with two_processes(redis_url) as (here, there):
+    async with two_processes(relay_url) as (here, there):
         await append_all(here, ended, some_events(3))
         await here.resume(resumed, attempt=2, after=2 * AFTER)
         await here.append(resumed, a_word("one"))
@@ -161,9 +161,9 @@ async def test_a_run_that_has_ended_or_was_resumed_later_cannot_be_resumed(redis
         assert await reader.end() == with_positions([a_word("one"), DONE], shift=2 * AFTER)
 
 
-async def test_readers_of_a_run_that_moves_here_continue_with_it(redis_url: str) -> None:
+async def test_readers_of_a_run_that_moves_here_continue_with_it(relay_url: str) -> None:
     run, events = a_run(), some_events(20)
-    async with a_relayed_log(redis_url) as first, a_relayed_log(redis_url) as here:
+    async with a_relayed_log(relay_url) as first, a_relayed_log(relay_url) as here:
         readers = [Reading(here, run, after) for after in (0, 0, 3)]
         await append_all(first, run, events[:10])
         # Not waiting for the readers: what they still lack comes from the memory.
@@ -191,9 +191,9 @@ async def test_many_readers_of_a_run_share_a_subscription(redis_url: str) -> Non
                 await asyncio.sleep(0.01)
 
 
-async def test_a_slow_reader_does_not_hold_up_others_and_loses_nothing(redis_url: str) -> None:
+async def test_a_slow_reader_does_not_hold_up_others_and_loses_nothing(relay_url: str) -> None:
     run, events = a_run(), some_events(3000)
-    async with two_processes(redis_url) as (here, there):
+    async with two_processes(relay_url) as (here, there):
         await here.append(run, events[0])
         async with aclosing(there.follow(run)) as slow, asyncio.timeout(PATIENCE_S):
             received = list(await anext(slow))
@@ -206,9 +206,9 @@ async def test_a_slow_reader_does_not_hold_up_others_and_loses_nothing(redis_url
             assert received == with_positions(events)
 
 
-async def test_a_long_run_comes_in_several_batches(redis_url: str) -> None:
+async def test_a_long_run_comes_in_several_batches(relay_url: str) -> None:
     run, events = a_run(), some_events(1201)
-    async with two_processes(redis_url) as (here, there):
+    async with two_processes(relay_url) as (here, there):
         await append_all(here, run, events)
         assert [len(batch) async for batch in here.follow(run)] == [500, 500, 201]
         assert await until_relayed(there, run, 1201) == with_positions(events)
@@ -262,10 +262,10 @@ async def test_malformed_messages_and_entries_are_ignored(redis_url: str) -> Non
         assert await read_all(there, foreign) == list(await there.read(foreign)) == []
 
 
-async def test_a_log_that_is_closed_passes_on_what_it_has(redis_url: str) -> None:
+async def test_a_log_that_is_closed_passes_on_what_it_has(relay_url: str) -> None:
     runs = [a_run(str(number)) for number in range(300)]
-    async with a_relayed_log(redis_url) as there:
-        async with a_relayed_log(redis_url) as here:
+    async with a_relayed_log(relay_url) as there:
+        async with a_relayed_log(relay_url) as here:
             for run in runs:
                 await append_all(here, run, some_events(5))
         for run in runs:

@@ -14,9 +14,9 @@ from tests.e2e.agents import CLAUDE, MESSAGES
 from tests.e2e.office import MAIL, office, settings
 from tests.e2e.parking import a_parking_world
 from tests.e2e.stories import WorldOf, a_client, events_only
+from tests.media import PIXEL, b64
 
 CHAT = "/v1/ai-sdk/messages:assistant/chat"
-PIXEL = "iVBORw0KGgo="
 MAILS = "/v1/ai-sdk/messages:mailer/chat"
 V6 = {"X-AI-SDK-Version": "6"}
 ARGS = {"to": "bob@example.org", "text": "Hello Bob"}
@@ -264,12 +264,12 @@ async def test_attachments_of_a_resent_chat_that_are_too_many_together_are_left_
     world = await world_of(echo, agent=MESSAGES, RUNTALLY_MAX_ATTACHMENTS=2)
 
     def ui(message_id: str, images: int) -> dict[str, Any]:
-        file = {"type": "file", "mediaType": "image/png", "url": f"data:image/png;base64,{PIXEL}"}
+        file = {"type": "file", "mediaType": "image/png", "url": f"data:image/png;base64,{b64(PIXEL)}"}
         text = says(f"Look: {message_id}", message_id)["parts"]
         return {"id": message_id, "role": "user", "parts": [*[file] * images, *text]}
 
     def ag_ui(message_id: str, images: int) -> dict[str, Any]:
-        image = {"type": "image", "source": {"type": "data", "value": PIXEL, "mimeType": "image/png"}}
+        image = {"type": "image", "source": {"type": "data", "value": b64(PIXEL), "mimeType": "image/png"}}
         text = {"type": "text", "text": f"Look: {message_id}"}
         return {"id": message_id, "role": "user", "content": [*[image] * images, text]}
 

@@ -1,6 +1,5 @@
 """The same graphs with the Messages API: what is different, and that clients see no difference."""
 
-import base64
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -9,11 +8,11 @@ from app.simulator.script import ApiRequest, Reply, Text, Thinking, ToolUse, in_
 from tests.e2e.agents import CLAUDE, MESSAGES, every_agent
 from tests.e2e.prompt_prefix import first_difference
 from tests.e2e.stories import CALCULATOR, CLOCK, Heard, OpenWorld, World, WorldOf, a_request
+from tests.media import PIXEL, b64
 
 ASSISTANT = f"{MESSAGES}:assistant"
 CODER = "---\ndescription: d\nnative_tools: [Bash]\nagents:\n  a: {description: d, prompt: p}\n---\nCode."
 THINKER = "---\ndescription: d\ntools: [core__calculate]\nthinking_budget_tokens: 2048\n---\nThink."
-PIXEL = base64.b64encode(b"\x89PNG").decode()
 
 
 async def turn(world: World, prompt: str, **fields: Any) -> dict[str, Any]:
@@ -98,7 +97,7 @@ async def test_each_request_of_a_conversation_begins_with_the_one_before(
     call = Reply([Thinking("hm", "c2ln"), Text("So."), ToolUse("core__calculate", {"expression": "1+1"})])
     answers = [each for _ in range(3) for each in (call, Reply([Thinking("well"), Text("Two.")]))]
     world = await world_of(in_turn(*answers), RUNTALLY_GRAPHS_DIR=tmp_path / "graphs")
-    picture = {"type": "image", "mediaType": "image/png", "data": PIXEL}
+    picture = {"type": "image", "mediaType": "image/png", "data": b64(PIXEL)}
 
     for number in range(3):
         content = [{"type": "text", "text": f"what is this {number}?"}, picture]

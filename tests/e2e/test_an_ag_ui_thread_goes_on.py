@@ -26,6 +26,7 @@ from tests.e2e.office import MAIL, office
 from tests.e2e.office import settings as office_settings
 from tests.e2e.parking import a_parking_world
 from tests.e2e.stories import CALCULATOR, World, WorldOf
+from tests.media import PIXEL, b64
 
 Shown = list[tuple[str, str]]
 
@@ -202,7 +203,7 @@ async def test_another_device_continues_without_a_snapshot(world_of: WorldOf) ->
     assert "Sure?" not in str(world.simulator.requests[-1].body)
 
 
-PNG = {"type": "image", "source": {"type": "data", "value": "iVBORw0KGgo=", "mimeType": "image/png"}}
+PNG = {"type": "image", "source": {"type": "data", "value": b64(PIXEL), "mimeType": "image/png"}}
 NO_PDF = {"type": "document", "source": {"type": "data", "value": "VGV4dC4=", "mimeType": "application/pdf"}}
 NOTE = "[An attachment of type document that cannot be read here.]"
 

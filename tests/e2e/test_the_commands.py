@@ -1,5 +1,6 @@
 import asyncio
 import contextlib
+import json
 import os
 import subprocess
 import sys
@@ -72,6 +73,32 @@ async def test_run_and_receipts_talk_to_a_server(world_of: WorldOf, tmp_path: Pa
     assert ran.exit_code == 0, ran.stderr
     assert "hello from afar" in ran.stdout
     assert "claude-sonnet-5-5" in shown.stdout
+
+
+@without_cli
+async def test_a_conversation_of_another_program_goes_on(world_of: WorldOf, tmp_path: Path) -> None:
+    world = await world_of(in_turn(Reply([Text("In Rome it is one.")])))
+    there = {"RUNTALLY_URL": world.url, "RUNTALLY_API_KEY": KEY}
+    told = [
+        {"role": "user", "content": "What time is it in Tokyo?"},
+        {"role": "assistant", "content": "Nine."},
+    ]
+    (tmp_path / "chat.json").write_text(json.dumps([{"role": "system", "content": "Be brief."}, *told]))
+    options = ("--graph", "messages:assistant", "--prompt", "And in Rome?")
+
+    done = await runtally(tmp_path, "import", "chat.json", *options, **there)
+
+    assert done.returncode == 0, done.stderr
+    assert "Left out: message of the role system, 1 times" in done.stdout
+    assert "In Rome it is one." in done.stdout
+    (conversation,) = (await world.http.get("/v1/sessions")).json()["items"]
+    shown = (await world.http.get(f"/v1/sessions/{conversation['stateKey']}")).json()["messages"]
+    assert [each["content"] for each in shown if each["type"] != "result"] == [
+        *(each["content"] for each in told),
+        "And in Rome?",
+        "In Rome it is one.",
+    ]
+    assert "Nine." in str(world.simulator.requests[0].messages)
 
 
 async def test_credit_is_managed_beside_a_running_server(world_of: WorldOf, tmp_path: Path) -> None:

@@ -201,13 +201,22 @@ async def test_settings_that_cannot_be_read_are_said_by_name(
     assert "a-secret" not in printed_of(report)
 
 
-async def test_a_probe_that_fails_is_no_success(tmp_path: Path, database_url: str) -> None:
+@pytest.mark.parametrize(
+    ("details", "reason"),
+    [
+        (None, "provider_unavailable; see the log"),
+        ({"error_code": "organization_on_hold"}, "the provider refuses this server: organization_on_hold"),
+    ],
+)
+async def test_a_probe_that_fails_is_no_success(
+    tmp_path: Path, database_url: str, details: dict[str, Any] | None, reason: str
+) -> None:
     async with hello() as simulator:
-        simulator.responder = lambda _: HttpError(403, "permission_error")
+        simulator.responder = lambda _: HttpError(403, "permission_error", details=details)
         report = await examined(tmp_path, database_url, simulator, with_probe=True)
 
     assert not report.ok
-    assert "provider_unavailable" in printed_of(report)
+    assert reason in printed_of(report)
 
 
 async def test_a_missing_login_is_an_error_whatever_keys_there_are(tmp_path: Path, database_url: str) -> None:

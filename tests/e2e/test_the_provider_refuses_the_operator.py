@@ -7,7 +7,7 @@ import pytest
 
 from app.simulator.script import HttpError, Reply, Text, in_turn
 from tests.e2e.agents import every_agent
-from tests.e2e.stories import ASSISTANT, World, WorldOf, a_request, until
+from tests.e2e.stories import World, WorldOf, a_request, until
 
 MODEL = "claude-sonnet-5-5"
 OTHER = "claude-opus-5-5"
@@ -76,10 +76,21 @@ async def test_a_caller_that_waits_for_the_answer_gets_a_problem(
 
 
 @every_agent
-async def test_a_prompt_that_is_too_long_is_judged_by_the_provider(world_of: WorldOf) -> None:
-    """The CLI alone would refuse it by an estimate, unless its run belongs to a conversation."""
+@pytest.mark.parametrize(
+    ("fields", "window"),
+    [
+        ({"model": "claude-haiku-4-5"}, 200_000),
+        # The CLI would fill 200K of its context only.
+        ({"model": "claude-sonnet-4-6", "stateKey": "chat"}, 1_000_000),
+    ],
+)
+async def test_a_prompt_that_may_be_too_long_is_judged_by_the_provider(
+    world_of: WorldOf, fields: dict[str, Any], window: int
+) -> None:
+    """The CLI alone would refuse it by an estimate."""
     world = await world_of(in_turn(Reply([Text("read")])))
 
-    events = await world.run(a_request("lorem ip " * 84_445, graphId=ASSISTANT, model="claude-haiku-4-5"))
+    events = await world.run(a_request("lorem ip " * 84_445, **fields))
 
-    assert events[-1].data["finishReason"] == "stop"
+    assert (events[-1].data["finishReason"], events[-1].data["contextWindow"]) == ("stop", window)
+    assert [request.body["model"] for request in world.simulator.requests] == [fields["model"]]

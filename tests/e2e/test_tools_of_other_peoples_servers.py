@@ -45,8 +45,8 @@ def graphs(directory: Path, server: dict[str, Any], **head: Any) -> dict[str, An
 
 def program(**more: Any) -> dict[str, Any]:
     env = {"TOKEN": "${LIBRARY_TOKEN}", "PYTHONPATH": str(Path(__file__).parents[2])}
-    command = [sys.executable, PROGRAM]
-    return {"type": "stdio", "command": command, "env": env, "tools": {"search": "read_only"}, **more}
+    command = {"command": sys.executable, "args": [PROGRAM]}
+    return {**command, "env": env, "tools": {"search": "read_only"}, **more}
 
 
 def asks(name: str, **arguments: Any) -> list[Reply]:

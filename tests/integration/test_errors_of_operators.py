@@ -15,7 +15,7 @@ import asyncpg
 import pytest
 import typer
 
-from app.bootstrap.event_log import open_log, open_relay
+from app.bootstrap.event_log import open_relay
 from app.bootstrap.roles import Role
 from app.bootstrap.services import open_services
 from app.bootstrap.storage import attach_database
@@ -232,7 +232,7 @@ async def test_a_wrong_url_of_the_relay_is_explained(redis_url: str, url: str, w
 
     async def connect() -> None:
         async with contextlib.AsyncExitStack() as stack:
-            await open_log(open_relay(settings, stack), stack)
+            await open_relay(settings, stack)
 
     sentence = await sentence_of(connect())
 

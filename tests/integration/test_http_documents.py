@@ -86,6 +86,7 @@ async def test_an_unavailable_relay_is_reported_and_the_server_stays_ready(world
     response = await world.http.get("/readyz")
 
     assert (response.status_code, response.json()["relay"]) == (200, "unavailable")
+    assert response.json()["relayProblem"] == "The event log is closed."
 
 
 @in_shared_world

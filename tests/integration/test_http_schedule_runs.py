@@ -14,6 +14,7 @@ from tests.factories import a_wait, reached_by, scripted
 from tests.integration.schedule_server import this_minute, yearly
 from tests.integration.test_http_schedules import SAYS_HI, a_body, created, history
 from tests.integration.test_http_storage import outcome
+from tests.media import large_image
 from tests.patience import PATIENCE_S
 
 
@@ -113,7 +114,7 @@ async def test_a_revoked_key_pauses_its_schedule_and_another_key_may_go_on_with_
 
 async def test_a_request_with_images_may_be_large(world_of: WorldOf) -> None:
     world = await world_of(in_turn(), executors=scripted(SAYS_HI))
-    image = {"type": "image", "mediaType": "image/png", "data": "A" * 8_000_000}
+    image = {"type": "image", "mediaType": "image/png", "data": large_image(6_000_000)}
     run = a_request(messages=[{"role": "user", "content": [{"type": "text", "text": "See"}, image]}])
 
     path = await created(world.http, run=run)

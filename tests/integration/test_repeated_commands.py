@@ -144,7 +144,8 @@ async def test_a_command_follows_a_run_that_moves_to_another_process(
         assert [len(agent.messages) for agent in agents] == [0, 1]
 
         # The first process goes on, and does not know yet that it has lost the run.
-        first.subscriptions.subscribe(f"runtally:process:{frozen.process.process_id}", frozen.process.channel)
+        [part] = first.parts
+        part.subscriptions.subscribe(f"runtally:process:{frozen.process.process_id}", frozen.process.channel)
         assert frozen.process.supervisor.is_active(run)
         again = await frozen.process.commands.submit(run, MESSAGE.model_copy(update={"message_id": "m2"}))
         assert again == {"position": 2}

@@ -21,6 +21,7 @@ from tests.contracts.servers import frozen
 from tests.e2e.stories import until
 from tests.integration.commanded import Agent, a_pair, ended, start
 from tests.integration.run_process import a_process, a_run_elsewhere, record_of
+from tests.media import large_image
 from tests.patience import PATIENCE_S
 
 PLAN = ChangeMode(mode="plan")
@@ -94,7 +95,7 @@ async def test_images_reach_a_run_of_another_process(
     database: Database, tmp_path: Path, redis_url: str
 ) -> None:
     """A legal message is as large as a request body may be."""
-    image = ImagePart.of(type="image", media_type="image/png", data="iVBORw0K" * (20 * 2**17 - 100))
+    image = ImagePart.of(type="image", media_type="image/png", data=large_image(15 * 2**20 - 600))
     content = [TextPart(type="text", text='"Ünïcode" \N{SNOWMAN} ' * 500), image]
     async with a_pair(database, tmp_path, redis_url) as pair, Redis.from_url(redis_url) as client:
         large = Send(message_id="m1", content=content, priority="now")

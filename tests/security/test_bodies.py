@@ -1,9 +1,7 @@
 """Request bodies that are too large, too slow, too many or nobody's."""
 
 import asyncio
-import base64
 import json
-import os
 import re
 from collections.abc import AsyncIterator
 from typing import Any
@@ -12,6 +10,7 @@ import httpx
 import pytest
 
 from app.http.admission.checks import SMALL_BODY_BYTES
+from tests.media import large_image
 from tests.patience import PATIENCE_S
 from tests.security.conftest import OpenTarget
 from tests.security.server import ASSISTANT, Target
@@ -216,6 +215,6 @@ async def _half_sent(target: Target, key: str, size: int) -> asyncio.StreamWrite
 
 
 def _with_an_image(size: int) -> bytes:
-    data = base64.b64encode(os.urandom(size * 3 // 4)).decode()
+    data = large_image(size * 3 // 4)
     content = [{"type": "text", "text": "?"}, {"type": "image", "mediaType": "image/png", "data": data}]
     return json.dumps({"graphId": ASSISTANT, "messages": [{"role": "user", "content": content}]}).encode()

@@ -1,8 +1,6 @@
 """What one client can make a server keep in memory, multiplied."""
 
 import asyncio
-import base64
-import os
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +11,13 @@ from app.simulator.script import Hold, Reply, Text, in_turn
 from app.simulator.server import Simulator
 from tests.e2e.servers import a_server
 from tests.e2e.stories import ASSISTANT, a_request
+from tests.media import large_image
 from tests.security.server import Target
 
 pytestmark = pytest.mark.long
 
 MB = 2**20
-IMAGE = base64.b64encode(os.urandom(6 * MB)).decode()
+IMAGE = large_image(6 * MB)
 """8 MB of text, which nothing compresses."""
 ONE_RUN = {"RUNTALLY_MAX_CONCURRENT_RUNS": "1"}
 

@@ -172,7 +172,7 @@ def _parsed(content: bytes) -> _File:
     try:
         return _File.model_validate(document.value)
     except ValidationError as error:
-        raise PriceFileError(document.explain(error.errors(include_input=False)[0], _File)) from error
+        raise PriceFileError(document.problems(error, _File)[0]) from error
 
 
 def _check(parsed: _File) -> None:

@@ -110,6 +110,11 @@ def _add_gauges(infra: Infrastructure, supervisor: RunSupervisor) -> None:
         "For how long the relay has lacked the oldest event that it lacks.",
         lambda: log.lag_s if isinstance(log, RelayedEventLog) else 0.0,
     )
+    registry.add_gauge(
+        "relay_available",
+        "Whether the relay has carried what was sent last; 1 without one.",
+        lambda: not isinstance(log, RelayedEventLog) or log.problem is None,
+    )
     _add_receipts(infra)
 
 

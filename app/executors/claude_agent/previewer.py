@@ -19,7 +19,7 @@ class ClaudeAgentPreviewer:
     """Implements the `GraphPreviewer` port."""
 
     needs_full_mode: bool
-    """Whether every run needs the CLI's full mode."""
+    """Whether every run needs the CLI's full mode: those with the machine's own login do."""
 
     async def preview(self, request: GraphRunRequest, plan: RunPlan) -> Preview:
         """See the port."""
@@ -34,6 +34,7 @@ class ClaudeAgentPreviewer:
             server=bridge.server(),
             hooks=SdkHooks([], permissions, full=full),
             full=full,
+            with_login=self.needs_full_mode,
         )
         return Preview(
             system_prompt=system_prompt(plan.spec.system_prompt, request.messages),

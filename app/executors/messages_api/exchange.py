@@ -7,8 +7,9 @@ from typing import Any
 
 import structlog
 
-from app.events import MessageDiscarded, OutputEvent, Status, Step, ToolCallStart, UsageReport
+from app.events import MessageDiscarded, OutputEvent, RunWarning, Status, Step, ToolCallStart, UsageReport
 from app.executors.api_format.failures import concerns_attachments, failure_of_status, outcome_of_refusal
+from app.executors.api_format.refused_part import refused_part
 from app.executors.api_format.retried import ATTACHMENTS_LEFT_OUT, OTHER_MODEL, retrying
 from app.executors.api_format.retry_policy import MAX_RETRIES, is_temporary, pause_s
 from app.executors.api_format.stream import DeltaMapper
@@ -100,7 +101,7 @@ class ModelCalls:
                     await self._pause(error, attempt=retries)
                     continue
                 retries, model = 0, self.request.model
-                self._recover(error)
+                await self._recover(error)
                 if self.request.model != model:
                     await self._publish(OTHER_MODEL)
                 continue
@@ -231,7 +232,7 @@ class ModelCalls:
         await self._publish(retrying(attempt=attempt, delay_ms=delay_s * 1000))
         await asyncio.sleep(delay_s)
 
-    def _recover(self, error: CallFailed) -> None:
+    async def _recover(self, error: CallFailed) -> None:
         """Prepare another call, or raise `ExecutionFailed`."""
         if (refused := outcome_of_refusal(self.channel.refused, self._last_stop)) is not None:
             raise ExecutionFailed(*refused) from error
@@ -243,7 +244,7 @@ class ModelCalls:
             return
         if error.status == _BAD_REQUEST and self._may_change_request(error):
             return
-        if self._leaves_out_attachments(error):
+        if await self._leaves_out_attachments(error):
             return
         if error.status is None:
             raise ExecutionFailed("provider_unavailable") from error
@@ -267,7 +268,7 @@ class ModelCalls:
             self._prompt_tokens = COMPACTS_AT_TOKENS
         return is_too_long
 
-    def _leaves_out_attachments(self, error: CallFailed) -> bool:
+    async def _leaves_out_attachments(self, error: CallFailed) -> bool:
         """Whether the next call is made without the attachments of earlier messages, or of tools.
 
         The conversation has everything: what the provider refuses would be part of every later request.
@@ -283,6 +284,8 @@ class ModelCalls:
             return True
         # The client knows nothing of what a tool has attached, and can do nothing about it.
         is_of_tools = self.transcript.ends_with_results
+        if not is_too_long and (refused := refused_part(error.reason, self.transcript.messages)) is not None:
+            await self._publish(RunWarning(code="attachment_refused", message=refused, names=[]))
         if self.transcript.leave_out_attachments(keeps_last=False):
             self._leaves_out |= is_of_tools
             return is_of_tools

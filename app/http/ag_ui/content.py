@@ -1,7 +1,6 @@
 """The contents of posted AG-UI messages as those of our messages; pure."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from typing import Any, TypeAlias
 
 from ag_ui.core import (
@@ -11,20 +10,16 @@ from ag_ui.core import (
     ImagePart,
     Message,
     TextPart,
-    UrlSource,
     UserMessage,
 )
 from ag_ui.core.types import ContentPart
-from pydantic import TypeAdapter, ValidationError
 
-from app.http.attachments import data_fields, url_fields
-from app.requests.attachments import PART_CHARS, PDF
+from app.errors import Invalid
+from app.http.attachments import posted_attachment
+from app.requests.attachments import PART_CHARS
 from app.requests.messages import ContentPart as OurPart
 from app.requests.messages import TextPart as OurText
 from app.runs.requests.attachments import AttachmentRules, unreadable
-
-_PART: TypeAdapter[Any] = TypeAdapter(OurPart)
-_TYPES_BY_URL = {"image": "image", "document": PDF}
 
 Indexed: TypeAlias = tuple[int, dict[str, Any]]
 """A message of our request, and its index in the posted messages."""
@@ -38,7 +33,7 @@ def chat_messages(
     Of earlier messages, notes stand for what cannot be read, and for what does not fit beside the new one.
     """
     index, message = new
-    content = _new_content(message, rules) if isinstance(message, UserMessage) else ""
+    content = _new_content(index, message) if isinstance(message, UserMessage) else ""
     before = [(number, each.role, _earlier_content(each, rules)) for number, each in earlier]
     contents = rules.fitting(
         [parts for _, _, parts in before], new=() if isinstance(content, str) else content
@@ -94,50 +89,42 @@ def _earlier_content(message: Message, rules: AttachmentRules) -> list[OurPart]:
         case UserMessage(content=str(text)) if text:
             return [OurText(type="text", text=text)]
         case UserMessage(content=list(parts)):
-            return [_readable(_part(part, by_url=rules.by_url), rules) for part in parts]
+            return [_readable(part, rules) for part in parts]
         case _:
             return []
 
 
-def _new_content(message: UserMessage, rules: AttachmentRules) -> str | list[Any]:
-    """The content of the message to answer; parts that are not valid are left as they are posted."""
+def _new_content(index: int, message: UserMessage) -> str | list[OurPart]:
+    """The content of the message to answer; raises `Invalid` naming what cannot be sent."""
     if isinstance(message.content, str):
         return message.content
-    parts: list[Any] = [_part(part, by_url=rules.by_url) for part in message.content]
-    for index, part in enumerate(parts):
-        with suppress(ValidationError):
-            parts[index] = _PART.validate_python(part)
-    return parts
+    return [
+        _part(part, field=f"messages.{index}.content.{number}") for number, part in enumerate(message.content)
+    ]
 
 
-def _readable(part: dict[str, Any], rules: AttachmentRules) -> OurPart:
-    """A part of an earlier message; a note, if it is not valid or not allowed."""
+def _readable(part: ContentPart, rules: AttachmentRules) -> OurPart:
+    """A part of an earlier message; a note, if it cannot be sent or is not allowed."""
     try:
-        parsed: OurPart = _PART.validate_python(part)
-    except ValidationError:
-        return unreadable(part["type"])
-    return parsed if isinstance(parsed, OurText) or rules.allow(parsed) else unreadable(part["type"])
+        ours = _part(part, field="")
+    except Invalid:
+        return unreadable(part.type)
+    return ours if isinstance(ours, OurText) or rules.allow(ours) else unreadable(part.type)
 
 
-def _part(part: ContentPart, *, by_url: bool) -> dict[str, Any]:
+def _part(part: ContentPart, *, field: str) -> OurPart:
     match part:
         case TextPart(text=text):
-            return {"type": "text", "text": text}
-        case ImagePart() | DocumentPart() if (attachment := _attachment(part, by_url=by_url)) is not None:
-            return attachment
+            return OurText(type="text", text=text)
+        case ImagePart(source=source) | DocumentPart(source=source):
+            filename = part.metadata.get("filename") if isinstance(part.metadata, dict) else None
+            return posted_attachment(
+                source.mime_type,
+                **{"data" if isinstance(source, DataSource) else "url": source.value},
+                type_of_part=part.type,
+                title=filename if isinstance(filename, str) else None,
+                field=field,
+            )
         case _:
-            # The protocol forbids failing here, so the model gets a note that the attachment is missing.
-            return unreadable(part.type).model_dump()
-
-
-def _attachment(part: ImagePart | DocumentPart, *, by_url: bool) -> dict[str, Any] | None:
-    """The attachment; None if no model takes it, or it is by URL and the server allows none."""
-    filename = part.metadata.get("filename") if isinstance(part.metadata, dict) else None
-    title = filename if isinstance(filename, str) else None
-    match part.source:
-        case DataSource(value=data, mime_type=media_type):
-            return data_fields(media_type, data, title=title)
-        case UrlSource(value=url, mime_type=media_type) if by_url:
-            return url_fields(media_type or _TYPES_BY_URL[part.type], url, title=title)
-        case _:
-            return None
+            # The protocol forbids failing for audio and video that an agent does not take.
+            return unreadable(part.type)

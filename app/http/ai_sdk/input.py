@@ -20,7 +20,7 @@ from app.errors import Invalid
 from app.executors.client_calls import ClientToolResult
 from app.graphs.spec import GraphSpec
 from app.http.ai_sdk.ui_message import MOST_ANSWERED, UiMessage, UiPart, read_leniently
-from app.http.attachments import ui_file
+from app.http.attachments import posted_attachment
 from app.ids import STATE_KEY_PATTERN
 from app.requests.client_tools import MOST_DESCRIBED, ClientTool
 from app.requests.messages import ContentPart, Message, TextPart, is_blank_content
@@ -333,6 +333,6 @@ def _content(part: UiPart, role: str, *, field: str) -> Iterator[ContentPart]:
         case "text" if part.text:
             yield TextPart(type="text", text=part.text)
         case "file" if role == "user":
-            yield ui_file(part.url or "", part.media_type, part.filename, field=f"{field}.url")
+            yield posted_attachment(part.media_type, url=part.url, title=part.filename, field=f"{field}.url")
         case _:
             return

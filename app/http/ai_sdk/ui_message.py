@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 from pydantic.alias_generators import to_camel
@@ -17,8 +17,10 @@ MOST_ANSWERED = 1_000
 """So many tool calls of a message may have a decision, and so many a result of the client."""
 
 _REASON_CHARS = 4_000
-_PLACE_OF_FIELD = 3
-"""In the location of an error: it follows the message's index, `parts` and the part's index."""
+_PLACE_OF_PART = 2
+"""In the location of an error: its index follows the message's index and `parts`."""
+_NO_PART: Final = {"type": "absent"}
+"""In the place of a part that is none: parts of an unknown type are ignored."""
 
 
 class _Posted(BaseModel):
@@ -111,7 +113,8 @@ class UiMessage(_Posted):
 def read_leniently(messages: Any, validate: Callable[[Any], list[UiMessage]]) -> list[UiMessage]:
     """The posted messages; raises `ValidationError` for the last one, or for a form that no chat has.
 
-    What is of a wrong type in a part of an earlier message counts as absent: it must not end the chat.
+    What is of a wrong type in a part of an earlier message counts as absent, and so does a part that is none:
+    it must not end the chat.
     """
     try:
         return validate(messages)
@@ -120,21 +123,24 @@ def read_leniently(messages: Any, validate: Callable[[Any], list[UiMessage]]) ->
             each["loc"]
             for each in error.errors(include_url=False, include_context=False, include_input=False)
         ]
-        return validate(_without(messages, [loc for loc in wrong if _is_field_of_earlier(loc, messages)]))
+        return validate(_without(messages, [loc for loc in wrong if _is_in_part_of_earlier(loc, messages)]))
 
 
-def _is_field_of_earlier(loc: Sequence[int | str], messages: Any) -> bool:
-    return len(loc) > _PLACE_OF_FIELD and isinstance(loc[0], int) and loc[0] < len(messages) - 1
+def _is_in_part_of_earlier(loc: Sequence[int | str], messages: Any) -> bool:
+    return len(loc) > _PLACE_OF_PART and isinstance(loc[0], int) and loc[0] < len(messages) - 1
 
 
 def _without(messages: Any, wrong: Sequence[Sequence[Any]]) -> Any:
-    """The messages without these fields of their parts."""
+    """The messages without these parts, and without these fields of their parts."""
     if not wrong:
         return messages
     kept = list(messages)
     for index in {loc[0] for loc in wrong}:
         kept[index] = {**kept[index], "parts": list(kept[index]["parts"])}
-    for index, _, part, name, *_ in wrong:
+    for index, _, part, *field in wrong:
         parts = kept[index]["parts"]
-        parts[part] = {key: value for key, value in parts[part].items() if key != name}
+        if field and field[0] != "type":
+            parts[part] = {key: value for key, value in parts[part].items() if key != field[0]}
+        else:
+            parts[part] = _NO_PART
     return kept

@@ -3,10 +3,14 @@
 import difflib
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import yaml
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
+
+from app.platform.serialization.mistakes import UNKNOWN, Mistake, mistakes_in
+from app.platform.serialization.yaml_problems import sentence_of
 
 _CLOSE = 0.7
 _NESTED_TOO_DEEPLY = "it is nested too deeply"
@@ -36,12 +40,13 @@ class StrictYamlLoader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:  # noqa: FBT001, FBT002
-        """See the loader; with the place of a date that does not exist."""
+        """See the loader; with the place of a date or a tagged value that does not exist."""
         try:
             return super().construct_object(node, deep)
-        except ValueError as error:
+        except (ValueError, LookupError, AttributeError) as error:
             raise yaml.constructor.ConstructorError(
-                problem=str(error), problem_mark=node.start_mark
+                problem=f"there is no such date or number as {str(node.value)[:40]}",
+                problem_mark=node.start_mark,
             ) from error
 
 
@@ -57,15 +62,16 @@ class YamlDocument:
     def read(cls, text: str | bytes, *, first_line: int = 1) -> "YamlDocument":
         """Parse the text; raises `YamlInvalid`. `first_line` is its line in the file."""
         try:
-            loader = StrictYamlLoader(text)
+            loader = StrictYamlLoader(decoded(text))
             root = loader.get_single_node()
             value = None if root is None else loader.construct_document(root)
         except yaml.MarkedYAMLError as error:
-            mark, problem = error.problem_mark or error.context_mark, error.problem or str(error.context)
+            mark = error.problem_mark or error.context_mark
             where = "" if mark is None else f"{_place(mark, first_line)}: "
-            raise YamlInvalid(f"{where}{problem}") from error
-        except (yaml.YAMLError, ValueError) as error:
-            raise YamlInvalid(str(error).partition("\n")[0]) from error
+            raise YamlInvalid(f"{where}{sentence_of(error)}") from error
+        except yaml.reader.ReaderError as error:
+            line = first_line + decoded(text)[: error.position].count("\n")
+            raise YamlInvalid(f"line {line}: {sentence_of(error)}") from error
         except RecursionError as error:
             raise YamlInvalid(_NESTED_TOO_DEEPLY) from error
         return cls(value, root, first_line)
@@ -80,14 +86,37 @@ class YamlDocument:
             mark, node = found
         return problem if mark is None else f"{problem} ({_place(mark, self._first_line)})"
 
-    def explain(self, detail: Any, model: type[BaseModel]) -> str:
-        """A mistake that Pydantic has found: its key, what is wrong, and its place."""
-        path = [part for part in detail["loc"] if part != "[key]"]
-        problem = detail["msg"].removeprefix("Value error, ")
-        if detail["type"] == "extra_forbidden":
+    def problems(self, error: ValidationError, model: type[BaseModel]) -> list[str]:
+        """Each mistake: the key, what is wrong, and the place; `model` is the form of the whole document."""
+        mistakes = mistakes_in(error.errors(include_input=False), self.value)
+        return [self._explained(mistake, model) for mistake in mistakes]
+
+    def _explained(self, mistake: Mistake, model: type[BaseModel]) -> str:
+        path, problem, kind = mistake
+        if kind == UNKNOWN:
             problem = f"there is no such key{did_you_mean(str(path[-1]), _keys(model, nested=len(path) > 1))}"
-        key = ".".join(str(part) for part in path)
-        return self.at(path, f"{key}: {problem}" if key else problem)
+        elif kind == "string_type" and not isinstance(self._value_at(path), list | dict):
+            problem += "; put it in quotes"
+        if not path:
+            return "is empty" if self.value is None else problem
+        return self.at(path, f"{'.'.join(map(str, path))}: {problem}")
+
+    def _value_at(self, path: Sequence[str | int]) -> Any:
+        value = self.value
+        for part in path:
+            value = value[part]
+        return value
+
+
+def decoded(text: str | bytes) -> str:
+    """The text without a byte order mark; raises `YamlInvalid`."""
+    if isinstance(text, str):
+        return text.removeprefix("\ufeff")
+    try:
+        return text.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = text[: error.start].count(b"\n") + 1
+        raise YamlInvalid(f"line {line}: is not UTF-8 text; save the file as UTF-8") from error
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
@@ -109,6 +138,7 @@ def _place(mark: yaml.Mark, first_line: int) -> str:
     return f"line {mark.line + first_line}, column {mark.column + 1}"
 
 
+@cache
 def _keys(model: type[BaseModel], *, nested: bool) -> set[str]:
     """The keys of a file of this form; `nested`: those of all its parts."""
     schema = model.model_json_schema()

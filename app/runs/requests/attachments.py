@@ -26,7 +26,7 @@ class AttachmentRules:
         return attachment.size <= self.max_bytes and (attachment.url is None or self.by_url)
 
     def fitting(
-        self, earlier: Sequence[Sequence[ContentPart]], *, new: Iterable[object]
+        self, earlier: Sequence[Sequence[ContentPart]], *, new: Iterable[ContentPart]
     ) -> list[list[ContentPart]]:
         """The contents of earlier messages as far as they fit into one request with the parts of a new one.
 

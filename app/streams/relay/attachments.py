@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from uuid import UUID
 
 from app.streams.relay.connection import RelayConnection
+from app.streams.relay.server import Relay
 
 PIECE_BYTES = 2**18
 """What is written or read at once; more would delay everything else that passes the relay."""
@@ -14,29 +15,32 @@ EXPIRES_S = 30
 class Attachments:
     """Contents by an id that their sender has chosen; every method raises `EventLogUnavailable`."""
 
-    def __init__(self, relay: RelayConnection) -> None:
+    def __init__(self, relay: Relay) -> None:
         self._relay = relay
 
     async def store(self, attachment_id: UUID, content: bytes) -> None:
         """Store a content, until it is deleted or expires."""
-        for key, start in _pieces(attachment_id, len(content)):
-            await self._relay.store(key, content[start : start + PIECE_BYTES], expires_s=EXPIRES_S)
+        relay = self._relay.part(str(attachment_id)).connection
+        for key, start in _pieces(relay, attachment_id, len(content)):
+            await relay.store(key, content[start : start + PIECE_BYTES], expires_s=EXPIRES_S)
 
     async def load(self, attachment_id: UUID, *, size: int) -> bytes | None:
         """The content; None if the relay does not have all of it."""
+        relay = self._relay.part(str(attachment_id)).connection
         pieces: list[bytes] = []
-        for key, _ in _pieces(attachment_id, size):
-            if (piece := await self._relay.load(key)) is None:
+        for key, _ in _pieces(relay, attachment_id, size):
+            if (piece := await relay.load(key)) is None:
                 return None
             pieces.append(piece)
         return b"".join(pieces)
 
     async def delete(self, attachment_id: UUID, *, size: int) -> None:
         """Delete a content."""
-        await self._relay.delete([key for key, _ in _pieces(attachment_id, size)])
+        relay = self._relay.part(str(attachment_id)).connection
+        await relay.delete([key for key, _ in _pieces(relay, attachment_id, size)])
 
 
-def _pieces(attachment_id: UUID, size: int) -> Iterator[tuple[str, int]]:
+def _pieces(relay: RelayConnection, attachment_id: UUID, size: int) -> Iterator[tuple[str, int]]:
     """The key of each piece and where in the content it starts."""
     for number, start in enumerate(range(0, size, PIECE_BYTES)):
-        yield f"runtally:attachment:{attachment_id}:{number}", start
+        yield f"{relay.prefix}attachment:{attachment_id}:{number}", start

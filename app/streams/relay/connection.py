@@ -1,23 +1,24 @@
 """RelayConnection: commands to the relay, with one log line for each outage."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
-from typing import Any, Self
-from urllib.parse import urlsplit
+from collections.abc import Awaitable, Callable, Sequence
+from hashlib import sha1
+from typing import Any
+from uuid import uuid4
 
 from redis.asyncio import BlockingConnectionPool, Redis
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
-from redis.commands.core import AsyncScript
-from redis.exceptions import AuthenticationError, RedisError
-from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import MovedError, NoScriptError, ReadOnlyError, RedisError
 
-from app.errors import OperatorError, Unavailable
+from app.errors import Unavailable
 from app.platform.logs.dependency import DependencyLog
+from app.streams.relay.address import problem_of
 from app.streams.relay.scripts import APPEND, READ
 
+PREFIX = "runtally:"
+"""Of all keys and channels."""
 _CONNECTIONS = 16
+_PROBE_LIFETIME_S = 5
+_SHA = {script: sha1(script.encode(), usedforsecurity=False).hexdigest() for script in (APPEND, READ)}
 
 
 class EventLogUnavailable(Unavailable):
@@ -26,137 +27,128 @@ class EventLogUnavailable(Unavailable):
     is_logged = True
 
 
-class RelayNotUsable(OperatorError):
-    """The relay of REDIS_URL cannot be used; the text names it, the reason and the next step."""
-
-    @classmethod
-    def of(cls, address: str, error: EventLogUnavailable) -> Self:
-        """The error for a ping that failed."""
-        cause = error.__cause__ or error
-        text = f"{cause} {cause.__cause__ or ''}"
-        match cause:
-            case AuthenticationError():
-                problem = "user or password are wrong, or missing; correct them"
-            case TimeoutError():
-                problem = "it does not answer in time; check host, port, firewall and whether it expects TLS"
-            case _ if "SSL" in text or "certificate" in text:
-                problem = "TLS with it failed; use rediss:// for a server with TLS, redis:// for one without"
-            case _ if "Name or service not known" in text or "name resolution" in text:
-                problem = "the host name cannot be resolved; correct it, or the name service of this machine"
-            case RedisConnectionError() | OSError():
-                problem = "nothing answers there; start Valkey or Redis, or correct host and port"
-            case _:
-                problem = f"it refuses commands ({type(cause).__name__}); correct the rights of the user"
-        return cls(f"REDIS_URL ({address}): {problem}.")
-
-
-def address_of(url: str) -> str:
-    """Where the relay is, without user and password."""
-    parts = urlsplit(url)
-    return parts.path if parts.scheme == "unix" else f"{parts.hostname}:{parts.port or 6379}"
-
-
 class Outage:
     """Logs the begin and the end of an outage once, whichever part notices it first and last."""
 
     def __init__(self) -> None:
-        self._failing: set[str] = set()
+        self._failing: dict[str, Exception] = {}
         self._log = DependencyLog(unavailable="event_log.unavailable", available="event_log.available")
 
-    def __bool__(self) -> bool:
-        """Whether any part is failing."""
-        return bool(self._failing)
+    @property
+    def error(self) -> Exception | None:
+        """What has failed last, of all that fails; None if nothing does."""
+        return next(reversed(self._failing.values()), None)
 
     def failed(self, part: str, error: Exception) -> None:
         """This part of the work fails now."""
+        cause = error.__cause__ if isinstance(error.__cause__, Exception) else error
         # The error's text may quote the address or an event.
-        self._log.failed(type(error.__cause__ or error).__name__)
-        self._failing.add(part)
+        self._log.failed(type(cause).__name__, problem=problem_of(cause))
+        self._failing.pop(part, None)
+        self._failing[part] = cause
 
     def succeeded(self, part: str) -> None:
         """This part succeeds."""
-        if part in self._failing:
-            self._failing.remove(part)
-            if not self._failing:
-                self._log.worked()
+        if self._failing.pop(part, None) is not None and not self._failing:
+            self._log.worked()
 
 
 class RelayConnection:
-    """Sends commands to the relay; every method raises `EventLogUnavailable`.
+    """Sends commands to the relay, or to the node of a part of it; raises `EventLogUnavailable`.
 
-    No command is repeated: one whose response was lost may have had an effect.
+    No command is repeated that may have had an effect, as one whose response was lost.
     """
 
-    def __init__(self, url: str, *, timeout_s: float) -> None:
-        """`timeout_s`: how long a response may take."""
-        self.outage = Outage()
-        self.address = address_of(url)
-        self._timeout_s = timeout_s
-        self._redis = Redis.from_pool(
-            BlockingConnectionPool.from_url(
-                url,
-                max_connections=_CONNECTIONS,
-                timeout=timeout_s,
-                # `_reachable` limits each command. The client's own limit makes a task per command, and loses
-                # cancellations (Python 3.11's `wait_for`).
-                socket_timeout=None,
-                socket_connect_timeout=None,
-                retry=Retry(NoBackoff(), 0),
-                protocol=2,
-            ),
-        )
-        self._append = self._redis.register_script(APPEND)
-        self._read = self._redis.register_script(READ)
+    def __init__(self, options: dict[str, Any], outage: Outage, *, tag: str, timeout_s: float) -> None:
+        """`options`: of its connections; `tag`: the hash tag of the part."""
+        self.prefix = f"{PREFIX}{{{tag}}}:" if tag else PREFIX
+        """Of its keys and channels: those with the same tag are on the same node of a cluster."""
+        self.claims = f"{self.prefix}claims"
+        """The channel of the streams of runs that are resumed."""
+        self.timeout_s = timeout_s
+        self._outage = outage
+        self._pool = BlockingConnectionPool(**options, max_connections=_CONNECTIONS, timeout=timeout_s)
+        self._redis = Redis.from_pool(self._pool)
+        self._execute_command: Callable[..., Awaitable[Any]] = self._redis.execute_command
+        # In a cluster by way of one node: the loss of a connection is noticed, that between two nodes is not.
+        sharded = "S" if tag else ""
+        self.publishes = f"{sharded}PUBLISH"
+        self.subscribes = f"{sharded}SUBSCRIBE"
+        self.unsubscribes = f"{sharded}UNSUBSCRIBE"
+
+    def failed(self, part: str, error: Exception) -> None:
+        """This part of the work fails now."""
+        self._outage.failed(f"{self.prefix}{part}", error)
+
+    def succeeded(self, part: str) -> None:
+        """This part succeeds."""
+        self._outage.succeeded(f"{self.prefix}{part}")
 
     async def append(self, keys: Sequence[str], arguments: Sequence[str | bytes | int]) -> list[Any]:
-        """Execute `APPEND`."""
-        return await self._execute(self._append, keys, arguments)
+        """Execute `APPEND`, with the arguments for each run."""
+        own = (uuid4().hex, self.publishes, self.claims)
+        return await self._execute(APPEND, [f"{self.prefix}epoch", *keys], [*own, *arguments])
 
     async def read(self, keys: Sequence[str], arguments: Sequence[str]) -> list[Any]:
         """Execute `READ`."""
-        return await self._execute(self._read, keys, arguments)
+        return await self._execute(READ, keys, arguments)
 
     async def publish(self, channel: str, message: bytes) -> int:
         """Publish a message; returns how many connections received it."""
-        async with self._reachable():
-            receivers: int = await self._redis.publish(channel, message)
+        receivers: int = await self._send(self.publishes, channel, message)
         return receivers
 
     async def store(self, key: str, value: bytes, *, expires_s: int) -> None:
         """Store a value until it expires."""
-        async with self._reachable():
-            await self._redis.set(key, value, ex=expires_s)
+        await self._send("SET", key, value, "EX", expires_s)
 
     async def load(self, key: str) -> bytes | None:
         """A stored value; None if there is none."""
-        async with self._reachable():
-            value: Any = await self._redis.get(key)
+        value: Any = await self._send("GET", key)
         return None if value is None else bytes(value)
 
     async def delete(self, keys: Sequence[str]) -> None:
         """Delete stored values."""
-        async with self._reachable():
-            await self._redis.delete(*keys)
+        await self._send("DEL", *keys)
 
     async def ping(self) -> None:
         """Succeed if the relay answers."""
-        async with self._reachable():
-            await self._redis.ping()
+        await self._send("PING")
+
+    async def try_commands(self) -> None:
+        """Send once what is sent later, for the start to fail rather than a run."""
+        await self.ping()
+        stream = f"{self.prefix}probe:{uuid4().hex}"
+        await self.append([stream], [0, 0, "probe", "1-0", b"+1", _PROBE_LIFETIME_S, b""])
+        await self.read([stream], ["1-0"])
+        await self.store(stream, b"", expires_s=_PROBE_LIFETIME_S)
+        await self.load(stream)
+        await self.delete([stream])
 
     async def aclose(self) -> None:
         """Close all connections."""
         await self._redis.aclose()
 
-    async def _execute(self, script: AsyncScript, keys: Sequence[str], arguments: Sequence[Any]) -> list[Any]:
-        async with self._reachable():
-            answer: list[Any] = await script(keys=keys, args=arguments)
+    async def _execute(self, script: str, keys: Sequence[str], arguments: Sequence[Any]) -> list[Any]:
+        parts = (len(keys), *keys, *arguments)
+        try:
+            answer: list[Any] = await self._send("EVALSHA", _SHA[script], *parts)
+        except EventLogUnavailable as error:
+            if not isinstance(error.__cause__, NoScriptError):
+                raise
+            # Not SCRIPT LOAD: some services forbid it.
+            answer = await self._send("EVAL", script, *parts)
         return answer
 
-    @asynccontextmanager
-    async def _reachable(self) -> AsyncIterator[None]:
+    async def _send(self, *command: str | bytes | int) -> Any:
         try:
-            async with asyncio.timeout(self._timeout_s):
-                yield
+            async with asyncio.timeout(self.timeout_s):
+                try:
+                    return await self._execute_command(*command)
+                except (MovedError, ReadOnlyError):
+                    # Nothing was executed: new connections lead to the node that serves it now.
+                    await self._pool.disconnect(inuse_connections=False)
+                    return await self._execute_command(*command)
         except (RedisError, OSError) as error:
             # `TimeoutError` is an `OSError`.
             raise EventLogUnavailable from error

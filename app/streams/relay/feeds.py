@@ -38,7 +38,7 @@ class RunFeeds:
         """Receive the run's channel for its first reader."""
         if feed.run not in self._feeds and not feed.is_closed:
             self._feeds[feed.run] = feed
-            self._subscriptions.subscribe(stream_name(feed.run), feed)
+            self._subscriptions.subscribe(stream_name(feed.run, self._relay.prefix), feed)
         feed.readers += 1
 
     def remove_reader(self, feed: RunFeed) -> None:
@@ -74,10 +74,10 @@ class RunFeeds:
         try:
             parts = await read_streams(self._relay, [(feed.run, position) for feed, position in wanted])
         except Unavailable as error:
-            self._relay.outage.failed("readers", error)
+            self._relay.failed("readers", error)
             self._pause_s = min(max(self._pause_s * 2, _FIRST_PAUSE_S), LONGEST_BACKOFF_S)
             return
-        self._relay.outage.succeeded("readers")
+        self._relay.succeeded("readers")
         self._pause_s = 0.0
         for key, part in zip(wanted, parts, strict=True):
             # The readers of feeds that were closed meanwhile have their answer.
@@ -100,4 +100,4 @@ class RunFeeds:
         for position in feed.fetching:
             self._fetches.pop((feed, position)).set_result(None)
         feed.fetching.clear()
-        self._subscriptions.unsubscribe(stream_name(feed.run), feed)
+        self._subscriptions.unsubscribe(stream_name(feed.run, self._relay.prefix), feed)

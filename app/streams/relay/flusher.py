@@ -20,7 +20,6 @@ _RUNS_PER_FLUSH = 256
 _EVENTS_PER_FLUSH = 2000
 _BYTES_PER_FLUSH = 2**20
 _FIRST_PAUSE_S = 0.05
-_EPOCH_KEY = "runtally:epoch"
 
 log = structlog.get_logger(__name__)
 
@@ -141,12 +140,12 @@ class Flusher:
                 if written.attempt == attempts[refusal.which]:
                     await self._reconcile(written, refusal)
         except Unavailable as error:
-            self._relay.outage.failed("events", error)
+            self._relay.failed("events", error)
             self._pause_s = min(max(self._pause_s * 2, _FIRST_PAUSE_S), LONGEST_BACKOFF_S)
             # What has arrived, and what the relay has kept, is unknown.
             self.check_all()
             return False
-        self._relay.outage.succeeded("events")
+        self._relay.succeeded("events")
         self._pause_s = 0.0
         refused = {refusal.which for refusal in refusals}
         for index, (written, batch) in enumerate(sent):
@@ -158,8 +157,8 @@ class Flusher:
         return True
 
     async def _append(self, sent: Sequence[tuple[WrittenRun, EventBatch | None]]) -> list[Refusal]:
-        keys = [_EPOCH_KEY]
-        values: list[str | bytes | int] = [uuid4().hex]
+        keys: list[str] = []
+        values: list[str | bytes | int] = []
         for written, batch in sent:
             keys.append(written.stream)
             is_marker = batch is not None and batch.is_end and not batch.lines

@@ -5,10 +5,8 @@ the fields `w` (its writer), `p` (the encoded batch) and, if they are known, `t`
 The stream's key is also the name of its channel.
 """
 
-CLAIMS_CHANNEL = "runtally:claims"
-"""The streams of runs that are resumed."""
-
 APPEND = """
+local publish, claims = ARGV[2], ARGV[3]
 local epoch = redis.call('GET', KEYS[1])
 if not epoch then
   epoch = ARGV[1]
@@ -16,7 +14,7 @@ if not epoch then
 end
 local answer = {epoch}
 for i = 2, #KEYS do
-  local a = (i - 2) * 7 + 1
+  local a = (i - 2) * 7 + 3
   local expected, attempt, writer = ARGV[a + 1], tonumber(ARGV[a + 2]), ARGV[a + 3]
   local id, payload, lifetime = ARGV[a + 4], ARGV[a + 5], ARGV[a + 6]
   local times = ARGV[a + 7]
@@ -38,11 +36,11 @@ for i = 2, #KEYS do
     if type(added) ~= 'table' then
       redis.call('EXPIRE', KEYS[i], lifetime)
       if times ~= '' then
-        redis.call('PUBLISH', KEYS[i], '+0\\n' .. times)
+        redis.call(publish, KEYS[i], '+0\\n' .. times)
       end
-      redis.call('PUBLISH', KEYS[i], payload)
+      redis.call(publish, KEYS[i], payload)
       if last_writer ~= writer then
-        redis.call('PUBLISH', 'runtally:claims', KEYS[i])
+        redis.call(publish, claims, KEYS[i])
       end
     elseif string.find(added.err, 'equal or smaller', 1, true) then
       redis.call('DEL', KEYS[i])
@@ -62,12 +60,12 @@ return answer
 """
 """Append a batch to each of several runs, if the writer may and knows the stream's end.
 
-KEYS: the key of the epoch, then a stream for each run. ARGV: an epoch, in case that there is none; then
-for each run: the last position that the writer believes the stream to have, its attempt, its id, the id of
-the new entry, the batch (empty: only check), the seconds that the stream lives, the times of the events
-(empty: unknown). Returns the epoch, then four values for each run that was refused: its index, whether a
-later attempt or another writer of the same one has written, the stream's last position, and whether this
-writer wrote it.
+KEYS: the key of the epoch, then a stream for each run. ARGV: an epoch, in case that there is none, the
+command that publishes, the channel of claims; then for each run: the last position that the writer believes
+the stream to have, its attempt, its id, the id of the new entry, the batch (empty: only check), the seconds
+that the stream lives, the times of the events (empty: unknown). Returns the epoch, then four values for each
+run that was refused: its index, whether a later attempt or another writer of the same one has written, the
+stream's last position, and whether this writer wrote it.
 
 A writer that follows another one is announced, so that the other one notices it also if it writes nothing.
 A stream whose last entries were deleted refuses their ids for ever, so it is deleted and written anew.

@@ -9,7 +9,7 @@ import structlog
 from app.ids import RunKey
 from app.streams.port import LogEntry
 from app.streams.relay.batch import EventBatch
-from app.streams.relay.connection import RelayConnection
+from app.streams.relay.connection import PREFIX, RelayConnection
 
 log = structlog.get_logger(__name__)
 
@@ -28,15 +28,16 @@ class StreamPart:
     """Whether the relay may hold more."""
 
 
-def stream_name(run: RunKey) -> str:
+def stream_name(run: RunKey, prefix: str = PREFIX) -> str:
     """The key of a run's stream, and the name of its channel."""
-    return f"runtally:events:{run.account_id}:{run.run_id}"
+    return f"{prefix}events:{run.account_id}:{run.run_id}"
 
 
 async def read_streams(relay: RelayConnection, positions: Sequence[tuple[RunKey, int]]) -> list[StreamPart]:
     """The first entries of each run after a position; raises `EventLogUnavailable`."""
     answer = await relay.read(
-        [stream_name(run) for run, _ in positions], [f"{position + 1}-0" for _, position in positions]
+        [stream_name(run, relay.prefix) for run, _ in positions],
+        [f"{position + 1}-0" for _, position in positions],
     )
     return [_part(run, position, rows) for (run, position), rows in zip(positions, answer, strict=True)]
 

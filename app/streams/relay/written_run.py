@@ -7,6 +7,7 @@ from app.events import Done
 from app.ids import RunKey
 from app.streams.event_json import to_json
 from app.streams.relay.batch import EventBatch
+from app.streams.relay.connection import PREFIX
 from app.streams.relay.stream_reader import stream_name
 from app.streams.run_buffer import RunBuffer
 
@@ -34,10 +35,12 @@ class WrittenRun:
     is_fenced: bool = False
     waits_since: float | None = None
     """Since when the relay lacks something of it, by the monotonic clock."""
+    prefix: str = PREFIX
+    """Of its stream's name."""
     stream: str = field(init=False)
 
     def __post_init__(self) -> None:
-        self.stream = stream_name(self.run)
+        self.stream = stream_name(self.run, self.prefix)
 
     def next_batch(self) -> EventBatch | None:
         """What the relay lacks, up to a bounded size; None if it lacks nothing."""

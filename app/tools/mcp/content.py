@@ -9,8 +9,8 @@ from typing import Any
 import pybase64
 from mcp import types
 
+from app.requests.images import MAX_BYTES, image_header
 from app.storable import storable
-from app.tools.images import MAX_BYTES, image_header
 from app.tools.mcp.text import cut_to, one_line
 from runtally.tools.content import ToolContent, ToolImage, ToolText
 

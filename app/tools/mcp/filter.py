@@ -35,10 +35,12 @@ class McpMessageFilter(Transport):
     would validate results against them in this process, without any limit.
     """
 
-    def __init__(self, transport: AbstractAsyncContextManager[Any], tool_names: Collection[str]) -> None:
-        """`tool_names` are the tools to keep."""
+    def __init__(
+        self, transport: AbstractAsyncContextManager[Any], tool_names: Collection[str] | None
+    ) -> None:
+        """`tool_names` are the tools to keep; None: all."""
         self._transport = transport
-        self._tool_names = frozenset(tool_names)
+        self._tool_names = tool_names
         self._received = self._requests = 0
         self._next_progress = 0.0
         self.output_schemas: dict[str, dict[str, Any]] = {}
@@ -95,10 +97,13 @@ class McpMessageFilter(Transport):
             raise SchemaUnusable("inputSchema", "must be an object")
         return schema
 
+    def _is_wanted(self, name: str) -> bool:
+        return self._tool_names is None or name in self._tool_names
+
     def _keep(self, tool: Any) -> bool:
         match tool:
             # Of tools with the same name the first one counts, as for the CLI.
-            case {"name": str(name)} if name in self._tool_names and name not in self._input_schemas:
+            case {"name": str(name)} if self._is_wanted(name) and name not in self._input_schemas:
                 self._input_schemas[name] = tool.get("inputSchema")
                 if isinstance(schema := tool.get("outputSchema"), dict):
                     self.output_schemas[name] = schema

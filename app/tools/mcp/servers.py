@@ -5,7 +5,7 @@ with its policy, limits and redaction, and the CLI never gets the servers' secre
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from functools import partial
@@ -185,7 +185,7 @@ class McpConnections:
         messages = McpMessageFilter(transport, wanted)
         # Its own cache would hold every page it has read.
         client = await stack.enter_async_context(Client(messages, cache=None))
-        found = await _list_tools(client, wanted)
+        found = await list_tools(client, wanted)
         if missing := wanted - found.keys():
             log.error("mcp_server.tools_missing", server=server, tools=sorted(missing))
             raise McpServerUnavailable(server)
@@ -209,13 +209,13 @@ class McpConnections:
             return None
 
 
-async def _list_tools(client: Client, wanted: frozenset[str]) -> dict[str, types.Tool]:
-    """A server's tools with these names; the rest of its list is not read."""
+async def list_tools(client: Client, wanted: Collection[str] | None) -> dict[str, types.Tool]:
+    """A server's tools with these names, after which the rest of its list is not read; None: all."""
     found: dict[str, types.Tool] = {}
     cursor: str | None = None
     for _ in range(MAX_PAGES):
         page = await client.list_tools(cursor=cursor)
-        found |= {tool.name: tool for tool in page.tools if tool.name in wanted}
+        found |= {tool.name: tool for tool in page.tools if wanted is None or tool.name in wanted}
         if (cursor := page.next_cursor) is None or found.keys() == wanted:
             break
     return found

@@ -2,9 +2,18 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Literal, Self, TypeAlias
+from typing import Annotated, Literal, Self, TypeAlias, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from app.tools.mcp.content import NOTES_BYTES, ContentLimits
 from runtally.tools.tool import Effect
@@ -15,12 +24,44 @@ MAX_ID_CHARS = 100
 SECRET = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 """The name of a secret in a header or environment."""
 _ID_PART = re.compile(r"[a-z0-9]+(_[a-z0-9]+)*")
+_MAX_NAME_CHARS = 32
+_TYPES = dict.fromkeys(("streamable-http", "streamable_http", "streamableHttp"), "http")
+"""What other programs call the same."""
+
+
+def server_name(text: str) -> str:
+    """The name of a server that is most like this one."""
+    return re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")[:_MAX_NAME_CHARS].strip("_") or "server"
+
+
+def _is_server_name(name: str) -> str:
+    if not _ID_PART.fullmatch(name) or len(name) > _MAX_NAME_CHARS:
+        raise ValueError(
+            f"the name of a server has up to {_MAX_NAME_CHARS} lower case letters, digits and single _: "
+            f"write {server_name(name)}"
+        )
+    return name
+
+
+ServerName = Annotated[str, AfterValidator(_is_server_name)]
+
+
+def _has_effects(tools: object) -> object:
+    if not isinstance(tools, dict) or not tools:
+        *others, last = get_args(Effect)
+        raise ValueError(
+            f"tools must name each tool that may be used with its effect, {', '.join(others)} or {last}, "
+            "for example {search: read_only}; `runtally mcp import` asks the server for them"
+        )
+    return tools
 
 
 class _Spec(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    tools: Annotated[dict[str, Effect], Field(min_length=1)]
+    tools: Annotated[dict[str, Effect], BeforeValidator(_has_effects)] = Field(
+        default_factory=dict, validate_default=True
+    )
     """The tools that may be used, with the effect of each; no other tool of the server is ever used."""
     optional: Annotated[bool, Field(strict=True)] = False
     """Whether runs continue without it."""
@@ -54,7 +95,19 @@ class _Spec(BaseModel):
         return max(self.timeout_s, self.max_timeout_s)
 
 
-_Url = Annotated[str, Field(pattern=r"^https?://", max_length=2000)]
+def _is_url(url: str) -> str:
+    if not url.startswith(("http://", "https://")):
+        raise ValueError("must begin with http:// or https://")
+    return url
+
+
+def _is_reference(text: str) -> str:
+    if not SECRET.fullmatch(text):
+        raise ValueError("must be ${NAME}, and RUNTALLY_MCP_SECRETS have the secret NAME")
+    return text
+
+
+_Url = Annotated[str, AfterValidator(_is_url), Field(max_length=2000)]
 
 
 class OAuthClient(BaseModel):
@@ -66,7 +119,7 @@ class OAuthClient(BaseModel):
     """The server's own credentials, or those of an operator who has logged in."""
     client_id: Annotated[str | None, Field(min_length=1, max_length=500)] = None
     """Without it, a login registers a client."""
-    client_secret: Annotated[str | None, Field(pattern=rf"^{SECRET.pattern}$")] = None
+    client_secret: Annotated[str, AfterValidator(_is_reference)] | None = None
     """The reference to a secret."""
     client_auth: Literal["basic", "post"] = "basic"
     """How the client authenticates at the token endpoint."""
@@ -86,7 +139,7 @@ class OAuthClient(BaseModel):
 
 
 class _RemoteServer(_Spec):
-    url: Annotated[str, Field(pattern=r"^https?://")]
+    url: Annotated[str, AfterValidator(_is_url)]
     headers: dict[str, str] = Field(default_factory=dict)
     oauth: OAuthClient | None = None
 
@@ -110,16 +163,42 @@ class SseServer(_RemoteServer):
     type: Literal["sse"]
 
 
+def _as_list(command: object) -> object:
+    return [command] if isinstance(command, str) else command
+
+
 class StdioServer(_Spec):
     """A server that is a program, started for each run."""
 
     type: Literal["stdio"]
-    command: Annotated[tuple[str, ...], Field(min_length=1)]
+    command: Annotated[tuple[str, ...], BeforeValidator(_as_list), Field(min_length=1)]
+    """The program, alone or with its first arguments."""
+    args: tuple[str, ...] = ()
     env: dict[str, str] = Field(default_factory=dict)
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        """The program and its arguments."""
+        return (*self.command, *self.args)
 
 
 AnyServer: TypeAlias = HttpServer | SseServer | StdioServer
-McpServer: TypeAlias = Annotated[AnyServer, Field(discriminator="type")]
+
+
+def _with_type(server: object) -> object:
+    """The type that a server has, if it names none or calls it otherwise."""
+    if not isinstance(server, dict):
+        return server
+    kind = server.get("type", "stdio" if "command" in server else "http" if "url" in server else None)
+    if kind is None:
+        raise ValueError("must have a url, or a command")
+    return {**server, "type": _TYPES.get(kind, kind) if isinstance(kind, str) else kind}
+
+
+McpServer: TypeAlias = Annotated[
+    Annotated[AnyServer, Field(discriminator="type")], BeforeValidator(_with_type)
+]
+"""A server as a graph has it: its type may be left out."""
 
 
 def remote_id(server: str, name: str) -> str:

@@ -32,7 +32,7 @@ async def open_transport(
     write_s = min(spec.timeout_s, _WRITE_S)
     match spec:
         case StdioServer():
-            return bounded_stdio(spec.command, values, limit=limit, server=server, write_s=write_s)
+            return bounded_stdio(spec.argv, values, limit=limit, server=server, write_s=write_s)
         case HttpServer():
             bounded = BoundedTransport(outgoing_transport(), limit, response_s=spec.longest_call_s)
             http: httpx2.AsyncClient = await stack.enter_async_context(

@@ -132,14 +132,14 @@ export interface components {
             /** @description What the SDK does not count, or why they cannot be compared. */
             notes: string[];
         };
-        /** @description A PDF or a plain text: base64 encoded with its media type, as `text`, or a PDF by its URL. */
+        /** @description A PDF or a text: base64 encoded, as `text`, or a PDF by its URL. */
         DocumentPart: {
             /**
              * @description discriminator enum property added by openapi-typescript
              * @enum {string}
              */
             type: "document";
-            mediaType?: ("application/pdf" | "text/plain") | null;
+            mediaType?: string | null;
             data?: string | null;
             text?: string | null;
             url?: string | null;
@@ -223,15 +223,15 @@ export interface components {
             /** @default [] */
             clientTools?: components["schemas"]["ClientTool"][];
         };
-        /** @description An image: base64 encoded with its media type, or by a URL that only the provider opens. */
+        /** @description An image: base64 encoded, or by a URL that only the provider opens. */
         ImagePart: {
             /**
              * @description discriminator enum property added by openapi-typescript
              * @enum {string}
              */
             type: "image";
-            mediaType?: ("image/png" | "image/jpeg" | "image/gif" | "image/webp") | null;
             data?: string | null;
+            mediaType?: string | null;
             url?: string | null;
         };
         /** @description State of the last request to stop a run or its current turn. */
@@ -716,7 +716,7 @@ export interface components {
              */
             type: "warning";
             /** @enum {string} */
-            code: "client_tools_ignored" | "attachments_left_out" | "tools_left_out";
+            code: "client_tools_ignored" | "attachments_left_out" | "attachment_refused" | "tools_left_out";
             message: string;
             names: string[];
             /**

@@ -2,12 +2,15 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
+import yaml
 
 from app.executors.claude_agent.graph_keys import check_graph, needs_full_mode
-from app.graphs.catalog import SHIPPED_GRAPHS, GraphCatalog, GraphDefinitionError
+from app.graphs.catalog import SHIPPED_GRAPHS, GraphCatalog
+from app.graphs.file import GraphDefinitionError
 from app.graphs.spec import GraphSpec
 from app.requests.runs import RunLimits
 from app.tools.catalog import ToolCatalog
+from app.tools.mcp.spec import StdioServer
 
 CHECKS = {"claude_agents": check_graph}
 HEAD = "description: Does things."
@@ -70,7 +73,7 @@ def test_a_line_of_dashes_in_the_prompt_belongs_to_the_prompt(tmp_path: Path) ->
         (f"{HEAD}\nname: other", "name"),
         (f"{HEAD}\nsystem_prompt: other", "system_prompt"),
         (f"{HEAD}\nprovider: messages", "provider"),
-        (f"{HEAD}\ntools: demo__a", "tools"),
+        (f"{HEAD}\ntools: {{a: b}}", "tools"),
         (f"{HEAD}\ntools: [demo__c]", "tools: there is no tool 'demo__c'"),
         (f"{HEAD}\nmax_turns: true", "max_turns"),
         (f"{HEAD}\nmax_budget_usd: 0.5", "max_budget_usd: money is a decimal in quotes"),
@@ -97,12 +100,13 @@ def test_a_wrong_key_is_named_with_its_file(tmp_path: Path, head: str, key: str)
 @pytest.mark.parametrize(
     ("name", "content", "problem"),
     [
-        ("planner.md", f"---\n{HEAD}\n---\n  \n".encode(), r"planner\.md: system_prompt"),
-        ("my planner.md", f"---\n{HEAD}\n---\nHi\n".encode(), r"my planner\.md: name"),
-        ("notes.md", b"Just text.", r"notes\.md: description"),
-        ("planner.md", b"---\ndescription: \xff\n---\nHi", r"planner\.md"),
+        ("planner.md", f"---\n{HEAD}\n---\n  \n".encode(), r"planner\.md: has no text after"),
+        ("my planner.md", f"---\n{HEAD}\n---\nHi\n".encode(), r"my planner\.md: .*rename the file"),
+        ("notes.md", b"Just text.", r"notes\.md: has no front matter"),
+        ("planner.md", f"---\n{HEAD}\nHi".encode(), r"planner\.md: front matter: has no second line ---"),
+        ("planner.md", b"---\ndescription: \xff\n---\nHi", r"planner\.md: .*line 2: is not UTF-8"),
     ],
-    ids=["no prompt", "no name of a graph", "no front matter", "no UTF-8"],
+    ids=["no prompt", "no name of a graph", "no front matter", "no end of it", "no UTF-8"],
 )
 def test_a_file_that_is_no_graph_is_refused(tmp_path: Path, name: str, content: bytes, problem: str) -> None:
     (tmp_path / name).write_bytes(content)
@@ -129,6 +133,69 @@ def test_the_same_graph_in_two_directories_is_refused(tmp_path: Path) -> None:
 def test_only_markdown_files_are_graphs(tmp_path: Path) -> None:
     (tmp_path / "planner.txt").write_text("not a graph", encoding="utf-8")
     assert GraphCatalog.load([tmp_path], checks=CHECKS, known_tools=()).all() == []
+
+
+def test_a_readme_is_no_graph(tmp_path: Path) -> None:
+    for name in ("README.md", "readme.md"):
+        (tmp_path / name).write_text("# Graphs\n", encoding="utf-8")
+    assert GraphCatalog.load([tmp_path], checks=CHECKS, known_tools=()).all() == []
+
+
+def test_tools_may_be_written_with_commas(tmp_path: Path) -> None:
+    assert load(tmp_path, f"{HEAD}\ntools: demo__a, demo__b").tools == ("demo__a", "demo__b")
+
+
+@pytest.mark.parametrize(
+    ("server", "found"),
+    [
+        ({"command": "npx", "args": ["-y", "x"]}, ("npx", "-y", "x")),
+        ({"command": ["npx", "-y"], "args": ["x"]}, ("npx", "-y", "x")),
+        ({"type": "stdio", "command": ["npx"]}, ("npx",)),
+        ({"url": "https://x"}, "http"),
+        ({"type": "streamable-http", "url": "https://x"}, "http"),
+        ({"type": "sse", "url": "https://x"}, "sse"),
+    ],
+)
+def test_servers_are_taken_as_other_programs_write_them(
+    tmp_path: Path, server: dict[str, object], found: object
+) -> None:
+    head = yaml.safe_dump({"description": "x", "mcp_servers": {"a": {**server, "tools": {"t": "read_only"}}}})
+
+    spec = load(tmp_path, head).mcp_servers["a"]
+
+    assert (spec.argv if isinstance(spec, StdioServer) else spec.type) == found
+
+
+SERVER = "command: x, tools: {search: read_only}"
+
+
+@pytest.mark.parametrize(
+    ("keys", "problem"),
+    [
+        ("tools: [Read]", "there is no tool 'Read'; tools of the CLI belong under native_tools (line 3"),
+        (
+            f"tools: [lib__search]\nmcp_servers: {{lib: {{{SERVER}}}}}",
+            "mcp_servers: 'lib__search' is a tool of an MCP server; tools must not list it again (line 4",
+        ),
+        (f"tools: [lib__b]\nmcp_servers: {{lib: {{{SERVER}}}}}", "are listed under mcp_servers.lib.tools"),
+        ("tools: [mcp__lib__b]", "are listed under mcp_servers.lib.tools"),
+        (f"mcp_servers: {{My-Lib: {{{SERVER}}}}}", "mcp_servers.My-Lib: the name of a server has up to 32"),
+        (f"mcp_servers: {{My-Lib: {{{SERVER}}}}}", "write my_lib (line 3"),
+        ("mcp_servers: {lib: {command: x}}", "mcp_servers.lib: tools must name each tool that may be used"),
+        ("mcp_servers: {lib: {command: x, tools: [a]}}", "`runtally mcp import` asks the server"),
+        ("mcp_servers: {lib: {tools: {a: read_only}}}", "mcp_servers.lib: must have a url, or a command"),
+        ("mcp_servers: {lib: {type: ws, url: x}}", "has an unknown type; known are 'http', 'sse', 'stdio'"),
+        ("mcp_servers: {lib: {command: x, tools: {a: safe}}}", "tools.a: must be 'read_only', "),
+        (
+            "mcp_servers: {lib: {command: x, args: [1], tools: {a: read_only}}}",
+            "args.0: must be a string; put",
+        ),
+        ("client_tools: yes please", "client_tools: must be true or false or an object (line 3, column 1)"),
+        ("agents: {A b: {description: x, prompt: x}}", "agents.A b: the name of an agent has up to 64"),
+    ],
+)
+def test_what_to_write_instead_is_named(tmp_path: Path, keys: str, problem: str) -> None:
+    assert problem in fault(tmp_path, f"{HEAD}\n{keys}")
 
 
 def test_the_shipped_graphs_load_with_the_shipped_tools() -> None:

@@ -63,7 +63,7 @@ def test_the_whole_body_is_called_body() -> None:
         (5, "must be a string or a list"),
         (None, "must be a string or a list"),
         ({}, "must be a string or a list"),
-        ("", "must have at least 1 character"),
+        ("", "must not be blank: it has no visible character"),
         ([], "must have at least 1 item"),
     ],
 )
@@ -80,8 +80,8 @@ def test_fields_named_like_their_type_are_kept_and_tags_are_not() -> None:
     assert content({"type": "text", "text": "a", "image": 1}) == {
         "messages.0.content.0.image": "is not a field of this request"
     }
-    assert content({"type": "image", "mediaType": "text/plain", "data": "?"}) == {
-        "messages.0.content.0.mediaType": ("must be 'image/png', 'image/jpeg', 'image/gif' or 'image/webp'"),
+    assert content({"type": "image", "mediaType": 5, "data": "?"}) == {
+        "messages.0.content.0.mediaType": "must be a string",
         "messages.0.content.0.data": "is not valid base64",
     }
 

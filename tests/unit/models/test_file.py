@@ -47,7 +47,7 @@ def test_everything_may_be_left_out(tmp_path: Path, text: str) -> None:
         ("roles: {triage: opus, triage: haiku}", "is not valid YAML"),
         ("model: []", "model: there is no such key; did you mean models? (line 1, column 1)"),
         ("aliases: {fast: gpt-5}", "aliases.fast: "),
-        ("aliases: {on: claude-haiku-5-5}", "should be a valid string"),
+        ("aliases: {on: claude-haiku-5-5}", "its name must be a string; put it in quotes"),
         ("aliases: {claude-x-1: claude-haiku-5-5}", "aliases.claude-x-1: must be a name"),
         ("aliases: {'a b': claude-haiku-5-5}", "aliases.a b: must be a name"),
         ("aliases: {triage: claude-haiku-5-5}", "aliases.triage: is the name of both"),

@@ -1,6 +1,5 @@
 """What may be attached to a message, and by which names a refused attachment is reported."""
 
-import base64
 from typing import Any
 
 import pytest
@@ -9,37 +8,34 @@ from pydantic import TypeAdapter, ValidationError
 from app.errors import Invalid
 from app.executors.api_format.prompt import attachment_block
 from app.gateway.estimate import DOCUMENT_TOKENS, text_size
-from app.http.attachments import ui_file
+from app.http.attachments import posted_attachment
 from app.requests.attachments import MAX_TOTAL_BYTES
 from app.requests.messages import ContentPart, DocumentPart, ImagePart, Message, TextPart
 from app.runs.requests.attachments import AttachmentRules
-
-
-def b64(content: bytes) -> str:
-    return base64.b64encode(content).decode()
-
+from tests.media import PIXEL, b64
 
 PDF = {"type": "document", "mediaType": "application/pdf", "data": b64(b"%PDF-1.4")}
 TEXT = {"type": "document", "mediaType": "text/plain", "data": b64("Grüße".encode())}
-DOT = {"type": "image", "mediaType": "image/png", "data": b64(b"dot!")}
+DOT = {"type": "image", "mediaType": "image/png", "data": b64(PIXEL)}
 URL = "https://example.org/a.pdf"
 PART: TypeAdapter[Any] = TypeAdapter(ContentPart)
 
 REFUSED = [
     ({**PDF, "data": b64(b"<html>")}, "data", "%PDF-"),
-    ({**PDF, "data": b64(b" %PDF-1.4")}, "data", "%PDF-"),
     ({**PDF, "data": "?"}, "data", "base64"),
-    ({**TEXT, "data": b64(b"\xff\xfe")}, "data", "UTF-8"),
+    ({**TEXT, "data": b64(b"\xff")}, "data", "is not text in UTF-8"),
+    ({**TEXT, "mediaType": "font/ttf", "data": b64(b"\xff")}, "data", "is not a PDF or text in UTF-8"),
     ({**TEXT, "data": b64(b"a\0b")}, "data", "U+0000"),
     ({**TEXT, "data": ""}, "data", "empty"),
     ({**DOT, "data": ""}, "data", "empty"),
-    ({**DOT, "mediaType": "image/svg+xml"}, "mediaType", "image/png"),
-    ({**PDF, "mediaType": "text/html"}, "mediaType", "application/pdf"),
+    ({**DOT, "data": b64(b"<svg/>")}, "data", "image/png, image/jpeg, image/gif and image/webp"),
+    ({"type": "image", "mediaType": "text/html", "url": URL}, "mediaType", "that of an image"),
+    ({**PDF, "mediaType": "image/png"}, "mediaType", "the type of the part must be image"),
+    ({**PDF, "mediaType": 5}, "mediaType", "string"),
     ({**PDF, "title": "x" * 256}, "title", "255"),
     ({**PDF, "url": URL}, "document", "either data or url"),
     ({"type": "document", "mediaType": "application/pdf"}, "document", "either data or url"),
-    ({"type": "document", "data": TEXT["data"]}, "document", "mediaType"),
-    ({"type": "document", "mediaType": "application/pdf", "text": "x"}, "document", "text/plain"),
+    ({"type": "document", "mediaType": "application/pdf", "text": "x"}, "document", "that of a text"),
     ({"type": "document", "mediaType": "text/plain", "url": URL}, "document", "only images and PDFs"),
     *(
         ({"type": kind, "url": url}, "url", "https://" if "@" not in url else "a user")
@@ -77,7 +73,7 @@ def test_each_has_its_block_and_its_size() -> None:
     assert [block["source"]["type"] for block in blocks] == ["base64", "text", "base64"]
     assert blocks[1]["source"]["data"] == "Grüße"
     assert by_url == {"type": "document", "source": {"type": "url", "url": URL}, "title": "Far"}
-    assert [PART.validate_python(part).size for part in (PDF, TEXT, DOT)] == [8, 7, 4]
+    assert [PART.validate_python(part).size for part in (PDF, TEXT, DOT)] == [8, 7, 70]
     assert DocumentPart.model_validate({"type": "document", "text": "Grüße"}).size == 7
 
 
@@ -120,7 +116,7 @@ def test_a_broken_rule_names_the_part_the_limit_and_the_size(
 
 
 def test_what_the_rules_allow_passes() -> None:
-    rules = AttachmentRules(by_url=True, max_count=3, max_bytes=8)
+    rules = AttachmentRules(by_url=True, max_count=3, max_bytes=70)
 
     rules.check_messages([a_message(PDF, DOT, {"type": "image", "url": URL}), a_message()])
 
@@ -137,11 +133,12 @@ def test_only_users_attach() -> None:
         ("data:text/csv,a%2Cb", "text/csv", "a,b"),
         ("data:text/plain;a=b,=3D%3d%0A=\n \n_%C3%A9é", "text/plain", "=3D=\n=\n \n_éé"),
         (f"data:application/pdf;base64,{PDF['data']}", None, None),
+        ("data:;base64,YQ%3D%3D%0A", "text/markdown", "a"),
         (URL, "application/pdf", None),
     ],
 )
 def test_files_of_a_chat_become_documents(url: str, media_type: str | None, expected: str | None) -> None:
-    found = ui_file(url, media_type, "a.txt", field="f")
+    found = posted_attachment(media_type, url=url, title="a.txt", field="f")
 
     assert isinstance(found, DocumentPart)
     assert (found.content, found.title) == (expected, "a.txt")
@@ -151,24 +148,26 @@ def test_files_of_a_chat_become_documents(url: str, media_type: str | None, expe
     ("url", "media_type", "reason"),
     [
         ("data:text/plain,100%", "text/plain", "two hexadecimal digits"),
-        (f"data:text/plain{';a=b' * 250},a", "text/plain", "must be a data: URL"),
-        ("data:application/zip;base64,AAAA", "application/zip", "application/pdf or text/*"),
+        ("data:text/plain;base64", "text/plain", "must be a data: URL"),
+        ("data:application/zip;base64,AAAA", "application/zip", "is not a PDF or text in UTF-8"),
+        ("data:text/plain;base64,ab%2B_", "text/plain", "mixes two alphabets"),
         ("data:application/pdf;base64,AAAA", "application/pdf", "is not a PDF"),
-        ("https://example.org/a.txt", "text/plain", "application/pdf"),
+        ("https://example.org/a.txt", "text/plain", "only images and PDFs"),
+        ("https://example.org/a", "application/octet-stream", "of an image or of a PDF"),
         ("https://u@example.org/a.png", "image/png", "a user"),
         ("http://example.org/a.png", "image/png", "https://"),
     ],
 )
 def test_a_file_that_no_model_takes_is_refused_with_its_field(url: str, media_type: str, reason: str) -> None:
     with pytest.raises(Invalid) as error:
-        ui_file(url, media_type, None, field="messages.0.parts.1.url")
+        posted_attachment(media_type, url=url, field="messages.0.parts.1.url")
 
     assert error.value.errors[0].field == "messages.0.parts.1.url"
     assert reason in error.value.errors[0].message
 
 
 def test_an_image_by_url_is_an_image() -> None:
-    assert ui_file(URL, "image/*", None, field="f") == ImagePart.of(type="image", url=URL)
+    assert posted_attachment("image/*", url=URL, field="f") == ImagePart.of(type="image", url=URL)
 
 
 def test_documents_together_cost_no_more_than_the_largest_context() -> None:
@@ -198,7 +197,7 @@ def test_the_latest_attachments_fit_beside_those_of_the_new_message(
         [*map(of_size, sizes), TextPart(type="text", text="?")] for sizes in earlier
     ]
 
-    found = AttachmentRules(max_count=2).fitting(contents, new=[*map(of_size, new), {"type": "image"}])
+    found = AttachmentRules(max_count=2).fitting(contents, new=map(of_size, new))
 
     assert [content[-1] for content in found] == [content[-1] for content in contents]
     sizes = ["".join("x" if isinstance(p, TextPart) else str(p.size) for p in each[:-1]) for each in found]

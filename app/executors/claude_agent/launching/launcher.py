@@ -105,6 +105,7 @@ class CliLauncher:
             server=bridge.server(),
             hooks=hooks,
             full=spec.full,
+            with_login=self.auth.login is not None,
         )
         # The SDK adds the server's own variables, which the launcher has until it removes them.
         options.env = dict.fromkeys(os.environ, "")

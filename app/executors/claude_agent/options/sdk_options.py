@@ -4,6 +4,7 @@ Every option that decides what an agent may do is set here explicitly, also wher
 default is the same today.
 """
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -36,19 +37,22 @@ def build_options(
     server: McpSdkServerConfig | None,
     hooks: SdkHooks | None,
     full: bool,
+    with_login: bool = False,
 ) -> ClaudeAgentOptions:
     """The options of one run; `launcher` is the program to start, `work` its working directory.
 
-    `full`: use the CLI's full mode.
+    `full`: use the CLI's full mode. `with_login`: the CLI uses the machine's own login.
     """
     spec = plan.spec
+    # A subscription may have to pay extra for a long context.
+    name_of = str if with_login else cli_model
     agent = [AGENT_TOOL] if spec.agents else []
     names = [*agent, *(bridged_name(tool.id) for tool in plan.tools)]
     return ClaudeAgentOptions(
         # A file: arguments are visible to every user of the machine, and limited to 128 KiB.
         system_prompt={"type": "file", "path": str(system_prompt_file)},
-        model=cli_model(plan.model),
-        fallback_model=plan.options.fallback and cli_model(plan.options.fallback),
+        model=name_of(plan.model),
+        fallback_model=plan.options.fallback and name_of(plan.options.fallback),
         thinking=_thinking(plan.options.thinking),
         effort=plan.options.effort,
         tools=cli_tools(spec),
@@ -62,7 +66,7 @@ def build_options(
         permission_mode="dontAsk",
         # In this mode it would never be called.
         can_use_tool=None,
-        agents=_agents(plan) or None,
+        agents=_agents(plan, name_of) or None,
         # Without it no message shows a subagent's text.
         forward_subagent_text=full,
         hooks=hooks.for_sdk(approval_timeout_s=spec.approval_timeout_s) if full and hooks else None,
@@ -100,13 +104,13 @@ def _switches(*, full: bool, stores_session: bool) -> dict[str, str | None]:
     return switches
 
 
-def _agents(plan: RunPlan) -> dict[str, AgentDefinition]:
+def _agents(plan: RunPlan, name_of: Callable[[str], str]) -> dict[str, AgentDefinition]:
     return {
         name: AgentDefinition(
             description=agent.description,
             prompt=agent.prompt,
             tools=[tool if tool in plan.spec.native_tools else bridged_name(tool) for tool in agent.tools],
-            model=cli_model(plan.agent_models.get(name, "inherit")),
+            model=name_of(plan.agent_models.get(name, "inherit")),
             # In the background it would outlive the turn that started it.
             background=False,
         )

@@ -1,13 +1,9 @@
 """Attachments as releases of @ag-ui/client before 1.0 post them: parts of the type `binary`."""
 
-import re
-from typing import Any, Final
+from typing import Any
 
 from app.errors import Invalid
 from app.http.ag_ui.readable import UNREADABLE_PART, last_user_message
-
-_DATA_URL: Final = re.compile(r"data:(?P<type>[^;,]{1,200});base64,(?P<data>.*)", re.DOTALL)
-_KINDS: Final = ("image", "audio", "video")
 
 
 def with_current_parts(messages: object) -> object:
@@ -43,15 +39,12 @@ def _is_binary(part: object) -> bool:
 
 
 def _part(part: dict[str, Any]) -> dict[str, Any]:
-    """The part of AG-UI 1.0 that the media type selects; one that cannot be read if it has no content."""
+    """The part of AG-UI 1.0, whatever the media type; one that cannot be read if it has no content."""
     media_type, data, url = (part.get(name) for name in ("mimeType", "data", "url"))
-    if isinstance(url, str) and (inline := _DATA_URL.fullmatch(url)):
-        media_type, data = inline["type"], inline["data"]
     if isinstance(data, str) and data:
         source = {"type": "data", "value": data, "mimeType": media_type}
     elif isinstance(url, str) and url:
         source = {"type": "url", "value": url, "mimeType": media_type}
     else:
         return dict(UNREADABLE_PART)
-    kind = str(media_type).partition("/")[0]
-    return {"type": kind if kind in _KINDS else "document", "source": source}
+    return {"type": "document", "source": source}

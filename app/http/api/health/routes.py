@@ -28,19 +28,19 @@ _DISPATCHER = "dispatcher"
 _REPORTED = {_RELAY, _DISPATCHER}
 """All servers would become unready at once, and each can do most of its work."""
 
-_DEGRADED = {"unusable", "refusing", "delayed", "refused", "damaged", "rewritten", "failing", "unavailable"}
+_DEGRADED = ("unusable", "refusing", "delayed", "refused", "damaged", "rewritten", "failing", "unavailable")
 """What a field says of a part that does not do its work."""
 
 PING_TIMEOUT_S = 2.0
 """A part that takes longer to respond counts as unavailable."""
 
 
-async def _readiness(request: Request) -> SharedResult[list[str]]:
-    found: SharedResult[list[str]] = request.app.state.readiness
+async def _readiness(request: Request) -> SharedResult[dict[str, str]]:
+    found: SharedResult[dict[str, str]] = request.app.state.readiness
     return found
 
 
-ReadinessDep: TypeAlias = Annotated[SharedResult[list[str]], Depends(_readiness)]
+ReadinessDep: TypeAlias = Annotated[SharedResult[dict[str, str]], Depends(_readiness)]
 
 
 @router.get("/healthz", summary="Is the process alive?")
@@ -71,6 +71,7 @@ async def ready(services: ServicesDep, readiness: ReadinessDep) -> Readiness:
         database="failing" if services.database.is_failing else "ok",
         notifications=services.database.notifications.state,
         relay="unavailable" if _RELAY in found else "ok",
+        relay_problem=found.get(_RELAY),
         dispatcher="unavailable" if _DISPATCHER in found else "ok",
     )
     is_degraded = any(value in _DEGRADED for value in state.model_dump().values())
@@ -86,8 +87,8 @@ def _provider_state(services: Services) -> Literal["ok", "refusing", "unusable",
     return "refusing" if services.refusals else "ok"
 
 
-async def unavailable_parts(services: Services) -> list[str]:
-    """The names of the server's parts that cannot work now."""
+async def unavailable_parts(services: Services) -> dict[str, str]:
+    """The names of the server's parts that cannot work now, and why."""
     parts = {
         "database": services.database.ping,
         _RELAY: services.log.ping,
@@ -95,13 +96,16 @@ async def unavailable_parts(services: Services) -> list[str]:
         "intake of runs": services.intake.ping,
         "memory": services.memory.ping,
     }
-    return [part for part, ping in parts.items() if not await _responds(ping)]
+    problems = {part: await _problem(ping) for part, ping in parts.items()}
+    return {part: problem for part, problem in problems.items() if problem is not None}
 
 
-async def _responds(ping: Callable[[], Awaitable[None]]) -> bool:
+async def _problem(ping: Callable[[], Awaitable[None]]) -> str | None:
     try:
         with anyio.fail_after(PING_TIMEOUT_S):
             await ping()
-    except (Unavailable, TimeoutError):
-        return False
-    return True
+    except Unavailable as error:
+        return error.detail
+    except TimeoutError:
+        return "it does not respond in time"
+    return None

@@ -53,7 +53,11 @@ class Readiness(Health):
     are found within a second; `unavailable`: none arrive, for another reason; `unused`: it executes none."""
 
     relay: Literal["ok", "unavailable"]
-    """Whether readers of other servers get the events of this one now; `ok` also for a single server."""
+    """Whether readers of other servers get the events of this one now: messages that this one sends through
+    the relay arrive; `ok` also for a single server."""
+
+    relay_problem: str | None = None
+    """Why it is `unavailable`."""
 
     dispatcher: Literal["ok", "unavailable"]
     """Whether queued runs are started now: `unavailable` while Temporal is, if the server uses it."""

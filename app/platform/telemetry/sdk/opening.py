@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
@@ -48,7 +49,8 @@ async def open_sdk(config: TelemetryConfig, *, instance_id: str) -> AsyncIterato
         metrics = None if config.metrics is None else exports.open_metrics(config.metrics)
     except ValueError as error:
         await exports.aclose()
-        message = f"A variable OTEL_* has a value that the SDK of OpenTelemetry refuses: {error}"
+        names = ", ".join(sorted(name for name in os.environ if name.startswith("OTEL_")))
+        message = f"One of these variables has a value that cannot be used; correct or unset it: {names}."
         raise TelemetryUnavailable(message) from error
     try:
         yield Telemetry(spans, metrics, config.options)

@@ -4,13 +4,14 @@ from typing import Any
 
 from app.executors.claude_agent.prompt import HISTORY_RULE, content_blocks, system_prompt, user_content
 from app.requests.messages import Message
+from tests.media import PIXEL, b64
 
 
 def a_message(role: str, content: Any) -> Message:
     return Message.model_validate({"role": role, "content": content})
 
 
-IMAGE = {"type": "image", "mediaType": "image/png", "data": "aGVsbG8="}
+IMAGE = {"type": "image", "mediaType": "image/png", "data": b64(PIXEL)}
 
 
 def test_a_text_alone_is_passed_as_it_is() -> None:
@@ -65,5 +66,5 @@ def test_images_stay_images_and_those_of_the_record_are_numbered() -> None:
     record, image, question = content_blocks(messages)
 
     assert "[image 1, attached below]" in record["text"]
-    assert image["source"] == {"type": "base64", "media_type": "image/png", "data": "aGVsbG8="}
+    assert image["source"] == {"type": "base64", "media_type": "image/png", "data": b64(PIXEL)}
     assert question["text"] == "and now?"

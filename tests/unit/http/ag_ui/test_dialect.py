@@ -8,7 +8,6 @@ from ag_ui.core import MessagesSnapshotEvent
 from app.errors import Invalid
 from app.http.ag_ui.input import AgUiInput, chat_message
 from app.http.ag_ui.releases.dialect import CURRENT, OLDEST, UNKNOWN
-from app.requests.messages import ImagePart
 
 USER = {"id": "u", "role": "user", "content": "hi"}
 REASONING = {"id": "q", "role": "reasoning", "content": "hm"}
@@ -77,31 +76,22 @@ def posted_parts(*parts: dict[str, Any]) -> AgUiInput:
 
 
 @pytest.mark.parametrize(
-    "part",
+    ("part", "field"),
     [
-        {"mimeType": "image/png", "data": "iVBORw0KGgo="},
-        {"mimeType": "image/png", "url": "data:image/png;base64,iVBORw0KGgo=", "filename": "x.png"},
+        ({"mimeType": "image/png", "url": "https://example.org/x.png"}, ".url"),
+        ({"mimeType": "application/zip", "data": "AAAA"}, ""),
+        ({"mimeType": "audio/wav", "data": "AAAA"}, ""),
+        ({"mimeType": "image/png", "id": "file-1"}, ""),
+        ({"mimeType": "image/png", "data": "AAAA"}, ""),
     ],
 )
-def test_binary_parts_are_images(part: dict[str, Any]) -> None:
-    assert contents({"type": "binary", **part})[1:] == [
-        ImagePart.of(type="image", media_type="image/png", data="iVBORw0KGgo=")
-    ]
+def test_other_binary_parts_of_the_new_message_are_refused_and_named(
+    part: dict[str, Any], field: str
+) -> None:
+    with pytest.raises(Invalid) as raised:
+        contents({"type": "binary", **part})
 
-
-@pytest.mark.parametrize(
-    "part",
-    [
-        {"mimeType": "image/png", "url": "https://example.org/x.png"},
-        {"mimeType": "audio/wav", "data": "AAAA"},
-        {"mimeType": "application/zip", "data": "AAAA"},
-        {"mimeType": "image/png", "id": "file-1"},
-    ],
-)
-def test_for_other_binary_parts_the_model_gets_a_note(part: dict[str, Any]) -> None:
-    (note,) = contents({"type": "binary", **part})[1:]
-
-    assert note.text.startswith("[An attachment")
+    assert [error.field for error in raised.value.errors] == [f"messages.0.content.1{field}"]
 
 
 def test_a_malformed_binary_part_is_named() -> None:

@@ -10,8 +10,10 @@ from app.http.ai_sdk.input import ChatRequest
 from app.http.field_errors import field_errors
 from app.requests.messages import ImagePart, Message, TextPart
 from app.requests.runs import GraphRunRequest
+from tests import media
+from tests.media import b64
 
-PIXEL = "iVBORw0KGgo="
+PIXEL = b64(media.PIXEL)
 GRAPH = "claude_agents:assistant"
 
 

@@ -57,6 +57,18 @@ def test_a_value_of_a_wrong_type_ends_no_chat(name: str) -> None:
         a_chat(HI, {**NEW, "parts": [part]})
 
 
+@pytest.mark.parametrize("part", [None, 5, {}, {"type": 5, "text": 5}])
+def test_what_is_no_part_ends_no_chat(part: Any) -> None:
+    answer = {"type": "text", "text": "Hello."}
+    request = a_chat(HI, an_answer(part, answer), NEW).chat_message("messages:assistant")
+
+    assert [each.text for each in request.build_request(0, with_history=True).messages] == [
+        *("hi", "Hello.", "go on")
+    ]
+    with pytest.raises(ValidationError):
+        a_chat(HI, {**NEW, "parts": [part]})
+
+
 def test_a_long_reason_is_cut() -> None:
     chat = a_chat(HI, an_answer(decided(1, reason="x" * 5_000), decided(2, reason="")))
 

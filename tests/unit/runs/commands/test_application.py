@@ -18,6 +18,7 @@ from app.runs.events.publisher import RunEventPublisher
 from app.runs.supervisor import ActiveRun
 from app.streams.memory import MemoryEventLog
 from tests.factories import a_plan, an_unused_database, unpublished
+from tests.media import PIXEL, b64
 
 SPEC = GraphSpec(name="p", description="d", system_prompt="p", permission_modes=("plan", "bypassPermissions"))
 MESSAGE = Send(message_id="m1", content="hello", priority="next")
@@ -81,7 +82,7 @@ async def test_a_run_that_ended_here_refuses_messages() -> None:
 def test_a_message_is_the_same_in_another_process() -> None:
     content = [
         {"type": "text", "text": "What is this?"},
-        {"type": "image", "mediaType": "image/png", "data": "iVBORw0K"},
+        {"type": "image", "mediaType": "image/png", "data": b64(PIXEL)},
     ]
     sent = COMMANDS.validate_python(
         {"type": "send", "messageId": "m1", "content": content, "priority": "now"}

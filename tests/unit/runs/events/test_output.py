@@ -150,7 +150,7 @@ async def test_the_context_is_that_of_the_agents_last_complete_message(journal: 
     assert (done.context_used, done.context_window) == (130, 1_000_000)
 
     # A fallback has a window of its own; that of a model which is not listed is not known.
-    for model, window in (("claude-haiku-4-5-20251001", 200_000), ("claude-opus-4-6", None)):
+    for model, window in (("claude-haiku-4-5-20251001", 200_000), ("claude-opus-4-1", None)):
         await run.publish(UsageReport(replace(last, model=model)))
         assert run.output.final().context_window == window
     done = terminal_events(run.output.final())[-1]

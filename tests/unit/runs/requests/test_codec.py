@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from app.http.admission.strict_json import read_json
 from app.platform.concurrency.offload import SMALL_BYTES, Offload
+from app.requests.blank import is_blank
 from app.requests.runs import GraphRunRequest
 from app.runs.requests.codec import RequestCodec
 
@@ -89,7 +90,7 @@ async def test_other_requests_have_another(other: GraphRunRequest) -> None:
     assert await codec.fingerprint(other) != await codec.fingerprint(a_request(LONG))
 
 
-@given(texts, st.dictionaries(texts, values, max_size=3))
+@given(texts.filter(lambda text: not is_blank(text)), st.dictionaries(texts, values, max_size=3))
 def test_any_posted_request_is_stored_unchanged(text: str, schema: dict[str, Any]) -> None:
     codec = RequestCodec(Offload())
     wanted = {"type": "json_schema", "schema": schema}

@@ -1,5 +1,6 @@
 """What decides what an agent may do, and how the CLI is told."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,23 @@ def test_nothing_of_the_machine_is_read_and_nothing_is_allowed_but_what_was_aske
     assert (options.strict_mcp_config, options.mcp_servers) == (True, {})
     assert (options.permission_mode, options.can_use_tool) == ("dontAsk", None)
     assert (options.agents, options.hooks, options.add_dirs) == (None, None, [])
+
+
+@pytest.mark.parametrize(("with_login", "suffix"), [(False, "[1m]"), (True, "")])
+def test_a_login_does_not_ask_for_a_long_context(*, with_login: bool, suffix: str) -> None:
+    plan = replace(
+        with_weather(agents={"helper": HELPER}),
+        model="claude-opus-4-6",
+        options=ModelOptions(fallback="claude-sonnet-4-6"),
+        agent_models={"helper": "claude-sonnet-4-6"},
+    )
+    options = built(plan, with_login=with_login)
+
+    assert options.agents is not None
+    named = (options.model, options.fallback_model, options.agents["helper"].model)
+    assert named == tuple(
+        f"{model}{suffix}" for model in ("claude-opus-4-6", "claude-sonnet-4-6", "claude-sonnet-4-6")
+    )
 
 
 def test_the_prompt_is_a_file_and_every_word_of_a_user_is_taken_as_it_is() -> None:

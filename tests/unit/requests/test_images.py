@@ -4,7 +4,7 @@ import struct
 
 import pytest
 
-from app.tools.images import image_header
+from app.requests.images import image_header
 
 PNG = b"\x89PNG\r\n\x1a\n" + struct.pack(">I4sII", 13, b"IHDR", 640, 480)
 GIF = b"GIF89a" + struct.pack("<HH", 30, 20)

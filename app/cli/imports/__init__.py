@@ -1,0 +1,1 @@
+"""Converts configuration of other programs to files of graphs."""

@@ -1,0 +1,29 @@
+"""Which attachment a refusal of the provider is about, in our words; pure."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from app.conversations.neutral_transcript import is_attachment
+
+_PATH: Final = re.compile(r"\bmessages\.(\d{1,6})\.content\.(\d{1,6})\b")
+"""How a refusal begins that is about one block, and how those in its `details.paths` are named."""
+
+
+def refused_part(reason: str, messages: Sequence[Mapping[str, Any]]) -> str | None:
+    """The attachments of the last of these messages that the reason names; None if it has none.
+
+    Of a reason without names (`Could not process image`) any of them may be the cause.
+    """
+    attached = {
+        place: block["type"] for place, block in enumerate(messages[-1]["content"]) if is_attachment(block)
+    }
+    last = len(messages) - 1
+    named = {int(place) for message, place in _PATH.findall(reason) if int(message) == last} & attached.keys()
+    parts = [
+        f"attachment {number} ({kind})"
+        for number, (place, kind) in enumerate(attached.items(), start=1)
+        if place in named or not named
+    ]
+    refused = (", " if named else " or ").join(parts)
+    return f"The model's provider has refused {refused} of the message." if parts else None
