@@ -7,8 +7,6 @@ from dataclasses import fields as dataclass_fields
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sqlalchemy.ext.asyncio import create_async_engine
-
 from app.auth.accounts import Accounts
 from app.auth.records import KeyRecord
 from app.conversations.records import Conversation
@@ -20,6 +18,7 @@ from app.ids import AccountId, ApiKeyId, MessageId, RunId, RunKey, new_uuid
 from app.platform.db import Database
 from app.platform.json_schema.document import SchemaDocument
 from app.platform.json_schema.model_schema import model_schema
+from app.platform.postgres.connecting import Connector
 from app.requests.client_tools import ClientTool
 from app.requests.outcome import FinalUsage, GraphFinal
 from app.requests.runs import RunLimits
@@ -158,7 +157,8 @@ def a_context(plan: RunPlan | None = None) -> RunContext:
 
 def an_unused_database() -> Database:
     """A database that nothing may connect to, for what takes one and does not use it in a test."""
-    return Database(create_async_engine("postgresql+asyncpg://nobody@localhost:1/none"))
+    connector = Connector("postgresql://nobody@localhost:1/none")
+    return Database(connector, connector)
 
 
 @asynccontextmanager

@@ -151,6 +151,8 @@ async def open_infrastructure(
 
 
 async def _require_usable(database: Database) -> None:
+    if database.is_pooled:
+        log.info("database.pooled")
     if (newer := await database.require_usable()) is not None:
         log.warning("schema.newer", revision=newer)
 

@@ -11,9 +11,10 @@ from app.billing.chain.head_witness import HeadWitness
 from app.billing.chain.sealing import ChainSealer
 from app.billing.chain.sealing_key import SealingKey
 from app.billing.receipts.journal import Journal
-from app.errors import OperatorError
+from app.errors import Invalid, OperatorError
 from app.platform.db import Database
 from app.platform.embedded.postgres import EmbeddedPostgres
+from app.platform.postgres.passwords import PasswordCommand, PasswordFile, PasswordSource
 from app.platform.settings import Settings
 
 _WRITTEN_BYTES = 64 * 1024
@@ -22,6 +23,10 @@ _WRITTEN_BYTES = 64 * 1024
 
 class DataDirectoryNotUsable(OperatorError):
     """RUNTALLY_DATA_DIR cannot be written; the text names it, the reason and the next step."""
+
+
+class NoDatabaseUrl(Invalid):
+    """DATABASE_URL is not set; `runtally serve` migrates the embedded database itself."""
 
 
 def require_data_directory(settings: Settings) -> None:
@@ -62,18 +67,38 @@ async def _database(
         require_data_directory(settings)
     async with AsyncExitStack() as stack:
         if settings.database_url is not None:
-            yield await _opened(settings.database_url, stack, process_id)
+            yield await stack.enter_async_context(operators_database(settings, process_id))
             return
         server = await stack.enter_async_context(embedded(settings.data_dir))
-        database = await _opened(server.url, stack, process_id)
+        database = await Database.open(server.url, process_id=process_id)
+        stack.push_async_callback(database.aclose)
         await database.migrate()
         yield database
 
 
-async def _opened(url: str, stack: AsyncExitStack, process_id: UUID | None) -> Database:
-    database = await Database.open(url, process_id=process_id)
-    stack.push_async_callback(database.aclose)
-    return database
+@asynccontextmanager
+async def operators_database(settings: Settings, process_id: UUID | None = None) -> AsyncIterator[Database]:
+    """That of DATABASE_URL, whatever its schema; raises `NoDatabaseUrl`, `DatabaseNotUsable`."""
+    if settings.database_url is None:
+        raise NoDatabaseUrl
+    database = await Database.open(
+        settings.database_url,
+        direct_url=settings.database_direct_url,
+        password=_password_of(settings),
+        process_id=process_id,
+    )
+    try:
+        yield database
+    finally:
+        await database.aclose()
+
+
+def _password_of(settings: Settings) -> PasswordSource | None:
+    if settings.database_password_file is not None:
+        return PasswordFile(settings.database_password_file)
+    if settings.database_password_command is not None:
+        return PasswordCommand(settings.database_password_command)
+    return None
 
 
 def open_journal(settings: Settings, process_id: UUID) -> Journal:

@@ -2,24 +2,14 @@
 
 from rich.console import Console
 
-from app.errors import Invalid
-from app.platform.db import Database
+from app.bootstrap.storage import operators_database
 from app.platform.settings import Settings
-
-
-class NothingToMigrate(Invalid):
-    """DATABASE_URL is not set; `runtally serve` migrates the embedded database itself."""
 
 
 async def migrate(settings: Settings, console: Console) -> None:
     """Run every migration that is missing; raises `SchemaUnknown` if a newer release has contracted it."""
-    if settings.database_url is None:
-        raise NothingToMigrate
-    database = await Database.open(settings.database_url)
-    try:
+    async with operators_database(settings) as database:
         newer = await database.migrate()
-    finally:
-        await database.aclose()
     if newer is None:
         console.print("The database is up to date.")
     else:

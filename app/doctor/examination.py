@@ -21,6 +21,7 @@ from app.doctor.machine import (
     check_sdk,
 )
 from app.doctor.mcp_servers import check_mcp_servers
+from app.doctor.notifications import check_notifications
 from app.doctor.probe import UnbilledMetering, probe
 from app.doctor.reconciliation import check_reconciliation
 from app.doctor.report import Check, Report, without_secrets
@@ -106,10 +107,11 @@ class _Examination:
         newer = await database.require_usable_schema()
         self._database = database
         what = "embedded PostgreSQL" if self._settings.database_url is None else "DATABASE_URL"
+        found = [await check_notifications(database)]
         if newer is None:
-            return [Check("database", "ok", f"{what} is reachable and has this version's schema")]
+            return [Check("database", "ok", f"{what} is reachable and has this version's schema"), *found]
         detail = f"{what} is reachable; a newer release migrated it to {newer}, which this one can use"
-        return [Check("database", "warning", detail)]
+        return [Check("database", "warning", detail), *found]
 
     async def chain(self) -> list[Check]:
         return [await check_chain(self._settings, self._database)]

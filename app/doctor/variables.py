@@ -4,16 +4,15 @@ import difflib
 from collections.abc import Collection, Iterator, Mapping
 
 from app.doctor.report import Check
-from app.platform.settings import Settings
+from app.platform.settings import SECRETS, Settings
 
 NAME = "variables"
 
 _CLIENT_VARIABLES = ("RUNTALLY_URL", "RUNTALLY_API_KEY")
 """Read only by `runtally run` and `runtally receipts`."""
 
-KNOWN = frozenset(
-    {*(str(field.validation_alias) for field in Settings.model_fields.values()), *_CLIENT_VARIABLES}
-)
+_VARIABLES = frozenset(str(field.validation_alias) for field in Settings.model_fields.values())
+KNOWN = _VARIABLES | {f"{name}_FILE" for name in SECRETS} | {*_CLIENT_VARIABLES}
 
 _PREFIX = "RUNTALLY_"
 _STRICT_MATCH = 0.85

@@ -1,28 +1,25 @@
 """Database: transactions and snapshots; the only place that commits."""
 
-import asyncio
-import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from datetime import datetime
-from typing import Any, NewType, NoReturn, Self, TypeAlias
+from typing import Any, NewType, Self, TypeAlias
 from uuid import UUID
 
 import anyio
-from sqlalchemy import ColumnElement, DateTime, MetaData, Select, Text, cast, event, func, text, tuple_
+from sqlalchemy import ColumnElement, DateTime, MetaData, Select, Text, cast, func, text, tuple_
 from sqlalchemy.dialects.postgresql import JSON
-from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, InvalidatePoolError, SQLAlchemyError, StatementError
+from sqlalchemy.exc import SQLAlchemyError, StatementError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from sqlalchemy.pool import NullPool
 
 from app.errors import Unavailable
 from app.ids import RunKey
-from app.platform.background import first_of
 from app.platform.concurrency.pool_use import PoolUse
 from app.platform.logs.dependency import QUIET_S, DependencyLog
 from app.platform.pagination import PageRequest
+from app.platform.postgres.connecting import DIRECT, Connector
 from app.platform.postgres.errors import (
     READ_ONLY,
     connecting_problem,
@@ -32,14 +29,16 @@ from app.platform.postgres.errors import (
     redacted_text,
     sqlstate_of,
 )
+from app.platform.postgres.notifications import Notifications
+from app.platform.postgres.passwords import PasswordNotAvailable, PasswordSource
 from app.platform.postgres.usability import (
     MAY_WRITE,
     NOT_WRITABLE,
     OUTDATED,
+    PROBE,
     SERVER,
     UNKNOWN,
-    DatabaseNotUsable,
-    require_usable_server,
+    server_problem,
 )
 from app.platform.schema.compatibility import SchemaOutdated, SchemaUnknown
 from app.platform.schema.repository import upgrade, usable_revision
@@ -56,14 +55,9 @@ Reader: TypeAlias = Transaction | Snapshot
 POOL_SIZE = 8
 """More connections make one process slower, not faster."""
 
-_IDLE_S = 0.5
-"""A connection that was not used for so long makes a round trip before it is used."""
-
-_LISTEN_CHECK_S = 15
-_CONNECT_S = 5
 _STATEMENT_S = 30
-_IDLE_TRANSACTION_S = 10
-"""Between two statements of a transaction; then the server closes the connection."""
+_FAILING_S = 60.0
+"""For so long after a statement that failed, others may fail."""
 
 _ATTEMPT_OVER = "RT001"
 """The SQLSTATE of the function `require_attempt`."""
@@ -147,57 +141,66 @@ class StatementFailed(Exception):
 class Database:
     """A pool of connections to one PostgreSQL."""
 
-    def __init__(self, engine: AsyncEngine) -> None:
-        self._engine = engine
-        self._url = engine.url.render_as_string(hide_password=False)
-        self._autocommit = engine.execution_options(isolation_level="AUTOCOMMIT")
-        self.use = PoolUse(engine.pool)
-        self._availability = DependencyLog(
-            unavailable="database.unavailable", available="database.available", quiet_s=QUIET_S
-        )
-
-    @classmethod
-    async def open(cls, url: str, *, pool_size: int = POOL_SIZE, process_id: UUID | None = None) -> Self:
-        """Open a pool and check connection and server; raises `DatabaseNotUsable`.
-
-        With `process_id` another process can end the connections of this one.
-        """
-        try:
-            engine = cls._engine_of(url, pool_size, process_id)
-        except (ArgumentError, ValueError) as error:
-            raise DatabaseNotUsable(url, connecting_problem(error, url)) from None
-        database = cls(engine)
-        try:
-            await database._require_usable_server()
-        except BaseException:
-            await engine.dispose()
-            raise
-        return database
-
-    @staticmethod
-    def _engine_of(url: str, pool_size: int, process_id: UUID | None) -> AsyncEngine:
-        engine = create_async_engine(
-            _asyncpg_url(url),
+    def __init__(self, connector: Connector, direct: Connector, *, pool_size: int = POOL_SIZE) -> None:
+        """`direct` makes connections for what a connection pooler does not pass on."""
+        self._connector, self._direct = connector, direct
+        self._engine = connector.engine(
             pool_size=pool_size,
-            # For `listen`, which keeps one.
-            max_overflow=1,
+            max_overflow=0,
             pool_timeout=_STATEMENT_S,
             json_serializer=dump_json,
             json_deserializer=load_json,
-            hide_parameters=True,
-            connect_args=_connection_options(process_id) | {"command_timeout": _STATEMENT_S},
         )
-        _limit_idle_transactions(engine)
-        _check_idle_connections(engine)
-        return engine
+        self._autocommit = self._engine.execution_options(isolation_level="AUTOCOMMIT")
+        # A migration of large tables takes longer than any other statement may.
+        self._direct_engine = direct.engine(poolclass=NullPool)
+        self.use = PoolUse(self._engine.pool)
+        self.notifications = Notifications()
+        self._availability = DependencyLog(
+            unavailable="database.unavailable", available="database.available", quiet_s=QUIET_S
+        )
+        self._failures = DependencyLog(
+            unavailable="database.statements_fail", available="database.statements_work", quiet_s=_FAILING_S
+        )
 
-    async def _require_usable_server(self) -> None:
+    @classmethod
+    async def open(
+        cls,
+        url: str,
+        *,
+        direct_url: str | None = None,
+        password: PasswordSource | None = None,
+        pool_size: int = POOL_SIZE,
+        process_id: UUID | None = None,
+    ) -> Self:
+        """Open a pool and check connection and server; raises `DatabaseNotUsable`.
+
+        `direct_url` leads to the same database past a connection pooler. With `process_id` another process
+        can end the transactions of this one.
+        """
+        connector = Connector(url, password=password, process_id=process_id, statement_s=_STATEMENT_S)
+        direct = Connector(url, password=password)
+        if direct_url is not None:
+            direct = Connector(direct_url, variable=DIRECT, password=password)
+        database = cls(connector, direct, pool_size=pool_size)
         try:
-            async with self._autocommit.connect() as connection:
-                server = (await connection.execute(SERVER)).one()
-        except (SQLAlchemyError, OSError, ValueError, TypeError, TimeoutError) as error:
-            raise DatabaseNotUsable(self._url, connecting_problem(error, self._url)) from error
-        require_usable_server(self._url, server)
+            await _require_usable_server(connector, database._engine)
+            if direct_url is not None:
+                await _require_usable_server(direct, database._direct_engine)
+        except BaseException:
+            await database.aclose()
+            raise
+        return database
+
+    @property
+    def is_pooled(self) -> bool:
+        """Whether a connection pooler is between this process and the server."""
+        return self._connector.is_pooled
+
+    @property
+    def is_failing(self) -> bool:
+        """Whether statements have failed lately, and not because of their values."""
+        return bool(self._failures)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Transaction]:
@@ -230,25 +233,21 @@ class Database:
                 )
                 yield Snapshot(connection)
 
-    async def listen(self, channel: str, notify: Callable[[str], None]) -> NoReturn:
-        """Pass on the payloads of a channel; keeps a connection, and raises when that is lost."""
-        lost = asyncio.Event()
-        with self._watched():
-            async with self._autocommit.connect() as connection:
-                driver: Any = (await connection.get_raw_connection()).driver_connection
-                self.use.listening += 1
-                driver.add_termination_listener(lambda _: lost.set())
-                await driver.add_listener(channel, lambda *notification: notify(notification[-1]))
-                try:
-                    while True:
-                        await first_of(lost.wait(), timeout_s=_LISTEN_CHECK_S)
-                        # The network may have dropped the connection silently.
-                        await connection.execute(text("SELECT 1"))
-                finally:
-                    # In the pool it would go on to listen.
-                    with anyio.CancelScope(shield=True):
-                        await connection.invalidate()
-                    self.use.listening -= 1
+    async def listen(self, channel: str, notify: Callable[[str], None]) -> None:
+        """Pass on the payloads of a channel until the connection is lost; to be called again then.
+
+        Where there is no connection that passes them on, this says so once and does nothing.
+        """
+        if self.is_pooled and self._direct.variable != DIRECT:
+            self.notifications.poll()
+            await anyio.sleep_forever()
+        with self._watched_direct():
+            async with self._direct_engine.connect() as connection:
+                await self.notifications.pass_on(connection, channel, notify, send=self._notify)
+
+    async def _notify(self, channel: str) -> None:
+        async with self.write() as tx:
+            await tx.execute(text("SELECT pg_notify(:channel, '')"), {"channel": channel})
 
     @contextmanager
     def _watched(self, *, writes: bool = False) -> Iterator[None]:
@@ -260,12 +259,34 @@ class Database:
             if error.is_logged:
                 self._availability.failed(error.reason)
             raise
+        except StatementFailed as error:
+            if not error.by_values:
+                self._failures.failed(str(error))
+            raise
         self._availability.worked()
+        self._failures.worked()
+
+    @contextmanager
+    def _watched_direct(self) -> Iterator[None]:
+        """As `_watched`; what is only at another URL is no outage of the database."""
+        if self._direct.variable != DIRECT:
+            with self._watched():
+                yield
+            return
+        try:
+            with _translate_errors():
+                yield
+        except DatabaseUnavailable as error:
+            self.notifications.failed(error.reason)
+            raise
 
     async def ping(self) -> None:
-        """Raise `DatabaseUnavailable` if the database does not respond."""
-        async with self.read() as reader:
-            await reader.execute(text("SELECT 1"))
+        """Raise `DatabaseUnavailable` if it does not respond, or a statement about its tables fails."""
+        try:
+            async with self.read() as reader:
+                await reader.execute(PROBE, {"number": 1})
+        except StatementFailed as error:
+            raise DatabaseUnavailable.because(str(error)) from error
 
     async def time(self) -> datetime:
         """The database's clock."""
@@ -278,23 +299,15 @@ class Database:
 
         Raises `DatabaseNotUsable` if that is impossible.
         """
-        # A migration of large tables takes longer than any other statement may.
-        options: dict[str, Any] = {
-            "poolclass": NullPool,
-            "connect_args": _connection_options(process_id=None),
-        }
-        engine = create_async_engine(self._engine.url, hide_parameters=True, **options)
         try:
             with _translate_errors():
-                async with engine.begin() as connection:
+                async with self._direct_engine.begin() as connection:
                     return await connection.run_sync(upgrade)
         except SchemaUnknown:
-            raise DatabaseNotUsable(self._url, UNKNOWN) from None
+            raise self._connector.not_usable(UNKNOWN) from None
         except DatabaseUnavailable as error:
             problem = f"it cannot be migrated ({error.reason}); use the role that owns its tables"
-            raise DatabaseNotUsable(self._url, problem) from error
-        finally:
-            await engine.dispose()
+            raise self._direct.not_usable(problem) from error
 
     async def require_usable(self) -> str | None:
         """As `require_usable_schema`; raises `DatabaseNotUsable`, also if the role may not write."""
@@ -303,13 +316,13 @@ class Database:
             async with self.read() as reader:
                 may_write: bool | None = (await reader.execute(MAY_WRITE)).scalar_one()
         except SchemaOutdated:
-            raise DatabaseNotUsable(self._url, OUTDATED) from None
+            raise self._connector.not_usable(OUTDATED) from None
         except SchemaUnknown:
-            raise DatabaseNotUsable(self._url, UNKNOWN) from None
+            raise self._connector.not_usable(UNKNOWN) from None
         except DatabaseUnavailable as error:
-            raise DatabaseNotUsable(self._url, f"it cannot be read ({error.reason})") from error
+            raise self._connector.not_usable(f"it cannot be read ({error.reason})") from error
         if not may_write:
-            raise DatabaseNotUsable(self._url, NOT_WRITABLE)
+            raise self._connector.not_usable(NOT_WRITABLE)
         return newer
 
     async def require_usable_schema(self) -> str | None:
@@ -324,61 +337,17 @@ class Database:
     async def aclose(self) -> None:
         """Close every connection."""
         await self._engine.dispose()
+        await self._direct_engine.dispose()
 
 
-def application_name(process_id: UUID | None) -> str:
-    """What the connections of a process are called in the database."""
-    return "runtally" if process_id is None else f"runtally {process_id}"
-
-
-def _connection_options(process_id: UUID | None) -> dict[str, Any]:
-    settings = {"application_name": application_name(process_id), "TimeZone": "UTC"}
-    return {"timeout": _CONNECT_S, "server_settings": settings}
-
-
-def _limit_idle_transactions(engine: AsyncEngine) -> None:
-    """A process that stands still within a transaction must not hold its locks for ever."""
-
-    # Not a parameter of the connection: connection poolers refuse those they do not know.
-    @event.listens_for(engine.sync_engine, "connect")
-    def limit(connection: Any, _record: Any) -> None:
-        statement = f"SET idle_in_transaction_session_timeout = '{_IDLE_TRANSACTION_S}s'"
-        connection.run_async(lambda driver: driver.execute(statement))
-
-
-def _check_idle_connections(engine: AsyncEngine) -> None:
-    """Replace connections that the database has closed, for example because it was restarted.
-
-    SQLAlchemy's own check is made before every use, and costs a round trip each time. Here only a connection
-    that was idle makes one: the network may have dropped it silently.
-    """
-    dialect = engine.dialect
-
-    @event.listens_for(engine.sync_engine, "checkin")
-    def note_return(_connection: Any, record: Any) -> None:
-        record.info["returned_at"] = time.monotonic()
-
-    @event.listens_for(engine.sync_engine, "checkout")
-    def check(connection: Any, record: Any, _proxy: Any) -> None:
-        if record.driver_connection.is_closed():
-            raise InvalidatePoolError
-        returned_at = record.info.get("returned_at")
-        if returned_at is None or time.monotonic() - returned_at < _IDLE_S:
-            return
-        try:
-            dialect.do_ping(connection)
-        except dialect.loaded_dbapi.Error as error:
-            if dialect.is_disconnect(error, connection, None):
-                raise InvalidatePoolError from error
-            raise
-
-
-def _asyncpg_url(url: str) -> URL:
-    parsed = make_url(url).set(drivername="postgresql+asyncpg")
-    # asyncpg's name for the sslmode of libpq is ssl.
-    if (sslmode := parsed.query.get("sslmode")) is not None:
-        parsed = parsed.difference_update_query(["sslmode"]).update_query_dict({"ssl": sslmode})
-    return parsed
+async def _require_usable_server(connector: Connector, engine: AsyncEngine) -> None:
+    try:
+        async with engine.connect() as connection:
+            server = (await connection.execute(SERVER)).one()
+    except (SQLAlchemyError, OSError, ValueError, TypeError, TimeoutError) as error:
+        raise connector.not_usable(connecting_problem(error, connector.url)) from error
+    if (problem := server_problem(server)) is not None:
+        raise connector.not_usable(problem)
 
 
 @contextmanager
@@ -396,5 +365,7 @@ def _translate_errors(*, writes: bool = False) -> Iterator[None]:
         raise StatementFailed(text_, by_values=is_by_values(error)).with_traceback(
             error.__traceback__
         ) from None
+    except PasswordNotAvailable as error:
+        raise DatabaseUnavailable.because(str(error), is_away=True) from error
     except (PoolTimeoutError, OSError, TimeoutError) as error:
         raise DatabaseUnavailable.because(type(error).__name__, is_away=True) from error

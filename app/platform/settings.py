@@ -1,28 +1,30 @@
 """Settings: every environment variable, typed and frozen."""
 
 import json
+import os
 import re
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, SecretStr, ValidationError, ValidationInfo, field_validator
+from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import NoDecode, SettingsConfigDict
 
 from app.errors import OperatorError
+from app.platform.database_settings import DatabaseSettings, starts_with
 from app.platform.network_settings import NetworkSettings
+from app.platform.secret_files import read_secret_files
 from app.platform.serialization.env_file import ENCODING, EnvFileInvalid, read_env_file
 from app.platform.serialization.mistakes import problem_of
 
 ENV_FILE = ".env"
 _URLS_WITH_PASSWORDS = {
-    *("DATABASE_URL", "REDIS_URL", "ANTHROPIC_BASE_URL", "ANTHROPIC_ADMIN_BASE_URL"),
+    *("DATABASE_URL", "DATABASE_DIRECT_URL", "REDIS_URL", "ANTHROPIC_BASE_URL", "ANTHROPIC_ADMIN_BASE_URL"),
     "OTEL_EXPORTER_OTLP_ENDPOINT",
     "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
     "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
 }
-_DATABASE_SCHEMES = ("postgresql://", "postgres://", "postgresql+asyncpg://")
 _REDIS_SCHEMES = ("redis://", "rediss://", "redis+sentinel://", "rediss+sentinel://", "unix://")
 _HTTP_SCHEMES = ("http://", "https://")
 _KEY = re.compile(r"rt_[A-Za-z0-9_-]{16,200}")
@@ -36,16 +38,7 @@ class SettingsError(OperatorError):
     """A setting is missing or wrong; the text names the variable."""
 
 
-def _starts_with(*schemes: str) -> AfterValidator:
-    def check(url: str) -> str:
-        if not url.startswith(schemes):
-            raise ValueError(f"must start with {' or '.join(schemes)}")
-        return url
-
-    return AfterValidator(check)
-
-
-class Settings(NetworkSettings):
+class Settings(NetworkSettings, DatabaseSettings):
     """The settings of an operator. An empty variable counts as unset."""
 
     model_config = SettingsConfigDict(
@@ -57,12 +50,7 @@ class Settings(NetworkSettings):
         validate_default=True,
     )
 
-    database_url: Annotated[str, _starts_with(*_DATABASE_SCHEMES)] | None = Field(
-        None, validation_alias="DATABASE_URL"
-    )
-    redis_url: Annotated[str, _starts_with(*_REDIS_SCHEMES)] | None = Field(
-        None, validation_alias="REDIS_URL"
-    )
+    redis_url: Annotated[str, starts_with(*_REDIS_SCHEMES)] | None = Field(None, validation_alias="REDIS_URL")
     temporal_address: str | None = Field(None, validation_alias="TEMPORAL_ADDRESS")
     temporal_namespace: str = Field("default", min_length=1, validation_alias="TEMPORAL_NAMESPACE")
     temporal_api_key: SecretStr | None = Field(None, validation_alias="TEMPORAL_API_KEY")
@@ -72,11 +60,11 @@ class Settings(NetworkSettings):
     )
     data_dir: Path = Field(Path(".runtally"), validation_alias="RUNTALLY_DATA_DIR")
     anthropic_api_key: SecretStr | None = Field(None, validation_alias="ANTHROPIC_API_KEY")
-    anthropic_base_url: Annotated[str, _starts_with(*_HTTP_SCHEMES)] = Field(
+    anthropic_base_url: Annotated[str, starts_with(*_HTTP_SCHEMES)] = Field(
         "https://api.anthropic.com", validation_alias="ANTHROPIC_BASE_URL"
     )
     anthropic_admin_api_key: SecretStr | None = Field(None, validation_alias="ANTHROPIC_ADMIN_API_KEY")
-    anthropic_admin_base_url: Annotated[str, _starts_with(*_HTTP_SCHEMES)] = Field(
+    anthropic_admin_base_url: Annotated[str, starts_with(*_HTTP_SCHEMES)] = Field(
         "https://api.anthropic.com", validation_alias="ANTHROPIC_ADMIN_BASE_URL"
     )
     provider_key_ids: Annotated[tuple[str, ...], NoDecode] = Field(
@@ -170,13 +158,13 @@ class Settings(NetworkSettings):
         None, validation_alias="RUNTALLY_PATH_PREFIX"
     )
     allow_http_sign_in: bool = Field(default=False, validation_alias="RUNTALLY_ALLOW_HTTP_SIGN_IN")
-    otel_endpoint: Annotated[str, _starts_with(*_HTTP_SCHEMES)] | None = Field(
+    otel_endpoint: Annotated[str, starts_with(*_HTTP_SCHEMES)] | None = Field(
         None, validation_alias="OTEL_EXPORTER_OTLP_ENDPOINT"
     )
-    otel_traces_endpoint: Annotated[str, _starts_with(*_HTTP_SCHEMES)] | None = Field(
+    otel_traces_endpoint: Annotated[str, starts_with(*_HTTP_SCHEMES)] | None = Field(
         None, validation_alias="OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
     )
-    otel_metrics_endpoint: Annotated[str, _starts_with(*_HTTP_SCHEMES)] | None = Field(
+    otel_metrics_endpoint: Annotated[str, starts_with(*_HTTP_SCHEMES)] | None = Field(
         None, validation_alias="OTEL_EXPORTER_OTLP_METRICS_ENDPOINT"
     )
     otel_headers: SecretStr | None = Field(None, validation_alias="OTEL_EXPORTER_OTLP_HEADERS")
@@ -314,17 +302,35 @@ class Settings(NetworkSettings):
 
     @classmethod
     def load(cls, **values: Any) -> "Settings":
-        """Read the environment and `.env`; raises `SettingsError` naming every wrong variable."""
+        """Read the environment, `.env` and files of secrets; raises `SettingsError` naming what is wrong."""
         try:
+            variables: dict[str, str | None] = {**os.environ}
             if (file := values.get("_env_file", ENV_FILE)) is not None:
                 # Of a line that it cannot read, the library only logs that it is skipped.
-                read_env_file(Path(file))
-            return cls(**values)
+                variables = {**read_env_file(Path(file)), **variables}
+            found, problems = read_secret_files(SECRETS, {**_in_upper_case(variables), **values})
+            settings = cls(**{**found, **values})
         except ValidationError as error:
-            lines = [_line(detail) for detail in error.errors()]
-            raise SettingsError("\n".join(["The settings are invalid:", *lines])) from None
+            problems += [_line(detail) for detail in error.errors()]
         except EnvFileInvalid as error:
             raise SettingsError(f"The file .env {error}.") from error
+        if problems:
+            raise SettingsError("\n".join(["The settings are invalid:", *map("  {}".format, problems)]))
+        return settings
+
+
+SECRETS = frozenset(
+    str(field.validation_alias)
+    for field in Settings.model_fields.values()
+    if "SecretStr" in str(field.annotation) or str(field.validation_alias) in _URLS_WITH_PASSWORDS
+)
+"""The settings that may be secret: each NAME may be in the file NAME_FILE instead."""
+
+_SOURCES_OF_SECRETS = {
+    "DATABASE_PASSWORD_COMMAND",
+    "DATABASE_PASSWORD_FILE",
+    *(f"{name}_FILE" for name in SECRETS),
+}
 
 
 def variables_of_file() -> list[str]:
@@ -334,13 +340,12 @@ def variables_of_file() -> list[str]:
 
 def withdraw_secrets(environ: MutableMapping[str, str]) -> None:
     """Remove secret settings from an environment that child processes inherit."""
-    secret = {
-        str(field.validation_alias)
-        for field in Settings.model_fields.values()
-        if "SecretStr" in str(field.annotation) or str(field.validation_alias) in _URLS_WITH_PASSWORDS
-    }
-    for name in [name for name in environ if name.upper() in secret]:
+    for name in [name for name in environ if name.upper() in SECRETS | _SOURCES_OF_SECRETS]:
         del environ[name]
+
+
+def _in_upper_case(variables: Mapping[str, str | None]) -> dict[str, str | None]:
+    return {name.upper(): value for name, value in variables.items()}
 
 
 def _is_origin(text: str) -> bool:
@@ -354,4 +359,4 @@ def _line(detail: Any) -> str:
     name, *rest = detail["loc"]
     # A default that is wrong is reported under the name of its field.
     variable = Settings.model_fields[name].validation_alias if name in Settings.model_fields else name
-    return f"  {'.'.join(map(str, [variable, *rest]))}: {problem_of(detail)}"
+    return f"{'.'.join(map(str, [variable, *rest]))}: {problem_of(detail)}"

@@ -33,7 +33,18 @@ from tests.provider.simulator import ReportingSimulator
 
 NAMES = [
     *("settings", "variables", "tools", "graphs", "models", "prices", "webhooks", "sandbox", "data_dir"),
-    *("database", "chain", "fleet", "event_log", "dispatcher", "journal", "sdk", "cli", "gateway"),
+    *(
+        "database",
+        "notifications",
+        "chain",
+        "fleet",
+        "event_log",
+        "dispatcher",
+        "journal",
+        "sdk",
+        "cli",
+        "gateway",
+    ),
     *("auth", "reconciliation"),
 ]
 

@@ -27,13 +27,13 @@ import app.schedules.tables
 import app.webhooks.tables  # noqa: F401 - each adds its tables to the metadata
 from app.billing.chain.verification import verify
 from app.platform.db import (
-    _IDLE_S,
     Database,
     DatabaseUnavailable,
     StatementFailed,
     metadata,
 )
 from app.platform.embedded.postgres import EmbeddedPostgres
+from app.platform.postgres.connecting import IDLE_S
 from app.platform.postgres.usability import DatabaseNotUsable
 from app.platform.schema.compatibility import SchemaOutdated
 from app.platform.serialization.stored_json import dump_json
@@ -200,9 +200,9 @@ async def test_an_idle_connection_is_used_again_unless_it_is_lost(database: Data
         return pid
 
     first = await backend()
-    await asyncio.sleep(_IDLE_S)
+    await asyncio.sleep(IDLE_S)
     assert await backend() == first
-    await asyncio.sleep(_IDLE_S)
+    await asyncio.sleep(IDLE_S)
     psutil.Process(first).terminate()
     while psutil.pid_exists(first):
         # Without an await: the event loop does not notice that the connection is closed.
@@ -218,9 +218,9 @@ async def test_an_unavailable_database_is_reported_until_it_is_back(tmp_path: Pa
         while await admin.fetchval(f"SELECT count(pg_terminate_backend(pid)) {others}"):
             await asyncio.sleep(0.01)
         await admin.close()
-        await database.ping()
+        await database.time()
     with pytest.raises(DatabaseUnavailable) as raised:
-        await database.ping()
+        await database.time()
     await database.aclose()
 
     assert "127.0.0.1" not in raised.value.detail

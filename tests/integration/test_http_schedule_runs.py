@@ -20,7 +20,8 @@ from tests.patience import PATIENCE_S
 
 async def make_due(database_url: str, moment: datetime) -> None:
     """Let every schedule be due at this moment."""
-    admin = await asyncpg.connect(database_url)
+    # Statements without a name: a pooler may be between.
+    admin = await asyncpg.connect(database_url, statement_cache_size=0)
     await admin.execute("UPDATE schedules SET next_at = $1 WHERE next_at IS NOT NULL", moment)
     await admin.close()
 

@@ -2,7 +2,6 @@
 
 from datetime import UTC, datetime
 
-from sqlalchemy.ext.asyncio import create_async_engine
 from structlog.testing import capture_logs
 
 from app.conversations.prompt_store import PromptStore
@@ -15,7 +14,7 @@ from app.platform.db import Database
 from app.runs.recovery.repository import record_takeovers
 from app.runs.repository import find_run
 from app.usage.records import TokenUsage
-from tests.factories import an_account
+from tests.factories import an_account, an_unused_database
 from tests.integration.conversations import a_turn
 from tests.integration.run_process import a_run_elsewhere
 from tests.integration.statements import execute
@@ -85,13 +84,11 @@ async def test_a_prompt_of_another_version_is_none(database: Database) -> None:
 
 async def test_a_database_that_is_away_explains_nothing_and_fails_nothing(database: Database) -> None:
     conversation = await a_conversation(database)
-    engine = create_async_engine("postgresql+asyncpg://nobody@127.0.0.1:1/nothing")
-    store = PromptStore(Database(engine))
+    store = PromptStore(an_unused_database())
 
     with capture_logs() as logs:
         assert (await store.load(conversation)).last is None
         await store.save(conversation, a_history(1), run=RUN, attempt=0)
-    await engine.dispose()
     events = [entry["event"] for entry in logs]
     assert events == ["database.unavailable", *["prompt_cache.history_unavailable"] * 2]
 

@@ -92,6 +92,13 @@ def _add_gauges(infra: Infrastructure, supervisor: RunSupervisor) -> None:
     )
     registry.add_gauge("database_connections_in_use", "Connections in use.", lambda: pool.in_use)
     registry.add_gauge("database_connections_limit", "Connections there may be.", lambda: pool.size)
+    notifications = infra.database.notifications
+    registry.add_gauge(
+        "database_notifications",
+        "Whether notifications of the database arrive.",
+        lambda: notifications.state == "ok",
+    )
+    registry.add_gauge("database_failing", "Whether statements fail.", lambda: infra.database.is_failing)
     registry.add_gauge("database_waiting", "What waits for a connection.", lambda: pool.waiting)
     registry.add_gauge("memory_resident_bytes", "Memory of this process.", memory.resident_bytes)
     registry.add_gauge(

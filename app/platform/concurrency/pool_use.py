@@ -14,19 +14,17 @@ class PoolUse:
         """`pool`: SQLAlchemy's queue pool."""
         self.waiting = 0
         """How many statements and transactions wait for a connection."""
-        self.listening = 0
-        """How many connections only listen; the pool has a place for one more than its size."""
         self._pool = pool
 
     @property
     def size(self) -> int:
-        """How many connections there may be, besides one that listens."""
+        """How many connections there may be."""
         return int(self._pool.size())
 
     @property
     def in_use(self) -> int:
-        """How many connections are in use, besides those that listen."""
-        return int(self._pool.checkedout()) - self.listening
+        """How many connections are in use."""
+        return int(self._pool.checkedout())
 
     @asynccontextmanager
     async def connected(

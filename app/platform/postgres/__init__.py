@@ -1,1 +1,1 @@
-"""PostgreSQL as a server: what its errors mean, and whether its version and schema can be used."""
+"""PostgreSQL as a server: connections to it, what its errors mean, and whether it can be used."""

@@ -20,6 +20,8 @@ _AWAY_STATES = ("08", "28", "3D", "53300", "57P")
 READ_ONLY = "25006"
 """In a transaction that may write: the server is a standby, or its disk is full."""
 
+_POOLER_REFUSES = "08P01"
+
 _BAD_DATA, _CONSTRAINT = "22", "23"
 """The SQLSTATE classes for values that cannot be stored."""
 
@@ -87,8 +89,8 @@ def connecting_problem(error: BaseException, url: str) -> str:
     cause = _cause_of(error)
     text = _one_line(cause, parsed.password)
     state = getattr(cause, "sqlstate", None)
-    # Class 08 is the driver's own: the connection was closed.
-    if state and not state.startswith("08"):
+    # The others of class 08 are the driver's own: the connection was closed.
+    if state and (state == _POOLER_REFUSES or not state.startswith("08")):
         known = (sentence for codes, sentence in _REFUSALS.items() if state.startswith(codes))
         sentence = next(known, "the server refuses the connection ({text}); correct that on the server")
     else:
@@ -126,6 +128,7 @@ _REFUSALS = {
     (
         "53300",
     ): "the server has no free connection ({text}); raise its max_connections, or stop other clients",
+    (_POOLER_REFUSES,): "the server or a pooler before it refuses the connection ({text}); correct it there",
     ("57P03",): "the server is starting or stopping ({text}); try again in a moment",
 }
 

@@ -13,6 +13,9 @@ SERVER = text(
     "SELECT current_setting('server_version_num')::int AS version, pg_is_in_recovery() AS is_standby, "
     "current_setting('default_transaction_read_only')::bool AS is_read_only"
 )
+PROBE = text("SELECT CAST(:number AS int) FROM runs LIMIT 0")
+"""Fails as others do: it has a parameter, and needs the tables and the right to read them."""
+
 MAY_WRITE = text("SELECT has_table_privilege('runs', 'SELECT') AND has_table_privilege('runs', 'INSERT')")
 
 NOT_WRITABLE = "the role may not read and write the tables; GRANT that to it, or use the role that migrates"
@@ -21,22 +24,21 @@ UNKNOWN = "a newer version of Runtally has migrated it, so that this one cannot 
 
 
 class DatabaseNotUsable(OperatorError):
-    """The database of DATABASE_URL cannot be used; the text names it, the reason and the next step."""
+    """The operator's database cannot be used; the text names it, the reason and the next step."""
 
-    def __init__(self, url: str, problem: str) -> None:
+    def __init__(self, url: str, problem: str, *, variable: str = "DATABASE_URL") -> None:
+        """`variable` is the setting that the URL is from."""
         self.target = target_of(url)
-        super().__init__(f"DATABASE_URL ({self.target}): {problem}.")
+        super().__init__(f"{variable} ({self.target}): {problem}.")
 
 
-def require_usable_server(url: str, row: Row[Any]) -> None:
-    """Raise `DatabaseNotUsable` if the server is too old or read-only; `row` is what `SERVER` returns."""
-    problem = None
+def server_problem(row: Row[Any]) -> str | None:
+    """Why a server cannot be used: it is too old or read-only; `row` is what `SERVER` returns."""
     if row.version < _LEAST_VERSION:
-        problem = (
+        return (
             f"the server is PostgreSQL {row.version // 10_000}, which is too old; use version "
             f"{_LEAST_VERSION // 10_000} or later"
         )
-    elif row.is_standby or row.is_read_only:
-        problem = "the database is read-only, such as a standby; connect to the primary server"
-    if problem is not None:
-        raise DatabaseNotUsable(url, problem)
+    if row.is_standby or row.is_read_only:
+        return "the database is read-only, such as a standby; connect to the primary server"
+    return None

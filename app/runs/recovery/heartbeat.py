@@ -107,7 +107,8 @@ class Heartbeat:
     async def require_alone(self) -> None:
         """Raise `RelayRequired` if an older process is alive; waits for one that is about to end."""
         alone = until(self._is_oldest, _ALONE_CHECK_S, name="older processes")
-        if await first_of(alone, timeout_s=self._lease.term_s) is None:
+        # One that was killed just now may count for as long as its lease.
+        if await first_of(alone, timeout_s=self._lease.term_s + _ALONE_CHECK_S * 2) is None:
             raise RelayRequired
 
     async def end(self) -> None:
@@ -137,7 +138,8 @@ class Heartbeat:
 
     async def _is_oldest(self) -> bool:
         async with self._database.read() as reader:
-            return not await has_older_worker(reader, self._worker.process_id)
+            is_pooled = self._database.is_pooled
+            return not await has_older_worker(reader, self._worker.process_id, is_pooled=is_pooled)
 
     def _note_unconfirmed(self, running: Mapping[RunKey, int], *, besides: Mapping[RunKey, int]) -> None:
         found = {item for item in running.items() if item[0] not in besides}

@@ -24,7 +24,8 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql
 
 from app.ids import AccountId, RunId, RunKey
-from app.platform.db import Reader, Transaction, application_name
+from app.platform.db import Reader, Transaction
+from app.platform.postgres.connecting import application_name
 from app.runs.dispatch.records import Worker, Workers
 from app.runs.records import RunRecord
 from app.runs.repository import RUN_COLUMNS, run_of
@@ -50,9 +51,14 @@ async def live_workers(reader: Reader) -> Workers:
     return Workers(row.with_free_places, row.first)
 
 
-async def has_older_worker(reader: Reader, process_id: UUID) -> bool:
-    """Whether a worker that was started before this one is connected, and its heartbeat counts."""
-    has: bool = (await reader.execute(_OLDER_WORKER, {"process": process_id})).scalar_one()
+async def has_older_worker(reader: Reader, process_id: UUID, *, is_pooled: bool) -> bool:
+    """Whether a worker that was started before this one is connected, and its heartbeat counts.
+
+    Through a pooler no connection is a process's own: then the heartbeat alone decides.
+    """
+    has: bool = (
+        await reader.execute(_OLDER_WORKER, {"process": process_id, "is_pooled": is_pooled})
+    ).scalar_one()
     return has
 
 
@@ -135,12 +141,16 @@ async def delete_dead_workers(tx: Transaction) -> None:
 
 
 async def end_connections(tx: Transaction, processes: Sequence[UUID]) -> None:
-    """End the connections of processes that stand still, and with them their transactions and locks."""
+    """End the transactions of processes that stand still, and with them their locks.
+
+    A pooler gives other connections to others: they have the name of a process only while it uses them.
+    """
     names = [application_name(process_id) for process_id in processes]
     await tx.execute(
         text(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
             " WHERE application_name = ANY(:names) AND usename = current_user"
+            " AND xact_start IS NOT NULL"
         ),
         {"names": names},
     )
@@ -257,8 +267,9 @@ _LIVE_WORKERS = text(
 _OLDER_WORKER = text(
     """
     SELECT EXISTS (SELECT FROM workers
-                     -- Connections of a process that was killed are closed at once.
-                     JOIN pg_stat_activity ON application_name = 'runtally ' || process_id
-                    WHERE process_id < :process AND seen_at > now() - make_interval(secs => lease_s))
+                    WHERE process_id < :process AND seen_at > now() - make_interval(secs => lease_s)
+                      -- Connections of a process that was killed are closed at once.
+                      AND (:is_pooled OR EXISTS (SELECT FROM pg_stat_activity
+                                                  WHERE application_name = 'runtally ' || process_id)))
     """
 )

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from app.platform.settings import Settings, SettingsError
+from app.platform.settings import SECRETS, Settings, SettingsError, withdraw_secrets
 
 
 def load(**values: object) -> Settings:
@@ -74,3 +74,89 @@ def test_secrets_do_not_show(tmp_path: Path) -> None:
     settings = load(ANTHROPIC_API_KEY="sk-secret", RUNTALLY_DATA_DIR=tmp_path)
 
     assert "sk-secret" not in repr(settings)
+
+
+VALUES = {
+    "ANTHROPIC_ADMIN_BASE_URL": "https://me:hunter2@example.org",
+    "ANTHROPIC_BASE_URL": "https://me:hunter2@example.org",
+    "DATABASE_DIRECT_URL": "postgresql://me:hunter2@example.org/x",
+    "DATABASE_URL": "postgresql://me:hunter2@example.org/x",
+    "REDIS_URL": "redis://me:hunter2@example.org",
+    "RUNTALLY_BOOTSTRAP_KEY": "rt_hunter2hunter2hunter2",
+    "RUNTALLY_MCP_SECRETS": '{"TOKEN": "hunter2"}',
+    "RUNTALLY_MCP_TOKEN_KEY": "hunter2" * 6,
+}
+
+
+def value_of(name: str) -> str:
+    """One that this setting may have."""
+    if name.startswith("OTEL_"):
+        return "a=hunter2" if name.endswith("HEADERS") else "https://me:hunter2@example.org"
+    return VALUES.get(name, "sk-hunter2")
+
+
+@pytest.mark.parametrize("name", sorted(SECRETS))
+def test_every_secret_may_be_in_a_file(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "secret"
+    file.write_text(f"{value_of(name)}\n")
+    monkeypatch.delenv(name, raising=False)
+    in_variable = load(**{name: value_of(name)})
+    monkeypatch.setenv(f"{name}_FILE", str(file))
+
+    assert load() == in_variable != load(**{f"{name}_FILE": ""})
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (None, "cannot be read: No such file or directory"),
+        (b"\n", "is empty"),
+        (b"hunter2\xff", "is not UTF-8 text"),
+    ],
+)
+def test_a_file_that_has_no_secret_is_named(tmp_path: Path, content: bytes | None, problem: str) -> None:
+    file = tmp_path / "secret"
+    if content is not None:
+        file.write_bytes(content)
+
+    with pytest.raises(SettingsError) as raised:
+        load(ANTHROPIC_API_KEY_FILE=str(file), RUNTALLY_MARKUP="much")
+
+    assert f"  ANTHROPIC_API_KEY_FILE: the file {file} {problem}\n  RUNTALLY_MARKUP: " in str(raised.value)
+    assert "hunter2" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("values", "problem"),
+    [
+        (
+            {"ANTHROPIC_API_KEY": "sk-hunter2", "ANTHROPIC_API_KEY_FILE": "/x"},
+            "ANTHROPIC_API_KEY_FILE: ANTHROPIC_API_KEY is set, too; unset one of them",
+        ),
+        (
+            {"DATABASE_PASSWORD_FILE": "/x", "DATABASE_PASSWORD_COMMAND": "y"},
+            "DATABASE_PASSWORD_COMMAND: DATABASE_PASSWORD_FILE is set, too; unset one of them",
+        ),
+        (
+            {"DATABASE_PASSWORD_FILE": "/x", "DATABASE_URL": VALUES["DATABASE_URL"]},
+            "DATABASE_PASSWORD_FILE: DATABASE_URL contains a password, too; remove one of them",
+        ),
+        (
+            {"DATABASE_PASSWORD_COMMAND": "echo 'hunter2"},
+            "DATABASE_PASSWORD_COMMAND: must be a command whose quotation marks are closed",
+        ),
+    ],
+)
+def test_a_secret_has_one_source(values: dict[str, str], problem: str) -> None:
+    with pytest.raises(SettingsError) as raised:
+        load(**values)
+
+    assert str(raised.value) == f"The settings are invalid:\n  {problem}"
+
+
+def test_children_do_not_learn_where_secrets_are() -> None:
+    environ = {"ANTHROPIC_API_KEY_FILE": "/x", "DATABASE_PASSWORD_COMMAND": "x", "PATH": "/bin"}
+
+    withdraw_secrets(environ)
+
+    assert environ == {"PATH": "/bin"}

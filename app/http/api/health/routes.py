@@ -28,6 +28,9 @@ _DISPATCHER = "dispatcher"
 _REPORTED = {_RELAY, _DISPATCHER}
 """All servers would become unready at once, and each can do most of its work."""
 
+_DEGRADED = ("unusable", "refusing", "delayed", "refused", "damaged", "rewritten", "failing", "unavailable")
+"""What a field says of a part that does not do its work."""
+
 PING_TIMEOUT_S = 2.0
 """A part that takes longer to respond counts as unavailable."""
 
@@ -52,23 +55,27 @@ async def ready(services: ServicesDep, readiness: ReadinessDep) -> Readiness:
 
     A model provider that rejects our key is reported and is no reason for 503: receipts, events and
     conversations still work, and all replicas would become unready at once. Receipts that are late or
-    refused, damaged files of the journal, and a relay or a Temporal that does not respond are reported in
-    the same way.
+    refused, damaged files of the journal, a relay or a Temporal that does not respond, and a database of
+    which some statements fail or no notification arrives are reported in the same way: the status is
+    `degraded`.
     """
     found = await readiness.get()
     if unavailable := [part for part in found if part not in _REPORTED]:
         raise Unavailable(f"Not available: {', '.join(unavailable)}.")
-    receipts, chain = services.delivery.state, services.chain.state
-    return Readiness(
+    state = Readiness(
         status="ok",
         provider=_provider_state(services),
         refusals=sorted(set(services.refusals.values())),
-        receipts=receipts,
-        chain=chain,
+        receipts=services.delivery.state,
+        chain=services.chain.state,
+        database="failing" if services.database.is_failing else "ok",
+        notifications=services.database.notifications.state,
         relay="unavailable" if _RELAY in found else "ok",
         relay_problem=found.get(_RELAY),
         dispatcher="unavailable" if _DISPATCHER in found else "ok",
     )
+    is_degraded = any(value in _DEGRADED for value in state.model_dump().values())
+    return state.model_copy(update={"status": "degraded"}) if is_degraded else state
 
 
 def _provider_state(services: Services) -> Literal["ok", "refusing", "unusable", "unknown"]:

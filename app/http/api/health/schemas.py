@@ -6,6 +6,7 @@ from pydantic import Field
 
 from app.billing.receipts.delivery import DeliveryState
 from app.http.response_model import ResponseModel
+from app.platform.postgres.notifications import NotificationState
 
 
 def _is_empty(values: list[str]) -> bool:
@@ -25,7 +26,10 @@ class Liveness(Health):
 
 
 class Readiness(Health):
-    """Readiness of the server, of the model provider, and of the delivery of receipts."""
+    """Readiness of the server, of the model provider, and of the delivery of receipts.
+
+    `status` is `ok`, or `degraded`: it takes runs, and another field says what does not work.
+    """
 
     provider: Literal["ok", "refusing", "unusable", "unknown"]
     """`ok`: it accepted our key or login at the last request; `refusing`: it refuses calls of some model for
@@ -40,6 +44,13 @@ class Readiness(Health):
 
     chain: Literal["signed", "unsigned", "rewritten"]
     """Whether roots of the receipts' hash chains are signed; `rewritten`: a chain was altered."""
+
+    database: Literal["ok", "failing"]
+    """`failing`: within the last minute statements failed that have to work, whatever their values."""
+
+    notifications: NotificationState
+    """Whether those of runs that wait arrive: `ok`; `polled`: a connection pooler passes none on, and runs
+    are found within a second; `unavailable`: none arrive, for another reason; `unused`: it executes none."""
 
     relay: Literal["ok", "unavailable"]
     """Whether readers of other servers get the events of this one now: messages that this one sends through

@@ -1,0 +1,59 @@
+"""What /readyz says when what it stands for does not work."""
+
+import asyncio
+from pathlib import Path
+
+import httpx
+from structlog.testing import capture_logs
+
+from app.simulator.script import in_turn
+from tests.e2e.stories import World, WorldOf
+from tests.environments import pgbouncer
+from tests.integration.statements import execute
+from tests.patience import PATIENCE_S
+
+
+async def readiness(world: World, *, until: str) -> httpx.Response:
+    """Once it contains this: results are shared for a moment."""
+    async with asyncio.timeout(PATIENCE_S):
+        while until not in (answer := await world.http.get("/readyz")).text:
+            await asyncio.sleep(0.05)
+    return answer
+
+
+async def test_a_server_whose_statements_fail_is_not_ready(world_of: WorldOf) -> None:
+    world = await world_of(in_turn())
+    before = await readiness(world, until='"notifications":"ok"')
+    await execute(world.services.database, "ALTER TABLE runs RENAME TO away")
+    refused = await readiness(world, until="Not available")
+    await execute(world.services.database, "ALTER TABLE away RENAME TO runs")
+    restored = await readiness(world, until="degraded")
+
+    assert (before.status_code, before.json()["status"]) == (200, "ok")
+    assert (refused.status_code, refused.json()["detail"]) == (503, "Not available: database.")
+    assert (restored.status_code, restored.json()["status"]) == (200, "degraded")
+
+
+async def test_a_server_of_which_some_statements_fail_is_degraded(world_of: WorldOf) -> None:
+    world = await world_of(in_turn())
+    await execute(world.services.database, "ALTER TABLE webhooks RENAME TO away")
+    with capture_logs() as logs:
+        answers = [await world.http.get("/v1/webhooks") for _ in range(3)]
+    ready = (await readiness(world, until="failing")).json()
+
+    assert {answer.status_code for answer in answers} == {500}
+    assert (ready["status"], ready["database"]) == ("degraded", "failing")
+    assert [line["event"] for line in logs].count("database.statements_fail") == 1
+    assert "runtally_database_failing 1.0" in (await world.http.get("/metrics")).text
+
+
+async def test_a_server_that_hears_of_nothing_is_degraded(
+    world_of: WorldOf, tmp_path: Path, database_url: str
+) -> None:
+    async with pgbouncer.a_pgbouncer(tmp_path, database_url, mode="transaction") as pooled_url:
+        world = await world_of(in_turn(), DATABASE_DIRECT_URL=pooled_url)
+        ready = (await readiness(world, until='"notifications":"unavailable"')).json()
+        metrics = (await world.http.get("/metrics")).text
+
+    assert (ready["status"], ready["database"]) == ("degraded", "ok")
+    assert "runtally_database_notifications 0.0" in metrics
