@@ -9,6 +9,7 @@ from anyio.abc import TaskGroup
 
 from app.platform.clock.clock import Clock, host_time
 from app.platform.db import Database
+from app.platform.network import SYSTEM
 from app.platform.settings import Settings, SettingsError
 from app.runs.events.endings import RunEndings
 from app.runs.events.reader import RunEventReader
@@ -26,7 +27,9 @@ async def open_relay(settings: Settings, stack: AsyncExitStack) -> Relay | None:
     if settings.redis_url is None:
         return None
     try:
-        relay = await Relay.open(settings.redis_url)
+        # Without a file a connection trusts the authorities of the operating system.
+        ca_file = None if settings.ca_file == SYSTEM else settings.ca_file
+        relay = await Relay.open(settings.redis_url, ca_file=ca_file)
     except ValueError as error:
         # Of a library, its text may quote the URL.
         what = error if isinstance(error, NotAnAddress) else "it cannot be read"

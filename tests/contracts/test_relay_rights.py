@@ -191,6 +191,8 @@ async def test_a_certificate_of_a_private_authority_is_accepted_where_it_is_name
             await Relay.open(url)
         with pytest.raises(RelayNotUsable):
             await Relay.open(f"redis://localhost:{port}")
+        relay = await Relay.open(url, ca_file=authority.file)
+        await relay.aclose()
         async with two_processes(f"{url}?ssl_ca_certs={authority.file}") as (here, there):
             reader = Reading(there, run)
             await append_all(here, run, events)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Self, TypeAlias
 from urllib.parse import urlsplit
 
-from redis.asyncio.connection import Connection, parse_url
+from redis.asyncio.connection import Connection, SSLConnection, parse_url
 from redis.exceptions import (
     AuthenticationError,
     BusyLoadingError,
@@ -50,7 +50,7 @@ class RelayNotUsable(OperatorError):
 
 
 _BY_TEXT = {
-    "CERTIFICATE_VERIFY_FAILED": "its certificate is not trusted; add ?ssl_ca_certs=FILE of its authority",
+    "CERTIFICATE_VERIFY_FAILED": "its certificate is not trusted; add its authority to RUNTALLY_CA_FILE",
     "SSL|certificate": "TLS with it failed; use rediss:// for a server with TLS, redis:// for one without",
     "Name or service not known|name resolution": (
         "the host name cannot be resolved; correct it, or the name service of this machine"
@@ -107,8 +107,11 @@ class RelayAddress:
         return ",".join(f"{host}:{port}" for host, port in self.hosts) or str(self.options["path"])
 
     @classmethod
-    def parse(cls, url: str) -> Self:
-        """Raises `ValueError`, where we know what is wrong `NotAnAddress`."""
+    def parse(cls, url: str, *, ca_file: Path | None = None) -> Self:
+        """Raises `ValueError`, where we know what is wrong `NotAnAddress`.
+
+        `ca_file`: certificate authorities besides the usual ones, where the URL names none.
+        """
         parts = urlsplit(url)
         user, at, hosts = parts.netloc.rpartition("@")
         service, path = None, parts.path
@@ -124,6 +127,8 @@ class RelayAddress:
             for name in ("username", "password")
             if f"sentinel_{name}" in options
         }
+        if ca_file is not None and options.get("connection_class") is SSLConnection:
+            options.setdefault("ssl_ca_certs", str(ca_file))
         _require_known(options)
         return cls(() if scheme == "unix" else tuple(map(_host, hosts.split(","))), service, options, login)
 

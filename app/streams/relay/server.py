@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Self
 
 from redis.exceptions import RedisError
@@ -35,13 +36,16 @@ class Relay:
         self._tasks: set[asyncio.Task[None]] = set()
 
     @classmethod
-    async def open(cls, url: str, *, timeout_s: float = 5.0, check_s: float = 1.0) -> Self:
+    async def open(
+        cls, url: str, *, ca_file: Path | None = None, timeout_s: float = 5.0, check_s: float = 1.0
+    ) -> Self:
         """Connect and use once what is used later; after each outage it connects by itself.
 
-        `timeout_s`: how long a response may take; `check_s`: how often an idle connection is checked.
+        `ca_file`: certificate authorities besides the usual ones; `timeout_s`: how long a response may take;
+        `check_s`: how often an idle connection is checked.
         Raises `RelayNotUsable`, and `ValueError` for a URL that is none.
         """
-        address = RelayAddress.parse(url)
+        address = RelayAddress.parse(url, ca_file=ca_file)
         relay = cls(address, Nodes(address), timeout_s=timeout_s, check_s=check_s)
         try:
             async with asyncio.timeout(timeout_s):

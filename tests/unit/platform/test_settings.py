@@ -83,6 +83,7 @@ VALUES = {
     "DATABASE_URL": "postgresql://me:hunter2@example.org/x",
     "REDIS_URL": "redis://me:hunter2@example.org",
     "RUNTALLY_BOOTSTRAP_KEY": "rt_hunter2hunter2hunter2",
+    "RUNTALLY_HTTPS_PROXY": "http://me:hunter2@example.org:8080",
     "RUNTALLY_MCP_SECRETS": '{"TOKEN": "hunter2"}',
     "RUNTALLY_MCP_TOKEN_KEY": "hunter2" * 6,
 }
