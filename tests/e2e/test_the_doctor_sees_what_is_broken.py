@@ -68,7 +68,8 @@ ELSEWHERE = {
     # It listens while it is checked, or the check of the key fails.
     "gateway",
 }
-"""Broken in `test_chain_surfaces`, `test_fleet`, `test_machine`, `test_doctor_reconciliation`, `test_poolers`."""
+"""Broken in `test_chain_surfaces`, `test_fleet`, `test_machine`, `test_doctor_reconciliation`, and
+`test_poolers`."""
 
 
 def test_every_check_is_broken_somewhere() -> None:

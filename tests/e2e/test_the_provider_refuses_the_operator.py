@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from app.simulator.script import HttpError, Reply, Text, in_turn
+from app.simulator.script import Answer, HttpError, Reply, Responder, Text, in_turn
 from tests.e2e.agents import every_agent
 from tests.e2e.stories import World, WorldOf, a_request, until
 
@@ -53,26 +53,29 @@ async def test_a_run_ends_at_once_and_the_operator_knows_why(world_of: WorldOf) 
     assert (seen["provider"], seen.get("refusals"), models[MODEL]) == ("ok", None, None)
 
 
-@pytest.mark.parametrize(
-    ("answer", "status", "code"),
-    [
-        (refused_with("organization_on_hold", 403), 503, "provider_refused"),
-        (HttpError(400, message="Your credit balance is too low to …"), 503, "provider_refused"),
-        (refused_with("tool_name_conflict"), 422, "invalid_request"),
-        (HttpError(403), 503, "provider_unavailable"),
-        (Reply([Text("No.")], stop_reason="refusal"), 422, "refused"),
-        (Reply([Text("on")], stop_reason="max_tokens"), 422, "length"),
-        (Reply([Text("on")], stop_reason="model_context_window_exceeded"), 422, "context"),
-    ],
-)
-async def test_a_caller_that_waits_for_the_answer_gets_a_problem(
-    world_of: WorldOf, answer: HttpError | Reply, status: int, code: str
-) -> None:
-    world = await world_of(lambda _: answer)
+PROBLEMS: list[tuple[Answer, int, str]] = [
+    (refused_with("organization_on_hold", 403), 503, "provider_refused"),
+    (HttpError(400, message="Your credit balance is too low to …"), 503, "provider_refused"),
+    (refused_with("tool_name_conflict"), 422, "invalid_request"),
+    (HttpError(403), 503, "provider_unavailable"),
+    (Reply([Text("No.")], stop_reason="refusal"), 422, "refused"),
+    (Reply([Text("on")], stop_reason="max_tokens"), 422, "length"),
+    (Reply([Text("on")], stop_reason="model_context_window_exceeded"), 422, "context"),
+]
 
-    response = await world.http.post("/v1/generate/text", json={"prompt": "hi"})
 
-    assert (response.status_code, response.json()["code"]) == (status, code)
+async def test_a_caller_that_waits_for_the_answer_gets_a_problem(world_of: WorldOf) -> None:
+    world, found = await world_of(in_turn()), list[tuple[int, str]]()
+    for answer, _, _ in PROBLEMS:
+        world.simulator.responder = answering(answer)
+        response = await world.http.post("/v1/generate/text", json={"prompt": "hi"})
+        found.append((response.status_code, response.json()["code"]))
+
+    assert found == [(status, code) for _, status, code in PROBLEMS]
+
+
+def answering(answer: Answer) -> Responder:
+    return lambda _: answer
 
 
 @every_agent
