@@ -42,6 +42,8 @@ FIRING: Mapping[str, tuple[dict[str, str], dict[str, str]]] = {
         },
         {},
     ),
+    "RuntallyDatabaseFailing": ({'runtally_database_failing{instance="a"}': "1x40"}, {"instance": "a"}),
+    "RuntallyRelayUnavailable": ({'runtally_relay_available{instance="a"}': "0x40"}, {"instance": "a"}),
     "RuntallyMetricsUnavailable": (
         {
             'runtally_metrics_available{instance="a",part="fleet"}': "0x40",
@@ -106,6 +108,8 @@ HEALTHY = {
     "runtally_memory_resident_bytes": "80x40",
     "runtally_memory_ceiling_bytes": "100x40",
     "runtally_event_loop_lag_seconds_sum": "0+1x40",
+    "runtally_database_failing": "0x40",
+    "runtally_relay_available": "1x40",
     "runtally_database_waiting": "3x40",
     "runtally_database_connections_in_use": "7x40",
     "runtally_database_connections_limit": "8x40",
