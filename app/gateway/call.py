@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 import structlog
 
@@ -31,6 +31,15 @@ ESTIMATED = "the prompt was sent and never answered; its tokens are estimated"
 UNREADABLE = "the answer could not be read; its tokens are estimated"
 REPEATED = "the provider used this message id before"
 NAMELESS = "the provider sent no message id"
+
+
+class Rejection(NamedTuple):
+    """A request that the provider calls invalid."""
+
+    status: int
+    reason: str
+    """The provider's text: for the log only."""
+    request: bytes
 
 
 CountPrompt: TypeAlias = Callable[[], Awaitable[int | None]]
@@ -147,6 +156,8 @@ class Call:
     close_message: Callable[[MessageUsage], None]
     block: Callable[[Refusal], None]
     """Refuse all further calls of the run."""
+    note_rejection: Callable[[Rejection], None]
+    """The provider calls the request invalid; called before the agent knows."""
     task: asyncio.Task[None] | None
     prompts: PromptHistory = field(default_factory=PromptHistory)
     count_prompt: CountPrompt | None = None

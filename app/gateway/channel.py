@@ -16,6 +16,7 @@ from app.gateway.call import (
     MessageIds,
     MeteringHooks,
     Refusal,
+    Rejection,
     Spending,
 )
 from app.gateway.estimate import CallSize
@@ -76,6 +77,8 @@ class Channel:
     """Messages whose usage is known."""
     refused: Refusal | None = None
     """Why the first refused call was refused."""
+    rejection: Rejection | None = None
+    """The last request that the provider called invalid."""
     ended: bool = False
     log_fields: Fields = field(default_factory=fields_of_context)
     """What log lines about its calls name: what those of the run name that opens it."""
@@ -127,6 +130,10 @@ class Channel:
         self._blocked = self._blocked or reason
         self.refused = self.refused or reason
 
+    def note_rejection(self, rejection: Rejection) -> None:
+        """See `Call`."""
+        self.rejection = rejection
+
     async def close(self) -> None:
         """The run has ended: refuse further calls, end the current ones. Nothing is recorded afterwards."""
         self.ended = True
@@ -157,6 +164,7 @@ class Channel:
             ids=self._ids,
             close_message=self.close_message,
             block=self.block,
+            note_rejection=self.note_rejection,
             task=asyncio.current_task(),
             prompts=self.prompts,
             count_prompt=count_prompt,

@@ -13,7 +13,7 @@ import structlog
 from app.errors import AppError
 from app.gateway.answer import AnswerForwarder, AnswerTooLarge, MessageCutOff
 from app.gateway.answers.encodings import BodyDecoder, UndecodableBody, body_decoder
-from app.gateway.call import Call
+from app.gateway.call import Call, Rejection
 from app.gateway.error_responses import UNREACHABLE, UNUSABLE, send_error
 from app.gateway.prompt_cache.prompt import AgentPrompt, read_prompt
 from app.gateway.provider_refusals import refusal_code
@@ -43,6 +43,7 @@ _AGENT_HEADER = b"x-claude-code-agent-id"
 _TRACE_HEADERS = ("traceparent", "tracestate")
 """Replaced by those of our span; an agent's own would not be found in any trace."""
 
+_INVALID = {400, 413}
 _DROPPED_HEADERS = {b"connection", b"transfer-encoding", b"keep-alive", b"date", b"server"}
 _HEADERS_OF_ENCODED = {b"content-encoding", b"content-length"}
 
@@ -167,21 +168,21 @@ class Exchange:
             call.prompt = await self._read_prompt(request.content)
         decoder = body_decoder(response.headers.get("content-encoding", ""))
         if decoder is not None and (response.is_success or response.is_error):
-            await self._forward_response(response, decoder, call)
+            await self._forward_response(request, response, decoder, call)
         else:
             # A redirect would lead the agent elsewhere.
             self._block_run(call, "redirect" if decoder is not None else "unknown encoding")
             await send_error(self._send, UNUSABLE)
 
     async def _forward_response(
-        self, response: httpx2.Response, decoder: BodyDecoder, call: Call | None
+        self, request: httpx2.Request, response: httpx2.Response, decoder: BodyDecoder, call: Call | None
     ) -> None:
         await self._send(_start_event(response, decoder))
         async with aclosing(_decoded(response, decoder)) as chunks:
             if call is None:
                 await self._send_part(await _whole(chunks))
             elif not response.is_success:
-                await self._forward_error(response.status_code, await _whole(chunks), call)
+                await self._forward_error(response, await _whole(chunks), call, request.content)
             else:
                 self._provider.refusals.accepted(call.size.model)
                 pieces = chunks if call.trace is None else _traced(chunks, call.trace)
@@ -197,12 +198,18 @@ class Exchange:
             # A retry would get the same response.
             call.block("answer")
 
-    async def _forward_error(self, status: int, body: bytes, call: Call) -> None:
-        if (code := refusal_code(status, body)) is not None:
+    async def _forward_error(
+        self, response: httpx2.Response, body: bytes, call: Call, request: bytes
+    ) -> None:
+        """What it means for the run is noted before the agent gets it."""
+        if (code := refusal_code(response.status_code, body)) is not None:
             self._provider.refusals.refused(call.size.model, code)
             self._metrics.provider_refused(code)
-            # Before the agent gets it: another call would be refused as well.
+            # Another call would be refused as well.
             call.block("provider")
+        elif response.status_code in _INVALID:
+            reason = body.decode(errors="replace")
+            call.note_rejection(Rejection(response.status_code, reason, request))
         await self._send_part(body)
 
     async def _send_part(self, body: bytes) -> None:

@@ -25,6 +25,7 @@ async def test_an_attachment_that_is_refused_is_left_out(world_of: WorldOf) -> N
     assert [turn["error"] for turn in (first, second)] == [None, None]
     assert [len(attached(request)) for request in requests] == [1, 0, 0]
     assert "attachments_left_out" in events.text
+    assert "has refused attachment 1 (image) of the message" in events.text
     assert refusal not in events.text
 
 

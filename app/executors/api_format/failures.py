@@ -1,8 +1,11 @@
 """Failed and refused calls of the Messages API -> how their run ends; pure."""
 
+import json
 import re
 from collections.abc import Mapping
 
+from app.events import RunWarning
+from app.executors.api_format.refused_part import is_about_earlier, refused_part
 from app.executors.port import (
     BUDGET,
     INTERNAL,
@@ -16,7 +19,7 @@ from app.executors.port import (
     UNAVAILABLE,
     RunOutcome,
 )
-from app.gateway.call import Refusal
+from app.gateway.call import Refusal, Rejection
 
 _REFUSAL_OUTCOMES: Mapping[Refusal | None, RunOutcome] = {
     "deadline": TIMEOUT,
@@ -41,6 +44,8 @@ _REQUEST_IS_INVALID = {400, 404, 413}
 _TOO_MANY_REQUESTS = 429
 _SERVER_ERROR = 500
 _TOO_LARGE = 413
+TOO_LONG = "prompt is too long"
+"""In an error text of the provider."""
 _ABOUT_ATTACHMENTS = re.compile(r"\b(images?|pdfs?|documents?|media|files?|urls?)\b", re.IGNORECASE)
 
 
@@ -54,6 +59,20 @@ def outcome_of_refusal(refusal: Refusal | None, last_stop: str | None) -> RunOut
 def concerns_attachments(status: int | None, reason: str) -> bool:
     """Whether the provider may have refused a request because of an attachment in it."""
     return status == _TOO_LARGE or _ABOUT_ATTACHMENTS.search(reason) is not None
+
+
+def rejected_part(rejection: Rejection) -> RunWarning | None:
+    """The warning that names the refused attachment; None if the reason is something else."""
+    if TOO_LONG in rejection.reason or not concerns_attachments(rejection.status, rejection.reason):
+        return None
+    try:
+        messages = json.loads(rejection.request)["messages"]
+        is_of_last = not is_about_earlier(rejection.reason, messages)
+        refused = refused_part(rejection.reason, messages) if is_of_last else None
+    except (ValueError, KeyError, IndexError, TypeError, RecursionError):
+        # Agents write their requests.
+        return None
+    return None if refused is None else RunWarning(code="attachment_refused", message=refused, names=[])
 
 
 def failure_of_status(status: int) -> RunOutcome:

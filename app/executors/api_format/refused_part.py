@@ -10,6 +10,12 @@ _PATH: Final = re.compile(r"\bmessages\.(\d{1,6})\.content\.(\d{1,6})\b")
 """How a refusal begins that is about one block, and how those in its `details.paths` are named."""
 
 
+def is_about_earlier(reason: str, messages: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether the reason names messages, and not the last of these."""
+    named = {int(message) for message, _ in _PATH.findall(reason)}
+    return bool(named) and len(messages) - 1 not in named
+
+
 def refused_part(reason: str, messages: Sequence[Mapping[str, Any]]) -> str | None:
     """The attachments of the last of these messages that the reason names; None if it has none.
 

@@ -12,7 +12,7 @@ from claude_agent_sdk import Message
 
 from app.conversations.prompt_store import PromptStore
 from app.events import AssistantFinal
-from app.executors.api_format.failures import outcome_of_refusal
+from app.executors.api_format.failures import outcome_of_refusal, rejected_part
 from app.executors.claude_agent.auth import ModelAuth
 from app.executors.claude_agent.launching.started_cli import StartedCli
 from app.executors.claude_agent.meters.port import EXECUTOR_TYPE
@@ -27,7 +27,7 @@ from app.executors.claude_agent.sandbox.running_sandbox import RunningSandbox
 from app.executors.claude_agent.starter import CliStarter
 from app.executors.claude_agent.watchdog import Watchdog
 from app.executors.metering import Metering, channel_limits
-from app.executors.port import ABORTED, ExecutionFailed, RunContext, RunOutcome, RunPlan
+from app.executors.port import ABORTED, EventSink, ExecutionFailed, RunContext, RunOutcome, RunPlan
 from app.executors.structured_output import require_match
 from app.executors.text import loggable
 from app.executors.tools.client_tools import with_client_tools
@@ -134,6 +134,7 @@ class ClaudeAgentExecutor:
                     # No process may change the workspace while its files are collected.
                     await cli.process.exited.wait()
         await self.prompts.save(plan.conversation, channel.prompts, run=plan.run, attempt=plan.attempt)
+        await _publish_rejected_part(channel, events)
         for event in stream.finish():
             await events.publish(event)
         await self._complete_transcript(cli, plan, stream, seen)
@@ -163,6 +164,16 @@ class ClaudeAgentExecutor:
 def _send_message(process: CliProcess, stream: RunStream, sent: SentMessage) -> None:
     process.send(sent.message_id, user_content([sent.message]), priority=sent.priority)
     stream.expect_message(sent)
+
+
+async def _publish_rejected_part(channel: Channel, events: EventSink) -> None:
+    """Name the attachment that the provider refuses; the CLI may have gone on without it."""
+    if channel.rejection is None:
+        return
+    # A request may have 32 MB.
+    warning = await asyncio.to_thread(rejected_part, channel.rejection)
+    if warning is not None:
+        await events.publish(warning)
 
 
 async def _messages_of(process: CliProcess) -> AsyncIterator[Message]:

@@ -8,7 +8,12 @@ from typing import Any
 import structlog
 
 from app.events import MessageDiscarded, OutputEvent, RunWarning, Status, Step, ToolCallStart, UsageReport
-from app.executors.api_format.failures import concerns_attachments, failure_of_status, outcome_of_refusal
+from app.executors.api_format.failures import (
+    TOO_LONG,
+    concerns_attachments,
+    failure_of_status,
+    outcome_of_refusal,
+)
 from app.executors.api_format.refused_part import refused_part
 from app.executors.api_format.retried import ATTACHMENTS_LEFT_OUT, OTHER_MODEL, retrying
 from app.executors.api_format.retry_policy import MAX_RETRIES, is_temporary, pause_s
@@ -46,7 +51,6 @@ _NO_END = "the message has no end"
 _COMPACTS_SOON = COMPACTS_AT_TOKENS * 3 // 4
 _BAD_REQUEST = 400
 _REFUSED = {_BAD_REQUEST, 413}
-_TOO_LONG = "prompt is too long"
 _OVERLOADED = {404, 500, 503, 529}
 """Statuses after which the model's fallback is used."""
 
@@ -252,7 +256,7 @@ class ModelCalls:
 
     def _may_change_request(self, error: CallFailed) -> bool:
         """Whether the next call makes another request, which the provider may take."""
-        is_too_long = _TOO_LONG in error.reason
+        is_too_long = TOO_LONG in error.reason
         if self.request.output_format is not None and not is_too_long:
             # Recursive schemas, and those that it cannot compile: only the provider knows which.
             log.warning("run.schema_refused", reason=loggable(error.reason))
@@ -273,7 +277,7 @@ class ModelCalls:
 
         The conversation has everything: what the provider refuses would be part of every later request.
         """
-        is_too_long = _TOO_LONG in error.reason
+        is_too_long = TOO_LONG in error.reason
         if error.status not in _REFUSED or not (
             is_too_long or concerns_attachments(error.status, error.reason)
         ):

@@ -1,8 +1,12 @@
 """Which attachment of a message a refusal is about."""
 
+import json
+
 import pytest
 
+from app.executors.api_format.failures import rejected_part
 from app.executors.api_format.refused_part import refused_part
+from app.gateway.call import Rejection
 
 TEXT = {"type": "text", "text": "Look."}
 IMAGE = {"type": "image", "source": {}}
@@ -30,6 +34,28 @@ def test_the_parts_are_named_in_our_words(reason: str, parts: str) -> None:
     sentence = f"The model's provider has refused {parts} of the message."
 
     assert refused_part(reason, [EARLIER, LAST]) == sentence
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "request_body", "warns"),
+    [
+        (400, "messages.1.content.1.image: image exceeds 5 MB maximum", {"messages": [EARLIER, LAST]}, True),
+        (413, "too large", {"messages": [EARLIER, LAST]}, True),
+        # An earlier message, its length, or something else.
+        (400, "messages.0.content.0.image: image exceeds 5 MB", {"messages": [EARLIER, LAST]}, False),
+        (400, "prompt is too long, with 3 images", {"messages": [EARLIER, LAST]}, False),
+        (400, "tools.0: is not valid", {"messages": [EARLIER, LAST]}, False),
+        (413, "too large", {"messages": []}, False),
+        (413, "too large", {"messages": [{"content": 7}]}, False),
+        (413, "too large", [], False),
+    ],
+)
+def test_only_what_is_about_the_last_message_is_a_warning(
+    status: int, reason: str, request_body: object, *, warns: bool
+) -> None:
+    rejection = Rejection(status, reason, json.dumps(request_body).encode())
+
+    assert (rejected_part(rejection) is not None) is warns
 
 
 def test_where_nothing_is_attached_nothing_is_named() -> None:
