@@ -133,9 +133,12 @@ async def _round(
 ) -> None:
     async with _server(environment) as (server, url), httpx.AsyncClient(trust_env=False, timeout=30) as http:
         http.headers["Authorization"] = f"Bearer {environment['RUNTALLY_BOOTSTRAP_KEY']}"
-        full = "full disk" in strike
+        full, shown_before = "full disk" in strike, len(happened.shown)
         readers = [asyncio.create_task(_read(http, url, happened, full=full)) for _ in range(RUNS_A_ROUND)]
-        await asyncio.sleep(rng.uniform(0.3, 2.5))
+        # Runs of a busy machine may not have begun for seconds, and nothing could be lost.
+        while len(happened.shown) == shown_before and not all(reader.done() for reader in readers):
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(rng.uniform(0.0, 2.0))
         if full:
             _fill_the_disk(server)
             await asyncio.sleep(rng.uniform(0.0, 0.5))
