@@ -17,6 +17,8 @@ from tests.patience import PATIENCE_S
 from tests.programs import require
 
 SLOTS = 16384
+_TO_BUS = 10_000
+"""The nodes of a cluster add it to their ports, which are below 65536."""
 HOST = "127.0.0.1"
 PASSWORD = "of-the-relay-01"
 SERVICE = "relay"
@@ -46,9 +48,12 @@ async def until(true: Callable[[], Awaitable[bool] | bool]) -> None:
 
 
 def free_port() -> int:
-    with socket.create_server((HOST, 0)) as probe:
-        port: int = probe.getsockname()[1]
-        return port
+    """A free port, of which the one for the bus of a cluster is free, too."""
+    while True:
+        with socket.create_server((HOST, 0)) as probe:
+            port: int = probe.getsockname()[1]
+            with suppress(OSError, OverflowError), socket.create_server((HOST, port + _TO_BUS)):
+                return port
 
 
 class Program:
