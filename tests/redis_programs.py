@@ -1,9 +1,7 @@
 """Redis and Valkey as people run them: one server, a cluster of three shards, a master with its Sentinels."""
 
 import asyncio
-import random
 import signal
-import socket
 import subprocess
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -15,12 +13,10 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from tests.patience import PATIENCE_S
+from tests.ports import free_port
 from tests.programs import require
 
 SLOTS = 16384
-_PORTS = (10_000, 32_000)
-"""Below those that systems give to connections and to listeners without a port of their own."""
-_given: set[int] = set()
 HOST = "127.0.0.1"
 PASSWORD = "of-the-relay-01"
 SERVICE = "relay"
@@ -47,16 +43,6 @@ async def until(true: Callable[[], Awaitable[bool] | bool]) -> None:
     async with asyncio.timeout(PATIENCE_S):
         while not (await found if isinstance(found := true(), Awaitable) else found):
             await asyncio.sleep(0.02)
-
-
-def free_port() -> int:
-    """A port that nothing takes before its program does: no connection gets it, and no test gets it twice."""
-    while True:
-        port = random.randrange(*_PORTS)  # noqa: S311 - nothing secret
-        if port not in _given:
-            with suppress(OSError), socket.create_server((HOST, port)):
-                _given.add(port)
-                return port
 
 
 class Program:
@@ -104,6 +90,8 @@ class Program:
 
     async def answers(self) -> bool:
         """Whether it takes commands."""
+        assert self._process is not None
+        assert self._process.poll() is None, (self._directory / "log").read_text()
         with suppress(RedisError):
             return bool(await self.call("PING"))
         return False
@@ -158,10 +146,17 @@ class Cluster:
             await node.call("CLUSTER", "SETSLOT", slot, "NODE", new)
 
     async def is_complete(self) -> bool:
-        """Whether all nodes know each other, and that all slots are served."""
+        """Whether all nodes know each other, and who serves each slot.
+
+        Their state does not say so: it is `ok` without full coverage.
+        """
         states = [await node.call("CLUSTER", "INFO") for node in self.nodes]
-        known = f"cluster_known_nodes:{len(self.nodes)}\r"
-        return all("cluster_state:ok" in state and known in state for state in states)
+        expected = {
+            "cluster_state:ok",
+            f"cluster_known_nodes:{len(self.nodes)}",
+            f"cluster_slots_assigned:{SLOTS}",
+        }
+        return all(expected <= set(state.splitlines()) for state in states)
 
 
 async def _serves(node: Program, slot: int) -> bool:

@@ -18,7 +18,8 @@ from tests.architecture.tree import ROOT
 from tests.authority import Authority
 from tests.contracts.event_logs import a_relayed_log, a_run, append_all, some_events, with_positions
 from tests.contracts.processes import Reading, two_processes
-from tests.redis_programs import HOST, a_cluster, a_server, free_port, running, until
+from tests.ports import free_port
+from tests.redis_programs import HOST, a_cluster, a_server, running, until
 from tests.redis_programs import PASSWORD as SERVERS
 
 USER, PASSWORD = "runtally", "only-its-rights-01"

@@ -20,9 +20,9 @@ from tests.e2e.servers import a_server
 from tests.e2e.stories import PROVIDER_KEY, a_client, a_request, shown_by, the_settings
 from tests.environments import outgoing_proxy
 from tests.environments.outgoing_proxy import PASSWORD, PROVIDER
-from tests.integration.proxies import free_ports
 from tests.outgoing_proxy import ConnectProxy, listening, over_tls
 from tests.patience import PATIENCE_S
+from tests.ports import free_port
 
 REFUSED = "the proxy (RUNTALLY_HTTPS_PROXY) does not accept its user name and password (407)"
 
@@ -86,7 +86,7 @@ async def an_office(directory: Path, database_url: str) -> AsyncIterator[Office]
         Simulator(lambda _: Reply([Text("Hello.")]), accepted_keys=frozenset({PROVIDER_KEY})) as simulator,
         over_tls(simulator.url, authority.certificate(PROVIDER)) as port,
     ):
-        proxy = ConnectProxy({PROVIDER: port}, ("me", PASSWORD), port=free_ports(1)[0])
+        proxy = ConnectProxy({PROVIDER: port}, ("me", PASSWORD), port=free_port())
         settings = the_settings(
             *(directory, database_url, f"https://{PROVIDER}"),
             RUNTALLY_HTTPS_PROXY=proxy.url.replace("//", f"//me:{PASSWORD}@"),

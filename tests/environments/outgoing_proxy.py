@@ -10,9 +10,10 @@ from pathlib import Path
 from tests import programs
 from tests.authority import Authority
 from tests.e2e.stories import until
-from tests.integration.proxies import free_ports, listens
+from tests.integration.proxies import listens
 from tests.outgoing_proxy import ConnectProxy, listening, over_tls
 from tests.patience import PATIENCE_S
+from tests.ports import free_port
 
 PROVIDER = "provider.test"
 PASSWORD = "proxy-password-nobody-may-see"
@@ -29,7 +30,7 @@ LogLevel Critical
 @asynccontextmanager
 async def opened(directory: Path, database_url: str, provider_url: str) -> AsyncIterator[dict[str, str]]:
     """The provider has a name that only the proxy knows; so has `database_url` its usual address."""
-    authority, (port,) = Authority(directory), free_ports(1)
+    authority, port = Authority(directory), free_port()
     async with (
         over_tls(provider_url, authority.certificate(PROVIDER)) as provider,
         # What a name server would be for Tinyproxy.

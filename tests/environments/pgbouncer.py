@@ -15,8 +15,8 @@ import asyncpg
 from app.platform.db import Database
 from tests import programs
 from tests.e2e.stories import until
-from tests.integration.proxies import free_ports
 from tests.patience import PATIENCE_S
+from tests.ports import free_port
 
 _FILE = """
 [databases]
@@ -70,7 +70,7 @@ async def a_role(server_url: str) -> AsyncIterator[str]:
 async def a_pgbouncer(directory: Path, url: str, *, mode: str) -> AsyncIterator[str]:
     """PgBouncer before this server, which it enters as this role; yields the URL that leads through it."""
     programs.require("pgbouncer")
-    parts, (port,) = urlsplit(url), free_ports(1)
+    parts, port = urlsplit(url), free_port()
     file = directory / "pgbouncer.ini"
     file.write_text(
         _FILE.format(

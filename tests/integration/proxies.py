@@ -18,6 +18,7 @@ from tests.architecture.tree import ROOT
 from tests.authority import Authority
 from tests.e2e.stories import KEY, until
 from tests.patience import PATIENCE_S
+from tests.ports import free_port
 
 HOST = "localhost"
 NGINX_MAIN = """
@@ -82,15 +83,6 @@ PROXIES = {
 }
 
 
-def free_ports(count: int) -> list[int]:
-    """Different ports that are free now."""
-    probes = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [probe.getsockname()[1] for probe in probes]
-    for probe in probes:
-        probe.close()
-    return ports
-
-
 @dataclass(frozen=True, slots=True)
 class Proxy:
     """A running proxy."""
@@ -113,7 +105,7 @@ class Proxy:
 @asynccontextmanager
 async def a_proxy(name: str, directory: Path, server_port: int) -> AsyncIterator[Proxy]:
     """Run this proxy with its file."""
-    plain, tls = free_ports(2)
+    plain, tls = free_port(), free_port()
     ports, authority = Ports(plain, tls, server_port), Authority(directory)
     file = directory / PROXIES[name].file
     file.write_text(_configuration(PROXIES[name], ports, authority.certificate(HOST)))

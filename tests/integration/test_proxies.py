@@ -16,8 +16,9 @@ from app.simulator.server import Simulator
 from tests.conftest import a_database
 from tests.e2e.stories import KEY, PROVIDER_KEY, the_settings
 from tests.integration.gateway_seam import FIRST_DELTA
-from tests.integration.proxies import PROXIES, Proxy, Restartable, a_proxy, free_ports
+from tests.integration.proxies import PROXIES, Proxy, Restartable, a_proxy
 from tests.patience import PATIENCE_S
+from tests.ports import free_port
 from tests.programs import require
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -36,7 +37,7 @@ def respond(request: ApiRequest) -> Reply:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def server(postgres: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Restartable]:
-    (port,) = free_ports(1)
+    port = free_port()
     async with (
         a_database(postgres) as url,
         Simulator(respond, accepted_keys=frozenset({PROVIDER_KEY})) as simulator,
