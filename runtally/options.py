@@ -32,6 +32,10 @@ class Limits(TypedDict, total=False):
     max_total_tokens: int
 
 
+Effort: TypeAlias = Literal["low", "medium", "high", "xhigh", "max"]
+"""How thoroughly a model works on each step."""
+
+
 class RunOptions(TypedDict, total=False):
     """What a run can be started with; the meaning is in docs/api/runs.md."""
 
@@ -50,6 +54,11 @@ class RunOptions(TypedDict, total=False):
     response_schema: Mapping[str, Any]
     """The JSON schema that the answer must match."""
     limits: Limits
+    effort: Effort
+    thinking_budget_tokens: int
+    """0: no thinking."""
+    task_budget: int
+    """The tokens that the model is told to use for the run."""
     files: Mapping[str, bytes]
     """The contents of files for the agent's workspace, by their paths."""
     client_tools: Sequence[ClientTool]
@@ -97,6 +106,9 @@ _JSON_NAMES = {
     "fork_from": "forkFrom",
     "on_disconnect": "onDisconnect",
     "priority": "priority",
+    "effort": "effort",
+    "thinking_budget_tokens": "thinkingBudgetTokens",
+    "task_budget": "taskBudget",
 }
 _LIMITS = {
     "timeout_s": "timeoutS",

@@ -15,7 +15,7 @@ from pydantic import (
 
 from app.requests.blank import require_visible
 from app.requests.dollars import Dollars
-from app.requests.runs import OnDisconnect, PermissionMode, RunLimits
+from app.requests.runs import LEAST_THINKING, Effort, OnDisconnect, PermissionMode, RunLimits, TaskBudget
 from app.tools.mcp.spec import McpServer, ServerName, check_names, remote_ids
 from app.workspaces.spec import WorkspaceSpec
 from runtally.tools.tool import Effect
@@ -61,6 +61,10 @@ class AgentSpec(BaseModel):
     tools: Names = ()
     model: str | None = None
     """None means the run's model."""
+    max_turns: Annotated[int, Field(ge=1, le=1_000, strict=True)] | None = None
+    """How many turns it has for one task."""
+    effort: Effort | None = None
+    """None means the run's effort."""
 
 
 class ClientToolRule(BaseModel):
@@ -101,8 +105,12 @@ class GraphSpec(BaseModel):
     max_turns: Annotated[int, Field(ge=1, le=1_000, strict=True)] | None = None
     max_budget_usd: Annotated[Dollars, Field(gt=0)] | None = None
     timeout_s: Annotated[float, Field(gt=0, le=86_400, strict=True)] | None = None
-    thinking_budget_tokens: Annotated[int, Field(ge=1_024, le=30_000, strict=True)] | None = None
+    thinking_budget_tokens: Annotated[int, Field(ge=LEAST_THINKING, le=30_000, strict=True)] | None = None
     """The model's thinking budget; None means no thinking."""
+    effort: Effort | None = None
+    """How thoroughly the model works, and the most that a request may choose; None: as the registry says."""
+    task_budget: TaskBudget | None = None
+    """The tokens that the model is told to use for a run, and the most that a request may choose."""
     show_thinking: Annotated[bool, Field(strict=True)] = False
     """Whether the thinking is streamed to clients."""
     mcp_servers: dict[ServerName, McpServer] = Field(default_factory=dict)

@@ -30,6 +30,11 @@ _WINDOWS: Final = {
 }
 
 
+def without_release(model: str) -> str:
+    """The id of a model without the date of a release."""
+    return _RELEASE.sub("", model)
+
+
 def known_window(model: str) -> int | None:
     """The window of a model by its id, with or without the date of a release; None if it is not known."""
-    return _WINDOWS.get(_RELEASE.sub("", model))
+    return _WINDOWS.get(without_release(model))

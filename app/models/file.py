@@ -39,16 +39,13 @@ from app.models.registry import (
     CLAUDE_ID,
     MAX_OUTPUT_TOKENS,
     ROLES,
-    Effort,
     ModelEntry,
     ModelOptions,
     OperatorModels,
     Thinking,
 )
 from app.platform.serialization.strict_yaml import YamlDocument, YamlInvalid
-
-LEAST_THINKING = 1_024
-"""The Messages API's minimum."""
+from app.requests.runs import LEAST_THINKING, Effort
 
 _MOST_OUTPUT = 128_000
 _LARGEST_CONTEXT = 10_000_000

@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias
 from app.errors import Invalid
 from app.models.context_windows import known_window
 from app.platform.serialization.strict_yaml import did_you_mean
+from app.requests.runs import Effort
 
 DEFAULT = "default"
 ROLES = (DEFAULT, "triage", "candidate_extraction", "curator", "reconcile", "repair")
@@ -28,7 +29,6 @@ MAX_OUTPUT_TOKENS = 32_000
 
 CLAUDE_ID = re.compile(r"claude-[a-z0-9]+(?:[.-][a-z0-9]+)*")
 
-Effort = Literal["low", "medium", "high", "xhigh", "max"]
 Thinking: TypeAlias = Literal["disabled", "adaptive"] | int
 """A number is the thinking budget in tokens."""
 
@@ -57,6 +57,8 @@ class ModelOptions:
     """The model to use when this one is overloaded, unavailable or retired."""
     context_window: int | None = None
     """How many tokens a prompt and its answer may have; None if that is not known."""
+    task_budget: int | None = None
+    """How many tokens the model is told to use for a run; None: it is told nothing."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,6 +43,15 @@ PermissionMode = Literal["default", "acceptEdits", "plan", "dontAsk", "bypassPer
 called; `dontAsk`: calls that need approval are denied; `bypassPermissions`: none.
 """
 
+Effort = Literal["low", "medium", "high", "xhigh", "max"]
+"""How thoroughly a model works on each step."""
+
+LEAST_THINKING = 1_024
+"""The smallest thinking budget that the provider takes, in tokens."""
+
+TaskBudget = Annotated[int, Field(ge=20_000, le=10_000_000, strict=True)]
+"""The tokens that the model is told to use for all of a run; the provider takes no smaller number."""
+
 _Checked = Annotated[list[Message], BeforeValidator(given_or_repeated), AfterValidator(require_users_last)]
 
 
@@ -71,6 +80,23 @@ class RunLimits(InputModel):
         return RunLimits.of(**{name: lower(name) for name in type(self).model_fields})
 
 
+def _nothing_or_enough(budget: int | None) -> int | None:
+    if budget is not None and 0 < budget < LEAST_THINKING:
+        raise ValueError(f"must be 0 or at least {LEAST_THINKING}")
+    return budget
+
+
+class ModelChoices(InputModel):
+    """What a request may choose of a model's options; each can only lower what the graph allows."""
+
+    effort: Effort | None = None
+    thinking_budget_tokens: Annotated[
+        Annotated[int, Field(ge=0, le=30_000, strict=True)] | None, AfterValidator(_nothing_or_enough)
+    ] = None
+    """0: no thinking."""
+    task_budget: TaskBudget | None = None
+
+
 class UploadedFile(InputModel):
     """A file for the agent's workspace, base64 encoded."""
 
@@ -93,7 +119,7 @@ class UploadedFile(InputModel):
         return size_of_base64(self.data)
 
 
-class GraphRunRequest(InputModel):
+class GraphRunRequest(ModelChoices):
     """The request to start a run."""
 
     run_id: NewRunId | None = None

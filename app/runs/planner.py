@@ -13,7 +13,8 @@ from app.gateway.estimate import text_size
 from app.graphs.catalog import GraphCatalog
 from app.graphs.spec import GraphSpec
 from app.ids import ApiKeyId, RunKey
-from app.models.registry import ModelOptions, ModelRegistry
+from app.models.registry import ModelRegistry
+from app.models.request_options import chosen_options
 from app.requests.messages import Attachment, DocumentPart
 from app.requests.runs import GraphRunRequest
 from app.runs.requests.attachments import DEFAULT_RULES, AttachmentRules
@@ -75,7 +76,7 @@ class RunPlanner:
                 for name, agent in spec.agents.items()
                 if agent.model is not None
             },
-            options=self._options(model, spec),
+            options=chosen_options(model, self.models.options(model), spec.id, graph=spec, request=request),
         )
         plan = split_by_graph(plan, request.client_tools)
         return replace(plan, credits_to_reserve=self._credits_of_first_message(request, plan))
@@ -104,16 +105,6 @@ class RunPlanner:
         models = [plan.model, *([options.fallback] if options.fallback else [])]
         cost = max(self.prices.most(model, size.maximum, at=now) for model in models)
         return self.prices.credits_for(cost)
-
-    def _options(self, model: str, spec: GraphSpec) -> ModelOptions:
-        """The registry's options, with the graph's thinking budget if it has one."""
-        options, budget = self.models.options(model), spec.thinking_budget_tokens
-        if budget is None:
-            return options
-        if budget >= options.max_output_tokens:
-            problem = f"the thinking budget of the graph {spec.id} exceeds the message length of {model}"
-            raise Invalid.field("model", problem)
-        return replace(options, thinking=budget)
 
     def _tools(self, request: GraphRunRequest, spec: GraphSpec) -> tuple[str, ...]:
         if request.tool_ids is None:

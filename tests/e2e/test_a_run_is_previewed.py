@@ -137,6 +137,7 @@ async def test_a_preview_shows_what_there_is_to_know_and_starts_nothing(
             "maxOutputTokens": 32_000,
             "fallback": None,
             "contextWindow": 200_000,
+            "taskBudget": None,
         },
         "tools": [{"id": "core__get_current_time", "effect": "read_only"}],
         "limits": {"timeoutS": 9, "maxTurns": 8, "maxBudgetUsd": "0.5000000000", "maxTotalTokens": None},

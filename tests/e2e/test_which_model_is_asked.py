@@ -1,12 +1,14 @@
 """Roles, aliases and options of the operator's registry, as the model's API sees them."""
 
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from app.billing.credit.ledger import AccountTerms
-from app.simulator.script import Answer, ApiRequest, Hold, HttpError, Reply, Text, in_turn
+from app.simulator.script import Answer, ApiRequest, Hold, HttpError, Reply, Text, ToolUse, in_turn
+from tests.e2e.agents import every_agent
 from tests.e2e.stories import World, WorldOf, a_request
 
 REGISTRY = """
@@ -37,6 +39,9 @@ async def _asked(world: World, **fields: Any) -> dict[str, Any]:
     assert done.data["finishReason"] == "stop"
     return world.simulator.requests[-1].body
 
+
+OLD = "claude-haiku-4-5"
+MODELS_WITH_EFFORT = ("claude-sonnet-4-6", "claude-opus-4-7", "claude-haiku-5-5")
 
 OPTIONS: list[tuple[str, dict[str, Any]]] = [
     ("triage", {"model": "claude-haiku-4-5", "max_tokens": 500, "thinking": None}),
@@ -84,6 +89,58 @@ async def test_a_graph_may_name_a_role_and_its_own_thinking_wins(
     assert (body["model"], body["thinking"]["budget_tokens"]) == ("claude-opus-4-5-20251101", 5000)
     assert (too_short.status_code, too_short.json()["errors"][0]["field"]) == (422, "model")
     assert "claude-haiku-4-5" in too_short.json()["detail"]
+
+
+@every_agent
+async def test_a_request_chooses_within_what_the_graph_allows(world_of: WorldOf, tmp_path: Path) -> None:
+    (tmp_path / "mine.md").write_text("---\ndescription: d\neffort: medium\ntask_budget: 60000\n---\nHi.")
+    world = await world_of(lambda _: Reply([Text("hi")]), RUNTALLY_GRAPHS_DIR=tmp_path)
+    graph = {"graphId": "claude_agents:mine", "model": "opus"}
+
+    allowed = await _asked(world, **graph, effort="max", taskBudget=100_000)
+    lowered = await _asked(world, **graph, effort="low", taskBudget=20_000)
+    beta = world.simulator.requests[-1].headers["anthropic-beta"]
+    too_old = await world.http.post("/v1/runs", json=a_request(**{**graph, "model": OLD}, effort="low"))
+
+    assert allowed["output_config"] == {
+        "effort": "medium",
+        "task_budget": {"type": "tokens", "total": 60_000},
+    }
+    assert lowered["output_config"] == {"effort": "low", "task_budget": {"type": "tokens", "total": 20_000}}
+    assert "task-budgets-2026-03-13" in beta
+    assert (too_old.status_code, too_old.json()["detail"]) == (422, f"effort: {OLD} takes no effort")
+
+
+@every_agent
+async def test_a_model_is_sent_the_effort_that_its_preview_shows(world_of: WorldOf, tmp_path: Path) -> None:
+    """The CLI knows by itself what its models take; both executors send the same."""
+    for effort in ("xhigh", "max"):
+        (tmp_path / f"{effort}.md").write_text(f"---\ndescription: d\neffort: {effort}\n---\nHi.")
+    world = await world_of(lambda _: Reply([Text("hi")]), RUNTALLY_GRAPHS_DIR=tmp_path)
+
+    for effort, model in product(("xhigh", "max"), (OLD, *MODELS_WITH_EFFORT)):
+        run = {"graphId": f"claude_agents:{effort}", "model": model}
+        preview = (await world.http.post("/v1/runs/preview", json=a_request(**run))).json()
+        asked = await _asked(world, **run)
+        assert asked.get("output_config", {}).get("effort") == preview["modelOptions"]["effort"], run
+
+
+async def test_subagents_have_efforts_and_turns_of_their_own(world_of: WorldOf, tmp_path: Path) -> None:
+    agent = "{description: d, prompt: p, max_turns: 1, effort: low, tools: [core__get_current_time]}"
+    keys = f"description: d\neffort: high\ntools: [core__get_current_time]\nagents:\n  helper: {agent}"
+    (tmp_path / "mine.md").write_text(f"---\n{keys}\n---\nHi.")
+    task = {"subagent_type": "helper", "description": "d", "prompt": "ask"}
+
+    def script(request: ApiRequest) -> Answer:
+        if request.system.rsplit("\n", 1)[-1] == "p":
+            return Reply([ToolUse("mcp__runtally__core__get_current_time", {})])
+        return Reply([Text("done")] if request.tool_results else [ToolUse("Agent", task)])
+
+    world = await world_of(script, RUNTALLY_GRAPHS_DIR=tmp_path)
+    await _asked(world, graphId="claude_agents:mine", model="opus")
+
+    efforts = [request.body["output_config"]["effort"] for request in world.simulator.requests]
+    assert efforts == ["high", "low", "high"]
 
 
 async def test_an_overloaded_model_is_replaced_by_its_fallback_and_that_is_billed(

@@ -168,7 +168,8 @@ class ModelCalls:
             self._has_warned = True
             await self._publish(ATTACHMENTS_LEFT_OUT)
         body = self._body(messages)
-        betas = (COMPACTION_BETA,) if self._compacts or self.transcript.is_summarized else ()
+        summaries = (COMPACTION_BETA,) if self._compacts or self.transcript.is_summarized else ()
+        betas = (*self.request.betas, *summaries)
         try:
             async with self.client.stream(self.channel, body, betas=betas) as events:
                 await self._read_all(message, events)

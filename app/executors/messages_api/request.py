@@ -15,6 +15,7 @@ from pydantic import BaseModel
 from app.executors.api_format.prompt import attachment_block, joined_prompt, visible_parts, without_system
 from app.executors.port import RunPlan
 from app.models.registry import ModelOptions, Thinking
+from app.models.request_options import taken_effort, takes_task_budget
 from app.requests.messages import Message, TextPart
 from runtally.tools.tool import Tool
 
@@ -35,6 +36,7 @@ BEGINNING: Final[Mapping[str, Any]] = {
 
 COMPACTION_BETA = "compact-2026-01-12"
 _COMPACTION = "compact_20260112"
+_TASK_BUDGET_BETA = "task-budgets-2026-03-13"
 COMPACTS_AT_TOKENS = 150_000
 """The length of a prompt from which the provider replaces it by a summary; its own default."""
 
@@ -73,6 +75,15 @@ class AgentRequest:
             cache_control=cache_control(ttl),
         )
 
+    @property
+    def betas(self) -> tuple[str, ...]:
+        """The betas of the API that the requests need."""
+        return () if self._task_budget is None else (_TASK_BUDGET_BETA,)
+
+    @property
+    def _task_budget(self) -> int | None:
+        return self.options.task_budget if takes_task_budget(self.model) else None
+
     def answering_by_tool(self) -> "AgentRequest":
         """The same with the tool instead of the provider's output format, which takes fewer schemas."""
         if self.output_format is None:
@@ -108,8 +119,11 @@ class AgentRequest:
 
     def _output_config(self) -> dict[str, Any]:
         config: dict[str, Any] = {}
-        if self.options.effort is not None:
-            config["effort"] = self.options.effort
+        # Of the model that takes the place of an overloaded one, if it does.
+        if (effort := taken_effort(self.model, self.options.effort)) is not None:
+            config["effort"] = effort
+        if (budget := self._task_budget) is not None:
+            config["task_budget"] = {"type": "tokens", "total": budget}
         if self.output_format is not None:
             config["format"] = {"type": "json_schema", "schema": self.output_format}
         return config

@@ -46,7 +46,10 @@ from app.runs.chats import MESSAGE_ID_CHARS, Chat, ChatMessage
 from app.runs.planner import SystemMessageRefused
 from app.runs.requests.attachments import DEFAULT_RULES, AttachmentRules
 
-OPTIONS = ("model", "toolIds", "onConflict", "onDisconnect", "responseFormat", "limits", "files")
+OPTIONS = (
+    *("model", "effort", "thinkingBudgetTokens", "taskBudget", "toolIds"),
+    *("onConflict", "onDisconnect", "responseFormat", "limits", "files"),
+)
 """Fields of `GraphRunRequest` that clients may set in `forwardedProps.runtally`."""
 
 _CONTEXT_RULE = (

@@ -26,13 +26,13 @@ from app.requests.client_tools import MOST_DESCRIBED, ClientTool
 from app.requests.messages import ContentPart, Message, TextPart, is_blank_content
 from app.requests.runs import (
     GraphRunRequest,
+    ModelChoices,
     OnConflict,
     OnDisconnect,
     ResponseFormat,
     RunLimits,
     UploadedFile,
 )
-from app.requests.wire_models import InputModel
 from app.runs.chats import Chat, ChatMessage, ShownMessage
 from app.runs.planner import SystemMessageRefused
 from app.runs.requests.attachments import DEFAULT_RULES, AttachmentRules, unreadable
@@ -50,7 +50,7 @@ def _or_none(value: object) -> object:
     return None if value == "" else value
 
 
-class ChatRequest(InputModel):
+class ChatRequest(ModelChoices):
     """The body of `DefaultChatTransport`, and the fields of a run that its option `body` can add.
 
     Other fields are ignored: assistant-ui and templates for chats add `metadata`, `system` and more.
@@ -247,6 +247,9 @@ class ChatRequest(InputModel):
             state_key=self.id,
             on_conflict=self.on_conflict,
             response_format=self.response_format,
+            effort=self.effort,
+            thinking_budget_tokens=self.thinking_budget_tokens,
+            task_budget=self.task_budget,
             limits=self.limits,
             files=self.files,
             on_disconnect=self.on_disconnect,

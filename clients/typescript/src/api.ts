@@ -200,6 +200,9 @@ export interface components {
         };
         /** @description The request to start a run. */
         GraphRunRequest: {
+            effort?: ("low" | "medium" | "high" | "xhigh" | "max") | null;
+            thinkingBudgetTokens?: number | null;
+            taskBudget?: number | null;
             runId?: string | null;
             graphId: string;
             stateKey?: string | null;

@@ -55,6 +55,7 @@ def build_options(
         fallback_model=plan.options.fallback and name_of(plan.options.fallback),
         thinking=_thinking(plan.options.thinking),
         effort=plan.options.effort,
+        task_budget=None if (budget := plan.options.task_budget) is None else {"total": budget},
         tools=cli_tools(spec),
         allowed_tools=[*names, *permission_rules(spec.native_tools)],
         mcp_servers={SERVER_NAME: server} if server else {},
@@ -111,6 +112,8 @@ def _agents(plan: RunPlan, name_of: Callable[[str], str]) -> dict[str, AgentDefi
             prompt=agent.prompt,
             tools=[tool if tool in plan.spec.native_tools else bridged_name(tool) for tool in agent.tools],
             model=name_of(plan.agent_models.get(name, "inherit")),
+            maxTurns=agent.max_turns,
+            effort=agent.effort,
             # In the background it would outlive the turn that started it.
             background=False,
         )

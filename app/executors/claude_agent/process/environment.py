@@ -36,7 +36,6 @@ _FIXED = {
     "CLAUDE_CODE_DISABLE_REFUSAL_RETRY": "1",
     "CLAUDE_CODE_DISABLE_REFUSAL_FALLBACK": "1",
     "CLAUDE_CODE_DISABLE_LEGACY_MODEL_REMAP": "1",
-    "CLAUDE_CODE_DISABLE_EXPERIMENTAL_BETAS": "1",
     # Nothing is added to the prompt of the request and the graph.
     "CLAUDE_CODE_ATTRIBUTION_HEADER": "0",
     "CLAUDE_CODE_DISABLE_ATTACHMENTS": "1",
@@ -129,9 +128,12 @@ def login_environment(
 def _common(directory: Path, longest_tool_s: float, options: ModelOptions) -> dict[str, str]:
     # With the SDK option alone, newer models still think.
     no_thinking = {"CLAUDE_CODE_DISABLE_THINKING": "1"} if options.thinking == "disabled" else {}
+    # Task budgets are one of them, and the CLI sends none or all.
+    no_betas = {"CLAUDE_CODE_DISABLE_EXPERIMENTAL_BETAS": "1"} if options.task_budget is None else {}
     return {
         **_FIXED,
         **no_thinking,
+        **no_betas,
         "HOME": str(directory / "home"),
         "TMPDIR": str(directory / "tmp"),
         "CLAUDE_CONFIG_DIR": str(directory / "config"),

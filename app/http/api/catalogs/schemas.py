@@ -7,8 +7,8 @@ from pydantic import BeforeValidator, Field
 from app.billing.prices.model_price import ModelPrice
 from app.graphs.spec import GraphSpec
 from app.http.response_model import Money, ResponseModel
-from app.models.registry import Effort, KnownModel, Thinking
-from app.requests.runs import PermissionMode
+from app.models.registry import KnownModel, Thinking
+from app.requests.runs import Effort, PermissionMode
 from runtally.tools.tool import Effect
 
 

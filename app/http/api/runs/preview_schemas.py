@@ -25,12 +25,18 @@ class LimitsResponse(ResponseModel):
     max_total_tokens: int | None
 
 
+class RunOptionsResponse(ModelOptionsResponse):
+    """The model's options, with what graph and request chose."""
+
+    task_budget: int | None
+
+
 class PreviewResponse(ResponseModel):
     """A planned run. `sdkOptions` are the agent's SDK options without those specific to this machine."""
 
     graph_id: str
     model: str
-    model_options: ModelOptionsResponse
+    model_options: RunOptionsResponse
     tools: tuple[PreviewedTool, ...]
     limits: LimitsResponse
     timeout_s: float
