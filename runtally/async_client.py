@@ -142,9 +142,12 @@ class AsyncClient:
         """Cancel a run: it ends with `aborted`."""
         return await self.call(calls.cancel_run(run_id))
 
-    async def interrupt(self, run_id: str) -> StartedRun:
-        """Stop the current turn of a run; messages that wait are answered next."""
-        return await self.call(calls.interrupt_run(run_id))
+    async def interrupt(self, run_id: str, *, after_tool: bool = False) -> StartedRun:
+        """Stop the current turn of a run; messages that wait are answered next.
+
+        `after_tool`: a tool that is at work may finish first.
+        """
+        return await self.call(calls.interrupt_run(run_id, after_tool=after_tool))
 
     async def send(self, run_id: str, text: str, *, priority: Priority = "next") -> SentMessage:
         """Send a message to a running agent, once."""

@@ -140,9 +140,12 @@ class Client:
         """Cancel a run: it ends with `aborted`."""
         return self.call(calls.cancel_run(run_id))
 
-    def interrupt(self, run_id: str) -> StartedRun:
-        """Stop the current turn of a run; messages that wait are answered next."""
-        return self.call(calls.interrupt_run(run_id))
+    def interrupt(self, run_id: str, *, after_tool: bool = False) -> StartedRun:
+        """Stop the current turn of a run; messages that wait are answered next.
+
+        `after_tool`: a tool that is at work may finish first.
+        """
+        return self.call(calls.interrupt_run(run_id, after_tool=after_tool))
 
     def send(self, run_id: str, text: str, *, priority: Priority = "next") -> SentMessage:
         """Send a message to a running agent, once."""

@@ -79,9 +79,9 @@ class RunStream(_Stream):
         """See `Client.cancel`."""
         return self._call(calls.cancel_run(self.run_id))
 
-    def interrupt(self) -> StartedRun:
+    def interrupt(self, *, after_tool: bool = False) -> StartedRun:
         """See `Client.interrupt`."""
-        return self._call(calls.interrupt_run(self.run_id))
+        return self._call(calls.interrupt_run(self.run_id, after_tool=after_tool))
 
     def send(self, text: str, priority: Priority = "next") -> SentMessage:
         """See `Client.send`."""
@@ -165,9 +165,9 @@ class AsyncRunStream(_Stream):
         """See `AsyncClient.cancel`."""
         return await self._call(calls.cancel_run(self.run_id))
 
-    async def interrupt(self) -> StartedRun:
+    async def interrupt(self, *, after_tool: bool = False) -> StartedRun:
         """See `AsyncClient.interrupt`."""
-        return await self._call(calls.interrupt_run(self.run_id))
+        return await self._call(calls.interrupt_run(self.run_id, after_tool=after_tool))
 
     async def send(self, text: str, priority: Priority = "next") -> SentMessage:
         """See `AsyncClient.send`."""

@@ -113,6 +113,11 @@ class Approvals:
         self._ended = False
         self.mode: PermissionMode = rules.mode
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a call waits for a person's decision."""
+        return bool(self._pending)
+
     async def review(self, tool: ApprovableTool, args: object, context: ToolContext) -> object:
         """The arguments to call the tool with; raises `ToolCallDenied`."""
         if self.mode == "plan" and not tool.read_only:

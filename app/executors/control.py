@@ -7,7 +7,15 @@ from datetime import timedelta
 import structlog
 
 from app.errors import AppError
-from app.events import ControlEvent, Interrupted, StopKind, StopState
+from app.events import (
+    ControlEvent,
+    Interrupted,
+    OutputEvent,
+    StopKind,
+    StopState,
+    ToolCallResult,
+    ToolCallStart,
+)
 from app.executors.approvals import ApprovalRules, Approvals
 from app.executors.client_calls import ClientToolCalls
 from app.executors.inbox import MessageInbox, MessageLimits, RunEnded
@@ -39,6 +47,10 @@ class RunControl:
         """Set when the run must end: interrupt, read to the end, return."""
         self.stop_turn = asyncio.Event()
         """Set when the current turn must end; the run continues with messages that wait."""
+        self._tools_at_work: set[str] = set()
+        """The ids of calls whose results are not published yet."""
+        self._stopped_after_tool: asyncio.Event | None = None
+        """Of a turn that is to stop once its tools have finished: set when it has been stopped."""
         self._requested: StopKind | None = None
         self._state: StopState | None = None
         self._publishing: set[asyncio.Task[None]] = set()
@@ -56,10 +68,35 @@ class RunControl:
             raise RunEnded
         self.inbox.put(sent)
 
-    async def interrupt(self) -> None:
-        """Stop the current turn; before an agent is running, stop the run."""
-        (self.stop_turn if self.inbox.is_open else self.stop).set()
+    async def interrupt(self, *, after_tool: bool = False) -> None:
+        """Stop the current turn; before an agent is running, stop the run.
+
+        `after_tool`: tools that are at work may finish first; one that waits for a person is not.
+        """
+        waits_for_person = self.approvals.is_waiting or self.client_calls.is_waiting
+        if after_tool and self._tools_at_work and not waits_for_person:
+            self._stopped_after_tool = self._stopped_after_tool or asyncio.Event()
+        else:
+            (self.stop_turn if self.inbox.is_open else self.stop).set()
         await self._published(self._request("interrupt"))
+
+    def observe(self, event: OutputEvent) -> None:
+        """Gets each event of the agent before it is published."""
+        if isinstance(event, ToolCallStart):
+            self._tools_at_work.add(event.tool_call_id)
+        elif isinstance(event, ToolCallResult):
+            self._tools_at_work.discard(event.tool_call_id)
+
+    async def stops_before_call(self) -> bool:
+        """Whether the model may not be called, because the turn was to stop after its tools.
+
+        Then it has been stopped when this returns: the agent waits for the model meanwhile.
+        """
+        if (stopped := self._stopped_after_tool) is None:
+            return False
+        self.stop_turn.set()
+        await stopped.wait()
+        return True
 
     async def cancel(self) -> None:
         """Stop the run."""
@@ -81,6 +118,9 @@ class RunControl:
         kind = self._requested
         await self.acknowledge()
         self.stop_turn.clear()
+        if self._stopped_after_tool is not None:
+            self._stopped_after_tool.set()
+            self._stopped_after_tool = None
         # A cancel may have been requested meanwhile, and is still pending.
         if kind is not None and self._requested == kind:
             await self._published(self._advance("stopped"))

@@ -1,7 +1,7 @@
 """Channel: one run's access to the gateway; its token, limits and recorded messages."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -84,6 +84,8 @@ class Channel:
     """What log lines about its calls name: what those of the run name that opens it."""
     prompts: PromptHistory = field(default_factory=PromptHistory)
     """The prompts of the run, and the last one of its conversation."""
+    stops_before_call: Callable[[], Awaitable[bool]] | None = None
+    """Whether the run is stopped instead of making another call."""
     _costs: dict[MessageId, Decimal] = field(default_factory=dict)
     """Of the messages, in dollars."""
     _blocked: Refusal | None = None
@@ -110,6 +112,8 @@ class Channel:
 
         `count_prompt` is only used if what the size allows does not fit into a limit.
         """
+        if self.stops_before_call is not None and await self.stops_before_call():
+            raise CallRefused("ended")
         call = await self._admit(size, count_prompt)
         try:
             if (refusal := await self._check_credit(call) or self._refusal()) is not None:

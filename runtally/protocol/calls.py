@@ -66,9 +66,10 @@ def cancel_run(run_id: str) -> Call[StartedRun]:
     return Call(method="POST", path=f"{_run(run_id)}/cancel", parse=one(StartedRun))
 
 
-def interrupt_run(run_id: str) -> Call[StartedRun]:
+def interrupt_run(run_id: str, *, after_tool: bool) -> Call[StartedRun]:
     """Stop the current turn of a run."""
-    return Call(method="POST", path=f"{_run(run_id)}/interrupt", parse=one(StartedRun))
+    body = {"after": "tool"} if after_tool else None
+    return Call(method="POST", path=f"{_run(run_id)}/interrupt", body=body, parse=one(StartedRun))
 
 
 def send_message(run_id: str, text: str, *, priority: Priority) -> Call[SentMessage]:

@@ -141,6 +141,40 @@ async def test_an_interrupted_turn_makes_way_for_the_message_that_waits(world_of
     assert events[-1].data["finishReason"] == "stop"
 
 
+@every_agent
+async def test_a_tool_at_work_may_finish_first(world_of: WorldOf, tmp_path: Path) -> None:
+    calls = Reply([ToolUse(TASK)]), Reply([Text("Not asked for.")] * 9), Reply([Text("Instead.")])
+    world = await world_of(in_turn(*calls), **settings(tmp_path))
+    run_id = await world.start(a_request("go", graphId=WORKER, stateKey="chat-1"))
+    await office().working.wait()
+
+    answer = await world.http.post(f"/v1/runs/{run_id}/interrupt", json={"after": "tool"})
+    requested = await world.events(run_id, until="interrupted")
+    assert not any(event.type == "tool_call_result" for event in requested)
+    office().may_end.set()
+    events = await world.events(run_id)
+    again = await world.http.post("/v1/runs/wait", json=a_request("now?", graphId=WORKER, stateKey="chat-1"))
+
+    assert answer.status_code == 202
+    assert [event.data["isError"] for event in events if event.type == "tool_call_result"] == [False]
+    assert [state for _, state in states(events)] == ["requested", "acknowledged", "stopped"]
+    assert [event.data.get("error") for event in events[-2:]] == ["aborted", None]
+    assert again.status_code == 200
+    assert "Done." in str(world.simulator.requests[-1].messages)
+
+
+async def test_a_call_that_waits_for_a_person_is_not_waited_for(world_of: WorldOf, tmp_path: Path) -> None:
+    mail = ToolUse(MAIL, {"to": "b@example.org", "text": "x"})
+    world = await world_of(in_turn(Reply([mail])), **settings(tmp_path))
+    run_id = await world.start(a_request("go", graphId=MAILER))
+    await world.events(run_id, until="permission_request")
+
+    await world.http.post(f"/v1/runs/{run_id}/interrupt", json={"after": "tool"})
+
+    assert (await world.ended(run_id))["final"]["error"] == "aborted"
+    assert office().sent == []
+
+
 async def test_a_cancel_leaves_no_turn_to_the_message_that_waits(world_of: WorldOf) -> None:
     hold = Hold(index=5)
     world = await world_of(in_turn(Reply([Text("one two three")], hold=hold)))

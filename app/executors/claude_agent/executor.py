@@ -101,6 +101,7 @@ class ClaudeAgentExecutor:
         cli, initial_prompt = await self.starter.start(request, plan, sandbox=sandbox)
         # No await from here to the `try`: what was started must be released.
         channel = self._open_channel(context, cli)
+        channel.stops_before_call = context.control.stops_before_call
         channel.prompts = prompts
         cli.attach_run(context, channel)
         calls = cli.bridge.calls

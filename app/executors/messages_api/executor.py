@@ -68,6 +68,7 @@ class MessagesExecutor:
     ) -> AssistantFinal:
         plan = context.plan
         channel = self._open_channel(context)
+        channel.stops_before_call = context.control.stops_before_call
         transcript = RunTranscript(self.store, plan)
         loop = self._loop(request, context, channel, transcript=transcript)
         try:

@@ -35,6 +35,7 @@ class BodyLimit:
     """
 
     max_bytes: int | None
+    is_optional: bool = False
 
     async def __call__(self) -> None:
         """Do nothing."""
@@ -48,6 +49,9 @@ text_body = Depends(BodyLimit(TEXT_BODY_BYTES))
 
 small_body = Depends(BodyLimit(SMALL_BODY_BYTES))
 """For all other routes with a body."""
+
+optional_body = Depends(BodyLimit(SMALL_BODY_BYTES, is_optional=True))
+"""For routes that are mostly called without one."""
 
 
 class CheckedRoute(APIRoute):
@@ -79,7 +83,7 @@ class CheckedRoute(APIRoute):
 
         async def handle_checked(request: Request) -> Response:
             account = await _check_headers(request, scopes)
-            if body_limit is not None:
+            if body_limit is not None and (_has_body(request) or not body_limit.is_optional):
                 _require_json(request)
             max_bytes = _NO_BODY_BYTES if body_limit is None else body_limit.max_bytes
             bodies = request_limits(request).bodies
@@ -105,6 +109,10 @@ class CheckedRoute(APIRoute):
         if errors:
             raise RequestValidationError(errors, body=value)
         return validated
+
+
+def _has_body(request: Request) -> bool:
+    return "transfer-encoding" in request.headers or request.headers.get("content-length", "0") != "0"
 
 
 def literal_paths(routes: Sequence[BaseRoute]) -> frozenset[str]:

@@ -54,7 +54,7 @@ async def _apply(run: ActiveRun, command: Command) -> dict[str, Any]:
         case Stop(kind="cancel"):
             await control.cancel()
         case Stop():
-            await control.interrupt()
+            await control.interrupt(after_tool=command.after_tool)
         case Send():
             control.send(SentMessage(command.message_id, command.message, command.priority))
             position = await control.inbox.wait_for_position(command.message_id, within_s=DELIVERY_WAIT_S)

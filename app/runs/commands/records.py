@@ -15,6 +15,8 @@ class Stop(WireModel):
 
     type: Literal["stop"] = "stop"
     kind: Literal["interrupt", "cancel"]
+    after_tool: bool = False
+    """Of an interruption: whether a tool that is at work may finish first."""
     is_stored: bool = False
     """Of a cancellation: whether it is in the database."""
 

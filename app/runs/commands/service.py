@@ -68,7 +68,9 @@ class RunCommands:
     def __post_init__(self, limits: MessageLimits) -> None:
         self._waiting = WaitingCommands(limits)
 
-    async def stop(self, run: RunKey, kind: Literal["interrupt", "cancel"]) -> RunRecord:
+    async def stop(
+        self, run: RunKey, kind: Literal["interrupt", "cancel"], *, after_tool: bool = False
+    ) -> RunRecord:
         """Request a run to stop; one that has ended stays as it is.
 
         A cancellation takes effect in any case: it is stored before it is sent to another process. Raises
@@ -77,7 +79,9 @@ class RunCommands:
         if kind == "cancel":
             return await self._cancel(run)
         with suppress(RunEnded):
-            await self._deliver(await self._get(run), Stop(kind=kind), within_s=self.within_s)
+            await self._deliver(
+                await self._get(run), Stop(kind=kind, after_tool=after_tool), within_s=self.within_s
+            )
         return await self._get(run)
 
     async def submit(self, run: RunKey, command: Command) -> dict[str, Any]:

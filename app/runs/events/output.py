@@ -106,6 +106,7 @@ class RunOutput:
 
     async def _publish_output(self, event: OutputEvent) -> int | None:
         self._add(event)
+        self.control.observe(event)
         # The answer is published with the end of the run, once that is stored.
         is_answer = isinstance(event, AssistantFinal)
         position = None if is_answer else await self.publisher.publish(event)

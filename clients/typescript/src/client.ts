@@ -84,9 +84,11 @@ export class Client {
     return this.#connection.json({ method: "POST", path: `${pathOf(runId)}/cancel`, ...options });
   }
 
-  /** Stop the current turn of a run; messages that wait are answered next. */
-  interrupt(runId: string, options: RequestOptions = {}): Promise<AcceptedRun> {
-    return this.#connection.json({ method: "POST", path: `${pathOf(runId)}/interrupt`, ...options });
+  /** Stop the current turn of a run, with `after` once a tool at work has finished; messages that wait are next. */
+  interrupt(runId: string, options: RequestOptions & { after?: "tool" } = {}): Promise<AcceptedRun> {
+    const { after, ...rest } = options;
+    const body = after === undefined ? undefined : { after };
+    return this.#connection.json({ method: "POST", path: `${pathOf(runId)}/interrupt`, body, ...rest });
   }
 
   /** Send a message to a running agent, once. */

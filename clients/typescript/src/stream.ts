@@ -42,7 +42,7 @@ const KNOWN: ReadonlySet<string> = new Set<Exclude<RunEvent["type"], "unknown">>
 export interface RunCommands {
   get(runId: string, options: RequestOptions): Promise<Run>;
   cancel(runId: string): Promise<AcceptedRun>;
-  interrupt(runId: string): Promise<AcceptedRun>;
+  interrupt(runId: string, options: { after?: "tool" }): Promise<AcceptedRun>;
   send(runId: string, text: string, options: { priority: "now" | "next" | "later" }): Promise<SentMessage>;
   decide(runId: string, requestId: string, decision: Decision): Promise<void>;
   submitToolResult(runId: string, toolCallId: string, result: unknown, options: { isError?: boolean }): Promise<void>;
@@ -108,8 +108,8 @@ export class RunStream implements AsyncIterable<RunEvent> {
     return this.#client.cancel(this.runId);
   }
 
-  interrupt(): Promise<AcceptedRun> {
-    return this.#client.interrupt(this.runId);
+  interrupt(options: { after?: "tool" } = {}): Promise<AcceptedRun> {
+    return this.#client.interrupt(this.runId, options);
   }
 
   send(text: string, priority: "now" | "next" | "later" = "next"): Promise<SentMessage> {

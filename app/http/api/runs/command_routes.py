@@ -5,10 +5,11 @@ from uuid import uuid5
 
 from fastapi import APIRouter, Path
 
-from app.http.admission.checks import CheckedRoute, large_body, small_body, text_body
+from app.http.admission.checks import CheckedRoute, large_body, optional_body, small_body, text_body
 from app.http.api.runs.command_schemas import (
     ChangedRun,
     DecidedPermission,
+    Interruption,
     MessageToRun,
     PermissionDecision,
     RunChange,
@@ -45,13 +46,16 @@ async def send_message(
     return SentToRun(run_id=run_id, message_id=message_id, position=answer["position"])
 
 
-@router.post("/interrupt", status_code=202, summary="Stop the current turn")
-async def interrupt_run(run_id: RunIdParam, services: ServicesDep, caller: Writer) -> AcceptedRunResponse:
+@router.post("/interrupt", status_code=202, dependencies=[optional_body], summary="Stop the current turn")
+async def interrupt_run(
+    run_id: RunIdParam, services: ServicesDep, caller: Writer, body: Interruption | None = None
+) -> AcceptedRunResponse:
     """Stop the current turn. Pending messages are answered next; without any, the run ends.
 
     A run that has ended is not changed.
     """
-    run = await services.commands.stop(run_key(caller, run_id), "interrupt")
+    after_tool = body is not None and body.after == "tool"
+    run = await services.commands.stop(run_key(caller, run_id), "interrupt", after_tool=after_tool)
     return AcceptedRunResponse(run_id=run.key.run_id, status=run.status)
 
 

@@ -25,6 +25,12 @@ class SentToRun(ResponseModel):
     position: int | None
 
 
+class Interruption(InputModel):
+    """When the current turn stops: at once, or once a tool that is at work has finished."""
+
+    after: Literal["tool"] | None = None
+
+
 class PermissionDecision(InputModel):
     """A person's decision on a `permission_request`.
 
