@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from runtally.tools.tool import Tool, ToolContext, ToolOutput
+from runtally.tools.tool import Tool, ToolContext, ToolOutput, output_of
 
 
 class _TestRun(NamedTuple):
@@ -15,10 +15,7 @@ async def call_tool(tool: Tool, **arguments: Any) -> ToolOutput[Any]:
     """Call a tool as a run does: with arguments that are validated first, and a context.
 
     Raises what the tool raises, pydantic's `ValidationError` (a `ValueError`) for wrong arguments, and
-    `TypeError` if it returns no `ToolOutput`.
+    `TypeError` if it does not return what its annotation says.
     """
     context = ToolContext(run=_TestRun(UUID(int=0), "test"), tool_call_id="test", request_id=None)
-    output = await tool.handler(await tool.arguments(arguments), context)
-    if not isinstance(output, ToolOutput):
-        raise TypeError(f"{tool.id} did not return ToolOutput")
-    return output
+    return output_of(tool, await tool.handler(await tool.arguments(arguments), context))

@@ -100,6 +100,12 @@ class Channel:
         return self.limits.reached_by(self._spent())
 
     @property
+    def budget_left_usd(self) -> Decimal | None:
+        """What the run may still cost; None without such a limit."""
+        most = self.limits.max_budget_usd
+        return None if most is None else max(Decimal(0), most - self._spent().usd)
+
+    @property
     def exhausted_limit(self) -> Refusal | None:
         """The limit that is reached, if any; for tool calls, which need no further call of the model."""
         refusal = self._refusal()

@@ -12,7 +12,7 @@ from app.platform.serialization.mistakes import problem_of
 from app.tools.policy import ToolCallDenied, ToolPolicy
 from runtally.tools.content import text_of
 from runtally.tools.result import ToolErrorCode, ToolResult
-from runtally.tools.tool import ArgumentsRefused, Tool, ToolContext, ToolFailed, ToolOutput
+from runtally.tools.tool import ArgumentsRefused, Tool, ToolContext, ToolFailed, ToolOutput, output_of
 
 log = structlog.get_logger(__name__)
 
@@ -145,9 +145,8 @@ class _CallTimer:
         await self._context.report_progress(label)
 
 
-def _check_output(tool: Tool, output: object) -> ToolOutput[BaseModel]:
-    if not isinstance(output, ToolOutput) or not isinstance(output.structured, tool.output_model):
-        raise TypeError(f"{tool.id} did not return ToolOutput[{tool.output_model.__name__}]")
+def _check_output(tool: Tool, answer: object) -> ToolOutput[BaseModel]:
+    output = output_of(tool, answer)
     _check_size(tool, output.markdown.encode())
     _check_size(tool, text_of(output.content).encode())
     return output

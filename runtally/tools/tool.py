@@ -4,6 +4,8 @@ import inspect
 import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
 from typing import (
     Any,
     ClassVar,
@@ -103,6 +105,13 @@ class ToolContext:
     run: CallingRun
     tool_call_id: str
     request_id: str | None
+    graph_id: str = ""
+    conversation: str | None = None
+    """The `stateKey` of its conversation; None for a run without one."""
+    deadline: datetime | None = None
+    """When the run is stopped, in UTC."""
+    budget_left_usd: Decimal | None = None
+    """What the run may still cost in dollars; None without such a limit."""
     report_progress: ReportProgress = field(default=_no_progress, repr=False, compare=False)
 
 
@@ -116,10 +125,17 @@ class ToolOutput(Generic[StructuredT_co]):
     """What the model gets instead of `markdown`, for an output with images."""
 
 
-ToolFunction: TypeAlias = Callable[[Any, ToolContext], Awaitable[ToolOutput[Any] | ToolResult]]
+class NoFields(BaseModel):
+    """What clients get of a tool that returns a text: nothing."""
+
+
+ToolFunction: TypeAlias = Callable[
+    [Any, ToolContext], Awaitable[ToolOutput[Any] | BaseModel | str | ToolResult]
+]
 """`async def f(args: ArgsModel, context: ToolContext) -> ToolOutput[OutModel]`.
 
-A tool that is executed elsewhere may return the result of the call as it is.
+It may also return `str`, a text for the model alone, or `OutModel`, of which the model gets what the method
+`render()` returns, or its JSON. A tool that is executed elsewhere may return the result of the call as it is.
 """
 
 
@@ -178,7 +194,8 @@ def tool(
 ) -> Callable[[ToolFunction], Tool]:
     """Make a tool of an async function; raises `ToolDefinitionError` if it is invalid.
 
-    `redact` lists the output fields that clients may see; `()` hides all.
+    `redact` lists the output fields that clients may see; `()` hides all. Only a function that returns `str`
+    needs none.
     """
     _check_settings(id, description, effect, timeout_s=timeout_s, max_result_bytes=max_result_bytes)
 
@@ -197,6 +214,24 @@ def tool(
         )
 
     return define
+
+
+def output_of(tool: Tool, answer: object) -> ToolOutput[BaseModel]:
+    """What a tool's function returned; raises `TypeError` if that is not what its annotation says."""
+    match answer:
+        case str():
+            answer = ToolOutput(answer, NoFields())
+        case BaseModel():
+            answer = ToolOutput(_rendered(answer), answer)
+    if not isinstance(answer, ToolOutput) or not isinstance(answer.structured, tool.output_model):
+        raise TypeError(f"{tool.id} did not return a {tool.output_model.__name__}, as its annotation says")
+    return answer
+
+
+def _rendered(value: BaseModel) -> str:
+    render = getattr(value, "render", None)
+    text = render() if callable(render) else None
+    return text if isinstance(text, str) and text else value.model_dump_json(by_alias=True)
 
 
 def _check_settings(
@@ -262,13 +297,17 @@ def _input_model(tool_id: str, annotation: object) -> type[BaseModel]:
 
 
 def _output_model(tool_id: str, annotation: object) -> type[BaseModel]:
-    arguments = get_args(annotation) if get_origin(annotation) is ToolOutput else ()
+    if annotation is str:
+        return NoFields
+    arguments = get_args(annotation) if get_origin(annotation) is ToolOutput else (annotation,)
     for model in arguments:
         if isinstance(model, type) and issubclass(model, BaseModel):
             if issubclass(model, RootModel):
                 raise ToolDefinitionError(tool_id, f"returns {model.__name__}, which has no fields")
             return model
-    raise ToolDefinitionError(tool_id, "must be annotated to return ToolOutput[SomeBaseModel]")
+    raise ToolDefinitionError(
+        tool_id, "must be annotated to return ToolOutput[SomeBaseModel], SomeBaseModel or str"
+    )
 
 
 def _visible_fields(
@@ -276,6 +315,8 @@ def _visible_fields(
     redact: Sequence[str] | None,
     output_model: type[BaseModel],
 ) -> tuple[str, ...]:
+    if redact is None and output_model is NoFields:
+        return ()
     if redact is None or isinstance(redact, str):
         fault = "must list in redact, as a tuple, the output fields that a client may see; () hides all"
         raise ToolDefinitionError(tool_id, fault)

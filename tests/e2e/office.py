@@ -1,6 +1,8 @@
 """Tools and graphs for stories about control: a mail that needs consent, a task that takes time."""
 
 import asyncio
+import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +70,14 @@ async def long_task(_args: Nothing, _context: ToolContext) -> ToolOutput[Nothing
     return ToolOutput(markdown="Done.", structured=Nothing())
 
 
+@tool(id="office__describe_call", description="Says what it knows.", effect="read_only")
+async def describe_call(_args: Nothing, context: ToolContext) -> str:
+    assert context.deadline is not None
+    left_s = (context.deadline - datetime.now(UTC)).total_seconds()
+    known = [context.graph_id, context.conversation, 0 < left_s <= 60, context.budget_left_usd]
+    return json.dumps(known, default=str)
+
+
 def settings(directory: Path, **mailer: Any) -> dict[str, Any]:
     """Settings with these tools and two graphs; `mailer` are keys of the mailer's head."""
     graphs = directory / "graphs"
@@ -82,6 +92,7 @@ def settings(directory: Path, **mailer: Any) -> dict[str, Any]:
         f"---\ndescription: Sends mail.\ntools: [office__send_mail]\n{lines}\n---\nSend mail.\n"
     )
     (graphs / "worker.md").write_text(
-        "---\ndescription: Works.\ntools: [office__long_task]\nretry: true\n---\nWork.\n"
+        "---\ndescription: Works.\ntools: [office__long_task, office__describe_call]\n"
+        "retry: true\n---\nWork.\n"
     )
     return {"RUNTALLY_TOOLS": "tests.e2e.office", "RUNTALLY_GRAPHS_DIR": graphs}

@@ -1,11 +1,14 @@
+import json
 from decimal import Decimal
+from pathlib import Path
 
 import psutil
 import pytest
 
 from app.billing.credit.ledger import AccountTerms
-from app.simulator.script import Block, Hold, Reply, Text, ToolUse, in_turn
+from app.simulator.script import Block, Hold, Reply, Text, ToolUse, in_turn, text_of
 from tests.e2e.agents import CLAUDE, MESSAGES, every_agent, without_cli
+from tests.e2e.office import WORKER, settings
 from tests.e2e.stories import (
     CLOCK,
     Heard,
@@ -43,6 +46,21 @@ async def test_an_account_without_credit_starts_nothing(world_of: WorldOf) -> No
     assert refused.json()["code"] == "insufficient_credits"
     assert (await world.http.get("/v1/runs/poor-1")).status_code == 404
     assert world.simulator.requests == []
+
+
+@every_agent
+async def test_a_tool_knows_what_is_left_to_the_run(world_of: WorldOf, tmp_path: Path, agent: str) -> None:
+    asks = Reply([ToolUse("mcp__runtally__office__describe_call")], final_usage={"output_tokens": 1000})
+    world = await world_of(in_turn(asks, Reply([Text("I see.")])), **settings(tmp_path))
+    limits = {"maxBudgetUsd": "0.50", "timeoutS": 60}
+
+    await world.run(a_request(graphId=WORKER, stateKey="chat-1", model="claude-haiku-4-5", limits=limits))
+
+    (told,) = world.simulator.requests[-1].tool_results
+    graph, conversation, in_time, left = json.loads(text_of(told["content"]))
+    assert (graph, conversation, in_time) == (f"{agent}:worker", "chat-1", True)
+    # A thousand tokens cost 0.005 dollars. The call may come before its message has ended.
+    assert Decimal("0.494") < Decimal(left) <= Decimal("0.5")
 
 
 @every_agent

@@ -3,6 +3,7 @@
 import asyncio
 from contextlib import suppress
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 from app.events import AiEvent, Status, Step, ToolCallStart
 from app.executors.approvals import ApprovableTool, Approvals
@@ -122,8 +123,21 @@ class ToolCalls:
         return self._published.setdefault(call_id, asyncio.Event())
 
     def _tool_context(self, call_id: str) -> ToolContext:
-        request_id = self.plan.request_id
-        return ToolContext(run=self.plan.run, tool_call_id=call_id, request_id=request_id)
+        plan, channel = self.plan, self._channel
+        return ToolContext(
+            run=plan.run,
+            tool_call_id=call_id,
+            request_id=plan.request_id,
+            graph_id=plan.spec.id,
+            conversation=None if plan.conversation is None else plan.conversation.state_key,
+            deadline=None if channel is None else _moment(channel.limits.deadline),
+            budget_left_usd=None if channel is None else channel.budget_left_usd,
+        )
+
+
+def _moment(deadline: float) -> datetime:
+    """A time of the event loop."""
+    return datetime.now(UTC) + timedelta(seconds=deadline - asyncio.get_running_loop().time())
 
 
 class _Progress:

@@ -121,6 +121,33 @@ async def test_fields_of_a_subclass_stay_hidden() -> None:
     assert (await run(a_tool(answer))).visible == {"shortSummary": "sunny"}
 
 
+async def test_a_text_is_for_the_model_alone() -> None:
+    async def handler(_args: Args, _context: ToolContext) -> str:
+        return "It is sunny."
+
+    result = await run(tool(id="demo__x", description="d", effect="read_only")(handler))
+
+    assert (result.markdown, result.visible) == ("It is sunny.", {})
+
+
+@pytest.mark.parametrize("rendered", ["It is sunny.", ""])
+async def test_the_model_gets_a_value_as_it_renders_itself_or_as_json(rendered: str) -> None:
+    class Weather(BaseModel):
+        sky: str = Field(serialization_alias="theSky")
+        station: int
+
+        def render(self) -> str:
+            return rendered
+
+    async def handler(_args: Args, _context: ToolContext) -> Weather:
+        return Weather(sky="sunny", station=7)
+
+    result = await run(tool(id="demo__x", description="d", effect="read_only", redact=("sky",))(handler))
+
+    assert result.markdown == (rendered or '{"theSky":"sunny","station":7}')
+    assert result.visible == {"theSky": "sunny"}
+
+
 async def test_the_tool_hears_who_calls() -> None:
     contexts: list[ToolContext] = []
 
@@ -301,7 +328,7 @@ class Other(BaseModel):
     [
         None,
         "text",
-        Out(),
+        Other(),
         ToolOutput("md", Other()),
         ToolOutput(None, Out()),  # type: ignore[arg-type]
         ToolOutput("\ud800", Out()),

@@ -177,7 +177,7 @@ async def bare_output(_args: Args, _context: ToolContext) -> ToolOutput:  # type
     raise AssertionError
 
 
-async def plain_output(_args: Args, _context: ToolContext) -> Out:
+async def plain_output(_args: Args, _context: ToolContext) -> dict[str, str]:
     raise AssertionError
 
 
