@@ -103,7 +103,6 @@ class SchemaChecker:
             case _:
                 return None
 
-
     async def _check(self, document: SchemaDocument, value: bytes, owner: str) -> list[Any]:
         """Verdict, path and reason."""
         header = HEADER.pack(document.dialect, len(document.text))
