@@ -1,7 +1,7 @@
 """Approvals: tool calls that wait for a person's decision."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Literal, Protocol
@@ -122,29 +122,23 @@ class Approvals:
 
     async def review(self, tool: ApprovableTool, args: object, context: ToolContext) -> object:
         """The arguments to call the tool with; raises `ToolCallDenied`."""
-        rule = await self._matching_rule(tool, args)
+        rule = await self._rule_for(tool, args)
         if permitted(self.mode, tool, rule.do) == "allow":
             return args
         decision = await self._request_decision(tool, args, context)
         if decision.decision == "deny":
-            raise _denial(decision.message or rule.message or _DENIED, stop=decision.stop)
+            refusal = RunDenied if decision.stop else ToolCallDenied
+            raise refusal(decision.message or rule.message or _DENIED)
         if decision.args is None:
             return args
-        await self._matching_rule(tool, decision.args)
+        await self._rule_for(tool, decision.args)
         return decision.args
 
-    async def _matching_rule(self, tool: ApprovableTool, args: object) -> ToolRule:
+    async def _rule_for(self, tool: ApprovableTool, args: object) -> ToolRule:
         """The rule for a call, unless it denies the call: then it raises `ToolCallDenied`."""
-        # What a client executes has no effect here.
-        effect = None if is_client_tool(tool.id) else tool.effect
-        covering = self._rules.covering(shown_name(tool.id), effect)
-        if any(rule.when is not None for rule in covering):
-            # As the tool gets them: in one form, with defaults.
-            given = await tool.arguments(args)
-            args = given.model_dump(mode="json", by_alias=True) if isinstance(given, BaseModel) else given
-        rule = await self._rules.decide(covering, args) or _NO_RULE
+        rule = await matching_rule(self._rules, tool, args) or _NO_RULE
         if rule.do == "deny":
-            raise _denial(rule.message or _FORBIDDEN, stop=rule.stop)
+            raise (RunDenied if rule.stop else ToolCallDenied)(rule.message or _FORBIDDEN)
         return rule
 
     async def decide(self, request_id: str, decision: Decision) -> None:
@@ -156,7 +150,7 @@ class Approvals:
         if (call := self._pending.get(request_id)) is None:
             raise PermissionNotFound
         if decision.args is not None and not call.decided.done():
-            await _validate_args(call.tool, decision.args)
+            await require_arguments(call.tool, decision.args)
         # Checked only now: another decision may have been made during the validation.
         if not call.decided.done():
             call.decided.set_result(decision)
@@ -217,11 +211,20 @@ class Approvals:
             log.warning("approval.resolution_not_published", reason=error.detail)
 
 
-def _denial(reason: str, *, stop: bool) -> ToolCallDenied:
-    return RunDenied(reason) if stop else ToolCallDenied(reason)
+async def matching_rule(rules: CallRules, tool: ApprovableTool, args: object) -> ToolRule | None:
+    """The first rule that matches a call; None if none does."""
+    # What a client executes has no effect here.
+    effect = None if is_client_tool(tool.id) else tool.effect
+    covering = rules.covering(shown_name(tool.id), effect)
+    if any(rule.when is not None for rule in covering):
+        # As the tool gets them: in one form, with defaults.
+        given = await tool.arguments(args)
+        args = given.model_dump(mode="json", by_alias=True) if isinstance(given, BaseModel) else given
+    return await rules.decide(covering, args)
 
 
-async def _validate_args(tool: ApprovableTool, args: dict[str, Any]) -> None:
+async def require_arguments(tool: ApprovableTool, args: Mapping[str, Any]) -> None:
+    """Raise `Invalid`, naming fields, for arguments that the tool does not accept."""
     try:
         await tool.arguments(args)
     except ArgumentsRefused as error:
