@@ -12,7 +12,7 @@ from app.graphs.rules.spec import Action, ToolRule
 from app.platform.json_schema.checker import SchemaChecker
 from runtally.tools.tool import Effect
 
-FACTS = {"run": {"attempt": 0, "conversation": ""}, "account": {"id": "acme"}}
+FACTS: dict[str, dict[str, Any]] = {"run": {"attempt": 0, "conversation": ""}, "account": {"id": "acme"}}
 LONG = {"text": "a" * 3_500_000, "wanted": ["ab"] * 9_000}
 
 
