@@ -14,7 +14,9 @@ from app.usage.records import Meters, UsageFact
 
 StopKind = Literal["interrupt", "cancel"]
 ResolvedBy = Literal["decided", "expired", "run_stopped"]
-WarningCode = Literal["client_tools_ignored", "attachments_left_out", "attachment_refused", "tools_left_out"]
+WarningCode = Literal[
+    "client_tools_ignored", "attachments_left_out", "attachment_refused", "tools_left_out", "run_stopped"
+]
 StopState = Literal["requested", "acknowledged", "stopped"]
 
 
@@ -183,7 +185,10 @@ class ClientToolCall(_Event):
 
 
 class RunWarning(_Event):
-    """The model does not get a part of what it could; `names` are those of what it is about."""
+    """The model does not get a part of what it could, or a denied tool call ends the run.
+
+    `names` are those of what it is about.
+    """
 
     type: Literal["warning"] = "warning"
     code: WarningCode

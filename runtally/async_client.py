@@ -161,12 +161,15 @@ class AsyncClient:
         allow: bool,
         args: Mapping[str, Any] | None = None,
         message: str | None = None,
+        stop: bool = False,
     ) -> None:
         """Allow or deny a tool call that waits for consent.
 
-        `args` replace the arguments of the model; `message` is for the model.
+        `args` replace the arguments of the model; `message` is for the model; `stop`: a denial ends the run.
         """
-        await self.call(calls.decide_permission(run_id, request_id, allow=allow, args=args, message=message))
+        await self.call(
+            calls.decide_permission(run_id, request_id, allow=allow, args=args, message=message, stop=stop)
+        )
 
     async def submit_tool_result(
         self, run_id: str, tool_call_id: str, result: Any, *, is_error: bool = False

@@ -94,9 +94,14 @@ class RunStream(_Stream):
         allow: bool,
         args: Mapping[str, Any] | None = None,
         message: str | None = None,
+        stop: bool = False,
     ) -> None:
         """See `Client.decide`."""
-        self._call(calls.decide_permission(self.run_id, request_id, allow=allow, args=args, message=message))
+        self._call(
+            calls.decide_permission(
+                self.run_id, request_id, allow=allow, args=args, message=message, stop=stop
+            )
+        )
 
     def submit_tool_result(self, tool_call_id: str, result: Any, *, is_error: bool = False) -> None:
         """See `Client.submit_tool_result`."""
@@ -180,10 +185,13 @@ class AsyncRunStream(_Stream):
         allow: bool,
         args: Mapping[str, Any] | None = None,
         message: str | None = None,
+        stop: bool = False,
     ) -> None:
         """See `AsyncClient.decide`."""
         await self._call(
-            calls.decide_permission(self.run_id, request_id, allow=allow, args=args, message=message)
+            calls.decide_permission(
+                self.run_id, request_id, allow=allow, args=args, message=message, stop=stop
+            )
         )
 
     async def submit_tool_result(self, tool_call_id: str, result: Any, *, is_error: bool = False) -> None:

@@ -11,8 +11,11 @@ from app.auth.accounts import Accounts
 from app.auth.records import KeyRecord
 from app.conversations.records import Conversation
 from app.events import AiEvent, ControlEvent
+from app.executors.approvals import Permissions
 from app.executors.control import RunControl
 from app.executors.port import ClientToolSchema, RunContext, RunPlan, RunSchemas
+from app.graphs.rules.evaluation import CallRules
+from app.graphs.rules.spec import ToolRule
 from app.graphs.spec import GraphSpec
 from app.ids import AccountId, ApiKeyId, MessageId, RunId, RunKey, new_uuid
 from app.platform.db import Database
@@ -21,7 +24,7 @@ from app.platform.json_schema.model_schema import model_schema
 from app.platform.postgres.connecting import Connector
 from app.requests.client_tools import ClientTool
 from app.requests.outcome import FinalUsage, GraphFinal
-from app.requests.runs import RunLimits
+from app.requests.runs import PermissionMode, RunLimits
 from app.runs.records import RunRecord
 from app.tools.argument_schema import argument_schema
 from app.tools.modern_schema import modern_schema
@@ -139,6 +142,12 @@ async def reached_by(wait: WaitFor) -> None:
     assert wait.reached is not None
     async with asyncio.timeout(PATIENCE_S):
         await wait.reached.wait()
+
+
+def asking(*tools: str, mode: PermissionMode = "default", timeout_s: float = PATIENCE_S) -> Permissions:
+    """Permissions of a run whose calls of these tools, or with these effects, wait for a person."""
+    rules = tuple(ToolRule(tool=tool, do="ask") for tool in tools)
+    return Permissions(CallRules(rules), mode, timedelta(seconds=timeout_s))
 
 
 async def unpublished(_event: ControlEvent) -> None:

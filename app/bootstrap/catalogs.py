@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import structlog
@@ -13,10 +14,12 @@ from app.bootstrap.prices import price_list
 from app.bootstrap.roles import Role
 from app.errors import Invalid
 from app.executors.claude_agent import graph_keys as claude_agent
+from app.executors.claude_agent.tools.builtin_tools import ruled_tool
 from app.executors.inbox import MessageLimits
 from app.executors.messages_api import graph_keys as messages_api
 from app.graphs.catalog import SHIPPED_GRAPHS, GraphCatalog, GraphCheck
 from app.graphs.file import GraphDefinitionError
+from app.graphs.rules.checking import RuledTool
 from app.models.deprecations import announced_ends
 from app.models.file import read_models
 from app.models.registry import ModelRegistry
@@ -49,8 +52,16 @@ def load_graphs(
         known_tools=tools.ids(),
         known_secrets=settings.mcp_secrets,
         host_roots=settings.allowed_host_roots,
+        describe=partial(_ruled_tool, tools),
         problems=problems,
     )
+
+
+def _ruled_tool(tools: ToolCatalog, tool_id: str) -> RuledTool:
+    if tool_id not in tools.ids():
+        return ruled_tool(tool_id)
+    tool = tools.get(tool_id)
+    return RuledTool(tool.effect, tool.input_schema)
 
 
 def open_planner(settings: Settings) -> RunPlanner:

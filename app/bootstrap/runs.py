@@ -13,6 +13,7 @@ from app.bootstrap.dispatch.dispatcher import open_dispatcher
 from app.bootstrap.event_log import open_reader
 from app.bootstrap.infrastructure import Infrastructure
 from app.executors.aggregator import ExecutorAggregator
+from app.graphs.rules.evaluation import Conditions
 from app.platform.settings import Settings
 from app.runs.acceptance import RunAcceptance
 from app.runs.closing import RunCloser
@@ -166,6 +167,7 @@ def _open_execution(infra: Infrastructure, executor: ExecutorAggregator) -> _Exe
         message_limits=message_limits(settings),
         lease=infra.lease,
         telemetry=infra.telemetry,
+        conditions=Conditions(infra.schemas.checker.pool),
     )
     closer = RunCloser(
         infra.log,

@@ -1,18 +1,22 @@
 """Approvals: tool calls that wait for a person's decision."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal, Protocol
+from typing import Any, Final, Literal, Protocol
 
 import structlog
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from app.errors import AppError, Conflict, FieldError, Invalid, NotFound
 from app.events import ControlEvent, PermissionRequest, PermissionResolved, ResolvedBy
+from app.graphs.rules.evaluation import CallRules
+from app.graphs.rules.modes import permitted
+from app.graphs.rules.spec import ToolRule
 from app.ids import new_uuid
 from app.platform.serialization.mistakes import problem_of
+from app.requests.client_tools import is_client_tool, shown_name
 from app.requests.runs import PermissionMode
 from app.storable import storable
 from app.tools.policy import ToolCallDenied
@@ -20,20 +24,13 @@ from runtally.tools.tool import ArgumentsRefused, Effect, ToolContext
 
 log = structlog.get_logger(__name__)
 
-_STRICTEST_FIRST: tuple[PermissionMode, ...] = (
-    *("plan", "dontAsk", "default", "acceptEdits", "bypassPermissions"),
-)
-
-_ONLY_PLANS = "This run only plans: tools that change anything may not be called."
-_NO_APPROVALS = "This call needs a person's approval, and this run requests none."
 _EXPIRED = "This call was not approved in time."
 _UNAVAILABLE = "Approval of this call cannot be requested now."
 _DENIED = "A person has denied this call."
+_FORBIDDEN = "A rule of this graph denies this call."
 
 
-def is_less_strict(mode: PermissionMode, *, than: PermissionMode) -> bool:
-    """Whether `mode` allows more tool calls without approval than the other mode."""
-    return _STRICTEST_FIRST.index(mode) > _STRICTEST_FIRST.index(than)
+_NO_RULE: Final = ToolRule(tool="*", do="allow")
 
 
 class PermissionNotFound(NotFound):
@@ -50,11 +47,19 @@ class PermissionDecided(Conflict):
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A person's decision; `args` replace those of the model, `message` is shown to the model."""
+    """A person's decision.
+
+    `args` replace those of the model, `message` is shown to the model; `stop`: a denied call ends the run.
+    """
 
     decision: Literal["allow", "deny"]
     args: dict[str, Any] | None = None
     message: str | None = None
+    stop: bool = False
+
+
+class RunDenied(ToolCallDenied):
+    """A tool call is denied, and the run is to end."""
 
 
 class ApprovableTool(Protocol):
@@ -81,11 +86,10 @@ class ApprovableTool(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class ApprovalRules:
-    """Which tool calls need approval."""
+class Permissions:
+    """What decides about the tool calls of a run when it starts."""
 
-    needed_for: frozenset[str] = frozenset()
-    """Tool ids and tool effects."""
+    rules: CallRules = field(default_factory=CallRules)
     mode: PermissionMode = "default"
     timeout: timedelta = timedelta()
     """How long a call waits for a decision."""
@@ -105,13 +109,16 @@ class _PendingCall:
 class Approvals:
     """One run's tool calls that need approval, and its permission mode."""
 
-    def __init__(self, publish: Callable[[ControlEvent], Awaitable[object]], rules: ApprovalRules) -> None:
+    def __init__(
+        self, publish: Callable[[ControlEvent], Awaitable[object]], permissions: Permissions
+    ) -> None:
         """`publish` appends an event to the run's log."""
         self._publish = publish
-        self._rules = rules
+        self._rules = permissions.rules
+        self._timeout = permissions.timeout
         self._pending: dict[str, _PendingCall] = {}
         self._ended = False
-        self.mode: PermissionMode = rules.mode
+        self.mode: PermissionMode = permissions.mode
 
     @property
     def is_waiting(self) -> bool:
@@ -120,17 +127,24 @@ class Approvals:
 
     async def review(self, tool: ApprovableTool, args: object, context: ToolContext) -> object:
         """The arguments to call the tool with; raises `ToolCallDenied`."""
-        if self.mode == "plan" and not tool.read_only:
-            raise ToolCallDenied(_ONLY_PLANS)
-        needed = not self._rules.needed_for.isdisjoint({tool.id, tool.effect})
-        if not needed or self.mode == "bypassPermissions":
+        rule = await self._rule_for(tool, args)
+        if permitted(self.mode, tool, rule.do) == "allow":
             return args
-        if self.mode == "dontAsk":
-            raise ToolCallDenied(_NO_APPROVALS)
         decision = await self._request_decision(tool, args, context)
         if decision.decision == "deny":
-            raise ToolCallDenied(decision.message or _DENIED)
-        return args if decision.args is None else decision.args
+            refusal = RunDenied if decision.stop else ToolCallDenied
+            raise refusal(decision.message or rule.message or _DENIED)
+        if decision.args is None:
+            return args
+        await self._rule_for(tool, decision.args)
+        return decision.args
+
+    async def _rule_for(self, tool: ApprovableTool, args: object) -> ToolRule:
+        """The rule for a call, unless it denies the call: then it raises `ToolCallDenied`."""
+        rule = await matching_rule(self._rules, tool, args) or _NO_RULE
+        if rule.do == "deny":
+            raise (RunDenied if rule.stop else ToolCallDenied)(rule.message or _FORBIDDEN)
+        return rule
 
     async def decide(self, request_id: str, decision: Decision) -> None:
         """Allow or deny a waiting call; the same decision twice counts once.
@@ -141,7 +155,7 @@ class Approvals:
         if (call := self._pending.get(request_id)) is None:
             raise PermissionNotFound
         if decision.args is not None and not call.decided.done():
-            await _validate_args(call.tool, decision.args)
+            await require_arguments(call.tool, decision.args)
         # Checked only now: another decision may have been made during the validation.
         if not call.decided.done():
             call.decided.set_result(decision)
@@ -161,16 +175,16 @@ class Approvals:
         request = PermissionRequest(
             request_id=request_id,
             tool_call_id=context.tool_call_id,
-            tool_name=tool.id,
+            tool_name=shown_name(tool.id),
             args=storable(args),
-            expires_at=(datetime.now(UTC) + self._rules.timeout).isoformat().replace("+00:00", "Z"),
+            expires_at=(datetime.now(UTC) + self._timeout).isoformat().replace("+00:00", "Z"),
         )
         call = _PendingCall(tool, asyncio.ensure_future(self._publish(request)))
         self._pending[request_id] = call
         reason: ResolvedBy = "run_stopped"
         try:
             await asyncio.shield(call.request_published)
-            done, _ = await asyncio.wait({call.decided}, timeout=self._rules.timeout.total_seconds())
+            done, _ = await asyncio.wait({call.decided}, timeout=self._timeout.total_seconds())
             reason = "decided" if done else "expired"
             return call.decided.result() if done else Decision("deny", message=_EXPIRED)
         except AppError as error:
@@ -202,7 +216,20 @@ class Approvals:
             log.warning("approval.resolution_not_published", reason=error.detail)
 
 
-async def _validate_args(tool: ApprovableTool, args: dict[str, Any]) -> None:
+async def matching_rule(rules: CallRules, tool: ApprovableTool, args: object) -> ToolRule | None:
+    """The first rule that matches a call; None if none does."""
+    # What a client executes has no effect here.
+    effect = None if is_client_tool(tool.id) else tool.effect
+    covering = rules.covering(shown_name(tool.id), effect)
+    if any(rule.when is not None for rule in covering):
+        # As the tool gets them: in one form, with defaults.
+        given = await tool.arguments(args)
+        args = given.model_dump(mode="json", by_alias=True) if isinstance(given, BaseModel) else given
+    return await rules.decide(covering, args)
+
+
+async def require_arguments(tool: ApprovableTool, args: Mapping[str, Any]) -> None:
+    """Raise `Invalid`, naming fields, for arguments that the tool does not accept."""
     try:
         await tool.arguments(args)
     except ArgumentsRefused as error:

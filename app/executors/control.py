@@ -16,7 +16,7 @@ from app.events import (
     ToolCallResult,
     ToolCallStart,
 )
-from app.executors.approvals import ApprovalRules, Approvals
+from app.executors.approvals import Approvals, Permissions
 from app.executors.client_calls import ClientToolCalls
 from app.executors.inbox import MessageInbox, MessageLimits, RunEnded
 from app.requests.messages import SentMessage
@@ -24,7 +24,7 @@ from app.requests.messages import SentMessage
 log = structlog.get_logger(__name__)
 
 
-_NO_APPROVALS = ApprovalRules()
+_NO_RULES = Permissions()
 
 
 class RunControl:
@@ -34,13 +34,13 @@ class RunControl:
         self,
         publish: Callable[[ControlEvent], Awaitable[object]],
         *,
-        rules: ApprovalRules = _NO_APPROVALS,
+        permissions: Permissions = _NO_RULES,
         client_tool_timeout: timedelta = timedelta(),
         limits: MessageLimits | None = None,
     ) -> None:
         """`publish` appends an event to the run's log."""
         self._publish = publish
-        self.approvals = Approvals(publish, rules)
+        self.approvals = Approvals(publish, permissions)
         self.client_calls = ClientToolCalls(publish, timeout=client_tool_timeout)
         self.inbox = MessageInbox(limits)
         self.stop = asyncio.Event()

@@ -6,9 +6,10 @@ from typing import NamedTuple, TypeAlias
 
 from app.errors import Invalid, NotFound
 from app.graphs.file import GraphDefinitionError, GraphFile, definition_error
-from app.graphs.spec import GraphSpec
+from app.graphs.rules.checking import RuledTool, rule_problems
+from app.graphs.spec import AGENT_TOOL, GraphSpec
 from app.platform.serialization.strict_yaml import did_you_mean
-from app.tools.mcp.spec import secret_names
+from app.tools.mcp.spec import remote_effects, secret_names
 from app.workspaces.spec import HostPathRefused, resolve_host_path
 
 SHIPPED_GRAPHS = Path(__file__).parent / "builtin"
@@ -38,6 +39,9 @@ class KeyProblem(NamedTuple):
 GraphCheck: TypeAlias = Callable[[GraphSpec], Iterable[KeyProblem]]
 """Checks the keys of a graph that only its executor supports."""
 
+DescribeTool: TypeAlias = Callable[[str], RuledTool]
+"""What rules may know of a tool of this server or of an executor, by its id."""
+
 
 class GraphCatalog:
     """The graphs of this server, by id."""
@@ -66,6 +70,7 @@ class GraphCatalog:
         known_tools: Collection[str],
         known_secrets: Collection[str] = (),
         host_roots: Sequence[Path] = (),
+        describe: DescribeTool = lambda _: RuledTool(),
         problems: list[GraphDefinitionError] | None = None,
     ) -> "GraphCatalog":
         """Read every `*.md` but a README; raises `GraphDefinitionError` for the first invalid one.
@@ -74,14 +79,14 @@ class GraphCatalog:
 
         A graph whose file names no provider has one id for each provider whose check finds no problem.
         `checks` are those of the executors, by provider; `host_roots` are the directories that graphs may
-        mount files from.
+        mount files from; `describe` returns what rules are checked against.
         """
         invalid = [] if problems is None else problems
         found: dict[str, GraphSpec] = {}
         unsupported: dict[str, list[KeyProblem]] = {}
         paths: dict[str, Path] = {}
         for path in [path for directory in directories for path in _graph_files(directory)]:
-            graph, errors = _read(path, known_tools, known_secrets)
+            graph, errors = _read(path, known_tools, known_secrets, describe)
             if graph is not None:
                 errors = [
                     *errors,
@@ -145,7 +150,7 @@ def _graph_files(directory: Path) -> list[Path]:
 
 
 def _read(
-    path: Path, known_tools: Collection[str], known_secrets: Collection[str]
+    path: Path, known_tools: Collection[str], known_secrets: Collection[str], describe: DescribeTool
 ) -> tuple[GraphSpec | None, list[GraphDefinitionError]]:
     try:
         file = GraphFile.read(path)
@@ -165,7 +170,21 @@ def _read(
             file.error(("mcp_servers",), f"mcp_servers: RUNTALLY_MCP_SECRETS has no {name!r}")
             for name in unset
         ),
+        *_rule_errors(file, graph, describe),
     ]
+
+
+def _rule_errors(file: GraphFile, graph: GraphSpec, describe: DescribeTool) -> Iterator[GraphDefinitionError]:
+    own = (*graph.tools, *graph.native_tools, *([AGENT_TOOL] if graph.agents else []))
+    remote = {tool: RuledTool(effect) for tool, effect in remote_effects(graph.mcp_servers).items()}
+    tools = {tool: describe(tool) for tool in own} | remote
+    for index, key, problem in rule_problems(
+        graph.all_rules, tools, more_tools=graph.client_tools is not False
+    ):
+        if index < len(graph.rules):
+            yield file.error(("rules", index, key), f"rules.{index}.{key}: {problem}")
+        else:
+            yield file.error(("approve", index - len(graph.rules)), f"approve: {problem}")
 
 
 def _unknown_tool(tool: str, graph: GraphSpec, known: Collection[str]) -> str:

@@ -1,7 +1,7 @@
 """GraphSpec: the definition of a graph, independent of its executor."""
 
 import re
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any
 
 from pydantic import (
     AfterValidator,
@@ -13,12 +13,15 @@ from pydantic import (
     field_validator,
 )
 
+from app.graphs.rules.spec import ToolPattern, ToolRule
 from app.requests.blank import require_visible
 from app.requests.dollars import Dollars
 from app.requests.runs import LEAST_THINKING, Effort, OnDisconnect, PermissionMode, RunLimits, TaskBudget
 from app.tools.mcp.spec import McpServer, ServerName, check_names, remote_ids
 from app.workspaces.spec import WorkspaceSpec
-from runtally.tools.tool import Effect
+
+AGENT_TOOL = "Agent"
+"""The id of the tool that starts a subagent."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _NAME_FORM = "up to 100 letters, digits, . _ and -, the first one a letter or digit"
@@ -117,8 +120,10 @@ class GraphSpec(BaseModel):
     """External MCP servers by name; the id of their tools is `server__tool`."""
     agents: dict[AgentName, AgentSpec] = Field(default_factory=dict)
     """Subagents by name."""
-    approve: Names = ()
-    """Tools and tool effects that need a person's approval."""
+    rules: tuple[ToolRule, ...] = ()
+    """The first that matches a call decides; a call without one is allowed."""
+    approve: Annotated[tuple[ToolPattern, ...], BeforeValidator(_comma_separated)] = ()
+    """Tools and tool effects that need a person's approval: rules that ask, after all others."""
     approval_timeout_s: Annotated[float, Field(gt=0, le=86_400, strict=True)] = 300
     """How long a tool call waits for a decision before it is denied."""
     client_tools: Annotated[bool, Field(strict=True)] | ClientToolRule = False
@@ -135,15 +140,6 @@ class GraphSpec(BaseModel):
     on_disconnect: OnDisconnect | None = None
     """The default of runs that AG-UI and AI SDK clients start; None means the server's."""
     system_prompt: Annotated[str, Field(min_length=1)]
-
-    @field_validator("approve")
-    @classmethod
-    def _names_tools_or_effects(cls, approve: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
-        known = {*get_args(Effect), *_tools_in(info), *info.data.get("native_tools", ())}
-        for name in approve:
-            if name not in known:
-                raise ValueError(f"{name!r} is neither a tool of this graph nor an effect")
-        return approve
 
     @field_validator("workspace")
     @classmethod
@@ -184,6 +180,16 @@ class GraphSpec(BaseModel):
                 if tool not in {*_tools_in(info), *info.data.get("native_tools", ())}:
                     raise ValueError(f"the agent {name!r} names {tool!r}, which is no tool of this graph")
         return agents
+
+    @property
+    def all_rules(self) -> tuple[ToolRule, ...]:
+        """The rules, in their order, with those of `approve`."""
+        return (*self.rules, *(ToolRule(tool=tool, do="ask") for tool in self.approve))
+
+    @property
+    def asks(self) -> bool:
+        """Whether calls of its tools may wait for a person."""
+        return any(rule.do == "ask" for rule in self.all_rules)
 
     @property
     def id(self) -> str:

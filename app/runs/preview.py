@@ -30,7 +30,8 @@ class RunPreviewer:
     ) -> tuple[RunPlan, Preview]:
         """The plan, and the executor's preview of it; raises what planning raises.
 
-        The graph's own prompt belongs to the operator: without the scope `admin` only its length is shown.
+        The graph's prompt and conditions are the operator's: without the scope `admin` only their length is
+        shown.
         """
         if not request.messages:
             raise Invalid.field("messages", "is required for a preview, which reads no conversation")
@@ -50,5 +51,9 @@ class RunPreviewer:
 
 
 def _without_prompt(spec: GraphSpec) -> GraphSpec:
-    placeholder = f"[the graph's prompt: {len(spec.system_prompt)} characters]"
-    return spec.model_copy(update={"system_prompt": placeholder})
+    prompt = f"[the graph's prompt: {len(spec.system_prompt)} characters]"
+    rules = [
+        rule if rule.when is None else rule.model_copy(update={"when": f"[{len(rule.when)} characters]"})
+        for rule in spec.rules
+    ]
+    return spec.model_copy(update={"system_prompt": prompt, "rules": tuple(rules)})

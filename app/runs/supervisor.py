@@ -4,14 +4,16 @@ import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import Any
 
 import structlog
 from anyio.abc import TaskGroup
 
-from app.executors.approvals import ApprovalRules
+from app.executors.approvals import Permissions
 from app.executors.control import RunControl
 from app.executors.inbox import MessageLimits
 from app.executors.port import RunPlan
+from app.graphs.rules.evaluation import CallRules, Conditions
 from app.ids import RunKey
 from app.platform.background import first_of
 from app.platform.clock.lease import Lease
@@ -60,6 +62,8 @@ class RunSupervisor:
     message_limits: MessageLimits
     lease: Lease
     telemetry: Telemetry
+    conditions: Conditions | None = None
+    """Evaluates those of rules; without it, calls that depend on one are denied."""
     _active: dict[RunKey, ActiveRun] = field(default_factory=dict, init=False)
     _is_stopping: bool = field(default=False, init=False)
 
@@ -79,7 +83,7 @@ class RunSupervisor:
         )
         control = RunControl(
             publisher.publish,
-            rules=_approval_rules(plan),
+            permissions=_permissions(plan, self.conditions),
             client_tool_timeout=timedelta(seconds=plan.spec.client_tool_timeout_s),
             limits=self.message_limits,
         )
@@ -178,7 +182,17 @@ class RunSupervisor:
             run.ended.set()
 
 
-def _approval_rules(plan: RunPlan) -> ApprovalRules:
-    spec = plan.spec
-    timeout = timedelta(seconds=spec.approval_timeout_s)
-    return ApprovalRules(frozenset(spec.approve), spec.permission_mode, timeout)
+def _permissions(plan: RunPlan, conditions: Conditions | None) -> Permissions:
+    spec, account_id = plan.spec, str(plan.run.account_id)
+    facts: dict[str, dict[str, Any]] = {
+        "run": {
+            "id": plan.run.run_id,
+            "graph": spec.id,
+            "model": plan.model,
+            "conversation": "" if plan.conversation is None else plan.conversation.state_key,
+            "attempt": plan.attempt,
+        },
+        "account": {"id": account_id, "keyId": str(plan.attribution.api_key_id)},
+    }
+    rules = CallRules(spec.all_rules, conditions, facts, owner=account_id)
+    return Permissions(rules, spec.permission_mode, timedelta(seconds=spec.approval_timeout_s))

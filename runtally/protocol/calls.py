@@ -84,12 +84,19 @@ def send_message(run_id: str, text: str, *, priority: Priority) -> Call[SentMess
 
 
 def decide_permission(
-    run_id: str, request_id: str, *, allow: bool, args: Mapping[str, Any] | None, message: str | None
+    run_id: str,
+    request_id: str,
+    *,
+    allow: bool,
+    args: Mapping[str, Any] | None,
+    message: str | None,
+    stop: bool,
 ) -> Call[None]:
     """Decide on a tool call that waits for consent."""
     body: dict[str, Any] = {"decision": "allow" if allow else "deny"}
     body |= {} if args is None else {"args": dict(args)}
     body |= {} if message is None else {"message": message}
+    body |= {"stop": True} if stop else {}
     path = f"{_run(run_id)}/permissions/{segment(request_id)}"
     return Call(method="POST", path=path, body=body, parse=nothing)
 

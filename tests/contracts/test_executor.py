@@ -22,7 +22,7 @@ from app.events import (
     UsageReport,
     UserMessageDelivered,
 )
-from app.executors.approvals import ApprovalRules, Decision
+from app.executors.approvals import Decision, Permissions
 from app.executors.claude_agent.previewer import ClaudeAgentPreviewer
 from app.executors.control import RunControl
 from app.executors.inbox import RunEnded
@@ -32,7 +32,7 @@ from app.requests.messages import Message, SentMessage
 from app.requests.runs import GraphRunRequest
 from tests.contracts.messages_executor import a_messages_executor
 from tests.contracts.messages_executor import playing as played
-from tests.factories import a_plan
+from tests.factories import a_plan, asking
 from tests.patience import PATIENCE_S
 from tests.scripted import Action, CallTool, ScriptedExecutor, TakeMessage, WaitFor, WriteMessage
 from tests.unit.executors.claude_agent.an_executor import a_graph, an_executor
@@ -109,10 +109,12 @@ def playing(request: pytest.FixtureRequest, tmp_path: Path) -> Playing:
 class Run:
     """One run, with everything it publishes."""
 
-    def __init__(self, executor: GraphExecutor, *, rules: ApprovalRules | None = None, **plan: Any) -> None:
+    def __init__(
+        self, executor: GraphExecutor, *, permissions: Permissions | None = None, **plan: Any
+    ) -> None:
         self.published: list[Any] = []
         self._changed = asyncio.Condition()
-        self.control = RunControl(self.publish, rules=rules or ApprovalRules())
+        self.control = RunControl(self.publish, permissions=permissions or Permissions())
         planned: RunPlan = a_plan(**{"spec": a_graph(), "timeout": timedelta(seconds=PATIENCE_S), **plan})
         request = GraphRunRequest.of(
             graph_id=planned.spec.id, messages=[Message.of(role="user", content="hi")]
@@ -198,10 +200,10 @@ async def test_a_run_that_has_ended_takes_no_message(playing: Playing) -> None:
 async def test_a_tool_call_is_published_before_its_approval_is_requested(
     playing: Playing, decision: Any
 ) -> None:
-    rules = ApprovalRules(frozenset({"read_only"}), timeout=timedelta(seconds=PATIENCE_S))
+    permissions = asking("read_only")
     fields = {"spec": a_graph(tools=(weather.id,)), "tools": (weather,)}
     async with playing([CallTool(weather.id, {"city": "Rome"}), WriteMessage("hello")]) as executor:
-        run = Run(executor, rules=rules, **fields)
+        run = Run(executor, permissions=permissions, **fields)
         request = await run.first(PermissionRequest)
         await run.control.approvals.decide(request.request_id, Decision(decision))
         assert await run.outcome() is None

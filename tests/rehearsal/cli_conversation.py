@@ -24,8 +24,8 @@ from mcp.server import Server
 from app.executors.claude_agent.graph_keys import NativeTool
 from app.executors.claude_agent.options.sdk_options import build_options
 from app.executors.claude_agent.process.directory import RunDirectory
-from app.executors.claude_agent.tools.names import AGENT_TOOL, SERVER_NAME, bridged_name
-from app.graphs.spec import AgentSpec, GraphSpec
+from app.executors.claude_agent.tools.names import SERVER_NAME, bridged_name
+from app.graphs.spec import AGENT_TOOL, AgentSpec, GraphSpec
 from app.ids import AccountId, new_uuid
 from app.simulator.script import Answer, ApiRequest, Reply, Text, Thinking, ToolUse
 from app.simulator.server import Simulator

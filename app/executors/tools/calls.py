@@ -5,13 +5,14 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from app.events import AiEvent, Status, Step, ToolCallStart
-from app.executors.approvals import ApprovableTool, Approvals
+from app.events import AiEvent, RunWarning, Status, Step, ToolCallStart
+from app.executors.approvals import ApprovableTool, RunDenied
+from app.executors.control import RunControl
 from app.executors.port import EventSink, RunContext, RunPlan
 from app.gateway.channel import Channel
 from app.ids import AccountId, RunId, RunKey
 from app.platform.clock.lease import Lease
-from app.requests.client_tools import is_client_tool
+from app.requests.client_tools import is_client_tool, shown_name
 from app.tools.policy import ToolCallDenied, ToolPolicy
 from app.tools.runner import ToolRunner
 from runtally.tools.result import ToolResult
@@ -39,7 +40,7 @@ class ToolCalls:
 
     def __init__(self, plan: RunPlan) -> None:
         self.plan = plan
-        self._approvals: Approvals | None = None
+        self._control: RunControl | None = None
         self._lease: Lease | None = None
         self._channel: Channel | None = None
         self._events: EventSink | None = None
@@ -55,13 +56,13 @@ class ToolCalls:
     def attach_run(self, context: RunContext, channel: Channel) -> None:
         """Execute calls for this run from now on."""
         self.plan, self._channel, self._events = context.plan, channel, context.events
-        self._approvals, self._lease = context.control.approvals, context.lease
+        self._control, self._lease = context.control, context.lease
 
     @property
     def longest_call_s(self) -> float:
         """The longest a call may take, including the time to wait for a person's approval, and progress."""
         tool_s = max((tool.longest_call_s for tool in self.tools.values()), default=0)
-        return tool_s + (self.plan.spec.approval_timeout_s if self.plan.spec.approve else 0)
+        return tool_s + (self.plan.spec.approval_timeout_s if self.plan.spec.asks else 0)
 
     def on_published(self, event: AiEvent) -> None:
         """An event of this run was published: calls that clients can see now may be reviewed."""
@@ -103,21 +104,29 @@ class ToolCalls:
     async def _review(self, tool: ApprovableTool, args: object, context: ToolContext) -> object:
         # An approval request names the tool call, so clients must have got the call's event before.
         await self._published_event(context.tool_call_id).wait()
-        if self._approvals is None or self._lease is None:
+        if self._control is None or self._lease is None:
             raise ToolCallDenied(_NO_RUN)
         if is_client_tool(tool.id):
-            # The application itself lets its user decide. It gets the calls of a message together, once the
-            # message is complete: a stream that ends with them loses nothing of it.
+            # The application gets the calls of a message together, once the message is complete: a stream
+            # that ends with them loses nothing of it.
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._message_end.wait(), _MESSAGE_END_S)
-            reviewed = args
-        else:
-            reviewed = await self._approvals.review(tool, args, context)
+        try:
+            reviewed = await self._control.approvals.review(tool, args, context)
+        except RunDenied as denied:
+            await self._end_run(self._control, tool, denied)
+            raise
         # Another process may have taken the run over, and may call the same tool.
         run = RunKey(AccountId(context.run.account_id), RunId(context.run.run_id))
         if not await self._lease.wait_held(run, within_s=_LEASE_WAIT_S):
             raise ToolCallDenied(_NOT_HELD)
         return reviewed
+
+    async def _end_run(self, control: RunControl, tool: ApprovableTool, denied: RunDenied) -> None:
+        if self._events is not None:
+            warning = RunWarning(code="run_stopped", message=str(denied), names=[shown_name(tool.id)])
+            await self._events.publish(warning)
+        control.stop.set()
 
     def _published_event(self, call_id: str) -> asyncio.Event:
         return self._published.setdefault(call_id, asyncio.Event())

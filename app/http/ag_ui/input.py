@@ -25,6 +25,7 @@ from pydantic import (
     PrivateAttr,
     TypeAdapter,
     ValidationError,
+    ValidationInfo,
     ValidatorFunctionWrapHandler,
     field_validator,
 )
@@ -70,6 +71,14 @@ class InterruptAnswer(BaseModel):
     approved: Annotated[bool, Field(strict=True)]
     edited_args: dict[str, Any] | None = None
     message: Annotated[str, Field(min_length=1, max_length=4_000)] | None = None
+    stop: Annotated[bool, Field(strict=True)] = False
+
+    @field_validator("stop")
+    @classmethod
+    def _only_with_a_denial(cls, stop: bool, info: ValidationInfo) -> bool:  # noqa: FBT001 - pydantic's
+        if stop and info.data.get("approved"):
+            raise ValueError("is only for a denial")
+        return stop
 
 
 _ANSWER: TypeAdapter[dict[Literal["payload"], InterruptAnswer]] = TypeAdapter(

@@ -17,6 +17,7 @@ ANSWER_SCHEMA: Final[dict[str, Any]] = {
         "approved": {"type": "boolean"},
         "editedArgs": {"type": "object", "description": "Replaces the arguments; not merged."},
         "message": {"type": "string", "description": "For the model: why."},
+        "stop": {"type": "boolean", "description": "Whether a denial ends the run."},
     },
     "required": ["approved"],
 }

@@ -94,6 +94,7 @@ def _parse_entry(index: int, entry: ResumeEntry) -> AnswerToInterrupt:
         decision="allow" if answer.approved else "deny",
         args=answer.edited_args,
         message=answer.message,
+        stop=answer.stop,
     )
     return AnswerToInterrupt(index, request_id, decide)
 

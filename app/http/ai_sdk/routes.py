@@ -81,7 +81,7 @@ async def chat(
     graph = services.graphs.get(graph_id)
     if body.shows_approvals:
         version = max(version, APPROVALS_SINCE)
-    approvals = bool(graph.approve) and version >= APPROVALS_SINCE
+    approvals = graph.asks and version >= APPROVALS_SINCE
     new_encoder = partial(AiSdkEncoder, approvals=approvals, version=version)
     chat_of_run, discarded = Chat(graph_id, body.id), None
     if (continued := await continue_run(services, caller, chat_of_run, body, new_encoder)) is not None:
@@ -116,7 +116,7 @@ async def resume_chat(
     version: ClientVersion,
 ) -> Response:
     """Stream the current answer from its beginning, as `resumeStream` expects."""
-    approvals = bool(services.graphs.get(graph_id).approve) and version >= APPROVALS_SINCE
+    approvals = services.graphs.get(graph_id).asks and version >= APPROVALS_SINCE
     runs = await services.chats.active_runs(caller, Chat(graph_id, chat_id))
     if not runs:
         return Response(status_code=204)

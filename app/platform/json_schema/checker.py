@@ -2,18 +2,25 @@
 
 import hashlib
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Self
 
 from pydantic_core import PydanticSerializationError, to_json
 
 from app.errors import Unavailable
+from app.platform.confined.pool import WorkerEnded, WorkerPool
 from app.platform.json_schema.document import SchemaDocument, SchemaUnusable, pointer
-from app.platform.json_schema.pool import WorkerEnded, WorkerPool
+from app.platform.json_schema.handler import HEADER
 
 MAX_VALUE_BYTES = 4 * 1024 * 1024
 _MAX_WAITING = 16
 """Waiting checks of one account; more are refused."""
 _MAX_REMEMBERED = 4_096
+_HANDLER = Path(__file__).with_name("handler.py")
+
+
+class SchemasBusy(Unavailable):
+    """Too many JSON schemas are being checked now; try again later."""
 
 
 class ValueUncheckable(Exception):
@@ -39,7 +46,8 @@ class SchemaChecker:
     """
 
     def __init__(self, *, workers: int, check_s: float) -> None:
-        self._pool = WorkerPool(workers=workers, check_s=check_s)
+        self.pool = WorkerPool(workers=workers, check_s=check_s)
+        """Its processes; other work on foreign input shares them."""
         self._usable: dict[bytes, None] = {}
         """The digests of the latest documents that were found usable, oldest first."""
 
@@ -47,7 +55,7 @@ class SchemaChecker:
         return self
 
     async def __aexit__(self, *_error: object) -> None:
-        await self._pool.aclose()
+        await self.pool.aclose()
 
     async def require_usable(
         self, schema: dict[str, Any], *, owner: str, max_waiting: int | None = _MAX_WAITING
@@ -61,11 +69,11 @@ class SchemaChecker:
         digest = hashlib.sha256(b"%d %s" % (document.dialect, document.text)).digest()
         if digest in self._usable:
             return document
+        if max_waiting is not None and self.pool.waiting(owner) >= max_waiting:
+            raise SchemasBusy(retry_after_s=1)
         try:
             # Check a value as well: some schemas loop endlessly only then.
-            verdict, path, reason = await self._pool.check(
-                document, b"{}", owner=owner, max_waiting=max_waiting
-            )
+            verdict, path, reason = await self._check(document, b"{}", owner)
         except WorkerEnded as error:
             raise SchemaUnusable("#", str(error)) from error
         except OSError as error:
@@ -80,7 +88,7 @@ class SchemaChecker:
     async def mismatch(self, document: SchemaDocument, value: Any, *, owner: str) -> SchemaMismatch | None:
         """The first mismatch or None; raises `SchemaUnusable`, `ValueUncheckable`, `CheckerUnavailable`."""
         try:
-            verdict, path, reason = await self._pool.check(document, _as_json(value), owner=owner)
+            verdict, path, reason = await self._check(document, value_as_json(value), owner)
         except WorkerEnded as error:
             raise ValueUncheckable(str(error)) from error
         except OSError as error:
@@ -95,8 +103,14 @@ class SchemaChecker:
             case _:
                 return None
 
+    async def _check(self, document: SchemaDocument, value: bytes, owner: str) -> list[Any]:
+        """Verdict, path and reason."""
+        header = HEADER.pack(document.dialect, len(document.text))
+        return await self.pool.call(_HANDLER, header + document.text + value, owner=owner)
 
-def _as_json(value: Any) -> bytes:
+
+def value_as_json(value: Any) -> bytes:
+    """The JSON of a value within `MAX_VALUE_BYTES`; raises `ValueUncheckable`."""
     try:
         text = to_json(value)
     except (PydanticSerializationError, ValueError) as error:

@@ -6,8 +6,9 @@ from typing import Any, assert_never
 import structlog
 
 from app.errors import AppError, Invalid
-from app.executors.approvals import Decision, is_less_strict
+from app.executors.approvals import Decision
 from app.executors.client_calls import ClientToolResult
+from app.graphs.rules.modes import is_less_strict
 from app.graphs.spec import GraphSpec
 from app.requests.messages import SentMessage
 from app.requests.principal import ScopeMissing
@@ -60,7 +61,7 @@ async def _apply(run: ActiveRun, command: Command) -> dict[str, Any]:
             position = await control.inbox.wait_for_position(command.message_id, within_s=DELIVERY_WAIT_S)
             return {"position": position}
         case Decide():
-            decision = Decision(command.decision, command.args, command.message)
+            decision = Decision(command.decision, command.args, command.message, command.stop)
             await control.approvals.decide(command.request_id, decision)
         case SubmitToolResult():
             result = ClientToolResult(command.result, command.is_error)

@@ -44,6 +44,7 @@ class Decide(WireModel):
     decision: Literal["allow", "deny"]
     args: dict[str, Any] | None = None
     message: str | None = None
+    stop: bool = False
 
 
 class SubmitToolResult(WireModel):

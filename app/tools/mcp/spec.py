@@ -212,6 +212,15 @@ def remote_ids(servers: Mapping[str, AnyServer]) -> Iterator[str]:
         yield from (remote_id(server, name) for name in spec.tools)
 
 
+def remote_effects(servers: Mapping[str, AnyServer]) -> dict[str, Effect]:
+    """The effects of all tools that may be used of these servers, by their ids."""
+    return {
+        remote_id(server, name): effect
+        for server, spec in servers.items()
+        for name, effect in spec.tools.items()
+    }
+
+
 def check_names(servers: Mapping[str, AnyServer]) -> None:
     """Raise `ValueError` if two tools would have the same id, or a tool no valid one."""
     ids = list(remote_ids(servers))

@@ -291,7 +291,7 @@ export interface components {
         /**
          * @description A person's decision on a `permission_request`.
          *
-         *     `args` replace the tool call's arguments; `message` is for the model.
+         *     `args` replace the tool call's arguments; `message` is for the model; `stop`: a denial ends the run.
          */
         PermissionDecision: {
             /** @enum {string} */
@@ -300,6 +300,8 @@ export interface components {
                 [key: string]: unknown;
             } | null;
             message?: string | null;
+            /** @default false */
+            stop?: boolean;
         };
         /** @description An error (RFC 9457). */
         Problem: {
@@ -710,7 +712,11 @@ export interface components {
              */
             at: string;
         };
-        /** @description The model does not get a part of what it could; `names` are those of what it is about. */
+        /**
+         * @description The model does not get a part of what it could, or a denied tool call ends the run.
+         *
+         *     `names` are those of what it is about.
+         */
         RunWarning: {
             parentToolCallId?: string | null;
             /**
@@ -719,7 +725,7 @@ export interface components {
              */
             type: "warning";
             /** @enum {string} */
-            code: "client_tools_ignored" | "attachments_left_out" | "attachment_refused" | "tools_left_out";
+            code: "client_tools_ignored" | "attachments_left_out" | "attachment_refused" | "tools_left_out" | "run_stopped";
             message: string;
             names: string[];
             /**

@@ -108,11 +108,11 @@ export class Client {
 
   /** Allow or deny a tool call that waits for consent. */
   async decide(runId: string, requestId: string, decision: Decision): Promise<void> {
-    const { allow, args, message, signal } = decision;
+    const { allow, args, message, stop, signal } = decision;
     await this.#connection.json({
       method: "POST",
       path: `${pathOf(runId)}/permissions/${segment(requestId)}`,
-      body: { decision: allow ? "allow" : "deny", args, message },
+      body: { decision: allow ? "allow" : "deny", args, message, stop },
       signal,
     });
   }

@@ -69,9 +69,10 @@ export interface UsageOptions extends RequestOptions {
   to?: Date;
 }
 
-/** A decision about a tool call: `args` replace the model's arguments, `message` is for the model. */
+/** A decision about a tool call: `args` replace the model's arguments, `message` is for the model, `stop`: a denial ends the run. */
 export interface Decision extends RequestOptions {
   allow: boolean;
   args?: Record<string, unknown>;
   message?: string;
+  stop?: boolean;
 }

@@ -22,7 +22,7 @@ from app.events import (
     UsageReport,
     UserMessageDelivered,
 )
-from app.executors.approvals import ApprovalRules, Decision, PermissionDecided
+from app.executors.approvals import Decision, PermissionDecided
 from app.executors.control import RunControl
 from app.executors.inbox import RunEnded
 from app.executors.messages_api.executor import MessagesExecutor
@@ -36,7 +36,7 @@ from app.simulator.script import Answer, ApiRequest, Block, Compaction, Hold, Re
 from app.simulator.server import RecordedMessage
 from app.usage.provider import token_usage
 from runtally.tools.tool import ToolContext, ToolOutput, tool
-from tests.factories import a_plan, schemas_of
+from tests.factories import a_plan, asking, schemas_of
 from tests.integration.messages_runs.sendable import require_sendable
 from tests.patience import PATIENCE_S
 
@@ -106,8 +106,8 @@ class StoppedRun:
     _offered: int = 0
 
     def __post_init__(self) -> None:
-        rules = ApprovalRules(frozenset({"state_change"}), timeout=timedelta(seconds=30))
-        self.control = RunControl(self.publish, rules=rules)
+        permissions = asking("state_change", timeout_s=30)
+        self.control = RunControl(self.publish, permissions=permissions)
         if self.boundary is not None:
             self.hold = Hold(self.boundary.event)
 

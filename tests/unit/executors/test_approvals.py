@@ -1,4 +1,5 @@
 import asyncio
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any, get_args
 
@@ -8,16 +9,23 @@ from pydantic import BaseModel, Field, field_validator
 from app.errors import Invalid
 from app.events import ControlEvent, PermissionRequest, PermissionResolved
 from app.executors.approvals import (
-    ApprovalRules,
+    ApprovableTool,
     Approvals,
     Decision,
     PermissionDecided,
     PermissionNotFound,
-    is_less_strict,
+    Permissions,
+    RunDenied,
 )
+from app.executors.claude_agent.tools.builtin_tools import CliTool
+from app.graphs.rules.evaluation import CallRules, Conditions
+from app.graphs.rules.modes import is_less_strict
+from app.graphs.rules.spec import Action, ToolRule
+from app.platform.json_schema.checker import SchemaChecker
 from app.requests.runs import PermissionMode
 from app.tools.policy import ToolCallDenied
 from runtally.tools.tool import Effect, Tool, ToolContext, ToolOutput, tool
+from tests.factories import asking
 from tests.patience import PATIENCE_S
 from tests.unit.tools.calling import CONTEXT, Nothing
 
@@ -45,10 +53,12 @@ def a_tool(effect: Effect = "external_side_effect") -> Tool:
 class Readers:
     """What readers see of a run's approvals."""
 
-    def __init__(self, mode: PermissionMode = "default", *, timeout_s: float = 60) -> None:
+    def __init__(self, *, timeout_s: float = PATIENCE_S, rules: CallRules | None = None) -> None:
         self.events: asyncio.Queue[ControlEvent] = asyncio.Queue()
-        rules = ApprovalRules(frozenset({"external_side_effect"}), mode, timedelta(seconds=timeout_s))
-        self.approvals = Approvals(self.events.put, rules)
+        permissions = asking("external_side_effect", timeout_s=timeout_s)
+        if rules is not None:
+            permissions = replace(permissions, rules=rules)
+        self.approvals = Approvals(self.events.put, permissions)
 
     def call(self, effect: Effect = "external_side_effect") -> "asyncio.Task[object]":
         return asyncio.create_task(self.approvals.review(a_tool(effect), ARGS, CONTEXT))
@@ -58,30 +68,75 @@ class Readers:
             return await self.events.get()
 
 
-@pytest.mark.parametrize(
-    ("mode", "effect", "outcome"),
-    [
-        ("default", "read_only", "called"),
-        ("default", "external_side_effect", "waits"),
-        ("acceptEdits", "external_side_effect", "waits"),
-        ("bypassPermissions", "external_side_effect", "called"),
-        ("dontAsk", "external_side_effect", "denied"),
-        ("dontAsk", "read_only", "called"),
-        ("plan", "read_only", "called"),
-        ("plan", "state_change", "denied"),
-    ],
+TOOLS: tuple[ApprovableTool, ...] = (
+    *(a_tool("read_only"), CliTool("Write"), CliTool("Bash")),
+    a_tool("external_side_effect"),
 )
-async def test_the_mode_decides_which_calls_wait(mode: PermissionMode, effect: Effect, outcome: str) -> None:
-    readers = Readers(mode)
-    call = readers.call(effect)
+OUTCOMES: dict[PermissionMode, dict[Action | None, str]] = {
+    # For a call that reads, edits a file of the workspace, changes something else, acts outside.
+    "plan": {None: "called denied denied denied", "ask": "waits denied denied denied"},
+    "dontAsk": {None: "called called called called", "ask": "denied denied denied denied"},
+    "default": {None: "called called called called", "ask": "waits waits waits waits"},
+    "acceptEdits": {None: "called called called called", "ask": "waits called waits waits"},
+    "bypassPermissions": {None: "called called called called", "ask": "called called called called"},
+}
+RULES: tuple[Action | None, ...] = (None, "allow", "ask", "deny")
+CELLS = [
+    (mode, tool, do, "denied" if do == "deny" else outcome)
+    for mode, by_rule in OUTCOMES.items()
+    for do in RULES
+    for tool, outcome in zip(TOOLS, by_rule["ask" if do == "ask" else None].split(), strict=True)
+]
+"""The table in docs/api/control.md."""
+
+
+@pytest.mark.parametrize(("mode", "tool", "do", "outcome"), CELLS)
+async def test_mode_effect_and_rule_decide_about_a_call(
+    mode: PermissionMode, tool: ApprovableTool, do: Action | None, outcome: str
+) -> None:
+    events: asyncio.Queue[Any] = asyncio.Queue()
+    rules = () if do is None else (ToolRule(tool=tool.id, do=do),)
+    # The run changes to the mode before the call.
+    approvals = Approvals(events.put, Permissions(CallRules(rules), timeout=timedelta(seconds=PATIENCE_S)))
+    approvals.mode = mode
+    call = asyncio.create_task(approvals.review(tool, ARGS, CONTEXT))
     if outcome == "waits":
-        request = await readers.next()
-        await readers.approvals.decide(request.request_id, Decision("allow"))
+        async with asyncio.timeout(PATIENCE_S):
+            request = await events.get()
+        await approvals.decide(request.request_id, Decision("allow"))
+
     if outcome == "denied":
         with pytest.raises(ToolCallDenied):
             await call
     else:
         assert await call == ARGS
+    assert events.qsize() == (outcome == "waits")
+
+
+async def test_a_person_cannot_change_a_call_into_one_that_a_rule_denies() -> None:
+    async with SchemaChecker(workers=1, check_s=5.0) as checker:
+        to_eve = ToolRule(tool="test__*", when="args.to.startsWith('eve@')", do="deny", message="Not to her.")
+        rules = CallRules((to_eve, ToolRule(tool="test__mail", do="ask")), Conditions(checker.pool))
+        readers = Readers(rules=rules)
+        call = readers.call()
+        request = await readers.next()
+        await readers.approvals.decide(request.request_id, Decision("allow", {"to": "eve@example.org"}))
+
+        with pytest.raises(ToolCallDenied, match=r"Not to her\."):
+            await call
+
+
+@pytest.mark.parametrize("by", ["a rule", "a person"])
+async def test_a_denial_may_end_the_run(by: str) -> None:
+    stop = ToolRule(tool="external_side_effect", do="deny", stop=True)
+    readers = Readers(rules=CallRules((stop,)) if by == "a rule" else None)
+    call = readers.call()
+    if by == "a person":
+        request = await readers.next()
+        await readers.approvals.decide(request.request_id, Decision("deny", stop=True))
+
+    with pytest.raises(RunDenied):
+        await call
 
 
 async def test_readers_see_the_request_and_the_decision() -> None:

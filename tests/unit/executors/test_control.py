@@ -1,24 +1,23 @@
 """Requests while an event is being published, which takes as long as Redis or PostgreSQL do."""
 
 import asyncio
-from datetime import timedelta
 
 import pytest
 
 from app.errors import Unavailable
 from app.events import ControlEvent, Interrupted, PermissionRequest, PermissionResolved
-from app.executors.approvals import ApprovalRules
 from app.executors.control import RunControl
 from app.executors.inbox import RunEnded
 from app.ids import new_uuid
 from app.requests.messages import Message, SentMessage
 from app.tools.policy import ToolCallDenied
+from tests.factories import asking
 from tests.patience import PATIENCE_S
 from tests.unit.tools.calling import CONTEXT, a_tool
 from tests.unit.waiting import turns
 
 ACT = a_tool("test__act", "external_side_effect")
-RULES = ApprovalRules(frozenset({"external_side_effect"}), timeout=timedelta(seconds=9))
+RULES = asking("external_side_effect", timeout_s=9)
 
 
 class SlowReader:
@@ -116,7 +115,7 @@ async def test_the_state_of_a_stop_is_published_also_if_its_caller_is_cancelled(
 async def test_a_call_cancelled_while_its_request_is_published(*, received: bool) -> None:
     """Readers that saw the request see its resolution; others see neither."""
     reader = SlowReader()
-    control = RunControl(reader.publish, rules=RULES)
+    control = RunControl(reader.publish, permissions=RULES)
     reader.unavailable = not received
     calling = asyncio.create_task(control.approvals.review(ACT, {}, CONTEXT))
     await turns(20)
@@ -134,7 +133,7 @@ async def test_a_call_cancelled_while_its_request_is_published(*, received: bool
 
 async def test_no_approval_is_requested_after_the_run_has_ended() -> None:
     reader = SlowReader()
-    control = RunControl(reader.publish, rules=RULES)
+    control = RunControl(reader.publish, permissions=RULES)
     await control.end()
 
     with pytest.raises(ToolCallDenied):

@@ -24,7 +24,11 @@ from app.tools.catalog import ToolCatalog
 from tests.scripted import ScriptedExecutor, WriteMessage
 
 PROMPT = "Never mention the merger."
-GRAPH = GraphSpec(name="clerk", description="d", system_prompt=PROMPT)
+CONDITION = "args.to == 'merger@example.org'"
+RULES = [{"tool": "*", "when": CONDITION, "do": "deny"}, {"tool": "read_only", "do": "allow"}]
+GRAPH = GraphSpec.model_validate(
+    {"name": "clerk", "description": "d", "system_prompt": PROMPT, "rules": RULES, "approve": ["*"]}
+)
 
 
 async def previewed(*scopes: str, **fields: Any) -> tuple[RunPlan, Preview]:
@@ -53,14 +57,20 @@ async def test_a_preview_is_the_plan_of_the_run_and_what_its_executor_would_do()
     plan, preview = await previewed("admin", run_id="run-7")
 
     assert (plan.run.run_id, plan.request_id, plan.model) == ("run-7", "req-1", "claude-haiku-5-5")
+    assert plan.spec.all_rules[0].when == CONDITION
     assert preview == Preview(PROMPT, [{"type": "text", "text": "hello"}], {"actions": ["WriteMessage"]})
 
 
-async def test_the_prompt_of_a_graph_is_shown_to_administrators_only() -> None:
+async def test_prompt_and_conditions_of_a_graph_are_shown_to_administrators_only() -> None:
     plan, preview = await previewed("runs:write", "runs:read", "runs:approve", "receipts:read")
 
     assert preview.system_prompt == f"[the graph's prompt: {len(PROMPT)} characters]"
-    assert PROMPT not in repr(plan)
+    assert [(rule.tool, rule.when, rule.do) for rule in plan.spec.all_rules] == [
+        ("*", f"[{len(CONDITION)} characters]", "deny"),
+        ("read_only", None, "allow"),
+        ("*", None, "ask"),
+    ]
+    assert "merger" not in repr(plan)
 
 
 async def test_a_preview_raises_what_starting_the_run_would_raise() -> None:

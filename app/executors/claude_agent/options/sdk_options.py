@@ -18,10 +18,10 @@ from claude_agent_sdk.types import McpSdkServerConfig
 from app.executors.claude_agent.options.long_context import cli_model
 from app.executors.claude_agent.sandbox.bubblewrap import sandbox_settings
 from app.executors.claude_agent.tools.builtin_tools import permission_rules
-from app.executors.claude_agent.tools.names import AGENT_TOOL, SERVER_NAME, bridged_name
+from app.executors.claude_agent.tools.names import SERVER_NAME, bridged_name
 from app.executors.claude_agent.tools.sdk_hooks import SdkHooks
 from app.executors.port import RunPlan
-from app.graphs.spec import GraphSpec
+from app.graphs.spec import AGENT_TOOL, GraphSpec
 from app.models.registry import Thinking
 
 MAX_LINE_BYTES = 64 * 1024 * 1024

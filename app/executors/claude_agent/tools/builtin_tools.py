@@ -1,12 +1,15 @@
 """CliTool: the CLI's own tools for files and commands, and the paths they may use; pure."""
 
 import posixpath
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pydantic import TypeAdapter
 
+from app.graphs.rules.checking import RuledTool
+from app.graphs.spec import AGENT_TOOL
 from runtally.tools.tool import Effect
 
 WORKSPACE = "/workspace"
@@ -21,7 +24,24 @@ _PATHS: Mapping[str, tuple[str, ...]] = {
     "Bash": (),
 }
 """By tool: the arguments that are paths."""
-_READ_ONLY = {"Read", "Glob", "Grep"}
+_READ_ONLY = {"Read", "Glob", "Grep", AGENT_TOOL}
+"""A subagent's own calls are decided about one by one."""
+
+_ARGUMENT_TYPES: Mapping[str, Mapping[str, str]] = {
+    "Read": {"file_path": "string", "offset": "integer", "limit": "integer", "pages": "string"},
+    "Write": {"file_path": "string", "content": "string"},
+    "Edit": {
+        "file_path": "string",
+        "old_string": "string",
+        "new_string": "string",
+        "replace_all": "boolean",
+    },
+    "Glob": {"pattern": "string", "path": "string"},
+    "Bash": {"command": "string", "description": "string", "timeout": "integer"},
+    AGENT_TOOL: {"subagent_type": "string", "prompt": "string", "description": "string"},
+}
+"""By tool, for the conditions of rules; those of other tools are not checked before a call."""
+
 _ARGUMENTS: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[str, Any])
 
 _OUTSIDE = "Only what is below /workspace can be read or written."
@@ -50,6 +70,13 @@ class CliTool:
         return _ARGUMENTS.validate_python(raw)
 
 
+def ruled_tool(tool: str) -> RuledTool:
+    """What rules know of one of these tools."""
+    types = _ARGUMENT_TYPES.get(tool)
+    fields = None if types is None else {name: {"type": kind} for name, kind in types.items()}
+    return RuledTool(CliTool(tool).effect, None if fields is None else {"properties": fields})
+
+
 def permission_rules(tools: Sequence[str]) -> list[str]:
     """The CLI's permission rules that allow these tools, which it offers only if they are the agent's.
 
@@ -70,7 +97,7 @@ def denial_reason(tool: str, args: Mapping[str, Any]) -> str | None:
 
 
 def visible_args(tool: str, args: Any) -> Any:
-    """A call's arguments as clients see them: paths relative to the workspace."""
+    """A call's arguments as clients and rules see them: paths in one form, relative to the workspace."""
     paths = _PATHS.get(tool)
     if not paths or not isinstance(args, dict):
         return args
@@ -84,13 +111,15 @@ def _rule(tool: str) -> str:
 
 
 def _is_inside(path: object) -> bool:
-    if not isinstance(path, str) or path.startswith("~") or ".." in path.split("/"):
+    # The CLI removes white space around a path.
+    if not isinstance(path, str) or path != path.strip() or path.startswith("~") or ".." in path.split("/"):
         return False
     absolute = posixpath.normpath(posixpath.join(WORKSPACE, path))
     return absolute == WORKSPACE or absolute.startswith(f"{WORKSPACE}/")
 
 
 def _relative(path: Any) -> Any:
-    if not isinstance(path, str):
+    if not _is_inside(path):
         return path
-    return "." if path.rstrip("/") == WORKSPACE else path.removeprefix(f"{WORKSPACE}/")
+    # The CLI composes characters: a rule must not miss a name that is written otherwise.
+    return unicodedata.normalize("NFC", posixpath.relpath(posixpath.join(WORKSPACE, path), WORKSPACE))

@@ -4,11 +4,8 @@ SERVER_NAME = "runtally"
 STRUCTURED_OUTPUT = "StructuredOutput"
 """The CLI's own tool for `responseFormat`: its call is the answer, not a tool call."""
 
-AGENT_TOOL = "Agent"
-"""The CLI's own tool that starts a subagent."""
-
 AGENT_TOOL_AT_START = "Task"
-"""Its name in the CLI's init message."""
+"""The name of `AGENT_TOOL` in the CLI's init message."""
 
 _PREFIX = f"mcp__{SERVER_NAME}__"
 

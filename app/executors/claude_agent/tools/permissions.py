@@ -7,9 +7,8 @@ from claude_agent_sdk.types import SyncHookJSONOutput
 
 from app.executors.claude_agent.tools import builtin_tools
 from app.executors.claude_agent.tools.builtin_tools import CliTool
-from app.executors.claude_agent.tools.names import AGENT_TOOL
 from app.executors.claude_agent.tools.sdk_hooks import HookCall
-from app.graphs.spec import GraphSpec
+from app.graphs.spec import AGENT_TOOL, GraphSpec
 from app.tools.policy import ToolCallDenied
 
 _UNKNOWN_AGENT = "There is no such subagent in this run; there are: {}."
@@ -37,29 +36,33 @@ class ToolPermissions:
             return {}
         if (reason := self._run_denial_reason()) is not None:
             return _deny(reason)
-        if is_native:
-            return await self._decide_native(CliTool(str(call.tool_name)), args, str(call.tool_call_id))
-        # The CLI brings subagents of its own, with prompts and tools that no graph has chosen.
-        if args.get("subagent_type") not in self._spec.agents:
-            return _deny(_UNKNOWN_AGENT.format(", ".join(sorted(self._spec.agents))))
-        # In the background it would outlive the turn that started it.
-        return _allow({**args, "run_in_background": False})
-
-    async def _decide_native(
-        self, tool: CliTool, args: Mapping[str, Any], call_id: str
-    ) -> SyncHookJSONOutput:
-        if (reason := builtin_tools.denial_reason(tool.id, args)) is not None:
-            return _deny(reason)
-        visible = builtin_tools.visible_args(tool.id, dict(args))
         try:
-            reviewed = await tool.arguments(await self._review(tool, visible, call_id))
+            return await self._decide(CliTool(str(call.tool_name)), args, str(call.tool_call_id))
         except ToolCallDenied as denied:
             return _deny(str(denied))
-        if reviewed == visible:
-            # An explicit "allow" would override the CLI's own permission rules.
-            return {}
-        reason = builtin_tools.denial_reason(tool.id, reviewed)
-        return _allow(reviewed) if reason is None else _deny(reason)
+
+    async def _decide(self, tool: CliTool, args: Mapping[str, Any], call_id: str) -> SyncHookJSONOutput:
+        self._require_in_bounds(tool, args)
+        visible = builtin_tools.visible_args(tool.id, dict(args))
+        reviewed = await tool.arguments(await self._review(tool, visible, call_id))
+        self._require_in_bounds(tool, reviewed)
+        if tool.id == AGENT_TOOL:
+            # In the background it would outlive the turn that started it.
+            return _allow({**reviewed, "run_in_background": False})
+        # An explicit "allow" would override the CLI's own permission rules.
+        return {} if reviewed == visible else _allow(reviewed)
+
+    def _require_in_bounds(self, tool: CliTool, args: Mapping[str, Any]) -> None:
+        """Raise `ToolCallDenied` for what no rule and no person can allow."""
+        if tool.id != AGENT_TOOL:
+            reason = builtin_tools.denial_reason(tool.id, args)
+        # The CLI brings subagents of its own, with prompts and tools that no graph has chosen.
+        elif args.get("subagent_type") not in self._spec.agents:
+            reason = _UNKNOWN_AGENT.format(", ".join(sorted(self._spec.agents)))
+        else:
+            reason = None
+        if reason is not None:
+            raise ToolCallDenied(reason)
 
 
 def _deny(reason: str) -> SyncHookJSONOutput:

@@ -75,7 +75,13 @@ async def decide(
     caller: Approver,
 ) -> DecidedPermission:
     """Allow a tool call that waits for consent, optionally with other arguments, or deny it."""
-    command = Decide(request_id=request_id, decision=body.decision, args=body.args, message=body.message)
+    command = Decide(
+        request_id=request_id,
+        decision=body.decision,
+        args=body.args,
+        message=body.message,
+        stop=body.stop,
+    )
     await services.commands.submit(run_key(caller, run_id), command)
     return DecidedPermission(run_id=run_id, request_id=request_id, decision=body.decision)
 

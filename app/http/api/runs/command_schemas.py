@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, JsonValue
+from pydantic import Field, JsonValue, ValidationInfo, field_validator
 
 from app.http.response_model import ResponseModel
 from app.requests.messages import NewContent, Priority
@@ -34,12 +34,20 @@ class Interruption(InputModel):
 class PermissionDecision(InputModel):
     """A person's decision on a `permission_request`.
 
-    `args` replace the tool call's arguments; `message` is for the model.
+    `args` replace the tool call's arguments; `message` is for the model; `stop`: a denial ends the run.
     """
 
     decision: Literal["allow", "deny"]
     args: dict[str, Any] | None = None
     message: Annotated[str, Field(min_length=1, max_length=4_000)] | None = None
+    stop: Annotated[bool, Field(strict=True)] = False
+
+    @field_validator("stop")
+    @classmethod
+    def _only_with_a_denial(cls, stop: bool, info: ValidationInfo) -> bool:  # noqa: FBT001 - pydantic's
+        if stop and info.data.get("decision") == "allow":
+            raise ValueError("is only for a denial")
+        return stop
 
 
 class DecidedPermission(ResponseModel):

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from app.executors.port import Preview, RunPlan
+from app.graphs.rules.spec import Action
 from app.http.api.catalogs.schemas import ModelOptionsResponse
 from app.http.response_model import Money, ResponseModel
 from runtally.tools.tool import Effect
@@ -14,6 +15,16 @@ class PreviewedTool(ResponseModel):
 
     id: str
     effect: Effect
+
+
+class PreviewedRule(ResponseModel):
+    """A rule about tool calls; the first that matches a call decides."""
+
+    tool: str
+    when: str | None
+    do: Action
+    message: str | None
+    stop: bool
 
 
 class LimitsResponse(ResponseModel):
@@ -38,6 +49,7 @@ class PreviewResponse(ResponseModel):
     model: str
     model_options: RunOptionsResponse
     tools: tuple[PreviewedTool, ...]
+    rules: tuple[PreviewedRule, ...]
     limits: LimitsResponse
     timeout_s: float
     system_prompt: str
@@ -52,6 +64,7 @@ class PreviewResponse(ResponseModel):
             plan,
             preview,
             graph_id=plan.spec.id,
+            rules=plan.spec.all_rules,
             model_options=plan.options,
             limits=LimitsResponse.built_from(plan.limits, timeout_s=timeout_s),
             timeout_s=timeout_s,

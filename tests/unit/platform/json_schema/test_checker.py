@@ -7,9 +7,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.platform.json_schema.checker import SchemaChecker, SchemaMismatch, ValueUncheckable
+from app.platform.json_schema.checker import SchemaChecker, SchemaMismatch, SchemasBusy, ValueUncheckable
 from app.platform.json_schema.document import SchemaDocument, SchemaUnusable
-from app.platform.json_schema.pool import SchemasBusy
 from tests.unit.platform.json_schema.schemas import a_bomb
 
 USUAL = {
@@ -33,7 +32,7 @@ async def schemas() -> AsyncIterator[SchemaChecker]:
 def workers() -> list[psutil.Process]:
     """Of this process, in their order of age."""
     children = psutil.Process().children()
-    return [child for child in children if any("json_schema/worker.py" in arg for arg in child.cmdline())]
+    return [child for child in children if any("confined/worker.py" in arg for arg in child.cmdline())]
 
 
 async def test_values_are_checked_against_a_schema(schemas: SchemaChecker) -> None:

@@ -1,24 +1,14 @@
-"""Worker process that checks schemas and values: `python -I worker.py`.
-
-Standard input and output are pipes to the server. It exits when they close, and when a check has used up
-its processor time. It has few imports, so that it starts quickly.
-"""
+"""Checks a schema and a value, in a worker process; see `confined/worker.py`."""
 
 import json
-import os
-import resource
-import signal
 import struct
-import sys
 from functools import partial
-from typing import Any, BinaryIO
+from typing import Any
 
 import jsonschema_rs
 
-REQUEST = struct.Struct(">BfII")
-"""Dialect, seconds of processor time, length of the schema, length of the value."""
-REPLY = struct.Struct(">I")
-MAX_MEMORY = 512 * 1024 * 1024
+HEADER = struct.Struct(">BI")
+"""Dialect, length of the schema; schema and value follow."""
 MAX_REPLY_CHARS = 500
 
 _VALIDATORS = (
@@ -35,28 +25,11 @@ _BACKTRACKING = jsonschema_rs.FancyRegexOptions(
 )
 
 
-def main() -> None:
-    """Handle requests until standard input closes."""
-    # Ctrl-C and SIGTERM are meant for the server; this process ends with it.
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
-    # The default action ends the process, whatever code is running.
-    signal.signal(signal.SIGPROF, signal.SIG_DFL)
-    # Lower priority than the server.
-    os.nice(5)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY, MAX_MEMORY))
-    reading, writing = sys.stdin.buffer, sys.stdout.buffer
-    while len(header := reading.read(REQUEST.size)) == REQUEST.size:
-        dialect, seconds, schema_bytes, value_bytes = REQUEST.unpack(header)
-        schema, value = reading.read(schema_bytes), reading.read(value_bytes)
-        signal.setitimer(signal.ITIMER_PROF, seconds)
-        reply = json.dumps(_checked(dialect, schema, value)).encode()
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        _send(writing, reply)
-
-
-def _checked(dialect: int, schema: bytes, value: bytes) -> list[Any]:
+def handle(request: bytes) -> list[Any]:
+    """Verdict, path and reason."""
+    dialect, schema_bytes = HEADER.unpack_from(request)
+    value_from = HEADER.size + schema_bytes
+    schema, value = request[HEADER.size : value_from], request[value_from:]
     try:
         validator = _validator(dialect, schema)
     except jsonschema_rs.ValidationError as fault:
@@ -91,12 +64,3 @@ def _reason(fault: jsonschema_rs.ValidationError) -> str:
     if _is_pattern(fault):
         return "is not a regular expression that can be used"
     return fault.message[:MAX_REPLY_CHARS]
-
-
-def _send(writing: BinaryIO, reply: bytes) -> None:
-    writing.write(REPLY.pack(len(reply)) + reply)
-    writing.flush()
-
-
-if __name__ == "__main__":
-    main()

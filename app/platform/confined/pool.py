@@ -1,4 +1,4 @@
-"""WorkerPool: worker processes, started on demand and killed when a check exceeds its time."""
+"""WorkerPool: worker processes, started on demand and killed when a request exceeds its time."""
 
 import asyncio
 import contextlib
@@ -8,24 +8,18 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from app.errors import Unavailable
 from app.platform.concurrency.fair_semaphore import FairSemaphore
-from app.platform.json_schema.document import SchemaDocument
-from app.platform.json_schema.worker import REPLY, REQUEST
+from app.platform.confined.worker import REPLY, REQUEST
 from app.platform.logs.context import start_detached
 
 _PROGRAM = Path(__file__).with_name("worker.py")
 _MAX_REPLY_BYTES = 65_536
 _WALL_TIME_FACTOR = 10
-"""How much longer than its processor time a check may take, because the machine may be busy."""
+"""How much longer than its processor time a request may take, because the machine may be busy."""
 
 _EXIT_S = 5.0
 _TIMED_OUT = "takes too long to check"
 _REPLY_TOO_LARGE = "has too many errors to report"
-
-
-class SchemasBusy(Unavailable):
-    """Too many JSON schemas are being checked now; try again later."""
 
 
 class WorkerEnded(Exception):
@@ -100,26 +94,28 @@ class WorkerPool:
     """Starts up to `workers` processes and shares them between owners."""
 
     def __init__(self, *, workers: int, check_s: float) -> None:
-        """`check_s` is the processor time of one check."""
+        """`check_s` is the processor time of one request."""
         self._semaphore = FairSemaphore(workers)
         self._check_s = check_s
         self._idle: list[_Worker] = []
         self._all: set[_Worker] = set()
         self._ending: set[asyncio.Task[None]] = set()
 
-    async def check(
-        self, document: SchemaDocument, value: bytes, *, owner: str, max_waiting: int | None = None
-    ) -> list[Any]:
-        """Verdict, path and reason; raises `WorkerEnded`, `SchemasBusy`, and `OSError` without processes."""
-        header = REQUEST.pack(document.dialect, self._check_s, len(document.text), len(value))
-        if max_waiting is not None and self._semaphore.waiting(owner) >= max_waiting:
-            raise SchemasBusy(retry_after_s=1)
+    def waiting(self, owner: str) -> int:
+        """How many requests of the owner wait."""
+        return self._semaphore.waiting(owner)
+
+    async def call(self, handler: Path, request: bytes, *, owner: str) -> list[Any]:
+        """What the function `handle` of the file returns; raises `WorkerEnded`, `OSError` without processes.
+
+        `owner` identifies whose request it is; owners take turns, so none blocks the others.
+        """
+        path = bytes(handler)
+        header = REQUEST.pack(len(path), self._check_s, len(request))
         async with self._semaphore.slot(owner):
             worker = await self._idle_worker()
             try:
-                reply = await worker.exchange(
-                    header + document.text + value, self._check_s * _WALL_TIME_FACTOR
-                )
+                reply = await worker.exchange(header + path + request, self._check_s * _WALL_TIME_FACTOR)
             except BaseException:
                 # Also on cancellation: the next request would read this reply.
                 self._end(worker)

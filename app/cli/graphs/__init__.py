@@ -1,0 +1,1 @@
+"""`runtally graphs`: what the files of graphs say."""

@@ -1,0 +1,1 @@
+"""Rules of a graph: which tool calls are allowed, denied, or wait for a person."""

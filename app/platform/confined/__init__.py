@@ -1,0 +1,1 @@
+"""Work on foreign input in processes that are killed when it takes too long."""
