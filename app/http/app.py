@@ -36,6 +36,7 @@ Every error is a problem document (RFC 9457).
 TAGS: Final = {
     "runs": "Start runs, follow their events, send them messages.",
     "control": "Stop running agents, decide on their tool calls, send them messages.",
+    "batches": "Many requests of one graph at once.",
     "schedules": "Runs at set times.",
     "sessions": "Conversations and their messages.",
     "generate": "One answer to one prompt.",
