@@ -14,7 +14,6 @@ from app.runs.batches.service import BatchService
 from app.runs.batches.stepping import BatchSteps
 from app.runs.batches.worker import BatchWorker
 from app.runs.delegated.service import DelegatedRuns
-from app.runs.deletion.service import RunDeletion
 from app.runs.preview import RunPreviewer
 from app.schedules.firing.service import ScheduleFiring
 from app.schedules.firing.worker import ScheduleWorker
@@ -38,7 +37,6 @@ async def open_schedules(
     *,
     previewer: RunPreviewer,
     accounts: Accounts,
-    contents: RunDeletion,
 ) -> OpenedSchedules:
     """Start runs of schedules and batches until the stack is closed: before the server waits for its runs."""
     runs = DelegatedRuns(
@@ -69,7 +67,7 @@ async def open_schedules(
         storage=infra.storage,
         require_active_key=accounts.require_active_key,
         on_created=batch_worker.wake,
-        keep=contents.keep,
+        keep=infra.retention,
     )
     tasks = await stack.enter_async_context(anyio.create_task_group())
     stack.callback(tasks.cancel_scope.cancel)

@@ -146,10 +146,7 @@ async def _open(
     temporal = await open_temporal(settings, str(infra.process_id))
     opened = await open_runs(infra, stack, executor, accounts=accounts, temporal=temporal)
     previewer = RunPreviewer(planner, PreviewerAggregator(open_previewers(settings)), infra.schemas)
-    contents = _open_contents(infra)
-    own_starts = await open_schedules(
-        infra, stack, opened, previewer=previewer, accounts=accounts, contents=contents
-    )
+    timed = await open_schedules(infra, stack, opened, previewer=previewer, accounts=accounts)
     if settings.bootstrap_key is not None:
         await accounts.ensure_key(settings.bootstrap_key.get_secret_value())
     readiness = None if infra.agent is None else _start_agent(infra, infra.agent, accounts)
@@ -174,8 +171,8 @@ async def _open(
         readers=_open_readers(infra, opened),
         generator=Generator(opened.runs, planner.models, infra.schemas),
         previewer=previewer,
-        schedules=own_starts.schedules,
-        batches=own_starts.batches,
+        schedules=timed.schedules,
+        batches=timed.batches,
         forecasts=Forecasts(infra.database, infra.billing),
         fleet=fleet,
         billing=infra.billing,
@@ -193,7 +190,7 @@ async def _open(
         webhooks=webhooks,
         readiness=readiness,
         workspaces=infra.workspaces,
-        contents=contents,
+        contents=_open_contents(infra),
         memory=infra.memory,
         offload=infra.offload,
         metrics=infra.metrics.registry,
@@ -267,12 +264,12 @@ def _start_agent(infra: Infrastructure, agent: Agent, accounts: Accounts) -> Rea
 
 
 def _open_contents(infra: Infrastructure) -> RunDeletion:
-    days, days_of_events = infra.settings.retention_days, infra.settings.events_retention_days
+    days_of_events = infra.settings.events_retention_days
     contents = RunDeletion(
         infra.database,
         workspaces=infra.workspaces,
         storage=infra.storage,
-        keep=timedelta(days=days) if days else None,
+        keep=infra.retention,
         keep_events=timedelta(days=days_of_events) if days_of_events else None,
     )
     infra.tasks.start_soon(contents.sweep)

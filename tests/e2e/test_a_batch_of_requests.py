@@ -1,4 +1,4 @@
-"""Hundreds of requests in one batch, with each executor, through the death of a server, and on two of them."""
+"""Hundreds of requests in a batch, with each executor, through the death of a server, on two of them."""
 
 import asyncio
 from decimal import Decimal

@@ -8,9 +8,9 @@ from itertools import islice
 from app.errors import Invalid
 from app.ids import RunId, RunKey
 from app.platform.concurrency.offload import Offload
-from app.requests.delegated import BatchLine
 from app.requests.principal import Principal
 from app.requests.runs import GraphRunRequest
+from app.runs.batches.lines import BatchLine
 from app.runs.batches.records import BATCH_PRIORITY, MAX_ITEMS, NewItem
 from app.runs.planner import RunPlanner
 from app.runs.requests.codec import encoded
@@ -46,7 +46,7 @@ class BatchRequests:
                 try:
                     await self.schemas.prepare(request, account_id=owner.account_id)
                 except Invalid as error:
-                    raise error.below(f"lines.{number}") from error
+                    raise error.below(f"lines.{number}.request") from error
         if checking.graph_id is None:
             raise Invalid.field("body", "must have at least one line")
         return CheckedBatch(checking.graph_id, checking.items)

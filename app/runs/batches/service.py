@@ -17,8 +17,8 @@ from app.platform.concurrency.fair_semaphore import FairSemaphore
 from app.platform.db import Database, Transaction
 from app.platform.pagination import MAX_PAGE, PageRequest
 from app.platform.storage.service import StorageQuota
-from app.requests.delegated import BatchLine
 from app.requests.principal import Principal
+from app.runs.batches.lines import BatchLine
 from app.runs.batches.records import CANCELLED, Batch, BatchItem, BatchTerms, NewBatch
 from app.runs.batches.repository import (
     delete_old_batches,

@@ -206,5 +206,5 @@ class BatchSteps:
             await settle_items(tx, batch.id, [(item.position, "refused", error.code)])
             if stops and locked.stop_reason is None:
                 await stop_batch(tx, batch.id, error.code)
-                log.warning("batch.stopped", reason=error.code)
+                log.warning("batch.refused", reason=error.code)
         return stops

@@ -54,8 +54,7 @@ class Forecasts:
             return None
         totals = await self.billing.totals(caller.account_id, list(seconds))
         costs = [each.cost_usd for each in totals.values()]
-        durations = [Decimal(f"{each:.3f}") for each in seconds.values()]
-        return Forecast(_quantiles(costs), _quantiles(durations), len(seconds))
+        return Forecast(_quantiles(costs), _quantiles(list(seconds.values())), len(seconds))
 
 
 def _quantiles(values: Sequence[Decimal]) -> Quantiles:

@@ -9,7 +9,7 @@ from app.errors import Invalid
 from app.http.admission.json_scan import JsonScanner
 from app.http.admission.strict_json import read_json
 from app.http.field_errors import field_errors
-from app.requests.delegated import BatchLine
+from app.runs.batches.lines import BatchLine
 
 MAX_LINE_BYTES: Final = 4_194_304
 

@@ -8,6 +8,7 @@ from uuid import UUID
 
 import anyio
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from pydantic import Field, WithJsonSchema
 from sse_starlette import EventSourceResponse
 
 from app.bootstrap.services import Services
@@ -38,7 +39,7 @@ from app.http.parameters import StorableText, UuidPageParams
 from app.http.response_model import Page
 from app.http.streaming.line_export import LineExport
 from app.http.streaming.sse import InterruptibleStream
-from app.requests.dollars import Dollars
+from app.requests.dollars import ABOVE_ZERO, Dollars
 from app.requests.principal import Principal
 from app.runs.batches.records import Batch, BatchTerms
 from app.runs.batches.service import BatchNotFound, BatchOrder
@@ -98,6 +99,9 @@ Lines: TypeAlias = Annotated[bytes, Depends(_lines)]
 Parallelism: TypeAlias = Annotated[int, Query(ge=1, le=256, description="How many runs at once, at most.")]
 
 
+MaxUsd: TypeAlias = Annotated[Dollars, Field(gt=0), WithJsonSchema(ABOVE_ZERO)]
+
+
 @router.post(
     "",
     status_code=202,
@@ -115,7 +119,7 @@ async def create_batch(
     location: Location,
     parallelism: Parallelism = 8,
     max_usd: Annotated[
-        Dollars | None, Query(alias="maxUsd", description="No further item is started beyond these dollars.")
+        MaxUsd | None, Query(alias="maxUsd", description="No further item is started beyond these dollars.")
     ] = None,
 ) -> CreatedBatchResponse:
     """Start a run for each line, in the background; nothing is started unless all lines are valid.

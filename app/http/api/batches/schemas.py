@@ -1,14 +1,17 @@
 """JSON of batches and their results."""
 
 from decimal import Decimal
+from functools import cache
 from typing import Annotated, Any, Literal, Self
 from uuid import UUID
 
-from pydantic import Field
+from pydantic import BaseModel, Field
+from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
 from app.http.api.runs.preview_schemas import ForecastResponse
 from app.http.response_model import Moment, Money, ResponseModel
 from app.requests.outcome import FinalUsage, GraphFinal
+from app.runs.batches.lines import BatchLine
 from app.runs.batches.records import Batch, BatchStatus
 from app.runs.batches.requests import CheckedBatch
 from app.runs.batches.service import ItemResult
@@ -109,3 +112,12 @@ class BatchResultResponse(ResponseModel):
             cost_usd=found.charged.cost_usd if with_cost else None,
             usage=FinalUsage() if final is None else final.usage,
         )
+
+
+@cache
+def line_schemas() -> dict[str, Any]:
+    """Schemas of the lines that no request or response of JSON has, by name."""
+    models: list[tuple[type[BaseModel], JsonSchemaMode]]
+    models = [(BatchLine, "validation"), (BatchResultResponse, "serialization")]
+    _, schema = models_json_schema(models, ref_template="#/components/schemas/{model}")
+    return {model.__name__: schema["$defs"][model.__name__] for model, _ in models}

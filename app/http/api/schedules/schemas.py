@@ -8,8 +8,8 @@ from pydantic import Field, ValidationInfo, field_validator
 from app.http.parameters import NEVER_NULL, MomentParam, StorableText
 from app.http.response_model import Moment, ResponseModel
 from app.ids import RUN_ID_PATTERN
-from app.requests.delegated import DelegatedRunRequest
 from app.requests.wire_models import InputModel
+from app.runs.delegated.requests import DelegatedRunRequest
 from app.schedules.cron import MAX_CRON_CHARS, Timing
 from app.schedules.overlap import Overlap
 from app.schedules.records import Outcome, PausedReason, Schedule, ScheduledRun, ScheduleTerms, Trigger
