@@ -1,6 +1,8 @@
 """Hundreds of requests in a batch, with each executor, through the death of a server, on two of them."""
 
 import asyncio
+import json
+import re
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -10,10 +12,12 @@ import pytest
 
 from app.simulator.script import ApiRequest, Hold, Reply, Text
 from app.simulator.server import Simulator
-from tests.batches import a_line, created, ended, results
+from runtally import Batch, Client
+from tests.batches import a_line, created, ended, joined, results
 from tests.e2e.agents import CLAUDE, MESSAGES
 from tests.e2e.servers import a_server
-from tests.e2e.stories import WorldOf, until
+from tests.e2e.stories import KEY, WorldOf, until
+from tests.e2e.test_the_commands import command, runtally
 from tests.e2e.the_bill import bill, wire
 
 SIZES = {MESSAGES: 200, CLAUDE: 12}
@@ -115,3 +119,51 @@ async def test_two_servers_share_a_batch(tmp_path: Path, database_url: str, redi
 
     assert batch["counts"]["succeeded"] == count == len(simulator.requests)
     assert [each["result"]["content"] for each in found] == [f"You said number {n}." for n in range(count)]
+
+
+async def test_a_batch_is_run_from_the_command_line(world_of: WorldOf, tmp_path: Path) -> None:
+    world = await world_of(echo)
+    connection = {"RUNTALLY_URL": world.url, "RUNTALLY_API_KEY": KEY}
+    plain = [a_line(f"item-{number}", f"number {number}", graph="") for number in range(3)]
+    for line in plain:
+        del line["request"]["graphId"]
+    (tmp_path / "requests.jsonl").write_bytes(joined(plain))
+    arguments = ("batches", "run", "requests.jsonl", "--graph", f"{MESSAGES}:assistant", "--max-usd", "5")
+
+    # Those that print results are programs of their own: here the server's log lines would be among them.
+    previewed = await command(tmp_path, *arguments, "--preview", **connection)
+    run = await runtally(tmp_path, *arguments, **connection)
+    (batch_id,) = re.findall(r"^batch (\S+)$", run.stderr, re.MULTILINE)
+    again = await runtally(tmp_path, "batches", "results", batch_id, **connection)
+    others = [("list",), ("show", batch_id), ("cancel", batch_id)]
+    shown = [(await command(tmp_path, "batches", *each, **connection)).stdout for each in others]
+    later = await command(tmp_path, *arguments, "--preview", **connection)
+    refused = await command(tmp_path, *arguments[:3], **connection)
+
+    answers = [json.loads(line)["result"]["content"] for line in run.stdout.splitlines()]
+    assert answers == [f"You said number {number}." for number in range(3)]
+    assert (run.returncode, again.stdout) == (0, run.stdout)
+    assert "3 requests; there are no earlier runs" in previewed.stderr
+    assert "3 requests; expected $" in later.stderr
+    assert ["completed: 3 succeeded; $" in each for each in shown] == [True] * 3
+    assert (refused.exit_code, "lines.1.request.graphId" in refused.stderr) == (2, True)
+
+
+async def test_the_client_waits_for_a_batch(world_of: WorldOf) -> None:
+    world = await world_of(echo)
+
+    def story() -> tuple[list[Batch], list[str | None], Batch]:
+        with Client(world.url, KEY) as client:
+            prompts = {"a": "one", "b": "two"}
+            batch = client.batches.create(f"{MESSAGES}:assistant", prompts, max_usd=Decimal(5))
+            states = list(client.batches.watch(batch.batch_id))
+            found = client.batches.results(batch.batch_id)
+            contents = [each.result.content if each.result else each.error for each in found]
+            return states, contents, next(client.batches.list())
+
+    states, contents, listed = await asyncio.to_thread(story)
+
+    assert contents == ["You said one.", "You said two."]
+    assert states[-1].counts.succeeded == 2
+    assert states[-1].cost_usd == listed.cost_usd is not None
+    assert (listed.max_usd, listed.status) == (Decimal(5), "completed")

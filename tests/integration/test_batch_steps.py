@@ -170,7 +170,7 @@ async def test_no_more_runs_than_wanted_are_active_and_a_claim_is_respected(
         assert not is_made
 
 
-async def test_items_of_a_process_that_died_before_it_started_them_are_started(
+async def test_items_that_a_process_marked_before_it_died_are_started(
     open_batches: OpenBatches,
 ) -> None:
     async with open_batches() as server:
