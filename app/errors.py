@@ -75,6 +75,11 @@ class Invalid(AppError):
         """An error about one field."""
         return cls(f"{field}: {message}", errors=[FieldError(field, message)])
 
+    def below(self, name: str) -> Self:
+        """The same error, about fields of a part of the request; its class decides the code."""
+        errors = [FieldError(f"{name}.{fault.field}", fault.message) for fault in self.errors]
+        return type(self)(f"{name}.{self.detail}" if errors else self.detail, errors=errors)
+
 
 class Unauthenticated(AppError):
     """The API key is missing, unknown or revoked."""

@@ -84,10 +84,14 @@ if TYPE_CHECKING:
     )
     from runtally.types import (
         Balance as Balance,
+        Batch as Batch,
+        BatchPreview as BatchPreview,
+        BatchResult as BatchResult,
         Branch as Branch,
         Conversation as Conversation,
         ConversationMessage as ConversationMessage,
         FinalUsage as FinalUsage,
+        Forecast as Forecast,
         Graph as Graph,
         GraphFinal as GraphFinal,
         LanguageModel as LanguageModel,
@@ -125,6 +129,7 @@ _PLACES = {
     "runtally.options": ("Limits", "Message", "RunOptions"),
     "runtally.streams": ("AsyncRunStream", "RunStream"),
     "runtally.types": (
+        *("Batch", "BatchPreview", "BatchResult", "Forecast"),
         *("Balance", "Branch", "Conversation", "ConversationMessage", "FinalUsage", "Graph", "GraphFinal"),
         *(
             "LanguageModel",

@@ -9,6 +9,7 @@ from uuid import uuid4
 
 import httpx
 
+from runtally.batches import AsyncBatches
 from runtally.client_tools import call_async, handler_of, require_over
 from runtally.conversations import AsyncConversations
 from runtally.errors import Conflict, NotFound, RuntallyError
@@ -59,6 +60,7 @@ class AsyncClient:
         self._connection = Connection.of(base_url, api_key, timeout_s=timeout_s, max_retries=max_retries)
         self._http = httpx.AsyncClient(transport=transport, **self._connection.http_options())
         self.conversations = AsyncConversations(self.call)
+        self.batches = AsyncBatches(self.call)
 
     async def __aenter__(self) -> Self:
         return self

@@ -9,6 +9,7 @@ from uuid import uuid4
 
 import httpx
 
+from runtally.batches import Batches
 from runtally.client_tools import call, handler_of, require_over
 from runtally.conversations import Conversations
 from runtally.errors import Conflict, NotFound, RuntallyError
@@ -59,6 +60,7 @@ class Client:
         self._connection = Connection.of(base_url, api_key, timeout_s=timeout_s, max_retries=max_retries)
         self._http = httpx.Client(transport=transport, **self._connection.http_options())
         self.conversations = Conversations(self.call)
+        self.batches = Batches(self.call)
 
     def __enter__(self) -> Self:
         return self

@@ -96,6 +96,73 @@ class Run(Model):
     billing: RunBilling | None = None
 
 
+class Quantiles(Model):
+    """Half of the runs, and 95 of 100, needed no more."""
+
+    p50: Decimal
+    p95: Decimal
+
+
+class Forecast(Model):
+    """What is expected, in dollars and seconds; `runs`: how many runs it follows from."""
+
+    cost_usd: Quantiles
+    seconds: Quantiles
+    runs: int
+
+
+class BatchCounts(Model):
+    """How many items there are in each state."""
+
+    pending: int
+    running: int
+    succeeded: int
+    failed: int
+    cancelled: int
+    refused: int
+
+
+class Batch(Model):
+    """A batch and how far it has come.
+
+    `status`: `running`, `stopping`, `completed`, `stopped` or `cancelled`; `reason` says why it was stopped.
+    `cost_usd` is None without `receipts:read`; only a new batch has a `forecast`.
+    """
+
+    batch_id: str
+    graph_id: str
+    status: str
+    reason: str | None = None
+    items: int
+    counts: BatchCounts
+    parallelism: int
+    max_usd: Decimal | None = None
+    cost_usd: Decimal | None = None
+    created_at: AwareDatetime
+    ended_at: AwareDatetime | None = None
+    forecast: Forecast | None = None
+
+
+class BatchPreview(Model):
+    """A batch that could be started."""
+
+    graph_id: str
+    items: int
+    forecast: Forecast | None = None
+
+
+class BatchResult(Model):
+    """An item that has ended; without an answer `error` says why. `run_id` is None without a run."""
+
+    custom_id: str
+    run_id: str | None = None
+    status: str
+    result: GraphFinal | None = None
+    error: str | None = None
+    cost_usd: Decimal | None = None
+    usage: FinalUsage
+
+
 class SentMessage(Model):
     """A message to a running agent; `position` is None if it was not yet delivered."""
 

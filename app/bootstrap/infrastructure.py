@@ -3,6 +3,7 @@
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import partial
 from typing import Any, TypeAlias
 from uuid import UUID
@@ -84,6 +85,12 @@ class Infrastructure:
     metrics: ServerMetrics
     tasks: TaskGroup
     """Background tasks, among them the active runs; cancelled at the end."""
+
+    @property
+    def retention(self) -> timedelta | None:
+        """How long the contents of ended runs and batches are stored; None: for ever."""
+        days = self.settings.retention_days
+        return timedelta(days=days) if days else None
 
     def require_ready(self) -> None:
         """Raise `Overloaded` or `JournalUnavailable` while this process should start no run."""

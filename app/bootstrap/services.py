@@ -37,6 +37,7 @@ from app.platform.metrics.registry import MetricsRegistry
 from app.platform.server.memory import MemoryCeiling
 from app.platform.settings import Settings
 from app.runs.abandonment.service import AbandonedRuns
+from app.runs.batches.service import BatchService
 from app.runs.chats import ChatRuns
 from app.runs.client_tools.service import ClientToolRuns
 from app.runs.commands.service import RunCommands
@@ -44,6 +45,7 @@ from app.runs.conversations.service import ConversationService
 from app.runs.deletion.service import RunDeletion
 from app.runs.dispatch.port import Dispatcher
 from app.runs.fleet.service import Fleet
+from app.runs.forecasts.service import Forecasts
 from app.runs.generate import Generator
 from app.runs.intake.readiness import IntakeReadiness
 from app.runs.preview import RunPreviewer
@@ -82,6 +84,8 @@ class Services:
     generator: Generator
     previewer: RunPreviewer
     schedules: ScheduleService
+    batches: BatchService
+    forecasts: Forecasts
     fleet: Fleet
     billing: BillingReports
     statements: ReconciliationStatements
@@ -142,7 +146,7 @@ async def _open(
     temporal = await open_temporal(settings, str(infra.process_id))
     opened = await open_runs(infra, stack, executor, accounts=accounts, temporal=temporal)
     previewer = RunPreviewer(planner, PreviewerAggregator(open_previewers(settings)), infra.schemas)
-    schedules = await open_schedules(infra, stack, opened, previewer=previewer, accounts=accounts)
+    timed = await open_schedules(infra, stack, opened, previewer=previewer, accounts=accounts)
     if settings.bootstrap_key is not None:
         await accounts.ensure_key(settings.bootstrap_key.get_secret_value())
     readiness = None if infra.agent is None else _start_agent(infra, infra.agent, accounts)
@@ -167,7 +171,9 @@ async def _open(
         readers=_open_readers(infra, opened),
         generator=Generator(opened.runs, planner.models, infra.schemas),
         previewer=previewer,
-        schedules=schedules,
+        schedules=timed.schedules,
+        batches=timed.batches,
+        forecasts=Forecasts(infra.database, infra.billing),
         fleet=fleet,
         billing=infra.billing,
         statements=statements,
@@ -258,12 +264,12 @@ def _start_agent(infra: Infrastructure, agent: Agent, accounts: Accounts) -> Rea
 
 
 def _open_contents(infra: Infrastructure) -> RunDeletion:
-    days, days_of_events = infra.settings.retention_days, infra.settings.events_retention_days
+    days_of_events = infra.settings.events_retention_days
     contents = RunDeletion(
         infra.database,
         workspaces=infra.workspaces,
         storage=infra.storage,
-        keep=timedelta(days=days) if days else None,
+        keep=infra.retention,
         keep_events=timedelta(days=days_of_events) if days_of_events else None,
     )
     infra.tasks.start_soon(contents.sweep)

@@ -16,6 +16,7 @@ import typer
 from app import __version__
 from app.billing.credit.payment_mode import PaymentMode
 from app.bootstrap.roles import Role
+from app.cli.commands.batches import batches
 from app.cli.commands.graphs import graphs
 from app.cli.commands.mcp import mcp
 from app.cli.errors import EXIT_FAILED, explained
@@ -37,6 +38,7 @@ chain = typer.Typer(help="Hash chains of receipts and ledger: keys, roots, expor
 app.add_typer(chain, name="chain")
 app.add_typer(graphs, name="graphs")
 app.add_typer(mcp, name="mcp")
+app.add_typer(batches, name="batches")
 console = Terminal(highlight=False)
 
 Usd = Annotated[str, typer.Option(help="Dollars, for example 5.00.")]

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from decimal import Decimal
 from typing import Any, NamedTuple, Protocol
 
 from app.conversations.cuts.answer_cuts import ShownAnswer
@@ -119,8 +120,10 @@ class RunPlan:
     """Of its first event, `queued`; None if it was started at once, or in a later attempt."""
     queue_wait: timedelta = timedelta()
     """How long it has waited for its start."""
-    credits_to_reserve: int = 0
+    first_message_usd: Decimal = Decimal(0)
     """An estimate of what its first message may cost."""
+    credits_to_reserve: int = 0
+    """The same as it is charged."""
     reserved: int | None = None
     """The credits reserved when it was accepted; None if there was no limit, or in a later attempt."""
     unlimited_at: float | None = None

@@ -16,6 +16,7 @@ from app.http.admission.limits import FailedKeyLimit, RequestLimits
 from app.http.admission.reader_limit import ReaderLimit
 from app.http.admission.token_buckets import TokenBuckets
 from app.http.ag_ui.openapi import ag_ui_schemas
+from app.http.api.batches.schemas import line_schemas
 from app.http.api.health.routes import MAX_AGE_S, unavailable_parts
 from app.http.api.pages.routes import files
 from app.http.middleware import HeadRequests, RequestIds, SecurityHeaders, UnexpectedErrors, UnreadBodies
@@ -36,6 +37,7 @@ Every error is a problem document (RFC 9457).
 TAGS: Final = {
     "runs": "Start runs, follow their events, send them messages.",
     "control": "Stop running agents, decide on their tool calls, send them messages.",
+    "batches": "Many requests of one graph at once.",
     "schedules": "Runs at set times.",
     "sessions": "Conversations and their messages.",
     "generate": "One answer to one prompt.",
@@ -75,7 +77,7 @@ _CORS: Final[dict[str, Any]] = {
 def documented_app(role: Role = Role.SERVE) -> DocumentedApp:
     """The routes and error handlers without services: what the OpenAPI document describes."""
     app = DocumentedApp(
-        wire_schemas={**event_schemas(), **ag_ui_schemas()},
+        wire_schemas={**event_schemas(), **ag_ui_schemas(), **line_schemas()},
         title="Runtally",
         version=__version__,
         description=DESCRIPTION,

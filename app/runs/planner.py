@@ -3,6 +3,7 @@
 import json
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import Self
 
 from app.billing.prices.price_list import PriceList
@@ -79,9 +80,10 @@ class RunPlanner:
             options=chosen_options(model, self.models.options(model), spec.id, graph=spec, request=request),
         )
         plan = split_by_graph(plan, request.client_tools)
-        return replace(plan, credits_to_reserve=self._credits_of_first_message(request, plan))
+        cost = self._cost_of_first_message(request, plan)
+        return replace(plan, first_message_usd=cost, credits_to_reserve=self.prices.credits_for(cost))
 
-    def _credits_of_first_message(self, request: GraphRunRequest, plan: RunPlan) -> int:
+    def _cost_of_first_message(self, request: GraphRunRequest, plan: RunPlan) -> Decimal:
         # Only an estimate: the gateway knows the exact request, and reserves what each call may cost.
         tools = (f"{tool.description}{json.dumps(tool.input_schema)}" for tool in plan.tools)
         client_tools = (f"{tool.description}{json.dumps(tool.input_schema)}" for tool in plan.client_tools)
@@ -103,8 +105,7 @@ class RunPlanner:
         options, now = plan.options, datetime.now(UTC)
         # Either of them may answer, so the more expensive one must be covered.
         models = [plan.model, *([options.fallback] if options.fallback else [])]
-        cost = max(self.prices.most(model, size.maximum, at=now) for model in models)
-        return self.prices.credits_for(cost)
+        return max(self.prices.most(model, size.maximum, at=now) for model in models)
 
     def _tools(self, request: GraphRunRequest, spec: GraphSpec) -> tuple[str, ...]:
         if request.tool_ids is None:

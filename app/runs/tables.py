@@ -140,6 +140,14 @@ Index(
     postgresql_where=text("events_deleted_at IS NULL AND ended_at IS NOT NULL"),
 )
 
+Index(
+    "ix_runs_answered",
+    runs.c.account_id,
+    runs.c.graph_id,
+    runs.c.ended_at.desc(),
+    postgresql_where=text("status = 'succeeded'"),
+)
+
 DRIFTED = "(meters ->> 'drift')::int > 0 OR (cost_comparison ->> 'drift_usd')::numeric <> 0"
 """Whether the meters of a run disagree, on messages or on the cost."""
 

@@ -4,7 +4,7 @@ import hashlib
 import json
 from dataclasses import dataclass, fields
 
-from app.errors import FieldError, Invalid
+from app.errors import Invalid
 from app.requests.principal import Principal
 from app.requests.runs import GraphRunRequest
 from app.runs.preview import RunPreviewer
@@ -35,7 +35,7 @@ class ScheduledRequests:
         try:
             await self.previewer.plan(owner, request)
         except Invalid as error:
-            raise _below_run(error) from error
+            raise error.below("run") from error
         summary = RequestSummary(
             graph_id=request.graph_id,
             model=request.model,
@@ -51,10 +51,3 @@ class ScheduledRequests:
         plain |= {"overlap": terms.overlap, "catch_up_s": str(terms.catch_up_s), "paused": str(paused)}
         plain["run"] = (await self.codec.fingerprint(request)).hex()
         return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).digest()
-
-
-def _below_run(error: Invalid) -> Invalid:
-    """The same error, with the field names of a schedule; its class decides the code."""
-    errors = [FieldError(f"run.{fault.field}", fault.message) for fault in error.errors]
-    detail = f"run.{error.detail}" if errors else error.detail
-    return type(error)(detail, errors=errors)

@@ -27,6 +27,8 @@ class Call(Generic[T]):
     parse: Callable[[Any], T]
     query: Mapping[str, str] = field(default_factory=dict)
     body: Any = None
+    content: bytes | None = None
+    """Instead of `body`: what is no JSON; its type is in the headers."""
     headers: Mapping[str, str] = field(default_factory=dict)
     repeatable: bool = True
     is_json: bool = True
@@ -35,7 +37,7 @@ class Call(Generic[T]):
     def options(self) -> dict[str, Any]:
         """The arguments of httpx."""
         headers = dict(self.headers)
-        content = None
+        content = self.content
         if self.body is not None:
             # In ASCII: the server can then refuse what cannot be encoded, with the name of its field.
             content = json.dumps(self.body, allow_nan=False).encode("ascii")

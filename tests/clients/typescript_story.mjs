@@ -51,6 +51,15 @@ const fork = await client.conversations.fork("ts-chat", { at: messages[0].runId,
 await client.conversations.delete("ts-chat");
 const gone = await client.conversations.get("ts-chat").catch((error) => error.name);
 
+const request = { graphId: graph, messages: [{ role: "user", content: "hi" }] };
+const lines = ["a", "b"].map((customId) => ({ customId, request }));
+const preview = await client.batches.preview(lines);
+const batch = await client.batches.create(lines, { maxUsd: "5", parallelism: 2 });
+const states = await all(client.batches.watch(batch.batchId));
+const results = await client.batches.results(batch.batchId);
+const [listed] = await all(client.batches.list());
+const ended = await client.batches.cancel(batch.batchId);
+
 const hour = new Date(Date.now() - 3_600_000);
 const receipts = await all(client.receipts({ from: hour }));
 const usage = await client.usage({ groupBy: "graph", from: hour });
@@ -71,6 +80,8 @@ console.log(
     deleted: (await client.get("ts-1")).contentsDeletedAt !== null,
     turns: chats.find((chat) => chat.stateKey === "ts-chat").turns,
     types: messages.map((message) => message.type),
+    batch: [preview.items, states.at(-1).status, listed.counts.succeeded, ended.status],
+    results: results.map(({ customId, status }) => `${customId} ${status}`),
     branches: [branches, returned].map((each) => each.map((branch) => branch.isCurrent)),
     fork: [fork.turns, fork.forkedFrom],
     gone,

@@ -17,6 +17,7 @@ from app.platform.server.memory import MemoryCeiling
 from app.platform.storage.service import StorageQuota
 from app.requests.principal import Principal
 from app.requests.runs import GraphRunRequest
+from app.runs.delegated.service import DelegatedRuns
 from app.runs.preview import RunPreviewer
 from app.runs.records import RunRecord
 from app.runs.requests.schemas import SchemaPreparation
@@ -148,12 +149,14 @@ async def a_schedule_server(
         codec = core.process.codec
         firing = ScheduleFiring(
             database,
-            runs=core.service,
-            intake=core.intake,
+            runs=DelegatedRuns(
+                core.service,
+                core.intake,
+                codec=codec,
+                memory=memory or MemoryCeiling(2**40),
+                find_principal=accounts.principal_of,
+            ),
             commands=core.process.commands,
-            codec=codec,
-            memory=memory or MemoryCeiling(2**40),
-            find_principal=accounts.principal_of,
             read_time=clock.read,
             config=config or FiringConfig(poll_interval=timedelta(milliseconds=20)),
         )

@@ -26,6 +26,7 @@ _OF_CLIENT = (
         "ClientEvent",
         "ConversationDetailResponse",
     ),
+    *("BatchLine", "BatchPreviewResponse", "BatchResponse", "BatchResultResponse", "CreatedBatchResponse"),
     *("ConversationResponse", "Fork", "GraphFinal", "GraphResponse", "GraphRunRequest", "MessageToRun"),
     *("ModelResponse", "PermissionDecision", "Problem", "ReceiptResponse", "RunResponse", "SentToRun"),
     *("ToolResponse", "UsageReportResponse"),

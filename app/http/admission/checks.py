@@ -29,13 +29,21 @@ _JSON: Final = "application/json"
 
 @dataclass(frozen=True, slots=True)
 class BodyLimit:
-    """Declares that a route takes a JSON body of at most `max_bytes`; None: the server's own limit.
+    """Declares that a route takes a body of at most `max_bytes`; None: the server's own limit.
+
+    It is JSON, or of other `media_types`: then the route reads its bytes itself.
 
     As a dependency it does nothing: `CheckedRoute` looks for it before any dependency is called.
     """
 
     max_bytes: int | None
     is_optional: bool = False
+    media_types: frozenset[str] = frozenset({_JSON})
+
+    @property
+    def is_json(self) -> bool:
+        """Whether it is parsed as JSON before the route runs."""
+        return _JSON in self.media_types
 
     async def __call__(self) -> None:
         """Do nothing."""
@@ -43,6 +51,10 @@ class BodyLimit:
 
 large_body = Depends(BodyLimit(None))
 """For routes that accept files or images."""
+
+JSON_LINES: Final = ("application/jsonl", "application/x-ndjson")
+lines_body = Depends(BodyLimit(None, media_types=frozenset(JSON_LINES)))
+"""For routes that accept lines of JSON."""
 
 text_body = Depends(BodyLimit(TEXT_BODY_BYTES))
 """For routes that accept text for a model."""
@@ -84,15 +96,15 @@ class CheckedRoute(APIRoute):
         async def handle_checked(request: Request) -> Response:
             account = await _check_headers(request, scopes)
             if body_limit is not None and (_has_body(request) or not body_limit.is_optional):
-                _require_json(request)
+                _require_media_type(request, body_limit.media_types)
+            is_json = body_limit is not None and body_limit.is_json
             max_bytes = _NO_BODY_BYTES if body_limit is None else body_limit.max_bytes
             bodies = request_limits(request).bodies
             try:
-                async with bodies.open(
-                    request, account, max_bytes=max_bytes, scan_json=body_limit is not None
-                ) as body:
+                async with bodies.open(request, account, max_bytes=max_bytes, scan_json=is_json) as body:
                     if not body or self.body_field is None:
-                        return await handle(_ParsedRequest(request, b"", None))
+                        unread = b"" if body_limit is None else body
+                        return await handle(_ParsedRequest(request, unread, None))
                     value = await bodies.parse(body, self._validated)
                     del body
                     return await handle(_ParsedRequest(request, b"{}", value))
@@ -148,9 +160,10 @@ async def _check_headers(request: Request, scopes: tuple[Scope, ...]) -> Hashabl
     return caller.account_id
 
 
-def _require_json(request: Request) -> None:
-    # A page of another site can post plain text without a CORS preflight; it cannot post JSON.
-    if set(_content_types(request)) != {_JSON}:
+def _require_media_type(request: Request, allowed: frozenset[str]) -> None:
+    # A page of another site can post plain text without a CORS preflight; it can post none of these.
+    given = set(_content_types(request))
+    if len(given) != 1 or not given <= allowed:
         raise HTTPException(HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
 
 

@@ -52,11 +52,11 @@ class RequestCodec:
 
     async def encode(self, request: GraphRunRequest) -> str:
         """The JSON that is stored: everything but the files, which are stored separately."""
-        return await self._offload.run(partial(_encode, request), size=request.size)
+        return await self._offload.run(partial(encoded, request), size=request.size)
 
     async def encode_with_files(self, request: GraphRunRequest) -> str:
         """The same with its files, for a request that is no run yet."""
-        return await self._offload.run(partial(_encode, request, with_files=True), size=request.size)
+        return await self._offload.run(partial(encoded, request, with_files=True), size=request.size)
 
     async def decode_messages(self, text: str) -> list[Message]:
         """Only its messages: other fields may be those of a later release."""
@@ -84,7 +84,8 @@ def _decode_messages(text: str) -> list[Message]:
     return [Message.model_validate(each) for each in from_json(text)["messages"]]
 
 
-def _encode(request: GraphRunRequest, *, with_files: bool = False) -> str:
+def encoded(request: GraphRunRequest, *, with_files: bool = False) -> str:
+    """Its JSON, with its files or without them."""
     exclude = set() if with_files else {"files"}
     # Without defaults: the release before, which may execute a queued run, knows no field that is new.
     fields = request.model_dump(

@@ -12,28 +12,17 @@ from uuid import UUID
 import structlog
 
 from app.errors import AppError, TooMany, Unauthenticated, Unavailable
-from app.ids import ApiKeyId, RunKey
+from app.ids import RunKey
 from app.platform.background import run_to_completion
 from app.platform.db import Database, Transaction
-from app.platform.server.memory import MemoryCeiling
-from app.requests.principal import Principal
-from app.requests.runs import GraphRunRequest
 from app.runs.commands.service import RunCommands, RunNotFound
-from app.runs.deletion.service import RunDeleted
-from app.runs.intake.readiness import IntakeReadiness
-from app.runs.requests.codec import RequestCodec
-from app.runs.requests.posted import RunIdTaken
-from app.runs.service import RunService
+from app.runs.delegated.service import DelegatedRuns, StoredOrder
 from app.schedules.firing.agenda import add_due_time, claim, take_due_times, wake
 from app.schedules.firing.repository import find_due, record_started, update_open
 from app.schedules.records import Claim, FiringConfig, PausedReason, Schedule, ScheduledRun, Trigger
 from app.schedules.repository import lock_schedule, pause_schedule, stored_request, update_schedule
 
 log = structlog.get_logger(__name__)
-
-_LARGE_BYTES = 262_144
-_COPIES_WHILE_PARSING = 4
-"""Memory used for a large request, as a multiple of its size."""
 
 _FIRST_PAUSE = timedelta(seconds=2)
 
@@ -45,23 +34,15 @@ class ScheduleFiring:
         self,
         database: Database,
         *,
-        runs: RunService,
-        intake: IntakeReadiness,
+        runs: DelegatedRuns,
         commands: RunCommands,
-        codec: RequestCodec,
-        memory: MemoryCeiling,
-        find_principal: Callable[[ApiKeyId], Awaitable[Principal]],
         read_time: Callable[[], Awaitable[datetime]] | None = None,
         config: FiringConfig | None = None,
     ) -> None:
-        """`find_principal` raises `Unauthenticated` for a revoked key; `read_time`: the database's clock."""
+        """`read_time`: the database's clock."""
         self._database = database
         self._runs = runs
-        self._intake = intake
         self._commands = commands
-        self._codec = codec
-        self._memory = memory
-        self._find_principal = find_principal
         self.read_time = read_time or database.time
         self.config = config or FiringConfig()
 
@@ -93,13 +74,9 @@ class ScheduleFiring:
 
         return await self._decide(schedule, take, skip_locked=True)
 
-    async def is_accepting(self) -> bool:
+    def is_accepting(self) -> bool:
         """Whether this process accepts runs; otherwise it leaves them to others."""
-        try:
-            self._intake.require_open()
-        except Unavailable:
-            return False
-        return True
+        return self._runs.is_accepting()
 
     async def start(self, claimed: Claim) -> None:
         """Start the run of a claimed due time and record the outcome; a cancellation does not interrupt it.
@@ -147,7 +124,7 @@ class ScheduleFiring:
 
     async def _has_run(self, claimed: Claim) -> bool:
         """Start the run unless it is too late; returns whether there is one."""
-        is_started = claimed.attempt > 1 and await self._exists(claimed.key)
+        is_started = claimed.attempt > 1 and await self._runs.exists(claimed.key)
         if not is_started and (claimed.is_over or not await self._start_run(claimed)):
             return False
         for earlier in claimed.to_cancel:
@@ -158,29 +135,14 @@ class ScheduleFiring:
     async def _start_run(self, claimed: Claim) -> bool:
         """Start or join the run; False if the schedule is deleted."""
         schedule = claimed.schedule
-        owner = await self._find_principal(schedule.api_key_id)
-        owner.require("runs:write")
-        if (request := await self._read_request(schedule)) is None:
-            return False
-        named = request.model_copy(update={"run_id": claimed.due.run_id})
-        # It was started by an earlier attempt, with the request that the schedule had then.
-        with suppress(RunIdTaken, RunDeleted):
-            await self._runs.start(owner, named, request_id=f"schedule:{schedule.schedule_id}")
-        return True
 
-    async def _read_request(self, schedule: Schedule) -> GraphRunRequest | None:
-        if schedule.bytes > _LARGE_BYTES:
-            self._memory.require_room(_COPIES_WHILE_PARSING * schedule.bytes)
-        async with self._database.read() as reader:
-            text = await stored_request(reader, schedule.id)
-        return None if text is None else await self._codec.decode(text)
+        async def read() -> str | None:
+            async with self._database.read() as reader:
+                return await stored_request(reader, schedule.id)
 
-    async def _exists(self, run: RunKey) -> bool:
-        try:
-            await self._runs.get(run)
-        except RunNotFound:
-            return False
-        return True
+        request_id = f"schedule:{schedule.schedule_id}"
+        order = StoredOrder(claimed.key, schedule.api_key_id, request_id, schedule.bytes, read)
+        return await self._runs.start(order)
 
     async def _record(self, claimed: Claim, *, has_run: bool) -> None:
         due = claimed.due
@@ -198,7 +160,7 @@ class ScheduleFiring:
     async def _record_refusal(self, claimed: Claim, error: AppError) -> None:
         # Whether such an attempt has started the run after all is not known: the next one finds out.
         is_temporary = isinstance(error, Unavailable | TooMany)
-        if not is_temporary and await self._exists(claimed.key):
+        if not is_temporary and await self._runs.exists(claimed.key):
             # What failed came after the start.
             await self._record(claimed, has_run=True)
             return

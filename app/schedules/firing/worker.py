@@ -49,7 +49,7 @@ class ScheduleWorker:
         config = self._config
         free = config.max_concurrent - len(self._active)
         self._slot_free.clear()
-        if free <= 0 or not await self._firing.is_accepting():
+        if free <= 0 or not self._firing.is_accepting():
             return []
         now = await self._firing.read_time()
         accounts = Counter(each.account_id for each in self._active)

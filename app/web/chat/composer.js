@@ -5,6 +5,8 @@
 /** @import { Graphs } from "./hooks.js" */
 
 import { html, useEffect, useLayoutEffect, useRef, useState, withValue } from "../html.js";
+import { dollars } from "./cost.js";
+import { useForecast } from "./hooks.js";
 
 /** @typedef {Actions & {send: NonNullable<Actions["send"]>}} WriterActions */
 
@@ -16,6 +18,7 @@ import { html, useEffect, useLayoutEffect, useRef, useState, withValue } from ".
 export function Composer({ conversation, graphs: { graphs, graphId, chooseGraph }, actions, running }) {
   const [text, setText] = useState("");
   const [sending, setSending] = useState(false);
+  const forecast = useForecast(graphId);
   const field = useRef(/** @type {HTMLTextAreaElement | null} */ (null));
 
   useEffect(() => {
@@ -67,7 +70,9 @@ export function Composer({ conversation, graphs: { graphs, graphId, chooseGraph 
               ${(graphs ?? []).map((graph) => html`<option value=${graph.id} selected=${graph.id === graphId}>${graph.id}</option>`)}
             </select>
           </label>
-          <span class="hint composer-hint" id="composer-hint">Enter sends, Shift+Enter starts a new line</span>
+          <span class="hint composer-hint" id="composer-hint">
+            ${forecast && usual(forecast)}Enter sends, Shift+Enter starts a new line
+          </span>
           ${
             running &&
             html`
@@ -81,4 +86,10 @@ export function Composer({ conversation, graphs: { graphs, graphId, chooseGraph 
       </div>
     </form>
   `;
+}
+
+/** @param {Schemas["ForecastResponse"]} forecast */
+function usual({ costUsd, seconds, runs }) {
+  const most = `95 of 100: at most ${dollars(costUsd.p95)}, ${Math.ceil(seconds.p95)} s; from ${runs} earlier runs`;
+  return html`<span class="forecast" title=${most}>usually ${dollars(costUsd.p50)}, ${Math.ceil(seconds.p50)} s · </span>`;
 }

@@ -2,7 +2,7 @@
 
 /** @import { RunState } from "../runs/run_state.js" */
 
-import { ApiError, apiPath, get } from "../api.js";
+import { ApiError, apiPath, get, post } from "../api.js";
 import { useEffect, useReducer, useRef, useState } from "../html.js";
 import { Conversation, newKey } from "./conversation.js";
 import { rendered } from "./markdown.js";
@@ -43,6 +43,27 @@ export function useGraphs(fail) {
     }, fail);
   }, []);
   return { graphs, graphId, chooseGraph, rememberGraph: () => localStorage.setItem(LAST_GRAPH, graphId ?? "") };
+}
+
+/**
+ * What a run of the graph usually costs and takes; null while that is not known.
+ * @param {string | null} graphId
+ */
+export function useForecast(graphId) {
+  const [forecast, setForecast] = useState(/** @type {Schemas["ForecastResponse"] | null} */ (null));
+  useEffect(() => {
+    let current = true;
+    setForecast(null);
+    if (graphId === null) return undefined;
+    const request = { graphId, messages: [{ role: /** @type {const} */ ("user"), content: "?" }] };
+    // Nobody has asked for it: without an answer nothing is shown.
+    post(apiPath("/v1/runs/preview"), request).then(
+      (preview) => current && setForecast(preview.forecast),
+      () => {},
+    );
+    return () => void (current = false);
+  }, [graphId]);
+  return forecast;
 }
 
 /**

@@ -38,6 +38,42 @@ export interface components {
             spentUsd: string;
             leftUsd: string;
         };
+        /** @description How many items there are in each state; a run counts as ended once its receipts are there. */
+        BatchCounts: {
+            pending: number;
+            /** @description Started, and not counted as ended. */
+            running: number;
+            succeeded: number;
+            failed: number;
+            cancelled: number;
+            /** @description Their runs were refused with an error. */
+            refused: number;
+        };
+        /** @description A batch that could be started. */
+        BatchPreviewResponse: {
+            graphId: string;
+            items: number;
+            /** @description Of all items; null without earlier runs of the graph. */
+            forecast: components["schemas"]["ForecastResponse"] | null;
+        };
+        /** @description A batch and how far it has come. */
+        BatchResponse: {
+            /** Format: uuid */
+            batchId: string;
+            graphId: string;
+            /** @enum {string} */
+            status: "running" | "stopping" | "completed" | "stopped" | "cancelled";
+            /** @description Why no further item is started: `cancelled`, `max_usd`, or the code of an error. */
+            reason: string | null;
+            items: number;
+            counts: components["schemas"]["BatchCounts"];
+            parallelism: number;
+            maxUsd: string | null;
+            /** @description Null for keys without `receipts:read`. */
+            costUsd: string | null;
+            createdAt: string;
+            endedAt: string | null;
+        };
         /**
          * @description A branch of a conversation: it has the runs up to `forkedFromRun` in common with an earlier one.
          *
@@ -132,6 +168,49 @@ export interface components {
             /** @description What the SDK does not count, or why they cannot be compared. */
             notes: string[];
         };
+        /** @description A new batch, and what it is expected to cost. */
+        CreatedBatchResponse: {
+            /** Format: uuid */
+            batchId: string;
+            graphId: string;
+            /** @enum {string} */
+            status: "running" | "stopping" | "completed" | "stopped" | "cancelled";
+            /** @description Why no further item is started: `cancelled`, `max_usd`, or the code of an error. */
+            reason: string | null;
+            items: number;
+            counts: components["schemas"]["BatchCounts"];
+            parallelism: number;
+            maxUsd: string | null;
+            /** @description Null for keys without `receipts:read`. */
+            costUsd: string | null;
+            createdAt: string;
+            endedAt: string | null;
+            /** @description Of all items; null without earlier runs of the graph. */
+            forecast: components["schemas"]["ForecastResponse"] | null;
+        };
+        /** @description The request of each run of a schedule or batch: without `runId` and `startAfter`. */
+        DelegatedRunRequest: {
+            graphId: string;
+            stateKey?: string | null;
+            forkFrom?: string | null;
+            messages?: components["schemas"]["Message"][];
+            model?: string | null;
+            toolIds?: string[] | null;
+            /**
+             * @default enqueue
+             * @enum {string}
+             */
+            onConflict?: "reject" | "enqueue" | "interrupt";
+            priority?: number | null;
+            responseFormat?: components["schemas"]["ResponseFormat"] | null;
+            /** @default {} */
+            limits?: components["schemas"]["RunLimits"];
+            /** @default [] */
+            files?: components["schemas"]["UploadedFile"][];
+            onDisconnect?: ("continue" | "cancel") | null;
+            /** @default [] */
+            clientTools?: components["schemas"]["ClientTool"][];
+        };
         /** @description A PDF or a text: base64 encoded, as `text`, or a PDF by its URL. */
         DocumentPart: {
             /**
@@ -156,6 +235,13 @@ export interface components {
             promptTokens?: number;
             /** @default 0 */
             completionTokens?: number;
+        };
+        /** @description What it is expected to cost and to take, from the graph's latest successful runs of the account. */
+        ForecastResponse: {
+            costUsd: components["schemas"]["QuantilesResponse"];
+            seconds: components["schemas"]["SecondsResponse"];
+            /** @description How many runs it follows from. */
+            runs: number;
         };
         /** @description The target of a copy and the last run to copy; without `at`, the whole conversation. */
         Fork: {
@@ -317,6 +403,11 @@ export interface components {
             errors?: components["schemas"]["FieldProblem"][] | null;
             runId?: string | null;
         };
+        /** @description Half of the runs, and 95 of 100, needed no more. */
+        QuantilesResponse: {
+            p50: string;
+            p95: string;
+        };
         /** @description One thing that is charged: `quantity` times `unitPriceUsd` is `amountUsd`, exactly. */
         ReceiptLineResponse: {
             /** @description `message`, or the type of an iteration charged apart. */
@@ -446,6 +537,11 @@ export interface components {
             error: ("invalid_request" | "not_found" | "timeout" | "aborted" | "rate_limit" | "internal" | "insufficient_credits" | "provider_unavailable" | "provider_refused" | "refused" | "length" | "context" | "tool_server_unavailable" | "database_unavailable") | null;
             finishReason: ("stop" | "max_turns" | "budget" | "timeout" | "aborted" | "refused" | "length" | "context" | "error") | null;
             costUsd: string | null;
+        };
+        /** @description The same in seconds, from the start to the end. */
+        SecondsResponse: {
+            p50: number;
+            p95: number;
         };
         /** @description An accepted message; `position` is that of its `user_message` event, null until there is one. */
         SentToRun: {
@@ -853,6 +949,25 @@ export interface components {
             at: string;
         };
         ClientEvent: components["schemas"]["Queued"] | components["schemas"]["PermissionRequest"] | components["schemas"]["PermissionResolved"] | components["schemas"]["ClientToolCall"] | components["schemas"]["Interrupted"] | components["schemas"]["RunStarted"] | components["schemas"]["TextDelta"] | components["schemas"]["ThinkingDelta"] | components["schemas"]["MessageDiscarded"] | components["schemas"]["Status"] | components["schemas"]["Step"] | components["schemas"]["ToolCallStart"] | components["schemas"]["ToolCallResult"] | components["schemas"]["UserMessageDelivered"] | components["schemas"]["AssistantFinal"] | components["schemas"]["RunWarning"] | components["schemas"]["RunError"] | components["schemas"]["Done"];
+        /** @description One line of a batch; `customId` is in its result again. */
+        BatchLine: {
+            customId: string;
+            request: components["schemas"]["DelegatedRunRequest"];
+        };
+        /** @description An item that has ended: one line of a batch's results. */
+        BatchResultResponse: {
+            customId: string;
+            runId: string | null;
+            /** @enum {string} */
+            status: "succeeded" | "failed" | "cancelled" | "refused";
+            /** @description Null without an answer, and once the run's contents are deleted. */
+            result: components["schemas"]["GraphFinal"] | null;
+            /** @description Why there is no result. */
+            error: string | null;
+            /** @description Null for keys without `receipts:read`. */
+            costUsd: string | null;
+            usage: components["schemas"]["FinalUsage"];
+        };
     };
     responses: never;
     parameters: never;

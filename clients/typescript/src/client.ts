@@ -1,13 +1,20 @@
 // Client: a client of one Runtally server with one API key.
 import { Connection, segment, type Call, type ClientOptions } from "./connection.js";
 import { InvalidResponse, isObject, RunFailed } from "./errors.js";
+import { pause } from "./retries.js";
 import { RunStream } from "./stream.js";
 import type {
   AcceptedRun,
   Balance,
+  Batch,
+  BatchLine,
+  BatchOptions,
+  BatchPreview,
+  BatchResult,
   Branch,
   Conversation,
   ConversationMessage,
+  CreatedBatch,
   Decision,
   Graph,
   GraphFinal,
@@ -26,15 +33,18 @@ import type {
 } from "./types.js";
 
 const PAGE_LIMIT = 200;
+const WATCH_EVERY_MS = 500;
 
 /** A client. A request that fails for a passing reason is repeated; none is executed twice. */
 export class Client {
   readonly conversations: Conversations;
+  readonly batches: Batches;
   readonly #connection: Connection;
 
   constructor(options: ClientOptions = {}) {
     this.#connection = new Connection(options);
     this.conversations = new Conversations(this.#connection);
+    this.batches = new Batches(this.#connection);
   }
 
   /** Run a graph and wait for its end. A connection that is lost meanwhile neither loses nor doubles the run. */
@@ -223,6 +233,61 @@ class Conversations {
   async delete(stateKey: string, options: RequestOptions = {}): Promise<void> {
     const path = `/v1/sessions/${segment(stateKey)}`;
     await this.#connection.json({ method: "DELETE", path, repeatable: false, ...options });
+  }
+}
+
+/** Many requests of one graph at once, each of which is a run. */
+class Batches {
+  readonly #connection: Connection;
+
+  constructor(connection: Connection) {
+    this.#connection = connection;
+  }
+
+  /** Start a run for each line; nothing is started unless all lines are valid. */
+  create(lines: BatchLine[], options: BatchOptions = {}): Promise<CreatedBatch> {
+    const { signal, ...query } = options;
+    const headers = { "Idempotency-Key": newId() };
+    return this.#connection.json({ method: "POST", path: "/v1/batches", query, lines, headers, signal });
+  }
+
+  /** Check the lines and forecast what they will cost, without starting anything. */
+  preview(lines: BatchLine[], options: Omit<BatchOptions, "maxUsd"> = {}): Promise<BatchPreview> {
+    const { signal, ...query } = options;
+    return this.#connection.json({ method: "POST", path: "/v1/batches/preview", query, lines, signal });
+  }
+
+  /** All batches, newest first. */
+  list(options: RequestOptions = {}): AsyncGenerator<Batch, void, undefined> {
+    return each(this.#connection, { method: "GET", path: "/v1/batches", ...options });
+  }
+
+  /** How far a batch has come. */
+  get(batchId: string, options: RequestOptions = {}): Promise<Batch> {
+    return this.#connection.json({ method: "GET", path: `/v1/batches/${segment(batchId)}`, ...options });
+  }
+
+  /** The batch now and whenever it has changed, until it has ended. */
+  async *watch(batchId: string, options: RequestOptions = {}): AsyncGenerator<Batch, void, undefined> {
+    let seen = "";
+    for (;;) {
+      const batch = await this.get(batchId, options);
+      if (JSON.stringify(batch) !== seen) yield batch;
+      if (batch.endedAt !== null) return;
+      seen = JSON.stringify(batch);
+      await pause(WATCH_EVERY_MS, options.signal);
+    }
+  }
+
+  /** The items that have ended, in the order of the lines. */
+  async results(batchId: string, options: RequestOptions = {}): Promise<BatchResult[]> {
+    const path = `/v1/batches/${segment(batchId)}/results`;
+    return (await this.#connection.json<BatchResult[] | null>({ method: "GET", path, ...options })) ?? [];
+  }
+
+  /** Start no further item and cancel the runs of the others. */
+  cancel(batchId: string, options: RequestOptions = {}): Promise<Batch> {
+    return this.#connection.json({ method: "POST", path: `/v1/batches/${segment(batchId)}/cancel`, ...options });
   }
 }
 

@@ -29,6 +29,8 @@ export interface Call {
   path: string;
   query?: Record<string, string | number | Date | undefined>;
   body?: unknown;
+  /** Instead of `body`: values that are sent as lines of JSON. */
+  lines?: unknown[];
   headers?: Record<string, string>;
   /** Whether the server may get it twice; true by default. */
   repeatable?: boolean;
@@ -96,7 +98,7 @@ export class Connection {
         cache: "no-store",
         credentials: this.#apiKey === undefined ? this.#credentials : "omit",
         signal: controller.signal,
-        ...(call.body === undefined ? {} : { body: JSON.stringify(call.body) }),
+        ...bodyOf(call),
       });
       const alive = (): void => {
         clearTimeout(timer);
@@ -128,6 +130,12 @@ export class Connection {
       const { response } = exchange;
       if (!response.ok) throw await errorOf(response);
       const body = await response.text();
+      if (response.headers.get("content-type")?.startsWith("application/jsonl")) {
+        return body
+          .split("\n")
+          .filter(Boolean)
+          .map((line) => parsed(line, response));
+      }
       return body === "" ? null : parsed(body, response);
     } finally {
       exchange.close();
@@ -138,6 +146,7 @@ export class Connection {
     const headers: Record<string, string> = { ...call.headers };
     if (this.#apiKey !== undefined) headers["Authorization"] = `Bearer ${this.#apiKey}`;
     if (call.body !== undefined) headers["Content-Type"] = "application/json";
+    if (call.lines !== undefined) headers["Content-Type"] = "application/jsonl";
     return headers;
   }
 }
@@ -146,6 +155,11 @@ export class Connection {
 export function segment(name: string): string {
   if (name === "" || name === "." || name === "..") throw new TypeError(`"${name}" is no id`);
   return encodeURIComponent(name);
+}
+
+function bodyOf(call: Call): { body?: string } {
+  if (call.lines !== undefined) return { body: call.lines.map((line) => `${JSON.stringify(line)}\n`).join("") };
+  return call.body === undefined ? {} : { body: JSON.stringify(call.body) };
 }
 
 function queryOf(call: Call): string {

@@ -5,9 +5,14 @@ type Schemas = components["schemas"];
 
 export type AcceptedRun = Schemas["AcceptedRunResponse"];
 export type Balance = Schemas["BalanceResponse"];
+export type Batch = Schemas["BatchResponse"];
+export type BatchLine = Schemas["BatchLine"];
+export type BatchPreview = Schemas["BatchPreviewResponse"];
+export type BatchResult = Schemas["BatchResultResponse"];
 export type Branch = Schemas["BranchResponse"];
 export type Conversation = Schemas["ConversationResponse"];
 export type ConversationMessage = Schemas["ConversationDetailResponse"]["messages"][number];
+export type CreatedBatch = Schemas["CreatedBatchResponse"];
 export type Graph = Schemas["GraphResponse"];
 export type GraphFinal = Schemas["GraphFinal"];
 export type LanguageModel = Schemas["ModelResponse"];
@@ -67,6 +72,12 @@ export interface UsageOptions extends RequestOptions {
   apiKeyId?: string;
   from?: Date;
   to?: Date;
+}
+
+/** How a batch is executed: beyond `maxUsd` dollars no further item is started. */
+export interface BatchOptions extends RequestOptions {
+  parallelism?: number;
+  maxUsd?: string;
 }
 
 /** A decision about a tool call: `args` replace the model's arguments, `message` is for the model, `stop`: a denial ends the run. */

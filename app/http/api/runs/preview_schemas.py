@@ -1,12 +1,15 @@
 """JSON of run previews."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from app.executors.port import Preview, RunPlan
 from app.graphs.rules.spec import Action
 from app.http.api.catalogs.schemas import ModelOptionsResponse
 from app.http.response_model import Money, ResponseModel
+from app.runs.forecasts.service import Forecast
 from runtally.tools.tool import Effect
 
 
@@ -42,6 +45,28 @@ class RunOptionsResponse(ModelOptionsResponse):
     task_budget: int | None
 
 
+class QuantilesResponse(ResponseModel):
+    """Half of the runs, and 95 of 100, needed no more."""
+
+    p50: Money
+    p95: Money
+
+
+class SecondsResponse(ResponseModel):
+    """The same in seconds, from the start to the end."""
+
+    p50: float
+    p95: float
+
+
+class ForecastResponse(ResponseModel):
+    """What it is expected to cost and to take, from the graph's latest successful runs of the account."""
+
+    cost_usd: QuantilesResponse
+    seconds: SecondsResponse
+    runs: Annotated[int, Field(description="How many runs it follows from.")]
+
+
 class PreviewResponse(ResponseModel):
     """A planned run. `sdkOptions` are the agent's SDK options without those specific to this machine."""
 
@@ -55,9 +80,13 @@ class PreviewResponse(ResponseModel):
     system_prompt: str
     prompt: Sequence[Mapping[str, Any]]
     sdk_options: Mapping[str, Any]
+    forecast: Annotated[
+        ForecastResponse | None,
+        Field(description="Null without earlier runs, and for keys without `receipts:read`."),
+    ]
 
     @classmethod
-    def of(cls, plan: RunPlan, preview: Preview) -> "PreviewResponse":
+    def of(cls, plan: RunPlan, preview: Preview, forecast: Forecast | None) -> "PreviewResponse":
         """Build from a planned run."""
         timeout_s = plan.timeout.total_seconds()
         return cls.built_from(
@@ -69,4 +98,5 @@ class PreviewResponse(ResponseModel):
             limits=LimitsResponse.built_from(plan.limits, timeout_s=timeout_s),
             timeout_s=timeout_s,
             sdk_options=preview.options,
+            forecast=forecast,
         )

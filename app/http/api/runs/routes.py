@@ -106,7 +106,7 @@ async def preview_run(
 ) -> PreviewResponse:
     """Plan a run without executing or charging it."""
     plan, preview = await services.previewer.preview(caller, body, request_id=request_id)
-    return PreviewResponse.of(plan, preview)
+    return PreviewResponse.of(plan, preview, await services.forecasts.of(caller, body.graph_id))
 
 
 @router.get("", summary="List runs")

@@ -4,13 +4,12 @@ from dataclasses import replace
 from typing import Annotated, Self
 
 from pydantic import Field, ValidationInfo, field_validator
-from pydantic.json_schema import SkipJsonSchema
 
 from app.http.parameters import NEVER_NULL, MomentParam, StorableText
 from app.http.response_model import Moment, ResponseModel
 from app.ids import RUN_ID_PATTERN
-from app.requests.runs import GraphRunRequest
 from app.requests.wire_models import InputModel
+from app.runs.delegated.requests import DelegatedRunRequest
 from app.schedules.cron import MAX_CRON_CHARS, Timing
 from app.schedules.overlap import Overlap
 from app.schedules.records import Outcome, PausedReason, Schedule, ScheduledRun, ScheduleTerms, Trigger
@@ -24,20 +23,6 @@ TimeZoneName = Annotated[StorableText, Field(max_length=100)]
 CatchUp = Annotated[int, Field(ge=MIN_CATCH_UP_S, le=MAX_CATCH_UP_S, strict=True)]
 
 
-class ScheduledRequest(GraphRunRequest):
-    """The request of each run of a schedule: that of `POST /v1/runs` without `runId` and `startAfter`."""
-
-    run_id: SkipJsonSchema[None] = None
-    start_after: SkipJsonSchema[None] = None
-
-    @field_validator("run_id", "start_after", mode="before")
-    @classmethod
-    def _is_omitted(cls, value: object) -> object:
-        if value is not None:
-            raise ValueError("must be omitted: the schedule decides it for each run")
-        return value
-
-
 class ScheduleRequest(InputModel):
     """When to start runs, and which."""
 
@@ -49,7 +34,7 @@ class ScheduleRequest(InputModel):
     start_at: MomentParam | None = None
     end_at: Annotated[MomentParam | None, Field(description="Exclusive.")] = None
     catch_up_s: CatchUp = 3600
-    run: ScheduledRequest
+    run: DelegatedRunRequest
 
     @property
     def order(self) -> ScheduleOrder:
@@ -68,7 +53,7 @@ class ScheduleChange(InputModel):
     start_at: MomentParam | None = None
     end_at: Annotated[MomentParam | None, Field(description="Exclusive.")] = None
     catch_up_s: Annotated[CatchUp | None, NEVER_NULL] = None
-    run: Annotated[ScheduledRequest | None, NEVER_NULL] = None
+    run: Annotated[DelegatedRunRequest | None, NEVER_NULL] = None
 
     @field_validator("cron", "time_zone", "overlap", "catch_up_s", "run")
     @classmethod

@@ -1,0 +1,1 @@
+"""Batches: many requests of one graph, each of which is a run."""

@@ -1,0 +1,214 @@
+"""BatchService: an account's batches."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from decimal import Decimal
+from uuid import UUID, uuid5
+
+import structlog
+
+from app.billing.receipts.records import RunTotals
+from app.billing.reports.service import BillingReports
+from app.errors import Conflict, NotFound
+from app.ids import AccountId, ApiKeyId, new_uuid
+from app.platform.background import forever
+from app.platform.concurrency.fair_semaphore import FairSemaphore
+from app.platform.db import Database, Transaction
+from app.platform.pagination import MAX_PAGE, PageRequest
+from app.platform.storage.service import StorageQuota
+from app.requests.principal import Principal
+from app.runs.batches.lines import BatchLine
+from app.runs.batches.records import CANCELLED, Batch, BatchItem, BatchTerms, NewBatch
+from app.runs.batches.repository import (
+    delete_old_batches,
+    find_batch,
+    insert_batch,
+    items_after,
+    lock_batch,
+    newest_batches,
+    started_items,
+    stop_batch,
+)
+from app.runs.batches.requests import BatchRequests, CheckedBatch
+from app.runs.commands.repository import request_cancels
+from app.runs.commands.service import RunCommands
+from app.runs.records import RunRecord
+from app.runs.repository import find_runs
+
+log = structlog.get_logger(__name__)
+
+_EVERY_S = 60.0
+_DELETED_AT_ONCE = 20
+
+
+class BatchNotFound(NotFound):
+    """This account has no batch with this id."""
+
+    code = "batch_not_found"
+
+
+class BatchKeyTaken(Conflict):
+    """There already is a batch with this Idempotency-Key, created by a different request."""
+
+    code = "batch_key_taken"
+
+
+@dataclass(frozen=True, slots=True)
+class BatchOrder:
+    """A request to create a batch."""
+
+    terms: BatchTerms
+    lines: Iterator[BatchLine] = field(repr=False)
+    fingerprint: bytes
+    """Equal for equal requests."""
+    idempotency_key: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ItemResult:
+    """An item that has ended; without a run it was refused or never started."""
+
+    item: BatchItem
+    run: RunRecord | None
+    charged: RunTotals
+
+
+@dataclass(frozen=True, slots=True)
+class BatchService:
+    """Creates, lists and cancels batches, of one account at a time.
+
+    Batches of other keys are treated as their runs are: cancelling them needs `runs:read`.
+    """
+
+    database: Database
+    requests: BatchRequests
+    commands: RunCommands
+    billing: BillingReports
+    storage: StorageQuota
+    require_active_key: Callable[[Transaction, ApiKeyId], Awaitable[None]]
+    """Raises for a revoked key, and blocks its revocation until the commit."""
+    on_created: Callable[[], None]
+    keep: timedelta | None
+    """How long an ended batch is stored; None means for ever."""
+    # Their requests may be large: more at once would leave the database no time for anything else.
+    _stores: FairSemaphore = field(default_factory=lambda: FairSemaphore(2), init=False)
+
+    async def check(self, caller: Principal, lines: Iterator[BatchLine]) -> CheckedBatch:
+        """Check a batch without storing it; raises `GraphNotFound`, or `Invalid` naming line and field."""
+        async with self._stores.slot(str(caller.account_id)):
+            return await self.requests.check(caller, lines)
+
+    async def create(self, caller: Principal, order: BatchOrder) -> Batch:
+        """Create a batch, or return the one that the same request has created.
+
+        Raises `BatchKeyTaken`, `ScopeMissing` if that would show what other keys created, `StorageFull`,
+        `GraphNotFound`, and `Invalid` naming the line and its field.
+        """
+        key = order.idempotency_key
+        # The same key always gives the same id, so no table of keys is needed.
+        batch_id = new_uuid() if key is None else uuid5(caller.account_id, f"batch:{key}")
+        if key is not None and (existing := await self._find(caller.account_id, batch_id)) is not None:
+            return _joined(existing, order, caller)
+        checked = await self.check(caller, order.lines)
+        new = NewBatch(
+            id=batch_id,
+            account_id=caller.account_id,
+            api_key_id=caller.api_key_id,
+            graph_id=checked.graph_id,
+            terms=order.terms,
+            items=checked.items,
+            request_hash=order.fingerprint,
+        )
+        async with self._stores.slot(str(caller.account_id)), self.database.transaction() as tx:
+            await self.require_active_key(tx, caller.api_key_id)
+            size = sum(len(item.request) for item in checked.items)
+            await self.storage.require_room(tx, caller.account_id, size)
+            created = await insert_batch(tx, new)
+        if created is None:
+            return _joined(await self.get(caller.account_id, batch_id), order, caller)
+        log.info("batch.accepted", batch_id=str(batch_id), items=created.items)
+        self.on_created()
+        return created
+
+    async def list_batches(self, account_id: AccountId, page: PageRequest) -> tuple[list[Batch], str | None]:
+        """A page of the account's batches, newest first, and the cursor of the next page."""
+        async with self.database.read() as reader:
+            found = await newest_batches(reader, account_id, page)
+        return page.cut(found, lambda batch: (batch.created_at, batch.id))
+
+    async def get(self, account_id: AccountId, batch: UUID) -> Batch:
+        """One batch; raises `BatchNotFound`."""
+        if (found := await self._find(account_id, batch)) is None:
+            raise BatchNotFound
+        return found
+
+    async def cost_of(self, batch: Batch) -> Decimal:
+        """What a batch has cost so far, with its active runs."""
+        if batch.ended_at is not None:
+            return batch.cost_usd
+        async with self.database.read() as reader:
+            items = await started_items(reader, batch.id)
+        totals = await self.billing.totals(batch.account_id, [item.run.run_id for item in items])
+        return sum((each.cost_usd for each in totals.values()), batch.cost_usd)
+
+    async def cancel(self, caller: Principal, batch: UUID) -> Batch:
+        """Start no further item and cancel the runs of the others; one that has ended stays as it is.
+
+        Raises `BatchNotFound`, `ScopeMissing`.
+        """
+        found = await self.get(caller.account_id, batch)
+        caller.require_reading(found.api_key_id)
+        async with self.database.transaction() as tx:
+            locked = await lock_batch(tx, batch)
+            if locked is None or locked.ended_at is not None:
+                return found if locked is None else locked
+            await stop_batch(tx, batch, CANCELLED)
+            # Those that are being started at this moment are cancelled by the next step.
+            running = [item.run for item in await started_items(tx, batch) if not item.has_ended]
+            await request_cancels(tx, running)
+        await self.commands.deliver_cancels(running)
+        return await self.get(caller.account_id, batch)
+
+    async def results(self, batch: Batch) -> AsyncIterator[Sequence[ItemResult]]:
+        """The items that have ended, in their order."""
+        position = 0
+        while items := await self._items_after(batch, position):
+            position = items[-1].position
+            ids = [item.run_id for item in items]
+            async with self.database.read() as reader:
+                found = await find_runs(reader, batch.account_id, ids)
+            runs = {run.key.run_id: run for run in found}
+            totals = await self.billing.totals(batch.account_id, ids)
+            results = [ItemResult(item, runs.get(item.run_id), totals[item.run_id]) for item in items]
+            yield [each for each in results if _has_ended(each)]
+
+    async def delete_old(self) -> None:
+        """Delete batches past the retention time until cancelled; several servers may do so at once."""
+        await forever(self._delete_old, _EVERY_S, name="batch deletion")
+
+    async def _delete_old(self) -> None:
+        deleted = 0 if self.keep is None else _DELETED_AT_ONCE
+        while self.keep is not None and deleted == _DELETED_AT_ONCE:
+            async with self.database.transaction() as tx:
+                deleted = await delete_old_batches(tx, older_than=self.keep, most=_DELETED_AT_ONCE)
+
+    async def _items_after(self, batch: Batch, position: int) -> list[BatchItem]:
+        async with self.database.read() as reader:
+            return await items_after(reader, batch.id, position, most=MAX_PAGE)
+
+    async def _find(self, account_id: AccountId, batch: UUID) -> Batch | None:
+        async with self.database.read() as reader:
+            return await find_batch(reader, account_id, batch)
+
+
+def _joined(existing: Batch, order: BatchOrder, caller: Principal) -> Batch:
+    # First, because whether the requests are equal reveals something about the existing one.
+    caller.require_reading(existing.api_key_id)
+    if existing.request_hash != order.fingerprint:
+        raise BatchKeyTaken
+    return existing
+
+
+def _has_ended(result: ItemResult) -> bool:
+    return result.item.status != "started" or (result.run is not None and result.run.finished)

@@ -1,0 +1,1 @@
+"""Runs that are started for an API key from a stored request."""

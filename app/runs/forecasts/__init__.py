@@ -1,0 +1,1 @@
+"""What runs will cost, from what earlier ones have cost."""
