@@ -29,6 +29,7 @@ from app.executors.messages_api.request import (
     end_of_request_before,
 )
 from app.executors.messages_api.sent_attachments import sendable
+from app.executors.messages_api.server_calls import without_open_calls
 from app.executors.messages_api.transcript import INTERRUPTED, RunTranscript
 from app.executors.port import ExecutionFailed, RunContext
 from app.executors.text import loggable
@@ -162,8 +163,9 @@ class ModelCalls:
         self._compacts = self._may_compact and self._prompt_tokens >= _COMPACTS_SOON
         if self._compacts and self._prompt_tokens >= COMPACTS_AT_TOKENS:
             await self.context.events.publish(Status(phase="compacting", label="Compacting"))
-        messages = sendable(self.transcript.messages)
-        self._leaves_out |= messages is not self.transcript.messages
+        closed = without_open_calls(self.transcript.messages)
+        messages = sendable(closed)
+        self._leaves_out |= messages is not closed
         if self._leaves_out and not self._has_warned:
             self._has_warned = True
             await self._publish(ATTACHMENTS_LEFT_OUT)

@@ -4,7 +4,7 @@ import asyncio
 from contextlib import suppress
 from dataclasses import replace
 
-from app.events import AiEvent, Status, Step, ToolCallStart
+from app.events import AiEvent, Status, Step, ToolCallResult, ToolCallStart
 from app.executors.approvals import ApprovableTool, Approvals
 from app.executors.port import EventSink, RunContext, RunPlan
 from app.gateway.channel import Channel
@@ -68,6 +68,8 @@ class ToolCalls:
             if self._message_end.is_set() and event.parent_tool_call_id is None:
                 self._message_end = asyncio.Event()
             self._published_event(event.tool_call_id).set()
+        elif isinstance(event, ToolCallResult):
+            self._published.pop(event.tool_call_id, None)
         elif isinstance(event, Step):
             self._message_end.set()
 
