@@ -1,7 +1,8 @@
 """Gateway: the metering proxy that agents call instead of the Messages API.
 
-Bytes pass through unchanged and at once, but for the web tools of requests (`web/`). The usage of each response is parsed on the way, and recorded
-before the agent can read it; it also decides how the response ends (`answer.py`).
+Bytes pass through unchanged and at once; of requests, only the web tools are replaced (`web/`). The usage
+of each response is parsed on the way, and recorded before the agent can read it; it also decides how the
+response ends (`answer.py`).
 """
 
 import secrets
@@ -146,7 +147,7 @@ class Gateway:
             if path == COUNT_TOKENS:
                 await exchange.forward(path, body, call=None)
                 return
-            with channel.web.granted(to_subagent=bool(exchange.agent)) as tools:
+            async with channel.web.granted(to_subagent=bool(exchange.agent)) as tools:
                 if tools or may_name_web_tools(body):
                     body = await self._offload.run(partial(with_web_tools, body, tools), size=len(body))
                 count = partial(self._provider.count_prompt, body)

@@ -238,7 +238,7 @@ async def test_a_provider_whose_messages_all_break_off_is_unavailable() -> None:
     assert len(run.of(UsageReport)) == MOST_CUTS + 1
 
 
-@pytest.mark.parametrize("reason", ["pause_turn", "compaction", "new"])
+@pytest.mark.parametrize("reason", ["compaction", "new"])
 async def test_a_message_that_is_no_answer_ends_the_run(reason: str) -> None:
     run, outcome, _ = await played(Reply([Text("no")], stop_reason=reason))
 

@@ -14,7 +14,7 @@ from app.events import Citation, OutputEvent, ToolCallResult, ToolCallStart
 from app.usage.records import WebTool
 
 PAUSED: Final = "pause_turn"
-"""Why a message stopped in which the provider has used its tools several times: it goes on in the next one."""
+"""Why a message stopped in which the provider has used its tools often: the next one continues it."""
 
 MOST_PAUSES: Final = 10
 """How often a turn may be paused."""
@@ -75,7 +75,8 @@ class WebEvents:
         if not isinstance(found, dict):
             return
         title = _text(found.get("title") or found.get("document_title"), _TITLE_CHARS)
-        if (url := _address(found.get("url")) or self._fetched.get(title)) is not None:
+        url = _address(found["url"]) if "url" in found else self._fetched.get(title)
+        if url is not None:
             yield Citation(
                 message_id=message_id,
                 url=url,
@@ -114,7 +115,7 @@ def _error_of(content: Any) -> str | None:
 
 
 def _address(url: Any) -> str | None:
-    """The address of a page, if a browser shows nothing else for it: no script, and no name before the host."""
+    """The address of a page; None for a script, and for one that shows a name before its host."""
     if not isinstance(url, str) or len(url) > _URL_CHARS or not url.isprintable() or " " in url:
         return None
     try:

@@ -7,6 +7,7 @@ from typing import Any
 
 import structlog
 
+from app.conversations.neutral_transcript import without_open_calls
 from app.events import MessageDiscarded, OutputEvent, RunWarning, Status, Step, ToolCallStart, UsageReport
 from app.executors.api_format.failures import (
     TOO_LONG,
@@ -29,7 +30,6 @@ from app.executors.messages_api.request import (
     end_of_request_before,
 )
 from app.executors.messages_api.sent_attachments import sendable
-from app.executors.messages_api.server_calls import without_open_calls
 from app.executors.messages_api.transcript import INTERRUPTED, RunTranscript
 from app.executors.port import ExecutionFailed, RunContext
 from app.executors.text import loggable
