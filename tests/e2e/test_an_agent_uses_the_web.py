@@ -81,7 +81,10 @@ async def _pays(world: World, run: dict[str, Any]) -> None:
     receipts = await world.receipts(run["runId"])
     assert bill(receipts) == wire(world.simulator.sent)
     lines = {line["kind"]: line for receipt in receipts for line in receipt["lines"]}
-    assert (lines["web_search_requests"]["quantity"], lines["web_search_requests"]["amountUsd"]) == ("1", "0.01")
+    assert (lines["web_search_requests"]["quantity"], lines["web_search_requests"]["amountUsd"]) == (
+        "1",
+        "0.01",
+    )
     assert run["billing"]["drift"] == 0
 
 

@@ -94,7 +94,8 @@ class BillingReports:
         charged, used = NOTHING_CHARGED, Counter[WebTool]()
         for receipt in receipts:
             charged = charged.plus(receipt.usage, receipt.cost_usd)
-            used.update(web_uses(receipt.usage, receipt.provider_usage))
+            if receipt.basis != "adjustment":
+                used.update(web_uses(receipt.usage, receipt.provider_usage))
         prompt_tokens = sum(receipt.usage.prompt_tokens for receipt in receipts)
         completion_tokens = sum(receipt.output_tokens for receipt in receipts)
         return Spent(

@@ -8,7 +8,16 @@ from typing import Any
 import structlog
 
 from app.conversations.neutral_transcript import without_open_calls
-from app.events import MessageDiscarded, OutputEvent, RunWarning, Status, Step, ToolCallStart, UsageReport
+from app.events import (
+    MessageDiscarded,
+    OutputEvent,
+    RunWarning,
+    Status,
+    Step,
+    ToolCallResult,
+    ToolCallStart,
+    UsageReport,
+)
 from app.executors.api_format.failures import (
     TOO_LONG,
     concerns_attachments,
@@ -78,6 +87,8 @@ class ModelCalls:
     _may_compact: bool = field(init=False)
     _compacts: bool = False
     """Whether the current request allows a summary."""
+    tool_failures: int = 0
+    """Of the provider's own tools."""
     _is_summarized: bool = False
     """Whether a summary is all that the model has written since the last one."""
     _leaves_out: bool = False
@@ -212,6 +223,7 @@ class ModelCalls:
             await self.report()
 
     async def _publish(self, event: OutputEvent) -> None:
+        self.tool_failures += isinstance(event, ToolCallResult) and event.is_error
         await self.context.events.publish(event)
         self.tools.on_published(event)
 

@@ -20,6 +20,11 @@ def web_tools(spec: WebSpec, left: Mapping[WebTool, int]) -> list[dict[str, Any]
     return [_definition(tool, spec, uses) for tool, uses in left.items()]
 
 
+def web_tools_at_first(spec: WebSpec | None) -> list[dict[str, Any]]:
+    """The definitions in the first request of a run."""
+    return [] if spec is None else web_tools(spec, dict.fromkeys(spec.tools, spec.max_uses))
+
+
 def may_name_web_tools(body: bytes) -> bool:
     """Whether a request may have a web tool: it names one, or has an escape that may hide the name."""
     return b"web_" in body or b"\\u" in body
@@ -38,7 +43,9 @@ def with_web_tools(body: bytes, tools: list[dict[str, Any]]) -> bytes:
     others = [each for each in asked if not _is_web_tool(each)] if isinstance(asked, list) else []
     if not tools and others == (asked or []):
         return body
-    return json.dumps({**request, "tools": [*others, *tools]}, separators=(",", ":")).encode()
+    sent = json.dumps({**request, "tools": [*others, *tools]}, ensure_ascii=False, separators=(",", ":"))
+    # Half a character, which only an escape can express, would hide the request from its estimate.
+    return sent.encode("utf-8", "replace")
 
 
 def _definition(tool: WebTool, spec: WebSpec, uses: int) -> dict[str, Any]:
