@@ -85,6 +85,10 @@ async def _pays(world: World, run: dict[str, Any]) -> None:
         "1",
         "0.01",
     )
+    counted = ("webSearchRequests", "webFetchRequests")
+    assert [run["billing"][name] for name in counted] == [1, 2]
+    total = (await world.http.get("/v1/usage")).json()["total"]
+    assert [total[name] for name in counted] == [1, 2]
     assert run["billing"]["drift"] == 0
 
 
@@ -209,3 +213,24 @@ async def test_a_search_that_breaks_off_is_not_sent_back(world_of: WorldOf, tmp_
     assert (result["isError"], result["result"]) == (True, {"error": "failed"})
     _, second = world.simulator.requests
     assert [blocks_of(each, "server_tool_use") for each in second.messages] == [[], [], []]
+
+
+@every_agent
+async def test_the_catalog_and_the_preview_show_it(world_of: WorldOf, tmp_path: Path) -> None:
+    world = await world_of(in_turn(), **graphs(tmp_path))
+
+    preview = (await world.http.post("/v1/runs/preview", json=a_request(graphId=READER))).json()
+    listed = {each["id"]: each["web"] for each in (await world.http.get("/v1/graphs")).json()["items"]}
+
+    tools = {tool["name"]: tool for tool in preview["webTools"]}
+    assert [each["max_uses"] for each in tools.values()] == [3, 3]
+    assert tools["web_fetch"]["allowed_domains"] == ["weather.example"]
+    assert listed[READER] == {
+        "search": True,
+        "fetch": True,
+        "allowedDomains": ["weather.example"],
+        "blockedDomains": [],
+        "maxUses": 3,
+        "subagents": False,
+    }
+    assert listed["claude_agents:assistant"] is None

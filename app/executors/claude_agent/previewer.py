@@ -11,7 +11,6 @@ from app.executors.claude_agent.tools.mcp_bridge import McpBridge
 from app.executors.claude_agent.tools.permissions import ToolPermissions
 from app.executors.claude_agent.tools.sdk_hooks import SdkHooks
 from app.executors.port import Preview, RunPlan
-from app.gateway.web.tools import web_tools_at_first
 from app.requests.runs import GraphRunRequest
 
 
@@ -40,5 +39,5 @@ class ClaudeAgentPreviewer:
         return Preview(
             system_prompt=system_prompt(plan.spec.system_prompt, request.messages),
             prompt=content_blocks(request.messages),
-            options={**preview_options(options), "webTools": web_tools_at_first(plan.spec.web)},
+            options=preview_options(options),
         )

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from app.executors.messages_api.client import import_sdk
 from app.executors.messages_api.request import AgentRequest, posted_messages
 from app.executors.port import Preview, RunPlan
-from app.gateway.web.tools import web_tools_at_first
 from app.requests.runs import GraphRunRequest
 
 
@@ -30,7 +29,6 @@ class MessagesPreviewer:
             options={
                 **options,
                 "tools": [tool["name"] for tool in agent.tools],
-                "webTools": web_tools_at_first(plan.spec.web),
                 "cache_control": dict(agent.cache_control),
             },
         )

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from app.executors.port import Preview, RunPlan
+from app.gateway.web.tools import web_tools_at_first
 from app.http.api.catalogs.schemas import ModelOptionsResponse
 from app.http.response_model import Money, ResponseModel
 from runtally.tools.tool import Effect
@@ -32,6 +33,8 @@ class PreviewResponse(ResponseModel):
     model: str
     model_options: ModelOptionsResponse
     tools: tuple[PreviewedTool, ...]
+    web_tools: Sequence[Mapping[str, Any]]
+    """The provider's tools that the gateway adds to the first request."""
     limits: LimitsResponse
     timeout_s: float
     system_prompt: str
@@ -47,6 +50,7 @@ class PreviewResponse(ResponseModel):
             preview,
             graph_id=plan.spec.id,
             model_options=plan.options,
+            web_tools=web_tools_at_first(plan.spec.web),
             limits=LimitsResponse.built_from(plan.limits, timeout_s=timeout_s),
             timeout_s=timeout_s,
             sdk_options=preview.options,
