@@ -117,6 +117,16 @@ class ToolCallResult(_Event):
     is_error: bool
 
 
+class Citation(_Event):
+    """The text before it in the message is based on this page; `cited_text` is an excerpt of it."""
+
+    type: Literal["citation"] = "citation"
+    message_id: str
+    url: str
+    title: Annotated[str | None, Field(exclude_if=_is_none)] = None
+    cited_text: str
+
+
 class AssistantFinal(_Event):
     """The answer; exactly once if the run succeeds."""
 
@@ -233,6 +243,7 @@ OutputEvent: TypeAlias = (
     | Step
     | ToolCallStart
     | ToolCallResult
+    | Citation
     | UserMessageDelivered
     | AssistantFinal
     | RunWarning

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     )
     from runtally.events import (
         AssistantFinal as AssistantFinal,
+        Citation as Citation,
         ClientToolCall as ClientToolCall,
         Done as Done,
         Event as Event,
@@ -124,7 +125,7 @@ _PLACES = {
         *("PermissionRequest", "PermissionResolved"),
         *("Queued", "RunError", "RunStarted", "Status", "Step", "TextDelta", "ThinkingDelta"),
         *("ToolCallResult", "ToolCallStart", "UnknownEvent", "UserMessageDelivered"),
-        *("ClientToolCall", "RunWarning"),
+        *("Citation", "ClientToolCall", "RunWarning"),
     ),
     "runtally.options": ("Limits", "Message", "RunOptions"),
     "runtally.streams": ("AsyncRunStream", "RunStream"),

@@ -150,6 +150,16 @@ class Interrupted(_Event):
     state: str
 
 
+class Citation(_Event):
+    """The text before it in the message is based on this page; `cited_text` is an excerpt of the page."""
+
+    type: Literal["citation"] = "citation"
+    message_id: str
+    url: str
+    title: str | None = None
+    cited_text: str
+
+
 class AssistantFinal(_Event):
     """The answer; once, if the run succeeds."""
 
@@ -193,6 +203,7 @@ Event: TypeAlias = (
     | Step
     | ToolCallStart
     | ToolCallResult
+    | Citation
     | UserMessageDelivered
     | PermissionRequest
     | PermissionResolved
@@ -207,7 +218,7 @@ Event: TypeAlias = (
 
 _KNOWN: tuple[type[_Event], ...] = (
     *(Queued, RunStarted, TextDelta, ThinkingDelta, MessageDiscarded, Status, Step),
-    *(ToolCallStart, ToolCallResult),
+    *(ToolCallStart, ToolCallResult, Citation),
     *(UserMessageDelivered, PermissionRequest, PermissionResolved, Interrupted, AssistantFinal),
     *(RunError, Done, ClientToolCall, RunWarning),
 )

@@ -68,6 +68,8 @@ class RunBilling(Model):
 
     receipts: int
     cost_usd: Decimal
+    web_search_requests: int = 0
+    web_fetch_requests: int = 0
 
 
 class RunFile(Model):
@@ -223,6 +225,8 @@ class UsageSums(Model):
     cache_write_1h_tokens: Annotated[int, Field(alias="cacheWrite1hTokens")]
     cost_usd: Decimal
     charged_credits: int
+    web_search_requests: int = 0
+    web_fetch_requests: int = 0
 
 
 class UsageItem(UsageSums):

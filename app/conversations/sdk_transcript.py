@@ -17,8 +17,14 @@ from app.conversations.neutral_transcript import note_for, without_attached
 from app.conversations.records import TranscriptEntry
 from app.requests.attachments import PDF
 
-INTERRUPTED = ("[Request interrupted by user]", "[Request interrupted by user for tool use]")
-"""Messages that the CLI writes in the user's name when it is interrupted."""
+PAUSED_PROMPT = "[The turn was paused by the server. Continue exactly where it stopped.]"
+"""The message, in the user's name, with which a CLI goes on after the provider has paused a turn."""
+
+_NOT_OF_USERS = (
+    *("[Request interrupted by user]", "[Request interrupted by user for tool use]"),
+    PAUSED_PROMPT,
+)
+"""Messages that the CLI and its run write in the user's name."""
 
 _TOO_LONG = "prompt is too long"
 _REFUSED = ("invalid_request", "unknown")
@@ -179,7 +185,7 @@ def _user(
     blocks = [{"type": "text", "text": content}] if isinstance(content, str) else _blocks(content)
     texts, attached = _texts(blocks), attachments_of(blocks)
     first = texts[0] if texts else ""
-    if not (texts or attached) or first in INTERRUPTED or entry.line.get("isCompactSummary"):
+    if not (texts or attached) or first in _NOT_OF_USERS or entry.line.get("isCompactSummary"):
         return
     earlier = decode_history(first) if len(texts) + len(attached) > 1 else None
     noted = noted_in(earlier or (), attached)

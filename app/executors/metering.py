@@ -135,6 +135,7 @@ def channel_limits(plan: RunPlan) -> ChannelLimits:
         max_turns=plan.limits.max_turns,
         max_total_tokens=plan.limits.max_total_tokens,
         max_budget_usd=plan.limits.max_budget_usd,
+        web=plan.spec.web,
         spent=plan.spent,
     )
 

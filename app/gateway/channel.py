@@ -21,6 +21,8 @@ from app.gateway.call import (
 )
 from app.gateway.estimate import CallSize
 from app.gateway.prompt_cache.history import PromptHistory
+from app.gateway.web.spec import WebSpec
+from app.gateway.web.uses import WebUses
 from app.ids import MessageId
 from app.platform.logs.context import Fields, fields_of_context
 from app.usage.records import NOTHING_SPENT, Spent
@@ -41,13 +43,15 @@ class CallRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ChannelLimits:
-    """A run's limits, enforced whatever its agent does; None means no limit."""
+    """A run's limits, enforced whatever its agent does; None means no limit, unless said otherwise."""
 
     deadline: float
     """In the event loop's time."""
     max_turns: int | None = None
     max_total_tokens: int | None = None
     max_budget_usd: Decimal | None = None
+    web: WebSpec | None = None
+    """None means no web tools."""
     spent: Spent = NOTHING_SPENT
     """What earlier attempts have used of the limits."""
 
@@ -86,6 +90,7 @@ class Channel:
     """The prompts of the run, and the last one of its conversation."""
     stops_before_call: Callable[[], Awaitable[bool]] | None = None
     """Whether the run is stopped instead of making another call."""
+    web: WebUses = field(init=False)
     _costs: dict[MessageId, Decimal] = field(default_factory=dict)
     """Of the messages, in dollars."""
     _blocked: Refusal | None = None
@@ -93,6 +98,9 @@ class Channel:
     _credit_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     _calls: list[Call] = field(default_factory=list)
     _change_event: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __post_init__(self) -> None:
+        self.web = WebUses(self.limits.web, self.messages, self.limits.spent)
 
     @property
     def budget_exhausted(self) -> bool:

@@ -146,14 +146,16 @@ class Exchange:
 
     def _trace(self, call: Call, request: httpx2.Request) -> None:
         """Begin the span of the call, and make it the parent of what the provider does."""
-        call.start_trace(self._agent())
+        call.start_trace(self.agent)
         if call.trace is not None:
             headers = call.trace.send_to(request.url.host, request.url.port, request.content)
             for name in _TRACE_HEADERS:
                 request.headers.pop(name, None)
             request.headers.update(headers)
 
-    def _agent(self) -> str:
+    @property
+    def agent(self) -> str:
+        """The id of the subagent that makes the call; empty for the main agent."""
         agent: bytes = dict(self._scope["headers"]).get(_AGENT_HEADER, b"")
         return agent.decode("latin-1")
 
@@ -190,7 +192,7 @@ class Exchange:
         await self._send({"type": "http.response.body", "body": b""})
 
     async def _read_prompt(self, body: bytes) -> AgentPrompt:
-        return AgentPrompt(self._agent(), await self._offload.run(partial(read_prompt, body), size=len(body)))
+        return AgentPrompt(self.agent, await self._offload.run(partial(read_prompt, body), size=len(body)))
 
     def _block_run(self, call: Call | None, reason: str) -> None:
         log.error("gateway.response_unusable", reason=reason)

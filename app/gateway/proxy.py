@@ -1,7 +1,8 @@
 """Gateway: the metering proxy that agents call instead of the Messages API.
 
-Bytes pass through unchanged and at once. The usage of each response is parsed on the way, and recorded
-before the agent can read it; it also decides how the response ends (`answer.py`).
+Bytes pass through unchanged and at once; of requests, only the web tools are replaced (`web/`). The usage
+of each response is parsed on the way, and recorded before the agent can read it; it also decides how the
+response ends (`answer.py`).
 """
 
 import secrets
@@ -19,6 +20,7 @@ from app.gateway.error_responses import BODY_ERRORS, ENDED, REFUSED, TOO_LARGE, 
 from app.gateway.estimate import PromptTooLarge, size_of
 from app.gateway.exchange import Exchange
 from app.gateway.upstream import COUNT_TOKENS, MESSAGES, Upstream
+from app.gateway.web.tools import may_name_web_tools, with_web_tools
 from app.platform.concurrency.offload import Offload
 from app.platform.metrics.gateway import GatewayMetrics
 from app.platform.server.loopback import Receive, Scope, Send, serve_on_loopback
@@ -145,6 +147,9 @@ class Gateway:
             if path == COUNT_TOKENS:
                 await exchange.forward(path, body, call=None)
                 return
-            count = partial(self._provider.count_prompt, body)
-            async with channel.call(size_of(body), count) as call:
-                await exchange.forward(path, body, call=call)
+            async with channel.web.granted(to_subagent=bool(exchange.agent)) as tools:
+                if tools or may_name_web_tools(body):
+                    body = await self._offload.run(partial(with_web_tools, body, tools), size=len(body))
+                count = partial(self._provider.count_prompt, body)
+                async with channel.call(size_of(body), count) as call:
+                    await exchange.forward(path, body, call=call)

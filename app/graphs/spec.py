@@ -13,6 +13,7 @@ from pydantic import (
     field_validator,
 )
 
+from app.gateway.web.spec import WebSpec
 from app.graphs.rules.spec import ToolPattern, ToolRule
 from app.requests.blank import require_visible
 from app.requests.dollars import Dollars
@@ -105,6 +106,8 @@ class GraphSpec(BaseModel):
     native_tools: Names = ()
     """The executor's own tools for files and commands; runs have a workspace only with them."""
     workspace: WorkspaceSpec = WorkspaceSpec()
+    web: WebSpec | None = None
+    """The provider's tools for the web, which both executors have."""
     max_turns: Annotated[int, Field(ge=1, le=1_000, strict=True)] | None = None
     max_budget_usd: Annotated[Dollars, Field(gt=0)] | None = None
     timeout_s: Annotated[float, Field(gt=0, le=86_400, strict=True)] | None = None

@@ -11,6 +11,8 @@ from app.simulator.script import (
     Block,
     Compaction,
     Reply,
+    ServerToolResult,
+    ServerToolUse,
     Text,
     Thinking,
     ToolUse,
@@ -161,8 +163,10 @@ def _length(blocks: Sequence[Block]) -> int:
                 return len(block.text)
             case Thinking():
                 return len(block.thinking)
-            case ToolUse():
+            case ToolUse() | ServerToolUse():
                 return len(block.name) + len(json.dumps(block.input))
+            case ServerToolResult():
+                return 0
             case Compaction():
                 return len(block.content or "")
 

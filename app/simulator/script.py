@@ -20,9 +20,10 @@ def new_message_id() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A text block, streamed word by word."""
+    """A text block, streamed word by word, then its citations."""
 
     text: str
+    citations: Sequence[dict[str, Any]] = ()
 
     @property
     def pieces(self) -> list[str]:
@@ -55,7 +56,25 @@ class Compaction:
     content: str | None
 
 
-Block: TypeAlias = Text | Thinking | ToolUse | Compaction
+@dataclass(frozen=True, slots=True)
+class ServerToolUse:
+    """A call that the provider executes itself."""
+
+    name: str
+    input: dict[str, Any]
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ServerToolResult:
+    """What the provider found: a list of pages, one page, or an error, as the API has them."""
+
+    kind: str
+    tool_use_id: str
+    content: Any
+
+
+Block: TypeAlias = Text | Thinking | ToolUse | Compaction | ServerToolUse | ServerToolResult
 
 
 @dataclass(frozen=True, slots=True)

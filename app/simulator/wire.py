@@ -4,7 +4,18 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from app.simulator.script import Block, Compaction, HttpError, Reply, Text, Thinking, ToolUse, text_of
+from app.simulator.script import (
+    Block,
+    Compaction,
+    HttpError,
+    Reply,
+    ServerToolResult,
+    ServerToolUse,
+    Text,
+    Thinking,
+    ToolUse,
+    text_of,
+)
 
 TOKENS_PER_MESSAGE = 7
 
@@ -94,31 +105,43 @@ def _emptied(block: Block) -> Block:
             return ToolUse(block.name, {}, block.id)
         case Compaction():
             return Compaction(None)
+        case ServerToolUse():
+            return ServerToolUse(block.name, {}, block.id)
+        case ServerToolResult():
+            # The API sends it whole.
+            return block
 
 
 def _deltas(block: Block) -> Iterator[dict[str, Any]]:
     match block:
         case Text():
-            for piece in block.pieces:
-                yield {"type": "text_delta", "text": piece}
+            yield from ({"type": "text_delta", "text": piece} for piece in block.pieces)
+            yield from ({"type": "citations_delta", "citation": each} for each in block.citations)
         case Thinking():
-            for piece in Text(block.thinking).pieces:
-                yield {"type": "thinking_delta", "thinking": piece}
+            pieces = Text(block.thinking).pieces
+            yield from ({"type": "thinking_delta", "thinking": piece} for piece in pieces)
             yield {"type": "signature_delta", "signature": block.signature}
         case ToolUse():
-            text = json.dumps(block.input) if block.raw is None else block.raw
-            length = max(JSON_PIECE, len(text) // MOST_PIECES)
-            for start in range(0, len(text), length):
-                piece = text[start : start + length]
-                yield {"type": "input_json_delta", "partial_json": piece}
+            yield from _input_deltas(json.dumps(block.input) if block.raw is None else block.raw)
+        case ServerToolUse():
+            yield from _input_deltas(json.dumps(block.input))
         case Compaction():
             yield {"type": "compaction_delta", "content": block.content}
+        case ServerToolResult():
+            return
+
+
+def _input_deltas(text: str) -> Iterator[dict[str, Any]]:
+    length = max(JSON_PIECE, len(text) // MOST_PIECES)
+    for start in range(0, len(text), length):
+        yield {"type": "input_json_delta", "partial_json": text[start : start + length]}
 
 
 def _content(index: int, block: Block, reply: Reply) -> dict[str, Any]:
     match block:
         case Text():
-            return {"type": "text", "text": block.text}
+            cited = {"citations": list(block.citations)} if block.citations else {}
+            return {"type": "text", "text": block.text, **cited}
         case Thinking():
             return {"type": "thinking", "thinking": block.thinking, "signature": block.signature}
         case ToolUse():
@@ -126,3 +149,7 @@ def _content(index: int, block: Block, reply: Reply) -> dict[str, Any]:
             return {"type": "tool_use", "id": call_id, "name": block.name, "input": block.input}
         case Compaction():
             return {"type": "compaction", "content": block.content}
+        case ServerToolUse():
+            return {"type": "server_tool_use", "id": block.id, "name": block.name, "input": block.input}
+        case ServerToolResult():
+            return {"type": block.kind, "tool_use_id": block.tool_use_id, "content": block.content}

@@ -5,13 +5,14 @@ anything, an unknown key may be added, and the object may be huge.
 """
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
 import structlog
 
 from app.storable import identifier, storable
-from app.usage.records import TokenUsage
+from app.usage.records import TokenUsage, WebTool
 
 log = structlog.get_logger(__name__)
 
@@ -97,6 +98,12 @@ def token_usage(reported: Reported) -> TokenUsage:
         web_search_requests=count_of(object_of(reported.get("server_tool_use")).get("web_search_requests"))
         or 0,
     )
+
+
+def web_uses(usage: TokenUsage, reported: Reported) -> Counter[WebTool]:
+    """How often a message has used the web."""
+    fetched = object_of(reported.get("server_tool_use")).get("web_fetch_requests")
+    return Counter({"web_search": usage.web_search_requests, "web_fetch": count_of(fetched) or 0})
 
 
 def sampled_counts(reported: Reported, usage: TokenUsage) -> list[TokenUsage]:

@@ -19,6 +19,9 @@ Origin = Literal["assistant", "subagent", "hidden"]
 
 ExecutorType = Literal["claude_sdk", "messages_api"]
 
+WebTool = Literal["web_search", "web_fetch"]
+"""The provider's tools for the web, by their names."""
+
 SOURCE_SYSTEM = "anthropic_sdk"
 
 BYTES_PER_TOKEN = 4
@@ -223,6 +226,7 @@ class Spent:
     turns: int = 0
     charged: ChargedUsage = NOTHING_CHARGED
     """The same messages, by kind of token."""
+    web_uses: Mapping[WebTool, int] = field(default_factory=dict)
 
 
 NOTHING_SPENT = Spent()

@@ -119,6 +119,7 @@ const STORIES = {
   text: () => sendAll(ASSISTANT, "odd text"),
   line: () => sendAll(ASSISTANT, "a long line"),
   turns: () => sendAll(ASSISTANT, "the time", "and then"),
+  search: () => sendAll(ASSISTANT, "a search", "and then"),
   toolError: () => sendAll(ASSISTANT, "a bad call"),
   runError: () => sendAll(ASSISTANT, "a failure"),
 

@@ -20,6 +20,7 @@ from tests.clients.node import node
 from tests.e2e.agents import MESSAGES, without_cli
 from tests.e2e.office import MAIL, office, settings
 from tests.e2e.stories import CLOCK, KEY, World, WorldOf
+from tests.web_pages import SNOW, a_search, cited
 
 ODD = 'one two\u2028 three\U0001f600 \x85 \\u2028 "quoted"\r\n\r\ndata: four\n\n five'
 ASSISTANT, MAILER = f"{MESSAGES}:assistant", f"{MESSAGES}:mailer"
@@ -111,6 +112,23 @@ async def test_a_conversation_has_thinking_tools_and_a_second_turn(world_of: Wor
     assert contents[0] == "time"
     assert contents[-1] == "thanks"
     assert len(await sessions(world)) == 1
+
+
+@without_cli
+async def test_a_search_and_its_citations_are_part_of_one_answer(world_of: WorldOf) -> None:
+    answer = [Text("Let me look. "), *a_search(), Text("It snows.", citations=[cited()]), Text(" Bye.")]
+    world = await world_of(by_prompt(snow=in_turn(Reply(answer)), sure=in_turn(Reply([Text("Yes.")]))))
+
+    ((step, again),) = await played(world, a_scene({"send": "snow"}, {"send": "sure"}))
+
+    assert [message["role"] for message in step["messages"]] == ["user", "assistant", "tool"]
+    _, message, found = step["messages"]
+    assert message["content"] == "Let me look. It snows. Bye."
+    assert message["toolCalls"][0]["function"]["name"] == "web_search"
+    assert json.loads(found["content"]) == {"pages": [{"url": SNOW, "title": "Snow"}]}
+    (citation,) = [event["value"] for event in of(step, "CUSTOM") if event["name"] == "citation"]
+    assert (citation["url"], citation["citedText"]) == (SNOW, "It snows.")
+    assert again["messages"][-1]["content"] == "Yes."
 
 
 @without_cli

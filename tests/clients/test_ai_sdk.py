@@ -15,6 +15,7 @@ from tests.conftest import a_database
 from tests.e2e.agents import CLAUDE, MESSAGES, named_by_caller
 from tests.e2e.office import MAIL, office, settings
 from tests.e2e.stories import CLOCK, KEY, a_world
+from tests.web_pages import SNOW, a_fetch, a_search, cited, failed
 
 pytestmark = pytest.mark.long
 
@@ -25,6 +26,10 @@ ANSWERS: dict[str, list[Block]] = {
     "odd text": [Text(ODD)],
     "a long line": [Text(HUGE)],
     "the time": [Text("Let me see."), ToolUse(CLOCK, {"timezone": "UTC"})],
+    "a search": [
+        *(Text("Let me look. "), *a_search(), Text("It snows.", citations=[cited(), cited()])),
+        *(Text(" Bye.", citations=[cited()]), *a_fetch(content=failed("web_fetch", "url_not_allowed"))),
+    ],
     "a bad call": [ToolUse(CLOCK, {"timezone": "Mars/Olympus"})],
     "hold on": [Text("one two three four")],
     "stay": [Text("one two three four")],
@@ -140,6 +145,24 @@ def test_text_arrives_unchanged(played: Played, release: str) -> None:
     assert answer(played.of(release, "line")) == [text(HUGE)]
     metadata = played.of(release, "text")["messages"][-1]["metadata"]
     assert (metadata["finishReason"], metadata["usage"]["promptTokens"]) == ("stop", 10)
+
+
+@each_release
+def test_a_search_has_its_pages_and_the_answer_its_sources(played: Played, release: str) -> None:
+    chat = played.of(release, "search")
+
+    first = [part for part in chat["messages"][1]["parts"] if part["type"] != "step-start"]
+    assert [part["type"] for part in first] == [
+        *("text", "tool-web_search", "text", "source-url", "tool-web_fetch"),
+    ]
+    assert (first[0]["text"], first[2]["text"]) == ("Let me look. ", "It snows. Bye.")
+    assert first[1]["output"] == {"pages": [{"url": SNOW, "title": "Snow"}]}
+    assert (first[3]["url"], first[3]["title"]) == (SNOW, "Snow")
+    assert (first[4]["state"], first[4]["errorText"]) == (
+        *("output-error", "The tool call failed: url_not_allowed."),
+    )
+    # The parts are posted with the next message.
+    assert answer(chat)[-1]["text"] == "You said: and then"
 
 
 @pytest.mark.parametrize("release", [*RELEASES, *BETWEEN])

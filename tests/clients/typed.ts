@@ -33,6 +33,8 @@ export function shown(event: ClientEvent): string {
       return event.toolName;
     case "tool_call_result":
       return event.isError ? "failed" : "done";
+    case "citation":
+      return event.url;
     case "message_discarded":
       return event.messageId;
     case "warning":

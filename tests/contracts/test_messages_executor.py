@@ -20,6 +20,7 @@ from app.events import (
     UsageReport,
     UserMessageDelivered,
 )
+from app.executors.api_format.web import MOST_PAUSES
 from app.executors.messages_api.exchange import CUT_OFF_PROMPT, MOST_CUTS
 from app.executors.messages_api.loop import EMPTY_PROMPT, STRUCTURED_OUTPUT_PROMPT, TOO_LONG_PROMPT
 from app.executors.port import RunContext
@@ -238,12 +239,22 @@ async def test_a_provider_whose_messages_all_break_off_is_unavailable() -> None:
     assert len(run.of(UsageReport)) == MOST_CUTS + 1
 
 
-@pytest.mark.parametrize("reason", ["pause_turn", "compaction", "new"])
+@pytest.mark.parametrize("reason", ["compaction", "new"])
 async def test_a_message_that_is_no_answer_ends_the_run(reason: str) -> None:
     run, outcome, _ = await played(Reply([Text("no")], stop_reason=reason))
 
     assert outcome == ("internal", "error")
     assert len(run.of(UsageReport)) == 1
+
+
+async def test_a_turn_is_not_paused_for_ever() -> None:
+    pauses = [Reply([Text("Wait.")], stop_reason="pause_turn") for _ in range(MOST_PAUSES + 1)]
+    run, outcome, simulator = await played(*pauses)
+
+    assert outcome == ("internal", "error")
+    assert len(run.of(UsageReport)) == MOST_PAUSES + 1
+    # The message is sent back as it was, with no other after it.
+    assert {request.messages[-1]["role"] for request in simulator.requests[1:]} == {"assistant"}
 
 
 async def test_a_structured_answer_in_the_providers_format() -> None:

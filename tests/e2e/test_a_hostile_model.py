@@ -38,6 +38,7 @@ BUILT_IN = [
     *("LS", "WebFetch", "WebSearch", "Task", "TaskOutput", "TodoWrite", "Skill", "SlashCommand", "Monitor"),
     *("EnterPlanMode", "ExitPlanMode", "AskUserQuestion", "ToolSearch", "LSP", "CronCreate", "SendMessage"),
     *("ListMcpResourcesTool", "ReadMcpResourceTool", "EnterWorktree", "PowerShell", "REPL"),
+    *("web_search", "web_fetch"),
 ]
 MISSPELLED = [
     *("core__get_current_time", "mcp__runtally__core__calculate", "mcp__runtally__core__get_current_tim"),

@@ -13,6 +13,7 @@ NUMBERS = {
     "cacheReadTokens": "cache_read_tokens",
     "cacheWrite5mTokens": "cache_write_5m_tokens",
     "cacheWrite1hTokens": "cache_write_1h_tokens",
+    "webSearchRequests": "web_search_requests",
 }
 
 

@@ -21,27 +21,32 @@ from tests.factories import an_account
 
 FIRST = datetime(2026, 3, 27, tzinfo=UTC)
 COLUMNS = "receipts input_tokens output_tokens cache_read_tokens cache_write_5m_tokens cache_write_1h_tokens"
-MONEY = "cost_usd charged_credits cache_savings_usd"
+MONEY = "cost_usd charged_credits cache_savings_usd web_search_requests web_fetch_requests"
 INSERT = text(
     """
     INSERT INTO charge_receipts (
         id, source_system, source_reference, run_id, attempt, usage_unit_id, account_id, api_key_id,
         graph_id, executor_type, model, input_tokens, output_tokens, cache_read_tokens,
         cache_write_5m_tokens, cache_write_1h_tokens, web_search_requests, cost_usd, charged_credits,
-        price_version, basis, output_estimated, origin, used_at, created_at, cache_savings_usd)
+        price_version, basis, output_estimated, origin, used_at, created_at, cache_savings_usd,
+        provider_usage)
     VALUES (
         gen_random_uuid(), 'anthropic_sdk', :reference, 'r', 0, 'msg', :account, :key, :graph,
         'claude_sdk', :model, CAST(:n AS bigint), CAST(:n AS bigint) + 1, CAST(:n AS bigint) + 2,
-        CAST(:n AS bigint) + 3, CAST(:n AS bigint) + 4, 0, CAST(:n AS bigint) * 0.0000000001,
+        CAST(:n AS bigint) + 3, CAST(:n AS bigint) + 4, CAST(:n AS bigint) + 5,
+        CAST(:n AS bigint) * 0.0000000001,
         CAST(:n AS bigint),
-        'test', :basis, false, 'assistant', :at, clock_timestamp(), CAST(:n AS bigint) * 0.0000000003)
+        'test', :basis, false, 'assistant', :at, clock_timestamp(), CAST(:n AS bigint) * 0.0000000003,
+        jsonb_build_object('server_tool_use', jsonb_build_object('web_fetch_requests', CAST(:n AS bigint))))
     """
 )
 RAW = """
     SELECT {group} AS name, count(*) FILTER (WHERE basis <> 'adjustment'), sum(input_tokens),
            sum(output_tokens), sum(cache_read_tokens), sum(cache_write_5m_tokens),
            sum(cache_write_1h_tokens), sum(cost_usd), sum(charged_credits),
-           sum(cache_savings_usd)
+           sum(cache_savings_usd), sum(web_search_requests),
+           coalesce(sum((provider_usage -> 'server_tool_use' ->> 'web_fetch_requests')::bigint)
+               FILTER (WHERE basis <> 'adjustment'), 0)
       FROM charge_receipts
      WHERE account_id = :account AND used_at >= :since AND used_at < :until
      GROUP BY 1 ORDER BY 1

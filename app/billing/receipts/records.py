@@ -208,6 +208,8 @@ class RunTotals:
 
     receipts: int = 0
     cost_usd: Decimal = Decimal(0)
+    web_search_requests: int = 0
+    web_fetch_requests: int = 0
 
 
 @dataclass(frozen=True, slots=True)

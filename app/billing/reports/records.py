@@ -11,7 +11,7 @@ GroupBy: TypeAlias = Literal["day", "model", "graph", "key"]
 
 @dataclass(frozen=True, slots=True)
 class UsageSums:
-    """Sums over receipts; each field but `receipts` is a column of receipts and of rollups."""
+    """Sums over receipts; each field is a column of rollups, and most are columns of receipts."""
 
     receipts: int = 0
     input_tokens: int = 0
@@ -23,6 +23,8 @@ class UsageSums:
     charged_credits: int = 0
     cache_savings_usd: Decimal = Decimal(0)
     cache_miss_usd: Decimal = Decimal(0)
+    web_search_requests: int = 0
+    web_fetch_requests: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 """BillingReports: receipts, totals of runs and grouped usage of one account."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -16,7 +17,8 @@ from app.errors import Invalid
 from app.ids import AccountId, RunKey
 from app.platform.db import Database
 from app.platform.pagination import PageRequest
-from app.usage.records import NOTHING_CHARGED, Spent, UsageTotal
+from app.usage.provider import web_uses
+from app.usage.records import NOTHING_CHARGED, Spent, UsageTotal, WebTool
 
 DEFAULT_TOP = 6
 
@@ -89,9 +91,11 @@ class BillingReports:
     async def spent(self, run: RunKey) -> Spent:
         """The usage of a run so far, from its receipts."""
         receipts = await self.of_run(run)
-        charged = NOTHING_CHARGED
+        charged, used = NOTHING_CHARGED, Counter[WebTool]()
         for receipt in receipts:
             charged = charged.plus(receipt.usage, receipt.cost_usd)
+            if receipt.basis != "adjustment":
+                used.update(web_uses(receipt.usage, receipt.provider_usage))
         prompt_tokens = sum(receipt.usage.prompt_tokens for receipt in receipts)
         completion_tokens = sum(receipt.output_tokens for receipt in receipts)
         return Spent(
@@ -100,6 +104,7 @@ class BillingReports:
             cost_usd=charged.cost_usd,
             turns=sum(receipt.basis == "final" and receipt.origin == "assistant" for receipt in receipts),
             charged=charged,
+            web_uses=used,
         )
 
     async def usage(self, account_id: AccountId, query: UsageQuery) -> list[UsageBreakdown]:

@@ -22,4 +22,6 @@ usage_rollups = Table(
     Column("charged_credits", BigInteger, nullable=False),
     Column("cache_savings_usd", Numeric(24, 10), nullable=False, server_default="0"),
     Column("cache_miss_usd", Numeric(24, 10), nullable=False, server_default="0"),
+    Column("web_search_requests", BigInteger, nullable=False, server_default="0"),
+    Column("web_fetch_requests", BigInteger, nullable=False, server_default="0"),
 )

@@ -37,7 +37,7 @@ _MAX_TIME = datetime.max.replace(tzinfo=UTC)
 _SUMMED = tuple(field.name for field in fields(UsageSums))
 _SUM_TYPES = get_type_hints(UsageSums)
 """PostgreSQL sums bigints into numerics."""
-_SUMMED_COLUMNS = tuple(name for name in _SUMMED if name != "receipts")
+_SUMMED_COLUMNS = tuple(name for name in _SUMMED if name not in ("receipts", "web_fetch_requests"))
 _receipts = charge_receipts.c
 _rollups = usage_rollups.c
 
@@ -137,6 +137,7 @@ def _partial_buckets(account_id: AccountId, filters: UsageFilter) -> list[Select
             _receipts.api_key_id,
             receipts.label("receipts"),
             *(_receipts[name] for name in _SUMMED_COLUMNS),
+            func.web_fetches_of(_receipts.basis, _receipts.provider_usage).label("web_fetch_requests"),
         ).where(
             _receipts.account_id == account_id,
             *_conditions(_receipts, filters),

@@ -25,6 +25,11 @@ class WrittenMessage:
     _kept_text: list[str] = field(default_factory=list)
     _kept_thinking: list[str] = field(default_factory=list)
 
+    @property
+    def text(self) -> str:
+        """The text that clients have got."""
+        return "".join(self._sent_text)
+
     def add(self, event: OutputEvent) -> None:
         """Clients get this delta."""
         if isinstance(event, TextDelta):

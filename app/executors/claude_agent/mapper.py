@@ -8,6 +8,8 @@ from typing import Any
 from claude_agent_sdk import (
     AssistantMessage,
     Message,
+    ResultMessage,
+    ServerToolUseBlock,
     StreamEvent,
     SystemMessage,
     TextBlock,
@@ -29,6 +31,7 @@ from app.events import (
 )
 from app.executors.api_format.retried import ATTACHMENTS_LEFT_OUT, OTHER_MODEL, WrittenMessage, retrying
 from app.executors.api_format.stream import DeltaMapper
+from app.executors.api_format.web import PAUSED
 from app.executors.claude_agent.meters.usage import MeteredMessage, is_message_id
 from app.executors.claude_agent.tools.builtin_tools import visible_args
 from app.executors.claude_agent.tools.names import STRUCTURED_OUTPUT, tool_id_of
@@ -63,6 +66,7 @@ class EventMapper:
     _writing: dict[str | None, WrittenMessage] = field(default_factory=dict)
     """The last message of the main agent and of each subagent."""
     _open_calls: dict[str, str] = field(default_factory=dict)
+    _continued: str = ""
     _deltas: DeltaMapper = field(init=False)
     _has_warned: bool = False
 
@@ -73,6 +77,11 @@ class EventMapper:
     def expects_messages(self) -> bool:
         """Whether the agent has not started to process every message it was sent."""
         return bool(self._expected)
+
+    @property
+    def last_text(self) -> str:
+        """The text of the main agent's last message, and of those before it that the provider has paused."""
+        return self._continued + (self._writing[None].text if None in self._writing else "")
 
     def expect(self, sent: SentMessage) -> None:
         """Yield an event once the agent starts to process this message."""
@@ -88,10 +97,13 @@ class EventMapper:
             case SystemMessage():
                 yield from _status_events(message)
             case UserMessage(uuid=str(uuid)) if uuid in self._expected:
-                taken = self._expected.pop(uuid)
+                taken, self._continued = self._expected.pop(uuid), ""
                 yield UserMessageDelivered(message_id=uuid, content=taken.message.text)
             case UserMessage():
                 yield from self._tool_results(message)
+            case ResultMessage(stop_reason=reason):
+                self._continued = self.last_text if reason == PAUSED else self._continued
+                yield from self._deltas.web.unfinished()
             case _:
                 return
 
@@ -137,6 +149,9 @@ class EventMapper:
         if message.error and _names_removed_attachment(message) and not self._has_warned:
             self._has_warned = True
             yield ATTACHMENTS_LEFT_OUT
+        if parent is not None and not message.content:
+            # The SDK leaves out what the provider's tools have found, and streams no message of a subagent.
+            yield from self._deltas.web.unread_results(parent)
         for block in message.content:
             if isinstance(block, ToolUseBlock) and block.name != STRUCTURED_OUTPUT:
                 tool_id = tool_id_of(block.name)
@@ -148,6 +163,8 @@ class EventMapper:
                     is_client_tool=is_client_tool(tool_id),
                     parent_tool_call_id=parent,
                 )
+            elif isinstance(block, ServerToolUseBlock):
+                yield from self._deltas.web.call({"id": block.id, "name": block.name}, block.input, parent)
             elif isinstance(block, TextBlock) and self._is_unstreamed(message):
                 yield TextDelta(
                     message_id=message.message_id or "",

@@ -41,9 +41,14 @@ def stop_of(result: ResultMessage) -> Stop:
     return "natural" if natural else "error"
 
 
-def answer(result: ResultMessage) -> AssistantFinal:
-    """The answer of a run that finished, with or without a response format."""
-    return AssistantFinal(content=result.result or "", structured_output=result.structured_output)
+def answer(result: ResultMessage, last_text: str) -> AssistantFinal:
+    """The answer of a run that finished, with or without a response format.
+
+    Of a message with several texts, as each citation begins one, the CLI's result is only the last.
+    """
+    text = result.result or ""
+    content = last_text if last_text.endswith(text) and result.structured_output is None else text
+    return AssistantFinal(content=content, structured_output=result.structured_output)
 
 
 def failure(

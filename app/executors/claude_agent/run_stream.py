@@ -91,7 +91,7 @@ class RunStream:
         stop = None if result is None else stop_of(result)
         # While messages are unprocessed, the last result does not answer them.
         if result is not None and stop == "natural" and not self._mapper.expects_messages:
-            return answer(result)
+            return answer(result, self._mapper.last_text)
         if stopped is not None:
             raise ExecutionFailed(*stopped)
         if result is None or stop is None or stop == "natural":

@@ -7,7 +7,17 @@ from typing import Any
 
 import structlog
 
-from app.events import MessageDiscarded, OutputEvent, RunWarning, Status, Step, ToolCallStart, UsageReport
+from app.conversations.neutral_transcript import without_open_calls
+from app.events import (
+    MessageDiscarded,
+    OutputEvent,
+    RunWarning,
+    Status,
+    Step,
+    ToolCallResult,
+    ToolCallStart,
+    UsageReport,
+)
 from app.executors.api_format.failures import (
     TOO_LONG,
     concerns_attachments,
@@ -77,6 +87,8 @@ class ModelCalls:
     _may_compact: bool = field(init=False)
     _compacts: bool = False
     """Whether the current request allows a summary."""
+    tool_failures: int = 0
+    """Of the provider's own tools."""
     _is_summarized: bool = False
     """Whether a summary is all that the model has written since the last one."""
     _leaves_out: bool = False
@@ -162,8 +174,9 @@ class ModelCalls:
         self._compacts = self._may_compact and self._prompt_tokens >= _COMPACTS_SOON
         if self._compacts and self._prompt_tokens >= COMPACTS_AT_TOKENS:
             await self.context.events.publish(Status(phase="compacting", label="Compacting"))
-        messages = sendable(self.transcript.messages)
-        self._leaves_out |= messages is not self.transcript.messages
+        closed = without_open_calls(self.transcript.messages)
+        messages = sendable(closed)
+        self._leaves_out |= messages is not closed
         if self._leaves_out and not self._has_warned:
             self._has_warned = True
             await self._publish(ATTACHMENTS_LEFT_OUT)
@@ -211,6 +224,7 @@ class ModelCalls:
             await self.report()
 
     async def _publish(self, event: OutputEvent) -> None:
+        self.tool_failures += isinstance(event, ToolCallResult) and event.is_error
         await self.context.events.publish(event)
         self.tools.on_published(event)
 

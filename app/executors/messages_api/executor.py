@@ -107,7 +107,8 @@ class MessagesExecutor:
         await self.gateway.close_channel(channel)
         try:
             await loop.calls.report(ended=True)
-            report = MeterReport(loop.calls.meter.summary(), tool_failures=loop.tools.failures)
+            failures = loop.tools.failures + loop.calls.tool_failures
+            report = MeterReport(loop.calls.meter.summary(), tool_failures=failures)
             await context.events.publish(report)
         finally:
             await loop.calls.transcript.close()

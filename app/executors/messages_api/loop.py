@@ -11,6 +11,7 @@ import structlog
 from app.conversations.neutral_transcript import tool_result
 from app.events import AssistantFinal, UserMessageDelivered
 from app.executors.api_format.failures import NO_ANSWER
+from app.executors.api_format.web import MOST_PAUSES, PAUSED
 from app.executors.messages_api.exchange import ModelCalls
 from app.executors.messages_api.message import MessageFold, ModelToolCall
 from app.executors.messages_api.request import STRUCTURED_OUTPUT, text_block, user_blocks
@@ -105,7 +106,7 @@ class AgentLoop:
         await self.calls.report()
 
     async def _answer(self) -> AssistantFinal:
-        continuations = 0
+        continuations = pauses = 0
         self.calls.continued_text = ""
         while True:
             message = await self.calls.next_message()
@@ -116,6 +117,9 @@ class AgentLoop:
             if is_cut and continuations < MOST_CONTINUATIONS:
                 continuations += 1
                 self._continue(message)
+            elif message.stop_reason == PAUSED and not message.tool_uses and pauses < MOST_PAUSES:
+                pauses += 1
+                self.calls.continued_text += message.text
             elif message.stop_reason not in _ANSWERED and not message.tool_uses:
                 outcome = NO_ANSWER.get(message.stop_reason, INTERNAL)
                 log.warning("run.no_answer", outcome=outcome, reason=loggable(str(message.stop_reason)))

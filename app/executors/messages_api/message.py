@@ -172,11 +172,13 @@ class MessageFold:
             block.block.update({name: delta[name] for name in names if name in delta})
         elif kind == "citations_delta":
             block.block["citations"] = [*(block.block.get("citations") or []), delta["citation"]]
-        if kind in ("text_delta", "thinking_delta"):
+        if kind in ("text_delta", "thinking_delta", "citations_delta"):
             yield from self.deltas.delta(delta, self.message_id)
 
     def _stop(self, block: _Block) -> Iterator[OutputEvent]:
         block.is_complete = True
+        if block.kind == "server_tool_use":
+            yield from self.deltas.web.call(block.block, _arguments(block), None)
         if block.kind != "tool_use":
             return
         call = ModelToolCall(block.block["id"], block.block["name"], _arguments(block))

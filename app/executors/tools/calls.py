@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from app.events import AiEvent, RunWarning, Status, Step, ToolCallStart
+from app.events import AiEvent, RunWarning, Status, Step, ToolCallResult, ToolCallStart
 from app.executors.approvals import ApprovableTool, RunDenied
 from app.executors.control import RunControl
 from app.executors.port import EventSink, RunContext, RunPlan
@@ -70,6 +70,8 @@ class ToolCalls:
             if self._message_end.is_set() and event.parent_tool_call_id is None:
                 self._message_end = asyncio.Event()
             self._published_event(event.tool_call_id).set()
+        elif isinstance(event, ToolCallResult):
+            self._published.pop(event.tool_call_id, None)
         elif isinstance(event, Step):
             self._message_end.set()
 

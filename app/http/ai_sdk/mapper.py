@@ -13,6 +13,7 @@ from pydantic import JsonValue
 
 from app.events import (
     AssistantFinal,
+    Citation,
     ClientEvent,
     ClientToolCall,
     Done,
@@ -33,6 +34,8 @@ from app.events import (
     UserMessageDelivered,
 )
 from app.http.ai_sdk.blocks import BlockKind, MessageBlocks, Part
+from app.http.ai_sdk.failed_calls import failed, failed_call, reason_of
+from app.http.ai_sdk.sources import Sources
 from app.platform.clock.event_times import rfc3339
 from app.requests.outcome import ErrorCode, FinishReason
 from app.streams.event_json import to_json
@@ -89,6 +92,7 @@ class AiSdkMessageMapper:
     _turn_ended: bool = False
     _message: str | None = None
     _blocks: MessageBlocks = field(default_factory=MessageBlocks)
+    _sources: Sources = field(default_factory=Sources)
     _open: dict[str, _Call] = field(default_factory=dict)
     _deferred: dict[str, ToolCallStart] = field(default_factory=dict)
     _has_denied_call: bool = False
@@ -136,16 +140,27 @@ class AiSdkMessageMapper:
                 return
             case PermissionRequest() | PermissionResolved():
                 yield from self._permission(event)
-            case Queued() | Status() | RunWarning() | Interrupted() | Step() | UserMessageDelivered():
-                yield from self._data_part(event)
+            case (
+                Queued()
+                | Status()
+                | RunWarning()
+                | Interrupted()
+                | Step()
+                | UserMessageDelivered()
+                | Citation()
+            ):
+                yield from self._part(event)
             case RunStarted() | AssistantFinal() | RunError() | Done():
                 yield from self._lifecycle(event)
             case _:
                 assert_never(event)
 
-    def _data_part(
-        self, event: Queued | Status | RunWarning | Interrupted | Step | UserMessageDelivered
+    def _part(
+        self, event: Queued | Status | RunWarning | Interrupted | Step | UserMessageDelivered | Citation
     ) -> Iterator[Part]:
+        if isinstance(event, Citation):
+            yield from self._sources.add(event)
+            return
         if isinstance(event, UserMessageDelivered):
             yield from self._blocks.close()
             yield _data("user-message", _fields(event), part_id=event.message_id)
@@ -262,7 +277,7 @@ class AiSdkMessageMapper:
         del self._open[event.tool_call_id]
         result = _fields(event)["result"]
         if event.is_error:
-            yield _failed(event.tool_call_id, reason_of(result))
+            yield failed(event.tool_call_id, reason_of(result))
         else:
             yield {"type": "tool-output-available", "toolCallId": event.tool_call_id, "output": result}
         yield from self._open_deferred_call()
@@ -333,7 +348,7 @@ class AiSdkMessageMapper:
         for deferred in list(self._deferred.values()):
             yield from self._open_call(deferred)
         for call_id in (*self._open, *self.waiting):
-            yield _failed(call_id, "interrupted")
+            yield failed(call_id, "interrupted")
         self._client_calls.clear()
         self.waiting.clear()
         self._deferred.clear()
@@ -373,25 +388,3 @@ def _data(name: str, data: JsonValue, *, part_id: str | None = None, transient: 
     if part_id is not None:
         part["id"] = part_id
     return {**part, "transient": True} if transient else part
-
-
-def _failed(call_id: str, reason: str) -> Part:
-    return {
-        "type": "tool-output-error",
-        "toolCallId": call_id,
-        "errorText": failed_call(reason),
-    }
-
-
-def failed_call(reason: str) -> str:
-    """The text of a tool call's error."""
-    return f"The tool call failed: {reason}."
-
-
-def reason_of(result: JsonValue) -> str:
-    """Why a tool call failed, from its result."""
-    match result:
-        case {"error": str(code)}:
-            return code
-        case _:
-            return json.dumps(result)

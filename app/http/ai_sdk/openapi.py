@@ -8,8 +8,8 @@ STREAM: dict[int | str, dict[str, Any]] = {
             "A UI message stream, version 1: each `data:` is a part as JSON, the last one `[DONE]`. Parts: "
             "`start`, `start-step`, `text-start`, `text-delta`, `text-end`, `reasoning-start`, "
             "`reasoning-delta`, `reasoning-end`, `tool-input-available`, `tool-output-available`, "
-            "`tool-output-error`, `data-…`, `finish-step`, `message-metadata`, `error`, `abort`, `finish`; "
-            "for version 6 and later also `tool-approval-request` and `tool-output-denied`."
+            "`tool-output-error`, `source-url`, `data-…`, `finish-step`, `message-metadata`, `error`, "
+            "`abort`, `finish`; from version 6 on also `tool-approval-request` and `tool-output-denied`."
         ),
         "headers": {
             "x-vercel-ai-ui-message-stream": {"schema": {"type": "string", "enum": ["v1"]}},

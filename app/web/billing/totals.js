@@ -21,7 +21,10 @@ export function Totals({ total, balance }) {
         ${percent(total.cacheReadTokens, prompt)} of prompt tokens were read from it, misses cost ${formatMoney(parseDollars(total.cacheMissUsd))}
       <//>
       <${Figure} label="Messages" value=${compactCount(total.receipts)} exact=${count(total.receipts)}>
-        ${compactCount(prompt)} tokens in, ${compactCount(total.outputTokens)} out
+        ${compactCount(prompt)} tokens in, ${compactCount(total.outputTokens)} out${
+          total.webSearchRequests + total.webFetchRequests > 0 &&
+          html`; ${count(total.webSearchRequests)} web searches, ${count(total.webFetchRequests)} pages`
+        }
       <//>
       <${Balance} balance=${balance} />
     </section>

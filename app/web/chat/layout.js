@@ -88,7 +88,8 @@ export function Empty({ conversation, graphs, graphId }) {
   if (graphs?.length === 0) return html`<p class="notice notice-warn">This server has no graphs.</p>`;
   const graph = graphs?.find(({ id }) => id === graphId);
   if (!graph) return null;
-  const uses = [...graph.tools, ...graph.nativeTools];
+  const web = [graph.web?.search && "web_search", graph.web?.fetch && "web_fetch"].filter(Boolean);
+  const uses = [...graph.tools, ...graph.nativeTools, ...web];
   return html`
     <div class="empty">
       <h2>${graph.id}</h2>

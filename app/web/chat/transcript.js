@@ -28,6 +28,7 @@ export function Turn({ turn, busy, actions }) {
       <h2 class="visually-hidden">Answer</h2>
       ${run.queuePosition !== null && html`<p class="note">${activityOf(run)}</p>`}
       <div class="answer"><${Items} items=${run.items} turn=${turn} actions=${actions} /></div>
+      ${run.sources.size > 0 && html`<${Sources} pages=${[...run.sources]} />`}
       ${run.done && html`<${End} turn=${turn} busy=${busy} actions=${actions} />`}
     </article>
   `;
@@ -68,6 +69,25 @@ function Items({ items, turn, actions }) {
         return html`<p key=${index} class="note">${item.text}</p>`;
     }
   });
+}
+
+/** @param {{pages: [string, string][]}} props addresses and titles */
+function Sources({ pages }) {
+  return html`
+    <section class="sources">
+      <h3>Sources</h3>
+      <ul>
+        ${pages.map(
+          ([url, title]) => html`
+            <li key=${url}>
+              <a href=${url} target="_blank" rel="noopener noreferrer nofollow">${title}</a>
+              <span class="hint">${new URL(url).host}</span>
+            </li>
+          `,
+        )}
+      </ul>
+    </section>
+  `;
 }
 
 /** @typedef {{item: TextItem, version: number | undefined}} ThinkingProps */

@@ -1,5 +1,6 @@
 // RunState: the state of a run, computed from its events. No I/O, no DOM.
 
+const WEB = /^https?:\/\//i;
 const COMPACTED = "Earlier messages were summarized for the model.";
 
 /**
@@ -45,6 +46,8 @@ export class RunState {
     this.items = [];
     /** @type {Entry[]} */
     this.entries = [];
+    /** @type {Map<string, string>} the pages that it cites: their titles by address */
+    this.sources = new Map();
     /** @type {number | null} */
     this.queuePosition = null;
     this.started = false;
@@ -291,6 +294,9 @@ const HANDLERS = {
     run._close(tool.items);
     run.status = null;
     touch(tool);
+  },
+  citation(run, event) {
+    if (WEB.test(event.url) && URL.canParse(event.url)) run.sources.set(event.url, event.title || event.url);
   },
   user_message(run, event) {
     run._close();

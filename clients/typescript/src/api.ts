@@ -190,6 +190,9 @@ export interface components {
         };
         /** @description The request of each run of a schedule or batch: without `runId` and `startAfter`. */
         DelegatedRunRequest: {
+            effort?: ("low" | "medium" | "high" | "xhigh" | "max") | null;
+            thinkingBudgetTokens?: number | null;
+            taskBudget?: number | null;
             graphId: string;
             stateKey?: string | null;
             forkFrom?: string | null;
@@ -270,6 +273,7 @@ export interface components {
             model: string | null;
             tools: string[];
             nativeTools: string[];
+            web: components["schemas"]["WebResponse"] | null;
             agents: string[];
             approve: string[];
             /** @enum {string} */
@@ -492,6 +496,8 @@ export interface components {
         RunBillingResponse: {
             receipts: number;
             costUsd: string;
+            webSearchRequests: number;
+            webFetchRequests: number;
             meters: components["schemas"]["MetersResponse"] | null;
             drift: number | null;
             costComparison: components["schemas"]["CostComparisonResponse"] | null;
@@ -587,6 +593,8 @@ export interface components {
             chargedCredits: number;
             cacheSavingsUsd: string;
             cacheMissUsd: string;
+            webSearchRequests: number;
+            webFetchRequests: number;
         };
         /** @description The sums of a part of a group; `split` is null for the sum of the parts beyond `top`. */
         UsagePart: {
@@ -602,6 +610,8 @@ export interface components {
             chargedCredits: number;
             cacheSavingsUsd: string;
             cacheMissUsd: string;
+            webSearchRequests: number;
+            webFetchRequests: number;
         };
         /** @description Sums by group, and the total. */
         UsageReportResponse: {
@@ -624,6 +634,17 @@ export interface components {
             chargedCredits: number;
             cacheSavingsUsd: string;
             cacheMissUsd: string;
+            webSearchRequests: number;
+            webFetchRequests: number;
+        };
+        /** @description Which of the provider's web tools a graph has, and where they may go. */
+        WebResponse: {
+            search: boolean;
+            fetch: boolean;
+            allowedDomains: string[];
+            blockedDomains: string[];
+            maxUses: number;
+            subagents: boolean;
         };
         /** @description The answer; exactly once if the run succeeds. */
         AssistantFinal: {
@@ -636,6 +657,24 @@ export interface components {
             content: string;
             /** @default null */
             structuredOutput: unknown;
+            /**
+             * Format: date-time
+             * @description When it was produced; never before an earlier event of the run.
+             */
+            at: string;
+        };
+        /** @description The text before it in the message is based on this page; `cited_text` is an excerpt of it. */
+        Citation: {
+            parentToolCallId?: string | null;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "citation";
+            messageId: string;
+            url: string;
+            title?: string | null;
+            citedText: string;
             /**
              * Format: date-time
              * @description When it was produced; never before an earlier event of the run.
@@ -948,7 +987,7 @@ export interface components {
              */
             at: string;
         };
-        ClientEvent: components["schemas"]["Queued"] | components["schemas"]["PermissionRequest"] | components["schemas"]["PermissionResolved"] | components["schemas"]["ClientToolCall"] | components["schemas"]["Interrupted"] | components["schemas"]["RunStarted"] | components["schemas"]["TextDelta"] | components["schemas"]["ThinkingDelta"] | components["schemas"]["MessageDiscarded"] | components["schemas"]["Status"] | components["schemas"]["Step"] | components["schemas"]["ToolCallStart"] | components["schemas"]["ToolCallResult"] | components["schemas"]["UserMessageDelivered"] | components["schemas"]["AssistantFinal"] | components["schemas"]["RunWarning"] | components["schemas"]["RunError"] | components["schemas"]["Done"];
+        ClientEvent: components["schemas"]["Queued"] | components["schemas"]["PermissionRequest"] | components["schemas"]["PermissionResolved"] | components["schemas"]["ClientToolCall"] | components["schemas"]["Interrupted"] | components["schemas"]["RunStarted"] | components["schemas"]["TextDelta"] | components["schemas"]["ThinkingDelta"] | components["schemas"]["MessageDiscarded"] | components["schemas"]["Status"] | components["schemas"]["Step"] | components["schemas"]["ToolCallStart"] | components["schemas"]["ToolCallResult"] | components["schemas"]["Citation"] | components["schemas"]["UserMessageDelivered"] | components["schemas"]["AssistantFinal"] | components["schemas"]["RunWarning"] | components["schemas"]["RunError"] | components["schemas"]["Done"];
         /** @description One line of a batch; `customId` is in its result again. */
         BatchLine: {
             customId: string;

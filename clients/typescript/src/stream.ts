@@ -27,6 +27,7 @@ const KNOWN: ReadonlySet<string> = new Set<Exclude<RunEvent["type"], "unknown">>
   "step",
   "tool_call_start",
   "tool_call_result",
+  "citation",
   "user_message",
   "permission_request",
   "permission_resolved",

@@ -11,6 +11,7 @@ from app.conversations.neutral_transcript import (
     copied_line,
     too_long_line,
     user_line,
+    without_open_calls,
 )
 from app.conversations.records import TranscriptEntry
 from app.conversations.sdk_transcript import messages_of
@@ -167,3 +168,57 @@ def test_the_model_gets_a_note_for_what_is_too_long() -> None:
     assert unreadable == 0
     assert messages_of(lines, tool_id_of=str)[0].content == "hi"
     assert api_messages(entries(too_long_line())) == ([], 0)
+
+
+def a_search(call_id: str) -> dict[str, Any]:
+    return {"type": "server_tool_use", "id": call_id, "name": "web_search", "input": {}}
+
+
+def pages(call_id: str) -> dict[str, Any]:
+    return {"type": "web_search_tool_result", "tool_use_id": call_id, "content": []}
+
+
+def said(*blocks: dict[str, Any], role: str = "assistant") -> dict[str, Any]:
+    return {"role": role, "content": list(blocks)}
+
+
+ASKED = said(text("snow?"), role="user")
+
+
+@pytest.mark.parametrize(
+    ("messages", "sent"),
+    [
+        # A call of a message that broke off, and nothing else of it.
+        ([ASKED, said(text("So"), a_search("s1")), ASKED], [ASKED, said(text("So")), ASKED]),
+        ([ASKED, said(a_search("s1")), ASKED], [ASKED, ASKED]),
+        # The first of two.
+        (
+            [ASKED, said(a_search("s1"), a_search("s2"), pages("s2")), ASKED],
+            [ASKED, said(a_search("s2"), pages("s2")), ASKED],
+        ),
+        # A result without its call.
+        ([ASKED, said(pages("s1"), text("So")), ASKED], [ASKED, said(text("So")), ASKED]),
+    ],
+)
+def test_calls_without_results_are_not_sent_back(
+    messages: list[dict[str, Any]], sent: list[dict[str, Any]]
+) -> None:
+    assert without_open_calls(messages) == sent
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [ASKED],
+        [
+            ASKED,
+            said(a_search("s1"), pages("s1"), text("So"), a_call("t1")),
+            said(a_result("t1"), role="user"),
+        ],
+        # The provider continues a turn that it has paused.
+        [ASKED, said(text("Wait"), a_search("s1"))],
+        [ASKED, said(a_search("s1")), said(pages("s1"), text("So")), ASKED],
+    ],
+)
+def test_whole_turns_and_the_last_one_stay_as_they_are(messages: list[dict[str, Any]]) -> None:
+    assert without_open_calls(messages) is messages

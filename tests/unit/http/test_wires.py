@@ -7,6 +7,7 @@ import pytest
 
 from app.events import (
     AssistantFinal,
+    Citation,
     ClientEvent,
     ClientToolCall,
     Done,
@@ -64,6 +65,7 @@ RUNS: dict[type[Any], list[ClientEvent]] = {
     Step: [STARTED, STEP],
     ToolCallStart: [STARTED, CALL],
     ToolCallResult: [STARTED, CALL, RESULT],
+    Citation: [STARTED, Citation(message_id="m", url="https://a.example/", cited_text="x")],
     PermissionRequest: [STARTED, CALL, REQUEST],
     PermissionResolved: [STARTED, CALL, REQUEST, RESOLVED.model_copy(update={"decision": "deny"})],
     ClientToolCall: [STARTED, client_call_start("a"), client_call("a")],

@@ -6,8 +6,11 @@ from typing import Any, TypeAlias
 
 from claude_agent_sdk import Message, ResultMessage
 
+from app.conversations.sdk_transcript import PAUSED_PROMPT
+from app.executors.api_format.web import MOST_PAUSES, PAUSED
 from app.executors.claude_agent.process.message_buffer import MessageBuffer
 from app.executors.claude_agent.process.pending_messages import PendingMessages
+from app.ids import new_uuid
 from app.platform.logs.context import Fields, fields_of_context
 from app.requests.messages import Priority
 
@@ -32,6 +35,7 @@ class CliRun:
         self.turn_ended = asyncio.Event()
         self.finished = asyncio.Event()
         """Set with the last result, or when there will be none."""
+        self._pauses = 0
         self._buffer = MessageBuffer()
         self._outbox: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
 
@@ -63,8 +67,15 @@ class CliRun:
         if self.pending.any_turn_started:
             self.turn_started.set()
         if isinstance(message, ResultMessage):
+            self._continue_paused(message)
             self.turn_ended.set()
         return self._buffer.put(message)
+
+    def _continue_paused(self, result: ResultMessage) -> None:
+        """Let the CLI go on with a turn that the provider has paused, which it does not do by itself."""
+        if result.stop_reason == PAUSED and self._pauses < MOST_PAUSES:
+            self._pauses += 1
+            self.put(str(new_uuid()), PAUSED_PROMPT, None)
 
     def finish(self, failure: Exception | None = None) -> None:
         """No further message will come, because of this failure if there is one."""

@@ -35,6 +35,7 @@ from pydantic_core import to_json
 
 from app.events import (
     AssistantFinal,
+    Citation,
     ClientToolCall,
     Done,
     Interrupted,
@@ -208,7 +209,8 @@ class AgUiEventMapper:
         | Interrupted
         | PermissionResolved
         | RunStarted
-        | MessageDiscarded,
+        | MessageDiscarded
+        | Citation,
     ) -> Iterator[BaseEvent]:
         """Events without an AG-UI counterpart: CUSTOM, with the name and fields of the native wire."""
         if isinstance(event, RunStarted):
@@ -222,7 +224,7 @@ class AgUiEventMapper:
             self._pending.pop(event.request_id, None)
         elif isinstance(event, MessageDiscarded):
             yield from self._builder(event.parent_tool_call_id).close()
-        elif not isinstance(event, Queued | Status | RunWarning | Interrupted):
+        elif not isinstance(event, Queued | Status | RunWarning | Interrupted | Citation):
             assert_never(event)
         value = event.model_dump(mode="json", by_alias=True, exclude={"type", "parent_tool_call_id"})
         yield CustomEvent(name=event.type, value=value, subagent_run_id=event.parent_tool_call_id)

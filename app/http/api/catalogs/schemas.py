@@ -12,6 +12,19 @@ from app.requests.runs import Effort, PermissionMode
 from runtally.tools.tool import Effect
 
 
+class WebResponse(ResponseModel):
+    """Which of the provider's web tools a graph has, and where they may go."""
+
+    search: bool
+    fetch: bool
+    allowed_domains: tuple[str, ...]
+    """Only these; all if there are none."""
+    blocked_domains: tuple[str, ...]
+    max_uses: int
+    """The most searches of a run, and the most pages it fetches."""
+    subagents: bool
+
+
 class GraphResponse(ResponseModel):
     """A graph, without its system prompt."""
 
@@ -21,6 +34,7 @@ class GraphResponse(ResponseModel):
     model: str | None
     tools: tuple[str, ...]
     native_tools: tuple[str, ...]
+    web: WebResponse | None
     agents: Annotated[tuple[str, ...], BeforeValidator(tuple)]
     approve: tuple[str, ...]
     permission_mode: PermissionMode

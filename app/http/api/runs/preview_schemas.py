@@ -6,6 +6,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from app.executors.port import Preview, RunPlan
+from app.gateway.web.tools import web_tools_at_first
 from app.graphs.rules.spec import Action
 from app.http.api.catalogs.schemas import ModelOptionsResponse
 from app.http.response_model import Money, ResponseModel
@@ -75,6 +76,8 @@ class PreviewResponse(ResponseModel):
     model_options: RunOptionsResponse
     tools: tuple[PreviewedTool, ...]
     rules: tuple[PreviewedRule, ...]
+    web_tools: Sequence[Mapping[str, Any]]
+    """The provider's tools that the gateway adds to the first request."""
     limits: LimitsResponse
     timeout_s: float
     system_prompt: str
@@ -95,6 +98,7 @@ class PreviewResponse(ResponseModel):
             graph_id=plan.spec.id,
             rules=plan.spec.all_rules,
             model_options=plan.options,
+            web_tools=web_tools_at_first(plan.spec.web),
             limits=LimitsResponse.built_from(plan.limits, timeout_s=timeout_s),
             timeout_s=timeout_s,
             sdk_options=preview.options,

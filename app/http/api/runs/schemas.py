@@ -66,6 +66,8 @@ class RunBillingResponse(ResponseModel):
 
     receipts: int
     cost_usd: Money
+    web_search_requests: int
+    web_fetch_requests: int
     meters: MetersResponse | None
     drift: int | None
     cost_comparison: CostComparisonResponse | None

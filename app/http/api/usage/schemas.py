@@ -26,6 +26,8 @@ class UsageResponse(ResponseModel):
     """Difference between cache reads and uncached input, at the provider's prices."""
     cache_miss_usd: Money
     """What was paid for prompts that should have been read from the cache; see `cacheMiss` of receipts."""
+    web_search_requests: int
+    web_fetch_requests: int
 
     @classmethod
     def total(cls, found: Sequence[UsageBreakdown]) -> Self:

@@ -2,6 +2,7 @@ from typing import Any
 
 import pytest
 
+from app.events import AssistantFinal
 from app.executors.claude_agent.result import answer, failure, stop_of
 from app.executors.port import RunOutcome
 from tests.unit.executors.claude_agent.frames import a_result
@@ -81,6 +82,19 @@ def test_a_message_without_an_end_is_told_by_its_stop_reason(
 
 
 def test_a_structured_answer_is_given_as_it_is() -> None:
-    final = answer(a_result(stop_reason="tool_use", structured_output={"n": 1}))
+    final = answer(a_result(stop_reason="tool_use", structured_output={"n": 1}), "Here it is.")
 
-    assert final.structured_output == {"n": 1}
+    assert final == AssistantFinal(content=a_result().result or "", structured_output={"n": 1})
+
+
+@pytest.mark.parametrize(
+    ("last_text", "content"),
+    [
+        ("First. Last.", "First. Last."),
+        ("Last.", "Last."),
+        ("of a message that broke off", "Last."),
+        ("", "Last."),
+    ],
+)
+def test_an_answer_has_all_texts_of_its_message(last_text: str, content: str) -> None:
+    assert answer(a_result(result="Last."), last_text).content == content
