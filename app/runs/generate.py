@@ -97,6 +97,10 @@ class ContextFull(Invalid):
     code = "context"
 
 
+class IncompleteText(InvalidOutput):
+    """The model's answer is empty, or broke off."""
+
+
 class GenerationFailed(AppError):
     """The run ended without an answer."""
 
@@ -157,6 +161,8 @@ class Generator:
         final = await self._runs.wait(run)
         if schema is not None and not final.ok and await self._has_answered(run, final):
             raise NoMatchingObject(run_id=run.run_id)
+        if schema is None and final.finish_reason == "max_turns":
+            raise IncompleteText(run_id=run.run_id)
         if final.error is not None:
             raise FAILURES[final.error](run_id=final.run_id)
         if schema is None:
@@ -183,9 +189,12 @@ class Generator:
 
 
 def _as_run(request: GenerateRequest) -> GraphRunRequest:
-    response_format = None
+    response_format, limits = None, request.limits
     if isinstance(request, GenerateObjectRequest):
         response_format = ResponseFormat.of(type="json_schema", schema_=request.schema_)
+    else:
+        # Only an object may be sent back to the model.
+        limits = limits.model_copy(update={"max_turns": 1})
     system = [] if request.system is None else [Message.of(role="system", content=request.system)]
     return GraphRunRequest.of(
         run_id=request.run_id,
@@ -193,5 +202,5 @@ def _as_run(request: GenerateRequest) -> GraphRunRequest:
         messages=[*system, Message.of(role="user", content=request.prompt)],
         model=request.model if request.role is None else request.role,
         response_format=response_format,
-        limits=request.limits,
+        limits=limits,
     )
