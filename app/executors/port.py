@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 from app.conversations.cuts.answer_cuts import ShownAnswer
 from app.conversations.records import Conversation
@@ -46,6 +46,7 @@ UNAVAILABLE = RunOutcome("provider_unavailable", "error")
 PROVIDER_REFUSED = RunOutcome("provider_refused", "error")
 """The provider refuses the operator, not this request."""
 TOOL_SERVER_UNAVAILABLE = RunOutcome("tool_server_unavailable", "error")
+AGENT_UNAVAILABLE = RunOutcome("agent_unavailable", "error")
 
 
 class ExecutionFailed(Exception):
@@ -54,6 +55,22 @@ class ExecutionFailed(Exception):
     def __init__(self, error: ErrorCode, finish_reason: FinishReason = "error") -> None:
         self.outcome = RunOutcome(error, finish_reason)
         super().__init__(f"{error} ({finish_reason})")
+
+
+AgentFailure = Literal[
+    "missing", "not_started", "exited", "killed", "disconnected", "line_broken", "line_too_long"
+]
+"""How the agent's program failed, for the operator: clients get `agent_unavailable` for each."""
+
+
+class AgentFailed(ExecutionFailed):
+    """The agent's program failed before the run had an answer."""
+
+    def __init__(self, failure: AgentFailure, *, is_silent: bool) -> None:
+        """`is_silent`: it had said nothing and called no tool."""
+        self.failure = failure
+        self.is_silent = is_silent
+        super().__init__(*AGENT_UNAVAILABLE)
 
 
 FIRST_ATTEMPT = 0

@@ -75,6 +75,12 @@ class ProviderRefused(Unavailable):
     code = "provider_refused"
 
 
+class AgentUnavailable(Unavailable):
+    """The agent's program failed on this server; try again later."""
+
+    code = "agent_unavailable"
+
+
 class RefusedByProvider(Invalid):
     """The model's provider rejected the request as invalid."""
 
@@ -115,6 +121,7 @@ FAILURES: dict[ErrorCode, type[AppError]] = {
     "insufficient_credits": RunOutOfCredit,
     "provider_unavailable": ProviderUnavailable,
     "provider_refused": ProviderRefused,
+    "agent_unavailable": AgentUnavailable,
     "refused": ModelRefused,
     "length": AnswerTooLong,
     "context": ContextFull,

@@ -113,7 +113,7 @@ class RunTrace:
         )
 
     def observe(self, event: ClientEvent | AiEvent) -> None:
-        """An event of the run; other kinds have no spans. A failure is logged: it does not concern the run."""
+        """An event of the run; other kinds have no spans. A failure is logged, and does not end the run."""
         try:
             self._observe(event)
         except Exception:
