@@ -22,6 +22,7 @@ from app.platform.telemetry.trace_context import RunTraceContext
 from app.requests.client_tools import ClientTool
 from app.requests.outcome import ErrorCode, FinishReason
 from app.requests.runs import GraphRunRequest, RunLimits
+from app.skills.records import Skill
 from app.usage.records import NOTHING_SPENT, Attribution, Spent
 from runtally.tools.tool import Tool
 
@@ -122,6 +123,8 @@ class RunPlan:
     """The names of those that the graph does not take."""
     schemas: RunSchemas = NO_SCHEMAS
     """Of the answer and the client tools, prepared."""
+    skills: tuple[Skill, ...] = ()
+    """The skills of the graph; `tools` has the one that reads them."""
     remote_tools: tuple[str, ...] = ()
     """The ids of tools of external MCP servers that it may use; connected when the run starts."""
     spent: Spent = NOTHING_SPENT

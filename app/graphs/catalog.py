@@ -8,6 +8,8 @@ from app.errors import Invalid, NotFound
 from app.graphs.file import GraphDefinitionError, GraphFile, definition_error
 from app.graphs.spec import GraphSpec
 from app.platform.serialization.strict_yaml import did_you_mean
+from app.skills.library import NO_SKILLS, SkillLibrary
+from app.skills.reading import described
 from app.tools.mcp.spec import secret_names
 from app.workspaces.spec import HostPathRefused, resolve_host_path
 
@@ -65,6 +67,7 @@ class GraphCatalog:
         checks: Mapping[str, GraphCheck],
         known_tools: Collection[str],
         known_secrets: Collection[str] = (),
+        skills: SkillLibrary = NO_SKILLS,
         host_roots: Sequence[Path] = (),
         problems: list[GraphDefinitionError] | None = None,
     ) -> "GraphCatalog":
@@ -74,7 +77,7 @@ class GraphCatalog:
 
         A graph whose file names no provider has one id for each provider whose check finds no problem.
         `checks` are those of the executors, by provider; `host_roots` are the directories that graphs may
-        mount files from.
+        mount files from. `skills` are those that graphs may name.
         """
         invalid = [] if problems is None else problems
         found: dict[str, GraphSpec] = {}
@@ -83,8 +86,10 @@ class GraphCatalog:
         for path in [path for directory in directories for path in _graph_files(directory)]:
             graph, errors = _read(path, known_tools, known_secrets)
             if graph is not None:
+                graph, unknown = _with_skills(path, graph, skills)
                 errors = [
                     *errors,
+                    *unknown,
                     *_mount_errors(path, graph, host_roots),
                     *_executor_errors(path, graph, checks),
                 ]
@@ -199,6 +204,21 @@ def _executor_errors(
         return
     for key, problem in check(graph):
         yield _error(path, key, problem)
+
+
+def _with_skills(
+    path: Path, graph: GraphSpec, library: SkillLibrary
+) -> tuple[GraphSpec, list[GraphDefinitionError]]:
+    """The graph whose prompt names its skills."""
+    unknown = [name for name in graph.skills if name not in library.skills]
+    if unknown:
+        return graph, [
+            _error(path, "skills", f"there is no skill {name!r}{did_you_mean(name, library.skills)}")
+            for name in unknown
+        ]
+    skills = library.named(graph.skills)
+    prompt = described(graph.system_prompt, skills, in_workspace=bool(graph.native_tools))
+    return graph.model_copy(update={"system_prompt": prompt}), []
 
 
 def _mount_errors(path: Path, graph: GraphSpec, roots: Sequence[Path]) -> Iterator[GraphDefinitionError]:

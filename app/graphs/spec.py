@@ -16,6 +16,7 @@ from pydantic import (
 from app.requests.blank import require_visible
 from app.requests.dollars import Dollars
 from app.requests.runs import OnDisconnect, PermissionMode, RunLimits
+from app.skills.reading import SKILL_TOOL
 from app.tools.mcp.spec import McpServer, ServerName, check_names, remote_ids
 from app.workspaces.spec import WorkspaceSpec
 from runtally.tools.tool import Effect
@@ -109,6 +110,8 @@ class GraphSpec(BaseModel):
     """External MCP servers by name; the id of their tools is `server__tool`."""
     agents: dict[AgentName, AgentSpec] = Field(default_factory=dict)
     """Subagents by name."""
+    skills: Names = ()
+    """The operator's skills that the agent can read."""
     approve: Names = ()
     """Tools and tool effects that need a person's approval."""
     approval_timeout_s: Annotated[float, Field(gt=0, le=86_400, strict=True)] = 300
@@ -144,12 +147,19 @@ class GraphSpec(BaseModel):
             raise ValueError("is only for graphs with native_tools")
         return workspace
 
-    @field_validator("tools", "native_tools")
+    @field_validator("tools", "native_tools", "skills")
     @classmethod
-    def _each_tool_once(cls, tools: tuple[str, ...]) -> tuple[str, ...]:
-        if len(set(tools)) < len(tools):
-            raise ValueError("contains a tool twice")
-        return tools
+    def _each_once(cls, names: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        if len(set(names)) < len(names):
+            raise ValueError(f"contains a {'skill' if info.field_name == 'skills' else 'tool'} twice")
+        return names
+
+    @field_validator("skills")
+    @classmethod
+    def _have_their_tool(cls, skills: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        if skills and SKILL_TOOL in _tools_in(info):
+            raise ValueError(f"are read with {SKILL_TOOL}, which must not be another tool of the graph")
+        return skills
 
     @field_validator("mcp_servers")
     @classmethod

@@ -264,6 +264,7 @@ class RunWorker:
                     attempt=finished.attempt,
                     final=finished.final,
                     report=finished.report,
+                    skills=finished.plan.skills,
                     events=rows,
                 )
                 if ended_at is not None:

@@ -48,7 +48,9 @@ from app.ids import new_uuid
 from app.platform.json_schema.checker import SchemaChecker
 from app.requests.messages import SentMessage
 from app.requests.runs import GraphRunRequest
+from app.skills.reading import files_in_workspace
 from app.tools.mcp.servers import McpConnector
+from app.workspaces.records import GivenFile
 from app.workspaces.service import Workspaces
 
 log = structlog.get_logger(__name__)
@@ -92,7 +94,8 @@ class ClaudeAgentExecutor:
             log.error("run.start_failed", reason=str(error))  # noqa: TRY400 - no traceback needed
             raise ExecutionFailed("internal") from error
         spec = plan.spec.workspace
-        workspace = await self.workspaces.open(plan.run, spec)
+        given = [GivenFile(*file) for file in files_in_workspace(plan.skills)]
+        workspace = await self.workspaces.open(plan.run, spec, given)
         try:
             group = None if self.groups is None else await asyncio.to_thread(self.groups.create, spec)
         except OSError as error:

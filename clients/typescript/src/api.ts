@@ -425,6 +425,9 @@ export interface components {
             eventsDeletedAt: string | null;
             final: components["schemas"]["GraphFinal"] | null;
             toolFailures: number | null;
+            skills: {
+                [key: string]: string;
+            } | null;
             billing: components["schemas"]["RunBillingResponse"] | null;
         };
         /**

@@ -32,6 +32,8 @@ class PreviewResponse(ResponseModel):
     model: str
     model_options: ModelOptionsResponse
     tools: tuple[PreviewedTool, ...]
+    skills: Mapping[str, str]
+    """The skills that the agent can read, with the SHA-256 of each."""
     limits: LimitsResponse
     timeout_s: float
     system_prompt: str
@@ -46,6 +48,7 @@ class PreviewResponse(ResponseModel):
             plan,
             preview,
             graph_id=plan.spec.id,
+            skills={skill.name: skill.sha256 for skill in plan.skills},
             model_options=plan.options,
             limits=LimitsResponse.built_from(plan.limits, timeout_s=timeout_s),
             timeout_s=timeout_s,
