@@ -28,6 +28,7 @@ from app.platform.metrics.server import ServerMetrics
 from app.platform.settings import Settings, SettingsError
 from app.runs.planner import RunPlanner
 from app.runs.requests.attachments import AttachmentRules
+from app.skills.library import NO_SKILLS, SkillLibrary
 from app.tools.catalog import ToolCatalog
 
 log = structlog.get_logger(__name__)
@@ -43,7 +44,11 @@ def _graph_checks(settings: Settings) -> Mapping[str, GraphCheck]:
 
 
 def load_graphs(
-    settings: Settings, tools: ToolCatalog, *, problems: list[GraphDefinitionError] | None = None
+    settings: Settings,
+    tools: ToolCatalog,
+    skills: SkillLibrary = NO_SKILLS,
+    *,
+    problems: list[GraphDefinitionError] | None = None,
 ) -> GraphCatalog:
     """The graphs of this server; see `GraphCatalog.load`."""
     return GraphCatalog.load(
@@ -51,6 +56,7 @@ def load_graphs(
         checks=_graph_checks(settings),
         known_tools=tools.ids(),
         known_secrets=settings.mcp_secrets,
+        skills=skills,
         host_roots=settings.allowed_host_roots,
         describe=partial(_ruled_tool, tools),
         problems=problems,
@@ -67,14 +73,15 @@ def _ruled_tool(tools: ToolCatalog, tool_id: str) -> RuledTool:
 def open_planner(settings: Settings) -> RunPlanner:
     """The planner of this server's runs; raises the first error in its graphs, tools, models or prices."""
     tools = ToolCatalog.load(settings.tools, project_directory())
-    graphs = load_graphs(settings, tools)
+    skills = SkillLibrary.load(settings.skills_dir)
+    graphs = load_graphs(settings, tools, skills)
     prices = price_list(settings)
     models = model_registry(settings, prices)
     graphs.require_models(lambda name: _problem_of(models, name))
     for problem in announced_ends(models, graphs.definitions(), today=datetime.now(UTC).date()):
         log.warning("model.deprecated", problem=problem)
     timeout = timedelta(seconds=settings.run_timeout_s)
-    return RunPlanner(graphs, models, tools, prices, timeout, attachment_rules(settings))
+    return RunPlanner(graphs, models, tools, prices, timeout, attachment_rules(settings), skills)
 
 
 def open_metrics(planner: RunPlanner, role: Role) -> ServerMetrics:

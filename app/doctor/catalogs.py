@@ -21,6 +21,7 @@ from app.platform.settings import Settings
 from app.requests.messages import Message
 from app.requests.runs import GraphRunRequest
 from app.runs.planner import RunPlanner
+from app.skills.library import NO_SKILLS, SkillInvalid, SkillLibrary
 from app.tools.catalog import ToolCatalog, ToolCatalogError
 
 _NO_ID = UUID(int=0)
@@ -42,16 +43,19 @@ def check_catalogs(settings: Settings) -> Catalogs:
     prices, price_checks = _prices(settings)
     models, model_checks = _models(settings, prices)
     errors: list[GraphDefinitionError] = []
-    graphs = load_graphs(settings, tools, problems=errors)
+    skills, skill_checks = _skills(settings)
+    graphs = load_graphs(settings, tools, skills, problems=errors)
     checks_of_graphs = [Check("graphs", "error", str(problem)) for problem in errors]
     if models is not None:
         timeout = timedelta(seconds=settings.run_timeout_s)
-        planner = RunPlanner(graphs, models, tools, prices, timeout)
+        planner = RunPlanner(graphs, models, tools, prices, timeout, skills=skills)
         checks_of_graphs += _unrunnable(planner)
         model_checks += _ending(models, graphs)
     if not checks_of_graphs:
         checks_of_graphs = [Check("graphs", "ok", ", ".join(graph.id for graph in graphs.all()))]
-    return Catalogs([*tool_checks, *checks_of_graphs, *model_checks, *price_checks], graphs, models, prices)
+    return Catalogs(
+        [*tool_checks, *skill_checks, *checks_of_graphs, *model_checks, *price_checks], graphs, models, prices
+    )
 
 
 def _tools(settings: Settings) -> tuple[ToolCatalog, list[Check]]:
@@ -68,6 +72,13 @@ def _tools(settings: Settings) -> tuple[ToolCatalog, list[Check]]:
     except ToolCatalogError as error:
         return ToolCatalog.load(()), [*errors, Check("tools", "error", str(error))]
     return tools, errors or [Check("tools", "ok", ", ".join(tool.id for tool in tools.all()))]
+
+
+def _skills(settings: Settings) -> tuple[SkillLibrary, list[Check]]:
+    try:
+        return SkillLibrary.load(settings.skills_dir), []
+    except SkillInvalid as error:
+        return NO_SKILLS, [Check("graphs", "error", str(error))]
 
 
 def _prices(settings: Settings) -> tuple[PriceList, list[Check]]:

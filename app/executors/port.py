@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 from app.conversations.cuts.answer_cuts import ShownAnswer
 from app.conversations.records import Conversation
@@ -23,6 +23,7 @@ from app.platform.telemetry.trace_context import RunTraceContext
 from app.requests.client_tools import ClientTool
 from app.requests.outcome import ErrorCode, FinishReason
 from app.requests.runs import GraphRunRequest, RunLimits
+from app.skills.records import Skill
 from app.usage.records import NOTHING_SPENT, Attribution, Spent
 from runtally.tools.tool import Tool
 
@@ -47,6 +48,7 @@ UNAVAILABLE = RunOutcome("provider_unavailable", "error")
 PROVIDER_REFUSED = RunOutcome("provider_refused", "error")
 """The provider refuses the operator, not this request."""
 TOOL_SERVER_UNAVAILABLE = RunOutcome("tool_server_unavailable", "error")
+AGENT_UNAVAILABLE = RunOutcome("agent_unavailable", "error")
 
 
 class ExecutionFailed(Exception):
@@ -55,6 +57,22 @@ class ExecutionFailed(Exception):
     def __init__(self, error: ErrorCode, finish_reason: FinishReason = "error") -> None:
         self.outcome = RunOutcome(error, finish_reason)
         super().__init__(f"{error} ({finish_reason})")
+
+
+AgentFailure = Literal[
+    "missing", "not_started", "exited", "killed", "disconnected", "line_broken", "line_too_long"
+]
+"""How the agent's program failed, for the operator: clients get `agent_unavailable` for each."""
+
+
+class AgentFailed(ExecutionFailed):
+    """The agent's program failed before the run had an answer."""
+
+    def __init__(self, failure: AgentFailure, *, is_silent: bool) -> None:
+        """`is_silent`: it had said nothing and called no tool."""
+        self.failure = failure
+        self.is_silent = is_silent
+        super().__init__(*AGENT_UNAVAILABLE)
 
 
 FIRST_ATTEMPT = 0
@@ -106,6 +124,8 @@ class RunPlan:
     """The names of those that the graph does not take."""
     schemas: RunSchemas = NO_SCHEMAS
     """Of the answer and the client tools, prepared."""
+    skills: tuple[Skill, ...] = ()
+    """The skills of the graph; `tools` has the one that reads them."""
     remote_tools: tuple[str, ...] = ()
     """The ids of tools of external MCP servers that it may use; connected when the run starts."""
     spent: Spent = NOTHING_SPENT

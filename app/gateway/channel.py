@@ -120,6 +120,11 @@ class Channel:
         # Tool calls of the last turn belong to that turn.
         return None if refusal == "turns" else refusal
 
+    @property
+    def has_turns(self) -> bool:
+        """Whether the model has finished a message, or a block of one."""
+        return any(message.is_turn for message in self.messages.values())
+
     @asynccontextmanager
     async def call(self, size: CallSize, count_prompt: CountPrompt | None = None) -> AsyncIterator[Call]:
         """Admit one call; raises `CallRefused`. Waits while current calls may use up a limit.

@@ -9,6 +9,8 @@ from app.graphs.file import GraphDefinitionError, GraphFile, definition_error
 from app.graphs.rules.checking import RuledTool, rule_problems
 from app.graphs.spec import AGENT_TOOL, GraphSpec
 from app.platform.serialization.strict_yaml import did_you_mean
+from app.skills.library import NO_SKILLS, SkillLibrary
+from app.skills.reading import SKILL_TOOL, SkillArgs, described
 from app.tools.mcp.spec import remote_effects, secret_names
 from app.workspaces.spec import HostPathRefused, resolve_host_path
 
@@ -69,6 +71,7 @@ class GraphCatalog:
         checks: Mapping[str, GraphCheck],
         known_tools: Collection[str],
         known_secrets: Collection[str] = (),
+        skills: SkillLibrary = NO_SKILLS,
         host_roots: Sequence[Path] = (),
         describe: DescribeTool = lambda _: RuledTool(),
         problems: list[GraphDefinitionError] | None = None,
@@ -79,7 +82,8 @@ class GraphCatalog:
 
         A graph whose file names no provider has one id for each provider whose check finds no problem.
         `checks` are those of the executors, by provider; `host_roots` are the directories that graphs may
-        mount files from; `describe` returns what rules are checked against.
+        mount files from; `describe` returns what rules are checked against; `skills` are those that graphs
+        may name.
         """
         invalid = [] if problems is None else problems
         found: dict[str, GraphSpec] = {}
@@ -88,8 +92,10 @@ class GraphCatalog:
         for path in [path for directory in directories for path in _graph_files(directory)]:
             graph, errors = _read(path, known_tools, known_secrets, describe)
             if graph is not None:
+                graph, unknown = _with_skills(path, graph, skills)
                 errors = [
                     *errors,
+                    *unknown,
                     *_mount_errors(path, graph, host_roots),
                     *_executor_errors(path, graph, checks),
                 ]
@@ -178,6 +184,8 @@ def _rule_errors(file: GraphFile, graph: GraphSpec, describe: DescribeTool) -> I
     own = (*graph.tools, *graph.native_tools, *([AGENT_TOOL] if graph.agents else []))
     remote = {tool: RuledTool(effect) for tool, effect in remote_effects(graph.mcp_servers).items()}
     tools = {tool: describe(tool) for tool in own} | remote
+    if graph.skills:
+        tools[SKILL_TOOL] = RuledTool("read_only", SkillArgs.model_json_schema())
     for index, key, problem in rule_problems(
         graph.all_rules, tools, more_tools=graph.client_tools is not False
     ):
@@ -218,6 +226,21 @@ def _executor_errors(
         return
     for key, problem in check(graph):
         yield _error(path, key, problem)
+
+
+def _with_skills(
+    path: Path, graph: GraphSpec, library: SkillLibrary
+) -> tuple[GraphSpec, list[GraphDefinitionError]]:
+    """The graph whose prompt names its skills."""
+    unknown = [name for name in graph.skills if name not in library.skills]
+    if unknown:
+        return graph, [
+            _error(path, "skills", f"there is no skill {name!r}{did_you_mean(name, library.skills)}")
+            for name in unknown
+        ]
+    skills = library.named(graph.skills)
+    prompt = described(graph.system_prompt, skills, in_workspace=bool(graph.native_tools))
+    return graph.model_copy(update={"system_prompt": prompt}), []
 
 
 def _mount_errors(path: Path, graph: GraphSpec, roots: Sequence[Path]) -> Iterator[GraphDefinitionError]:

@@ -4,15 +4,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from frontmatter.default_handlers import YAMLHandler
 from pydantic import ValidationError
 
 from app.errors import OperatorError
 from app.graphs.spec import GraphSpec
-from app.platform.serialization.strict_yaml import YamlDocument, YamlInvalid, decoded
+from app.platform.serialization.front_matter import FENCE, FrontMatter, FrontMatterInvalid
+from app.platform.serialization.strict_yaml import YamlDocument
 
-_FENCE = "---"
-_FORM = f"a graph begins with a line {_FENCE}, its keys (description: …), a line {_FENCE}, then its prompt"
+_FORM = (
+    f"a graph begins with a line {FENCE}, its keys (description: …), a line {FENCE}, then its prompt; files "
+    "that are no graphs belong elsewhere"
+)
 _OF_FILE = {"name": "is the name of the file", "system_prompt": "is the text after the front matter"}
 """The fields of a graph that are no keys."""
 
@@ -40,24 +42,11 @@ class GraphFile:
     @classmethod
     def parse(cls, path: Path, content: bytes) -> "GraphFile":
         """Read the content of a file; raises `GraphDefinitionError`."""
-        handler = YAMLHandler()
         try:
-            whole = decoded(content).replace("\r\n", "\n")
-            text = whole.strip()
-            if not handler.detect(text):
-                problem = f"has no front matter: {_FORM}; files that are no graphs belong elsewhere"
-                raise definition_error(path, problem)
-            source, prompt = handler.split(text)
-            first_line = 1 + whole[: whole.index(source)].count("\n")
-            document = YamlDocument.read(source, first_line=first_line)
-        except YamlInvalid as error:
-            problem = f"front matter: is not valid YAML between two lines of {_FENCE}: {error}"
-            raise definition_error(path, problem) from error
-        except ValueError as error:
-            raise definition_error(path, f"front matter: has no second line {_FENCE}: {_FORM}") from error
-        if not isinstance(document.value or {}, dict):
-            raise definition_error(path, "front matter: must be keys and values, such as description: …")
-        return cls(path, document, prompt.strip())
+            found = FrontMatter.parse(content, form=_FORM)
+        except FrontMatterInvalid as error:
+            raise definition_error(path, str(error)) from error
+        return cls(path, found.document, found.text)
 
     @property
     def head(self) -> dict[str, Any]:

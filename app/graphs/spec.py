@@ -18,6 +18,7 @@ from app.graphs.rules.spec import ToolPattern, ToolRule
 from app.requests.blank import require_visible
 from app.requests.dollars import Dollars
 from app.requests.runs import LEAST_THINKING, Effort, OnDisconnect, PermissionMode, RunLimits, TaskBudget
+from app.skills.reading import SKILL_TOOL
 from app.tools.mcp.spec import McpServer, ServerName, check_names, remote_ids
 from app.workspaces.spec import WorkspaceSpec
 
@@ -123,6 +124,8 @@ class GraphSpec(BaseModel):
     """External MCP servers by name; the id of their tools is `server__tool`."""
     agents: dict[AgentName, AgentSpec] = Field(default_factory=dict)
     """Subagents by name."""
+    skills: Names = ()
+    """The operator's skills that the agent can read."""
     rules: tuple[ToolRule, ...] = ()
     """The first that matches a call decides; a call without one is allowed."""
     approve: Annotated[tuple[ToolPattern, ...], BeforeValidator(_comma_separated)] = ()
@@ -151,12 +154,19 @@ class GraphSpec(BaseModel):
             raise ValueError("is only for graphs with native_tools")
         return workspace
 
-    @field_validator("tools", "native_tools")
+    @field_validator("tools", "native_tools", "skills")
     @classmethod
-    def _each_tool_once(cls, tools: tuple[str, ...]) -> tuple[str, ...]:
-        if len(set(tools)) < len(tools):
-            raise ValueError("contains a tool twice")
-        return tools
+    def _each_once(cls, names: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        if len(set(names)) < len(names):
+            raise ValueError(f"contains a {'skill' if info.field_name == 'skills' else 'tool'} twice")
+        return names
+
+    @field_validator("skills")
+    @classmethod
+    def _have_their_tool(cls, skills: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        if skills and SKILL_TOOL in _tools_in(info):
+            raise ValueError(f"are read with {SKILL_TOOL}, which must not be another tool of the graph")
+        return skills
 
     @field_validator("mcp_servers")
     @classmethod

@@ -80,6 +80,7 @@ class Settings(NetworkSettings, DatabaseSettings):
     default_model: str = Field("claude-sonnet-5-5", validation_alias="RUNTALLY_DEFAULT_MODEL")
     models_file: Path | None = Field(None, validation_alias="RUNTALLY_MODELS_FILE")
     graphs_dir: Path | None = Field(None, validation_alias="RUNTALLY_GRAPHS_DIR")
+    skills_dir: Path | None = Field(None, validation_alias="RUNTALLY_SKILLS_DIR")
     tools: Annotated[tuple[str, ...], NoDecode] = Field((), validation_alias="RUNTALLY_TOOLS")
     allowed_host_roots: Annotated[tuple[Path, ...], NoDecode] = Field(
         (), validation_alias="RUNTALLY_ALLOWED_HOST_ROOTS"
@@ -278,7 +279,7 @@ class Settings(NetworkSettings, DatabaseSettings):
             )
         return value
 
-    @field_validator("graphs_dir", "claude_config_dir")
+    @field_validator("graphs_dir", "skills_dir", "claude_config_dir")
     @classmethod
     def _exists(cls, value: Path | None) -> Path | None:
         if value is not None and not value.is_dir():

@@ -17,6 +17,7 @@ ErrorCode = Literal[
     "insufficient_credits",
     "provider_unavailable",
     "provider_refused",
+    "agent_unavailable",
     "refused",
     "length",
     "context",

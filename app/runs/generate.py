@@ -75,6 +75,12 @@ class ProviderRefused(Unavailable):
     code = "provider_refused"
 
 
+class AgentUnavailable(Unavailable):
+    """The agent's program failed on this server; try again later."""
+
+    code = "agent_unavailable"
+
+
 class RefusedByProvider(Invalid):
     """The model's provider rejected the request as invalid."""
 
@@ -97,6 +103,10 @@ class ContextFull(Invalid):
     code = "context"
 
 
+class IncompleteText(InvalidOutput):
+    """The model's answer is empty, or broke off."""
+
+
 class GenerationFailed(AppError):
     """The run ended without an answer."""
 
@@ -111,6 +121,7 @@ FAILURES: dict[ErrorCode, type[AppError]] = {
     "insufficient_credits": RunOutOfCredit,
     "provider_unavailable": ProviderUnavailable,
     "provider_refused": ProviderRefused,
+    "agent_unavailable": AgentUnavailable,
     "refused": ModelRefused,
     "length": AnswerTooLong,
     "context": ContextFull,
@@ -157,6 +168,8 @@ class Generator:
         final = await self._runs.wait(run)
         if schema is not None and not final.ok and await self._has_answered(run, final):
             raise NoMatchingObject(run_id=run.run_id)
+        if schema is None and final.finish_reason == "max_turns":
+            raise IncompleteText(run_id=run.run_id)
         if final.error is not None:
             raise FAILURES[final.error](run_id=final.run_id)
         if schema is None:
@@ -183,9 +196,12 @@ class Generator:
 
 
 def _as_run(request: GenerateRequest) -> GraphRunRequest:
-    response_format = None
+    response_format, limits = None, request.limits
     if isinstance(request, GenerateObjectRequest):
         response_format = ResponseFormat.of(type="json_schema", schema_=request.schema_)
+    else:
+        # Only an object may be sent back to the model.
+        limits = limits.model_copy(update={"max_turns": 1})
     system = [] if request.system is None else [Message.of(role="system", content=request.system)]
     return GraphRunRequest.of(
         run_id=request.run_id,
@@ -193,5 +209,5 @@ def _as_run(request: GenerateRequest) -> GraphRunRequest:
         messages=[*system, Message.of(role="user", content=request.prompt)],
         model=request.model if request.role is None else request.role,
         response_format=response_format,
-        limits=request.limits,
+        limits=limits,
     )

@@ -19,6 +19,8 @@ from app.models.request_options import chosen_options
 from app.requests.messages import Attachment, DocumentPart
 from app.requests.runs import GraphRunRequest
 from app.runs.requests.attachments import DEFAULT_RULES, AttachmentRules
+from app.skills.library import NO_SKILLS, SkillLibrary
+from app.skills.reading import FOLDER
 from app.tools.catalog import ToolCatalog
 from app.usage.records import Attribution
 
@@ -44,6 +46,7 @@ class RunPlanner:
     timeout: timedelta
     """The server's limit for every run."""
     attachments: AttachmentRules = DEFAULT_RULES
+    skills: SkillLibrary = NO_SKILLS
 
     def plan(
         self,
@@ -67,7 +70,11 @@ class RunPlanner:
             attempt=FIRST_ATTEMPT,
             spec=spec,
             model=model,
-            tools=tuple(self.tools.get(tool_id) for tool_id in tool_ids if tool_id in spec.tools),
+            tools=(
+                *(self.tools.get(tool_id) for tool_id in tool_ids if tool_id in spec.tools),
+                *self.skills.tools(spec.skills),
+            ),
+            skills=self.skills.named(spec.skills),
             remote_tools=tuple(tool_id for tool_id in tool_ids if tool_id not in spec.tools),
             limits=limits,
             timeout=timedelta(seconds=min(seconds, limits.timeout_s or seconds)),
@@ -142,6 +149,9 @@ def check_files(request: GraphRunRequest, spec: GraphSpec) -> None:
     if not spec.native_tools:
         raise Invalid.field("files", f"the graph {spec.id} has no workspace for files")
     limits = spec.workspace
+    for index, file in enumerate(request.files):
+        if spec.skills and file.path.partition("/")[0] == FOLDER:
+            raise Invalid.field(f"files.{index}.path", f"must not be in {FOLDER}/, the graph's skills")
     if len(request.files) > limits.max_files:
         raise Invalid.field("files", f"the graph {spec.id} accepts at most {limits.max_files} files")
     if sum(file.size for file in request.files) > limits.max_bytes:

@@ -1,6 +1,6 @@
 """The records of runs and of their stored events."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -66,6 +66,8 @@ class RunRecord:
     """Whether it is cancelled when its readers have left."""
     shown_answer: ShownAnswer | None = None
     """What its client shows of the answer before it; None: all of it, as far as is known."""
+    skills: Mapping[str, str] | None = None
+    """The skills it could read, with their hashes; None without any, and until it has ended."""
 
     @property
     def finished(self) -> bool:

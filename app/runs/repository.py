@@ -34,6 +34,7 @@ from app.platform.telemetry.trace_context import CallerTrace
 from app.requests.outcome import GraphFinal
 from app.runs.records import AT_END, UNFINISHED, DriftedRuns, RunRecord, StoredEvents
 from app.runs.tables import DRIFTED, run_events, runs
+from app.skills.records import Skill
 from app.usage.records import CostComparison, Meters
 
 STORED_BYTES = 256 * 1024
@@ -135,6 +136,7 @@ async def finish_run(
     attempt: int,
     final: GraphFinal,
     report: MeterReport | None,
+    skills: Sequence[Skill] = (),
     events: Sequence[StoredEvents],
 ) -> datetime | None:
     """End a run and store its events; returns when it has ended, which is not before any of them.
@@ -150,6 +152,7 @@ async def finish_run(
         "cost_comparison": None if report is None else _dumped_cost(report),
         "tool_failures": None if report is None else report.tool_failures,
         "final": dump_json(final.model_dump(mode="json", by_alias=True)),
+        "skills": dump_json({skill.name: skill.sha256 for skill in skills}) if skills else None,
         "never_called": _never_called(report),
         "positions": [stored.position for stored in events],
         "last_positions": [stored.last_position for stored in events],
@@ -254,6 +257,7 @@ RUN_COLUMNS = (
     runs.c.session_id,
     runs.c.message_id,
     runs.c.shown_answer,
+    runs.c.skills,
 )
 
 
@@ -343,6 +347,7 @@ _FINISH = text(
         UPDATE runs
            SET status = :status, meters = CAST(:meters AS json),
                cost_comparison = CAST(:cost_comparison AS json), tool_failures = :tool_failures,
+               skills = CAST(:skills AS json),
                final = CAST(:final AS json), held_for = NULL,
                -- The process's clock may be ahead of this one: no event is later than the run's end.
                ended_at = greatest(now(), to_timestamp(CAST(:latest AS bigint) / 1000.0)),

@@ -31,10 +31,10 @@ from app.runs.dispatch.repository import take_queued_commands
 from app.runs.events.ended import queue_wait_of
 from app.runs.planner import RunPlanner
 from app.runs.records import RunRecord
-from app.runs.recovery.repository import return_run
 from app.runs.repository import stored_request
 from app.runs.requests.codec import RequestCodec
 from app.runs.requests.schemas import SchemaPreparation
+from app.runs.requeueing.repository import return_run
 from app.runs.supervisor import RunSupervisor
 
 log = structlog.get_logger(__name__)

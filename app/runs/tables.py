@@ -54,6 +54,7 @@ runs = Table(
     Column("final", Json(none_as_null=True)),
     Column("meters", Json(none_as_null=True), comment="What the two meters saw"),
     Column("cost_comparison", Json(none_as_null=True), comment="What it cost by both meters"),
+    Column("skills", Json(none_as_null=True), comment="The skills it could read, with their hashes"),
     Column("tool_failures", Integer, comment="How many tool calls failed"),
     Column("process_id", Uuid, comment="The process that executes it, or was the last"),
     Column("created_at", UtcDateTime, nullable=False),

@@ -19,7 +19,9 @@ from app.events import MeterReport, Queued, RunStarted, RunWarning
 from app.executors.control import RunControl
 from app.executors.port import (
     ABORTED,
+    FIRST_ATTEMPT,
     NO_DATABASE,
+    AgentFailed,
     ExecutionFailed,
     GraphExecutor,
     RunContext,
@@ -42,6 +44,7 @@ from app.runs.events.terminal import close_log, last_position, terminal_events, 
 from app.runs.events.timing import TimedEvents
 from app.runs.events.tracing import run_result
 from app.runs.repository import finish_run, has_ended
+from app.runs.requeueing.repository import requeue_run
 from app.streams.port import EventLog, LogEntry, WriterFenced
 
 log = structlog.get_logger(__name__)
@@ -69,6 +72,8 @@ class _FinishedRun:
     output_bytes: int
     """About how large its events are."""
     trace: RunTrace | None
+    repeats: bool
+    """Whether it begins another attempt instead."""
     _failures: set[str] = field(default_factory=set)
 
     @property
@@ -93,6 +98,8 @@ class _NotStored(Enum):
     """The database does not answer now."""
     FENCED = auto()
     """Another process has ended it, or executes a later attempt."""
+    REPEATED = auto()
+    """Its next attempt is ready to be executed by any process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +130,7 @@ class RunWorker:
     ) -> GraphFinal | None:
         """Execute a run that is stored as running, and store its result.
 
-        None for an attempt that another process has taken over.
+        None for an attempt that another process has taken over, or that is followed by another one.
         """
         output = RunOutput(
             plan,
@@ -135,13 +142,14 @@ class RunWorker:
         )
         events = TimedEvents(output, self.metrics.attempt(plan.spec.id))
         self.receipts.count_charges(plan.run)
-        began = time.monotonic()
+        began, repeats = time.monotonic(), False
         try:
             await self._start(plan, control, publisher)
             request = await self.complete(request, plan)
             await self.executor.run(request, RunContext(plan, control, events, self.lease, trace))
         except ExecutionFailed as error:
             output.outcome = error.outcome
+            repeats = self._repeats(error, plan, control)
         except DatabaseUnavailable:
             log.warning("run.database_unavailable")
             output.outcome = NO_DATABASE
@@ -157,7 +165,7 @@ class RunWorker:
                 if trace is not None:
                     trace.close()
                 await self.receipts.flush(plan.run, within_s=_FLUSH_S)
-                finished = self._finished(plan, control, output, trace=trace, began=began)
+                finished = self._finished(plan, control, output, trace=trace, began=began, repeats=repeats)
                 entries = await self._entries(finished)
                 stored = await self._finish(finished, entries)
         while stored is _NotStored.LATER:
@@ -189,13 +197,28 @@ class RunWorker:
             warning = RunWarning(code="client_tools_ignored", message=message, names=list(names))
             await publisher.publish_once(warning)
 
+    def _repeats(self, error: ExecutionFailed, plan: RunPlan, control: RunControl) -> bool:
+        """Whether a run whose agent failed is executed again: once, if no client can tell."""
+        if not isinstance(error, AgentFailed):
+            return False
+        self.metrics.agent_failed(error.failure)
+        is_untouched = not control.stop.is_set() and not control.inbox.pending()
+        return error.is_silent and is_untouched and plan.attempt == FIRST_ATTEMPT
+
     def _finished(
-        self, plan: RunPlan, control: RunControl, output: RunOutput, *, trace: RunTrace | None, began: float
+        self,
+        plan: RunPlan,
+        control: RunControl,
+        output: RunOutput,
+        *,
+        trace: RunTrace | None,
+        began: float,
+        repeats: bool,
     ) -> _FinishedRun:
         final, duration = output.final(), timedelta(seconds=time.monotonic() - began)
         charged = self.receipts.counted_charges(plan.run)
         ended = EndedRun.of_plan(plan, final, duration=duration, charged=charged)
-        return _FinishedRun(plan, control, final, output.report, ended, output.size, trace)
+        return _FinishedRun(plan, control, final, output.report, ended, output.size, trace, repeats)
 
     async def _entries(self, finished: _FinishedRun) -> list[LogEntry]:
         """The events of the run, with its end."""
@@ -232,6 +255,8 @@ class RunWorker:
             else:
                 rows = await asyncio.to_thread(encode_events, entries)
             async with self.database.transaction() as tx:
+                if finished.repeats and await requeue_run(tx, finished.run, attempt=finished.attempt):
+                    return _NotStored.REPEATED
                 # The run's row, its account's queue, its credit: the same order everywhere, so no deadlock.
                 ended_at = await finish_run(
                     tx,
@@ -239,6 +264,7 @@ class RunWorker:
                     attempt=finished.attempt,
                     final=finished.final,
                     report=finished.report,
+                    skills=finished.plan.skills,
                     events=rows,
                 )
                 if ended_at is not None:

@@ -25,6 +25,14 @@ class Upload(NamedTuple):
     content: bytes
 
 
+class GivenFile(NamedTuple):
+    """A file that the graph gives to each of its runs."""
+
+    path: str
+    content: bytes
+    is_executable: bool
+
+
 @dataclass(frozen=True, slots=True)
 class StoredFile:
     """A stored file of a run."""

@@ -13,7 +13,14 @@ from app.ids import RunKey
 from app.platform.background import forever
 from app.platform.db import Database, Transaction, require_attempt
 from app.requests.file_paths import relative_path
-from app.workspaces.records import CollectedFiles, StoredFile, Upload, WorkspaceListing, WorkspaceRecord
+from app.workspaces.records import (
+    CollectedFiles,
+    GivenFile,
+    StoredFile,
+    Upload,
+    WorkspaceListing,
+    WorkspaceRecord,
+)
 from app.workspaces.repository import (
     delete_expired_files,
     delete_files,
@@ -69,10 +76,13 @@ class Workspaces:
             sha256 = hashlib.sha256(content).hexdigest()
             await upsert_file(tx, run, StoredFile(path, "uploaded", len(content), sha256), content)
 
-    async def open(self, run: RunKey, spec: WorkspaceSpec) -> Workspace:
-        """The run's workspace, to be populated with mounts and uploads. Raises `Unavailable`."""
+    async def open(self, run: RunKey, spec: WorkspaceSpec, given: Sequence[GivenFile] = ()) -> Workspace:
+        """The run's workspace, to be populated with mounts, uploads and the given files.
+
+        Raises `Unavailable`.
+        """
         async with self._database.read() as reader:
-            return Workspace(spec, self._roots, await find_uploads(reader, run))
+            return Workspace(spec, self._roots, await find_uploads(reader, run), given)
 
     async def store_outputs(self, run: RunKey, attempt: int, *, workspace: Workspace) -> None:
         """Store the files the run left; no process may be using the directory any more.

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from app.workspaces.mounts import CopyBudget, FileBaseline, MountCopy, write_file
 from app.workspaces.outputs import PlainFile, ScanBudget, content_of, plain_files, sha256_of
-from app.workspaces.records import CollectedFiles, FileOrigin, StoredFile, Upload
+from app.workspaces.records import CollectedFiles, FileOrigin, GivenFile, StoredFile, Upload
 from app.workspaces.spec import WorkspaceSpec
 
 _WRITABLE = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
@@ -25,17 +25,24 @@ _OVERGROWTH = 4 * _ENTRIES_PER_FILE
 class Workspace:
     """The directory of one run."""
 
-    def __init__(self, spec: WorkspaceSpec, roots: Sequence[Path], uploads: Iterable[Upload]) -> None:
+    def __init__(
+        self,
+        spec: WorkspaceSpec,
+        roots: Sequence[Path],
+        uploads: Iterable[Upload],
+        given: Sequence[GivenFile] = (),
+    ) -> None:
         """`roots` are the directories that mounts may copy from."""
         self.spec = spec
         self.path = Path(os.devnull)
         """The directory, once `populate` was called."""
         self._roots = roots
         self._uploads = uploads
+        self._given = given
         self._baselines: dict[str, FileBaseline] = {}
 
     def populate(self, path: Path) -> None:
-        """Copy the mounts into an empty directory, then the uploads, which replace mounted files.
+        """Copy the mounts into an empty directory, then uploads and given files, which replace others.
 
         Raises `HostPathRefused`, `WorkspaceTooLarge`, and `OSError` if two paths conflict.
         """
@@ -46,6 +53,10 @@ class Workspace:
         for upload in self._uploads:
             budget.take(len(upload.content))
             self._baselines[upload.path] = write_file(self.path / upload.path, upload.content, uploaded=True)
+        for given, content, executable in self._given:
+            budget.take(len(content))
+            target = self.path / given
+            self._baselines[given] = write_file(target, content, uploaded=False, executable=executable)
         self._uploads = ()
 
     def exceeds_file_limit(self) -> bool:

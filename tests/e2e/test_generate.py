@@ -8,7 +8,7 @@ import httpx_sse
 import pytest
 
 from app.executors.port import INTERNAL, MAX_TURNS, UNAVAILABLE
-from app.simulator.script import Reply, Text, ToolUse, in_turn
+from app.simulator.script import Reply, Text, Thinking, ToolUse, in_turn
 from tests.e2e.stories import World, WorldOf, until
 from tests.factories import a_wait, reached_by, scripted
 from tests.scripted import Action, Fail, WriteMessage
@@ -71,6 +71,30 @@ async def test_a_text_is_a_run_with_a_receipt(world_of: WorldOf) -> None:
     (asked,) = world.simulator.requests
     assert asked.system.endswith("Speak like a butler.")
     assert (asked.last_text, asked.tool_names) == ("hello", [])
+
+
+@pytest.mark.parametrize(
+    ("reply", "problem"),
+    [
+        (Reply([Text("on and on")], stop_reason="max_tokens"), (422, "length")),
+        (Reply([]), (502, "invalid_output")),
+        (Reply([Thinking("hm")]), (502, "invalid_output")),
+        (
+            Reply([Text("one two"), Text("three four")], cut_after=7, delta_delay_s=0.05),
+            (502, "invalid_output"),
+        ),
+    ],
+    ids=["too long", "empty", "only thought", "cut after a block"],
+)
+async def test_a_text_is_one_message_whatever_the_agent_does(
+    world_of: WorldOf, reply: Reply, problem: tuple[int, str]
+) -> None:
+    world = await world_of(lambda _: reply)
+
+    response = await _text(world)
+
+    assert (response.status_code, response.json()["code"]) == problem
+    assert len(await world.receipts(response.json()["runId"])) == len(world.simulator.sent) == 1
 
 
 async def test_an_object_that_does_not_match_is_sent_back_once(world_of: WorldOf) -> None:

@@ -28,8 +28,9 @@ from app.conversations.sdk_store import CliSessionStore, PostgresSessionStore
 from app.ids import RunId, RunKey, new_uuid
 from app.platform.db import AttemptOver, Database, require_attempt
 from app.runs.records import NewRun
-from app.runs.recovery.repository import record_takeovers, requeue_run
+from app.runs.recovery.repository import record_takeovers
 from app.runs.repository import find_run, store_interruption
+from app.runs.requeueing.repository import requeue_run
 from app.usage.records import TokenUsage, UsageFact
 from app.workspaces.records import Upload
 from app.workspaces.service import Workspaces

@@ -16,7 +16,7 @@ from app.billing.prices.price_list import PriceList
 from app.billing.receipts.correction import correct
 from app.billing.receipts.delivery import ReceiptDelivery
 from app.platform.db import Database
-from app.runs.recovery.repository import requeue_run
+from app.runs.requeueing.repository import requeue_run
 from app.usage.records import TokenUsage
 from tests.factories import a_fact
 from tests.integration.lost_machines import (

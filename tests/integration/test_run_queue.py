@@ -11,8 +11,8 @@ from app.platform.db import Database
 from app.runs.dispatch.limits import DispatchLimits, QueueFull
 from app.runs.dispatch.records import QueuedCommand
 from app.runs.dispatch.repository import insert_queued_command, lock_queued_run
-from app.runs.recovery.repository import requeue_run
 from app.runs.repository import find_run
+from app.runs.requeueing.repository import requeue_run
 from tests.integration.run_queue import GRAPH, Queue
 from tests.patience import PATIENCE_S
 

@@ -1,6 +1,7 @@
 """ClaudeAgentExecutor: runs a graph with the Claude Agent SDK, one CLI process per run."""
 
 import asyncio
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -8,16 +9,16 @@ from functools import partial
 
 import anyio
 import structlog
-from claude_agent_sdk import Message
 
 from app.conversations.prompt_store import PromptStore
-from app.events import AssistantFinal
+from app.events import AssistantFinal, Status, UsageReport
 from app.executors.api_format.failures import outcome_of_refusal, rejected_part
 from app.executors.claude_agent.auth import ModelAuth
 from app.executors.claude_agent.launching.started_cli import StartedCli
 from app.executors.claude_agent.meters.port import EXECUTOR_TYPE
 from app.executors.claude_agent.options.init_check import UnexpectedCapabilities
-from app.executors.claude_agent.process.cli_process import CliFailed, CliProcess
+from app.executors.claude_agent.process.cli_process import CliProcess
+from app.executors.claude_agent.process.failures import CliFailed
 from app.executors.claude_agent.process.unfinished import SeenText, store_unfinished
 from app.executors.claude_agent.prompt import user_content
 from app.executors.claude_agent.run_stream import RunStream
@@ -27,7 +28,17 @@ from app.executors.claude_agent.sandbox.running_sandbox import RunningSandbox
 from app.executors.claude_agent.starter import CliStarter
 from app.executors.claude_agent.watchdog import Watchdog
 from app.executors.metering import Metering, channel_limits
-from app.executors.port import ABORTED, EventSink, ExecutionFailed, RunContext, RunOutcome, RunPlan
+from app.executors.port import (
+    ABORTED,
+    INTERNAL,
+    AgentFailed,
+    AgentFailure,
+    EventSink,
+    ExecutionFailed,
+    RunContext,
+    RunOutcome,
+    RunPlan,
+)
 from app.executors.structured_output import require_match
 from app.executors.text import loggable
 from app.executors.tools.client_tools import with_client_tools
@@ -37,7 +48,9 @@ from app.ids import new_uuid
 from app.platform.json_schema.checker import SchemaChecker
 from app.requests.messages import SentMessage
 from app.requests.runs import GraphRunRequest
+from app.skills.reading import files_in_workspace
 from app.tools.mcp.servers import McpConnector
+from app.workspaces.records import GivenFile
 from app.workspaces.service import Workspaces
 
 log = structlog.get_logger(__name__)
@@ -81,7 +94,8 @@ class ClaudeAgentExecutor:
             log.error("run.start_failed", reason=str(error))  # noqa: TRY400 - no traceback needed
             raise ExecutionFailed("internal") from error
         spec = plan.spec.workspace
-        workspace = await self.workspaces.open(plan.run, spec)
+        given = [GivenFile(*file) for file in files_in_workspace(plan.skills)]
+        workspace = await self.workspaces.open(plan.run, spec, given)
         try:
             group = None if self.groups is None else await asyncio.to_thread(self.groups.create, spec)
         except OSError as error:
@@ -111,16 +125,20 @@ class ClaudeAgentExecutor:
             meter=self.auth.meter(plan, channel, cli.process),
         )
         watchdog, seen = Watchdog(context, cli.process, sandbox), SeenText()
+        failure, is_silent = None, True
         try:
             cli.process.send(str(new_uuid()), initial_prompt.content)
             with context.control.inbox.forwarding_to(partial(_send_message, cli.process, stream)):
-                async for message in _messages_of(cli.process):
+                async for message in cli.process.messages():
                     for event in stream.feed(message):
+                        is_silent &= isinstance(event, Status | UsageReport)
                         await events.publish(event)
                         calls.on_published(event)
                         seen.feed(event)
                     await cli.hooks.observe(message)
                     watchdog.check_budget(channel)
+        except CliFailed as error:
+            failure = await self._failure_of(error, cli.process)
         except UnexpectedCapabilities as error:
             log.error("cli.unexpected_capabilities", reason=loggable(str(error)))  # noqa: TRY400
         finally:
@@ -141,10 +159,28 @@ class ClaudeAgentExecutor:
         await self._complete_transcript(cli, plan, stream, seen)
         if sandbox is not None and sandbox.filled:
             await self.workspaces.store_outputs(plan.run, plan.attempt, workspace=sandbox.workspace)
+        answer = _answer(stream, stopped, failure=failure, is_silent=is_silent and not channel.has_turns)
         final = await require_match(
-            self.schemas, _answer(stream, stopped), plan.schemas.answer, account_id=plan.run.account_id
+            self.schemas,
+            answer,
+            plan.schemas.answer,
+            account_id=plan.run.account_id,
         )
         await events.publish(final)
+
+    async def _failure_of(self, error: CliFailed, process: CliProcess) -> AgentFailure | None:
+        """Log how the CLI failed; None if that is not what ends the run."""
+        failure = None if process.killed else error.failure
+        if failure == "not_started" and not os.access(self.starter.launcher.cli.path, os.X_OK):
+            failure = "missing"
+        log_failure = log.warning if process.killed else log.error
+        stderr = [loggable(line) for line in process.stderr.lines]
+        log_failure(
+            "cli.failed", failure=failure, reason=loggable(str(error)), killed=process.killed, stderr=stderr
+        )
+        # Once another attempt begins, nothing may be stored for this one.
+        await process.exited.wait()
+        return failure
 
     async def _complete_transcript(
         self, cli: StartedCli, plan: RunPlan, stream: RunStream, seen: SeenText
@@ -177,20 +213,14 @@ async def _publish_rejected_part(channel: Channel, events: EventSink) -> None:
         await events.publish(warning)
 
 
-async def _messages_of(process: CliProcess) -> AsyncIterator[Message]:
-    try:
-        async for message in process.messages():
-            yield message
-    except CliFailed as error:
-        log_failure = log.warning if process.killed else log.error
-        stderr = [loggable(line) for line in process.stderr.lines]
-        log_failure("cli.failed", reason=loggable(str(error)), killed=process.killed, stderr=stderr)
-
-
-def _answer(stream: RunStream, stopped: RunOutcome | None) -> AssistantFinal:
+def _answer(
+    stream: RunStream, stopped: RunOutcome | None, *, failure: AgentFailure | None, is_silent: bool
+) -> AssistantFinal:
     try:
         return stream.answer(stopped)
     except ExecutionFailed as error:
+        if failure is not None and error.outcome == INTERNAL:
+            raise AgentFailed(failure, is_silent=is_silent) from error
         # The provider's error text goes to the log only, never to a client.
         if error.outcome != ABORTED:
             log.warning("run.no_answer", outcome=error.outcome, reason=stream.failure_details())

@@ -29,6 +29,12 @@ class RunMetrics:
             ["graph", "status", "error"],
             registry=registry,
         )
+        self._agent_failures = Counter(
+            f"{PREFIX}agent_failures",
+            "Failures of the agent's program, also of attempts that were repeated.",
+            ["failure"],
+            registry=registry,
+        )
         self._wait = Histogram(
             f"{PREFIX}queue_wait_seconds",
             "From the acceptance of a run, or its start time, to its start.",
@@ -63,6 +69,10 @@ class RunMetrics:
     def run_started(self, *, waited_s: float) -> None:
         """The first attempt of a run starts."""
         self._wait.observe(max(0.0, waited_s))
+
+    def agent_failed(self, failure: str) -> None:
+        """The agent's program has failed in a run."""
+        self._agent_failures.labels(failure).inc()
 
     def run_ended(self, graph_id: str, final: GraphFinal, report: MeterReport | None = None) -> None:
         """The end of a run is stored."""

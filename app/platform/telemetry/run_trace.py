@@ -6,6 +6,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from functools import partial
 
+import structlog
 from opentelemetry.trace import SpanContext
 from opentelemetry.trace.span import TraceFlags
 
@@ -27,6 +28,8 @@ from app.platform.telemetry.model_call import ModelCall
 from app.platform.telemetry.records import PricedAnswer, RunResult, SpanOptions, TracedRun
 from app.platform.telemetry.run_span import common_attributes, run_span
 from app.platform.telemetry.spans import FinishedSpan, SpanWriter
+
+log = structlog.get_logger(__name__)
 
 SUBAGENT_TOOLS = frozenset({"Agent", "Task"})
 """Tools whose call starts a subagent."""
@@ -110,7 +113,13 @@ class RunTrace:
         )
 
     def observe(self, event: ClientEvent | AiEvent) -> None:
-        """An event of the run; other kinds have no spans."""
+        """An event of the run; other kinds have no spans. A failure is logged, and does not end the run."""
+        try:
+            self._observe(event)
+        except Exception:
+            log.warning("trace.event_failed", type=type(event).__name__, exc_info=True)
+
+    def _observe(self, event: ClientEvent | AiEvent) -> None:
         match event:
             case RunStarted() if self._waited:
                 self._end_waiting()

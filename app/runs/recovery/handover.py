@@ -18,8 +18,9 @@ from app.runs.commands.application import pending_commands
 from app.runs.commands.records import Command
 from app.runs.dispatch.records import QueuedCommand
 from app.runs.dispatch.repository import insert_queued_command
-from app.runs.recovery.repository import begin_handover, lock_running_attempts, return_run
+from app.runs.recovery.repository import begin_handover, lock_running_attempts
 from app.runs.recovery.resumption import may_be_resumed
+from app.runs.requeueing.repository import return_run
 from app.runs.supervisor import ActiveRun, RunSupervisor
 from app.streams.port import EventLog
 

@@ -8,10 +8,8 @@ from uuid import UUID
 
 from sqlalchemy import (
     ColumnElement,
-    Integer,
     Select,
     and_,
-    bindparam,
     delete,
     exists,
     func,
@@ -190,30 +188,6 @@ async def begin_handover(tx: Transaction, given: Sequence[RunRecord]) -> None:
         await tx.execute(update(runs).where(is_run).values(attempt=run.attempt + 1))
 
 
-async def requeue_run(tx: Transaction, key: RunKey) -> None:
-    """Begin the run's next attempt in any worker: it is ready, before what has become ready since."""
-    await tx.execute(_REQUEUE, {**key._asdict(), "attempt": None, "more": 1})
-
-
-async def return_run(tx: Transaction, key: RunKey, attempt: int) -> None:
-    """Leave an attempt that has not begun to any worker, in the same way."""
-    await tx.execute(_REQUEUE, {**key._asdict(), "attempt": attempt, "more": 0})
-
-
-_REQUEUE = text(
-    """
-    WITH requeued AS (
-        UPDATE runs
-           SET status = 'queued', attempt = attempt + :more, process_id = NULL, held_for = NULL, rank = 0,
-               ready_at = now(), offered_to = NULL, offered_until = NULL, submitted_at = NULL,
-               started_at = CASE WHEN attempt + :more > 0 THEN started_at END
-         WHERE account_id = :account_id AND run_id = :run_id AND status = 'running'
-           AND attempt = coalesce(:attempt, attempt)
-        RETURNING run_id
-    )
-    SELECT pg_notify('runtally_runs_ready', '') FROM requeued
-    """
-).bindparams(bindparam("attempt", type_=Integer), bindparam("more", type_=Integer))
 _LOST = text(
     """
     SELECT DISTINCT account_id, run_id FROM run_takeovers AS lost

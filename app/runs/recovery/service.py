@@ -26,9 +26,9 @@ from app.runs.recovery.repository import (
     lock_unconfirmed_runs,
     processes_without_heartbeat,
     record_takeovers,
-    requeue_run,
 )
 from app.runs.recovery.resumption import may_be_resumed
+from app.runs.requeueing.repository import requeue_run
 
 log = structlog.get_logger(__name__)
 

@@ -13,6 +13,7 @@ const RUN_ERRORS = {
   insufficient_credits: "The account has no credit left, or its budget for this month is used up.",
   provider_unavailable: "The model’s provider cannot be reached, or it rejects this server’s requests.",
   provider_refused: "The model’s provider refuses this server’s calls. Its operator must act.",
+  agent_unavailable: "The agent’s program failed on this server. Try again in a moment.",
   refused: "The model refuses to answer this.",
   length: "The answer is longer than a message of the model may be.",
   context: "The conversation is longer than the model can read.",

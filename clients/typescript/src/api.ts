@@ -258,7 +258,7 @@ export interface components {
             requestId: string | null;
             content: string;
             structuredOutput?: unknown;
-            error?: ("invalid_request" | "not_found" | "timeout" | "aborted" | "rate_limit" | "internal" | "insufficient_credits" | "provider_unavailable" | "provider_refused" | "refused" | "length" | "context" | "tool_server_unavailable" | "database_unavailable") | null;
+            error?: ("invalid_request" | "not_found" | "timeout" | "aborted" | "rate_limit" | "internal" | "insufficient_credits" | "provider_unavailable" | "provider_refused" | "agent_unavailable" | "refused" | "length" | "context" | "tool_server_unavailable" | "database_unavailable") | null;
             /** @enum {string} */
             finishReason: "stop" | "max_turns" | "budget" | "timeout" | "aborted" | "refused" | "length" | "context" | "error";
             usage: components["schemas"]["FinalUsage"];
@@ -527,6 +527,9 @@ export interface components {
             eventsDeletedAt: string | null;
             final: components["schemas"]["GraphFinal"] | null;
             toolFailures: number | null;
+            skills: {
+                [key: string]: string;
+            } | null;
             billing: components["schemas"]["RunBillingResponse"] | null;
         };
         /**
@@ -540,7 +543,7 @@ export interface components {
             runId: string;
             graphId: string;
             ok: boolean | null;
-            error: ("invalid_request" | "not_found" | "timeout" | "aborted" | "rate_limit" | "internal" | "insufficient_credits" | "provider_unavailable" | "provider_refused" | "refused" | "length" | "context" | "tool_server_unavailable" | "database_unavailable") | null;
+            error: ("invalid_request" | "not_found" | "timeout" | "aborted" | "rate_limit" | "internal" | "insufficient_credits" | "provider_unavailable" | "provider_refused" | "agent_unavailable" | "refused" | "length" | "context" | "tool_server_unavailable" | "database_unavailable") | null;
             finishReason: ("stop" | "max_turns" | "budget" | "timeout" | "aborted" | "refused" | "length" | "context" | "error") | null;
             costUsd: string | null;
         };
@@ -822,7 +825,7 @@ export interface components {
              */
             type: "error";
             /** @enum {string} */
-            error: "invalid_request" | "not_found" | "timeout" | "aborted" | "rate_limit" | "internal" | "insufficient_credits" | "provider_unavailable" | "provider_refused" | "refused" | "length" | "context" | "tool_server_unavailable" | "database_unavailable";
+            error: "invalid_request" | "not_found" | "timeout" | "aborted" | "rate_limit" | "internal" | "insufficient_credits" | "provider_unavailable" | "provider_refused" | "agent_unavailable" | "refused" | "length" | "context" | "tool_server_unavailable" | "database_unavailable";
             /**
              * Format: date-time
              * @description When it was produced; never before an earlier event of the run.

@@ -15,9 +15,10 @@ from app.executors.claude_agent.launching.start_slots import StartSlots
 from app.executors.claude_agent.launching.started_cli import LaunchSpec, StartedCli
 from app.executors.claude_agent.options.sdk_options import build_options
 from app.executors.claude_agent.process.cli import Cli
-from app.executors.claude_agent.process.cli_process import CliProcess, StderrTail
+from app.executors.claude_agent.process.cli_process import CliProcess
 from app.executors.claude_agent.process.directory import RunDirectory
 from app.executors.claude_agent.process.environment import launcher
+from app.executors.claude_agent.process.failures import StderrTail
 from app.executors.claude_agent.programs import write_program
 from app.executors.claude_agent.sandbox.bubblewrap import (
     CLI,

@@ -12,7 +12,6 @@ import asyncio
 import contextlib
 import os
 import signal
-from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
 from functools import partial
@@ -34,6 +33,7 @@ from claude_agent_sdk._internal.query import stamp_user_message
 from app.executors.claude_agent.options.long_context import with_provider_names
 from app.executors.claude_agent.process.cli_run import CliRun, UserContent
 from app.executors.claude_agent.process.directory import RunDirectory
+from app.executors.claude_agent.process.failures import CliFailed, OutputEnded, StderrTail, failure_of
 from app.executors.claude_agent.process.sanitizer import sanitize
 from app.executors.claude_agent.sandbox.running_sandbox import RunningSandbox
 from app.executors.inbox import RunEnded
@@ -41,7 +41,6 @@ from app.platform.concurrency.offload import SMALL_BYTES
 from app.platform.logs.context import start_detached
 from app.platform.serialization.large_json import dumps
 from app.requests.messages import Priority
-from app.storable import storable
 
 log = structlog.get_logger(__name__)
 
@@ -54,25 +53,6 @@ WARM_UP_S = 30.0
 """How long a CLI may take to warm up before it is ended."""
 
 _NOT_RUNNING = {psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD, psutil.STATUS_STOPPED}
-
-STDERR_LINES = 20
-STDERR_CHARS = 1_000
-"""Limit of a line of standard error; the rest is dropped."""
-
-
-class CliFailed(Exception):
-    """The CLI could not be started, died, or sent something that cannot be parsed."""
-
-
-class StderrTail:
-    """The last lines the CLI wrote to stderr; for the operator's log only."""
-
-    def __init__(self) -> None:
-        self.lines: deque[str] = deque(maxlen=STDERR_LINES)
-
-    def append(self, line: str) -> None:
-        """Add a line; `ClaudeAgentOptions.stderr` takes this method."""
-        self.lines.append(storable(line[:STDERR_CHARS]))
 
 
 class CliProcess:
@@ -228,7 +208,8 @@ class CliProcess:
             async for message in self._run.messages():
                 yield message
         except Exception as error:
-            raise CliFailed(f"{type(error).__name__}: {error}") from error
+            failure = failure_of(error, connected=self._connected)
+            raise CliFailed(f"{type(error).__name__}: {error}", failure) from error
 
     @property
     def has_pending_turn(self) -> bool:
@@ -281,6 +262,8 @@ class CliProcess:
                     return
         finally:
             self._stop_sending()
+        if not self._stopping:
+            raise OutputEnded(OutputEnded.__doc__ or "")
 
     def _process(self, message: Message) -> bool:
         """Update the state and buffer the message; returns whether the process has served its last run."""
@@ -324,7 +307,7 @@ class CliProcess:
         # The SDK has no public API for these; its version is pinned.
         query = self._client._query  # noqa: SLF001
         if query is None:
-            raise CliFailed(CliFailed.__doc__)
+            raise OutputEnded(OutputEnded.__doc__ or "")
         answer: dict[str, Any] = await query._send_control_request({"subtype": subtype, **fields})  # noqa: SLF001
         return answer
 
@@ -357,7 +340,7 @@ class CliProcess:
         line = serialize() if is_small else await asyncio.to_thread(serialize)
         transport = self._client._transport  # noqa: SLF001 - its version is pinned
         if transport is None:
-            raise CliFailed(CliFailed.__doc__)
+            raise OutputEnded(OutputEnded.__doc__ or "")
         await transport.write(f"{line}\n")
 
     async def _interrupt_until(self, ended: asyncio.Event) -> None:

@@ -16,6 +16,7 @@ ERROR_MESSAGES: Final[dict[ErrorCode, str]] = {
     "insufficient_credits": "The account has no credit left, or its budget for this month is used up.",
     "provider_unavailable": "The model provider is unavailable or rejects our requests.",
     "provider_refused": "The model provider refuses this server's calls; its operator must act.",
+    "agent_unavailable": "The agent's program failed on this server; try again later.",
     "refused": "The model refuses to answer this.",
     "length": "The answer is longer than a message of the model may be.",
     "context": "The prompt and the answer are longer than the context of the model.",

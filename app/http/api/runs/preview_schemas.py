@@ -78,6 +78,8 @@ class PreviewResponse(ResponseModel):
     rules: tuple[PreviewedRule, ...]
     web_tools: Sequence[Mapping[str, Any]]
     """The provider's tools that the gateway adds to the first request."""
+    skills: Mapping[str, str]
+    """The skills that the agent can read, with the SHA-256 of each."""
     limits: LimitsResponse
     timeout_s: float
     system_prompt: str
@@ -97,6 +99,7 @@ class PreviewResponse(ResponseModel):
             preview,
             graph_id=plan.spec.id,
             rules=plan.spec.all_rules,
+            skills={skill.name: skill.sha256 for skill in plan.skills},
             model_options=plan.options,
             web_tools=web_tools_at_first(plan.spec.web),
             limits=LimitsResponse.built_from(plan.limits, timeout_s=timeout_s),

@@ -1,6 +1,6 @@
 """JSON of runs."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 from pydantic import Field
@@ -101,6 +101,8 @@ class RunResponse(ResponseModel):
     events_deleted_at: Moment | None
     final: GraphFinal | None
     tool_failures: int | None
+    skills: Mapping[str, str] | None
+    """The skills it could read, with the SHA-256 of each; null without any, and until it has ended."""
     billing: RunBillingResponse | None
 
     @classmethod

@@ -4,12 +4,17 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from opentelemetry.sdk.trace.sampling import ALWAYS_ON
+from opentelemetry.trace import NoOpTracer
+from structlog.testing import capture_logs
 
 from app.events import PermissionRequest, PermissionResolved, ToolCallResult, ToolCallStart, UsageReport
 from app.ids import AccountId, ApiKeyId, MessageId, RunId, RunKey, new_uuid
 from app.platform.telemetry.attributes import OTHER
 from app.platform.telemetry.records import PricedAnswer, RunResult, SpanOptions, TracedRun
 from app.platform.telemetry.run_trace import RunTrace
+from app.platform.telemetry.sdk.opening import GivenIds, SamplerOf
+from app.platform.telemetry.spans import SpanWriter
 from app.platform.telemetry.trace_context import CallerTrace, RunTraceContext
 from app.usage.records import Attribution, TokenUsage, UsageFact
 from tests.unit.platform.telemetry.spans_in_memory import InMemory
@@ -205,3 +210,20 @@ def test_content_is_exported_only_on_request(options: SpanOptions) -> None:
 
     assert len(memory.finished) == 3
     assert "secret" not in str([dict(span.attributes or {}) for span in memory.finished])
+
+
+class Broken(GivenIds):
+    """Fails with every span."""
+
+    def use(self, **_ids: int) -> None:
+        raise OSError
+
+
+def test_what_cannot_be_traced_does_not_concern_the_run() -> None:
+    memory = InMemory()
+    memory.spans = SpanWriter(NoOpTracer(), Broken(), SamplerOf(ALWAYS_ON))
+    trace = a_trace(memory)
+    with capture_logs() as lines:
+        trace.observe(starts("a"))
+        trace.observe(ends("a"))
+    assert [line["event"] for line in lines] == ["trace.event_failed"]

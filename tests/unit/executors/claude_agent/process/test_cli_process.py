@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 from claude_agent_sdk import ClaudeAgentOptions, Message, ResultMessage, UserMessage
 
-from app.executors.claude_agent.process.cli_process import CliFailed, CliProcess, StderrTail
+from app.executors.claude_agent.process.cli_process import CliProcess
 from app.executors.claude_agent.process.directory import RunDirectory
+from app.executors.claude_agent.process.failures import CliFailed, StderrTail
 from app.executors.inbox import RunEnded
 from tests.patience import PATIENCE_S
 from tests.unit.executors.claude_agent.fake_cli import FakeCli, answer, write_pid

@@ -1,0 +1,58 @@
+"""How a CLI fails: one name for each way, and the last lines it wrote to standard error."""
+
+import signal
+from collections import deque
+
+from claude_agent_sdk import ClaudeSDKError, CLIJSONDecodeError, ProcessError
+
+from app.executors.port import AgentFailure
+from app.storable import storable
+
+STDERR_LINES = 20
+STDERR_CHARS = 1_000
+"""Limit of a line of standard error; the rest is dropped."""
+
+_TOO_LONG = "maximum buffer size"
+_KILLED = {-signal.SIGKILL, 128 + signal.SIGKILL}
+"""Exit codes: of the CLI itself, and of a sandbox whose CLI was killed."""
+
+
+class CliFailed(Exception):
+    """The CLI could not be started, died, or sent something that cannot be parsed."""
+
+    def __init__(self, reason: str, failure: AgentFailure | None = None) -> None:
+        """`reason` is for the log only; `failure` is None if it is not the CLI that failed."""
+        self.failure = failure
+        super().__init__(reason)
+
+
+class OutputEnded(ClaudeSDKError):
+    """The CLI's output has ended without a result."""
+
+
+class StderrTail:
+    """The last lines the CLI wrote to stderr; for the operator's log only."""
+
+    def __init__(self) -> None:
+        self.lines: deque[str] = deque(maxlen=STDERR_LINES)
+
+    def append(self, line: str) -> None:
+        """Add a line; `ClaudeAgentOptions.stderr` takes this method."""
+        self.lines.append(storable(line[:STDERR_CHARS]))
+
+
+def failure_of(error: Exception, *, connected: bool) -> AgentFailure | None:
+    """How the CLI failed; None for an error of our own. `connected`: it had answered before."""
+    match error:
+        case CLIJSONDecodeError():
+            return "line_too_long" if _TOO_LONG in str(error) else "line_broken"
+        case ProcessError(exit_code=code) if code in _KILLED:
+            return "killed"
+        case _ if not connected:
+            return "not_started"
+        case ProcessError():
+            return "exited"
+        case ClaudeSDKError():
+            return "disconnected"
+        case _:
+            return None

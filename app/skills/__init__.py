@@ -1,0 +1,1 @@
+"""Skills: instructions of the operator that agents read when a task needs them."""

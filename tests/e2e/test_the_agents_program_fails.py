@@ -1,0 +1,127 @@
+"""The CLI is missing, dies, or writes what nobody can read; whoever runs the server is told how."""
+
+import os
+import shlex
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.executors.claude_agent.process.cli import Cli, bundled_cli
+from app.executors.port import AgentFailure
+from app.simulator.script import Hold, Reply, Text, in_turn
+from tests.e2e.parking import a_parking_world, process_of
+from tests.e2e.stories import World, WorldOf, a_request, cli_processes
+from tests.log_lines import Written, written_log
+
+_ENDS_WITH_ITS_INPUT = "cat > /dev/null; exit 0"
+
+
+def _once_connected(statement: str) -> str:
+    """A command that answers the SDK's first request, and then executes this statement of Python."""
+    answer = """
+import json, os, sys
+request = json.loads(sys.stdin.readline())
+response = {"subtype": "success", "request_id": request["request_id"], "response": {}}
+print(json.dumps({"type": "control_response", "response": response}), flush=True)
+"""
+    return shlex.join(["exec", sys.executable, "-c", answer + statement])
+
+
+HOW: dict[str, tuple[AgentFailure, str]] = {
+    "exits at once": ("not_started", "exit 1"),
+    "writes garbage": ("line_broken", f"echo '{{garbage'; {_ENDS_WITH_ITS_INPUT}"),
+    "writes a line of 65 MiB": (
+        "line_too_long",
+        f"head -c 68157440 /dev/zero | tr '\\0' x; {_ENDS_WITH_ITS_INPUT}",
+    ),
+    "exits once it is connected": ("exited", _once_connected("sys.exit(3)")),
+    "is killed for memory": ("killed", _once_connected("os.kill(os.getpid(), 9)")),
+    "ends its output": ("disconnected", _once_connected("sys.exit(0)")),
+}
+
+
+def a_cli(directory: Path, how: str, *, starts: int) -> Cli:
+    """The bundled CLI behind a program that fails in this way, as often as this."""
+    records, path = directory / "starts", directory / "claude"
+    records.mkdir()
+    path.write_text(
+        f"#!/bin/sh\nmktemp {records}/XXXXXX > /dev/null\n"
+        f'if [ "$(ls {records} | wc -l)" -le {starts} ]; then {how}; fi\n'
+        f'exec {shlex.quote(str(bundled_cli()))} "$@"\n'
+    )
+    path.chmod(0o700)
+    return Cli(path)
+
+
+def failures(log: Written) -> list[str]:
+    return [line["failure"] for line in log.of("cli.failed")]
+
+
+async def outcome(world: World, run_id: str) -> dict[str, Any]:
+    final: dict[str, Any] = (await world.ended(run_id))["final"]
+    return final
+
+
+@pytest.mark.parametrize("name", HOW)
+async def test_a_run_whose_agent_said_nothing_begins_again(
+    world_of: WorldOf, tmp_path: Path, name: str
+) -> None:
+    failure, how = HOW[name]
+    world = await world_of(in_turn(Reply([Text("hello")])), cli=lambda _: a_cli(tmp_path, how, starts=1))
+
+    with written_log() as log:
+        events = await world.run(a_request(runId="r1"))
+
+    assert failures(log) == [failure]
+    started = [event.data["attempt"] for event in events if event.type == "run_started"]
+    assert (started, events[-1].data["finishReason"]) == ([0, 1], "stop")
+    assert len(await world.receipts("r1")) == 1
+    assert (
+        f'runtally_agent_failures_total{{failure="{failure}"}} 1.0'
+        in world.services.metrics.render().decode()
+    )
+
+
+async def test_a_program_that_always_fails_is_started_twice(world_of: WorldOf, tmp_path: Path) -> None:
+    cli = a_cli(tmp_path, "exit 1", starts=1_000)
+    world = await world_of(in_turn(), cli=lambda _: cli, RUNTALLY_IDLE_PROCESSES=2)
+
+    events = await world.run(a_request(runId="r1", stateKey="chat"))
+
+    assert [event.data.get("error") for event in events[-2:]] == ["agent_unavailable", None]
+    assert await world.receipts("r1") == []
+    cli.path.unlink()
+    with written_log() as log:
+        response = await world.http.post("/v1/generate/text", json={"prompt": "hello", "runId": "r2"})
+    assert (response.status_code, response.json()["code"]) == (503, "agent_unavailable")
+    assert failures(log) == ["missing", "missing"]
+    shown = await world.raw("r2") + response.content + (await world.http.get("/v1/runs/r2")).content
+    assert str(tmp_path).encode() not in shown
+
+
+async def test_a_cli_is_killed_before_its_first_word_and_after(world_of: WorldOf) -> None:
+    holds = [Hold(0), Hold(4)]
+    replies = [Reply([Text("one two three")], hold=hold) for hold in holds]
+    world = await a_parking_world(world_of, in_turn(replies[0], Reply([Text("again")]), replies[1]))
+
+    with written_log() as log:
+        first = await world.start(a_request(runId="r1", stateKey="chat"))
+        await holds[0].reached.wait()
+        (process,) = cli_processes()
+        os.kill(process.pid, signal.SIGKILL)
+        answered = await outcome(world, first)
+        receipts = {(each["attempt"], each["basis"]) for each in await world.receipts(first)}
+        kept = process_of(world, "chat")
+        second = await world.start(a_request(runId="r2", stateKey="chat"))
+        await world.events(second, until="text_delta")
+        os.kill(kept.pid, signal.SIGKILL)
+        cut = await outcome(world, second)
+
+    assert failures(log) == ["killed", "killed"]
+    assert (answered["content"], answered["ok"]) == ("again", True)
+    assert receipts == {(0, "partial"), (1, "final")}
+    assert (cut["error"], cut["content"]) == ("agent_unavailable", "one")
+    assert len(world.simulator.requests) == 3
