@@ -1,16 +1,17 @@
 """RunControl: the requests of clients to a running run, which its executor executes."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
 import structlog
 
 from app.errors import AppError
-from app.events import ControlEvent, Interrupted, StopKind, StopState
+from app.events import Interrupted, StopKind, StopState
 from app.executors.approvals import ApprovalRules, Approvals
 from app.executors.client_calls import ClientToolCalls
 from app.executors.inbox import MessageInbox, MessageLimits, RunEnded
+from app.executors.waiting.calls import Publish
+from app.executors.waiting.questions import Questions
 from app.requests.messages import SentMessage
 
 log = structlog.get_logger(__name__)
@@ -24,16 +25,18 @@ class RunControl:
 
     def __init__(
         self,
-        publish: Callable[[ControlEvent], Awaitable[object]],
+        publish: Publish,
         *,
         rules: ApprovalRules = _NO_APPROVALS,
         client_tool_timeout: timedelta = timedelta(),
+        question_timeout: timedelta = timedelta(),
         limits: MessageLimits | None = None,
     ) -> None:
         """`publish` appends an event to the run's log."""
         self._publish = publish
         self.approvals = Approvals(publish, rules)
         self.client_calls = ClientToolCalls(publish, timeout=client_tool_timeout)
+        self.questions = Questions(publish, timeout=question_timeout)
         self.inbox = MessageInbox(limits)
         self.stop = asyncio.Event()
         """Set when the run must end: interrupt, read to the end, return."""
@@ -89,8 +92,8 @@ class RunControl:
         """The run is over: deny waiting tool calls, release senders, publish the remaining events."""
         self.has_ended = True
         self.inbox.close()
-        self.client_calls.end()
-        await self.approvals.end()
+        for waiting in (self.client_calls, self.approvals, self.questions):
+            await waiting.end()
         await self.mark_stopped()
         # No event may be published after this.
         if self._publishing:

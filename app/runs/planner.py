@@ -9,6 +9,7 @@ from app.billing.prices.price_list import PriceList
 from app.errors import FieldError, Invalid
 from app.executors.port import FIRST_ATTEMPT, RunPlan
 from app.executors.tools.client_tools import split_by_graph
+from app.executors.tools.questions import question_tool
 from app.gateway.estimate import text_size
 from app.graphs.catalog import GraphCatalog
 from app.graphs.spec import GraphSpec
@@ -65,7 +66,10 @@ class RunPlanner:
             attempt=FIRST_ATTEMPT,
             spec=spec,
             model=model,
-            tools=tuple(self.tools.get(tool_id) for tool_id in tool_ids if tool_id in spec.tools),
+            tools=(
+                *(self.tools.get(tool_id) for tool_id in tool_ids if tool_id in spec.tools),
+                *([question_tool(spec.question_timeout_s)] if spec.questions else []),
+            ),
             remote_tools=tuple(tool_id for tool_id in tool_ids if tool_id not in spec.tools),
             limits=limits,
             timeout=timedelta(seconds=min(seconds, limits.timeout_s or seconds)),

@@ -81,6 +81,7 @@ class RunSupervisor:
             publisher.publish,
             rules=_approval_rules(plan),
             client_tool_timeout=timedelta(seconds=plan.spec.client_tool_timeout_s),
+            question_timeout=timedelta(seconds=plan.spec.question_timeout_s),
             limits=self.message_limits,
         )
         self._active[plan.run] = run = ActiveRun(
