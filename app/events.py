@@ -14,6 +14,7 @@ from app.usage.records import Meters, UsageFact
 
 StopKind = Literal["interrupt", "cancel"]
 ResolvedBy = Literal["decided", "expired", "run_stopped"]
+QuestionResolvedBy = Literal["answered", "declined", "expired", "run_stopped"]
 WarningCode = Literal[
     "client_tools_ignored", "attachments_left_out", "attachment_refused", "tools_left_out", "run_stopped"
 ]
@@ -194,6 +195,50 @@ class ClientToolCall(_Event):
     expires_at: str
 
 
+class QuestionOption(WireModel):
+    """A choice; clients answer with its label."""
+
+    label: str
+    description: Annotated[str | None, Field(exclude_if=_is_none)] = None
+
+
+class QuestionItem(WireModel):
+    """One question to a person, who may answer with a text of their own unless `only_options` is set."""
+
+    question: str
+    header: Annotated[str | None, Field(exclude_if=_is_none)] = None
+    options: tuple[QuestionOption, ...]
+    multi_select: bool
+    only_options: Annotated[bool, Field(exclude_if=_is_false)] = False
+    optional: Annotated[bool, Field(exclude_if=_is_false)] = False
+    """Whether it may be left unanswered."""
+
+
+GivenAnswers: TypeAlias = tuple[tuple[str, ...] | None, ...]
+"""The answers to the questions of a request, in their order; None for one that is left unanswered."""
+
+
+class QuestionAsked(_Event):
+    """The agent asks a person, or the MCP server `source` does; after `expires_at` nobody can answer."""
+
+    type: Literal["question"] = "question"
+    request_id: str
+    source: str
+    questions: tuple[QuestionItem, ...]
+    expires_at: str
+    tool_call_id: Annotated[str | None, Field(exclude_if=_is_none)] = None
+    """The call of the agent that asks; None for the question of a server."""
+
+
+class QuestionResolved(_Event):
+    """A question no longer waits; `answers` are set if it was answered."""
+
+    type: Literal["question_resolved"] = "question_resolved"
+    request_id: str
+    resolved_by: QuestionResolvedBy
+    answers: Annotated[GivenAnswers | None, Field(exclude_if=_is_none)] = None
+
+
 class RunWarning(_Event):
     """The model does not get a part of what it could, or a denied tool call ends the run.
 
@@ -250,7 +295,15 @@ OutputEvent: TypeAlias = (
 )
 """The events that an executor produces for clients."""
 
-ControlEvent: TypeAlias = Queued | PermissionRequest | PermissionResolved | ClientToolCall | Interrupted
+ControlEvent: TypeAlias = (
+    Queued
+    | PermissionRequest
+    | PermissionResolved
+    | QuestionAsked
+    | QuestionResolved
+    | ClientToolCall
+    | Interrupted
+)
 """The events of a run that come from outside its executor's output."""
 
 AiEvent: TypeAlias = OutputEvent | UsageReport | MeterReport

@@ -61,6 +61,8 @@ if TYPE_CHECKING:
         MessageDiscarded as MessageDiscarded,
         PermissionRequest as PermissionRequest,
         PermissionResolved as PermissionResolved,
+        QuestionAsked as QuestionAsked,
+        QuestionResolved as QuestionResolved,
         Queued as Queued,
         RunError as RunError,
         RunStarted as RunStarted,
@@ -122,7 +124,7 @@ _PLACES = {
     ),
     "runtally.events": (
         *("AssistantFinal", "Done", "Event", "Interrupted", "MessageDiscarded"),
-        *("PermissionRequest", "PermissionResolved"),
+        *("PermissionRequest", "PermissionResolved", "QuestionAsked", "QuestionResolved"),
         *("Queued", "RunError", "RunStarted", "Status", "Step", "TextDelta", "ThinkingDelta"),
         *("ToolCallResult", "ToolCallStart", "UnknownEvent", "UserMessageDelivered"),
         *("Citation", "ClientToolCall", "RunWarning"),

@@ -1,7 +1,7 @@
 """AsyncClient: a client of a Runtally server for asyncio."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
@@ -172,6 +172,15 @@ class AsyncClient:
         await self.call(
             calls.decide_permission(run_id, request_id, allow=allow, args=args, message=message, stop=stop)
         )
+
+    async def answer(
+        self, run_id: str, request_id: str, answers: Mapping[str, str | Sequence[str]] | None
+    ) -> None:
+        """Answer a `QuestionAsked`, by the text of each question or its index; None declines to.
+
+        An answer is an option's label, several of them where the question takes several, or any other text.
+        """
+        await self.call(calls.answer_question(run_id, request_id, answers))
 
     async def submit_tool_result(
         self, run_id: str, tool_call_id: str, result: Any, *, is_error: bool = False

@@ -1,7 +1,7 @@
 """Client: a blocking client of a Runtally server."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
@@ -170,6 +170,13 @@ class Client:
         self.call(
             calls.decide_permission(run_id, request_id, allow=allow, args=args, message=message, stop=stop)
         )
+
+    def answer(self, run_id: str, request_id: str, answers: Mapping[str, str | Sequence[str]] | None) -> None:
+        """Answer a `QuestionAsked`, by the text of each question or its index; None declines to.
+
+        An answer is an option's label, several of them where the question takes several, or any other text.
+        """
+        self.call(calls.answer_question(run_id, request_id, answers))
 
     def submit_tool_result(
         self, run_id: str, tool_call_id: str, result: Any, *, is_error: bool = False

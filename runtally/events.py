@@ -133,6 +133,44 @@ class ClientToolCall(_Event):
     expires_at: datetime
 
 
+class QuestionOption(Model):
+    """A choice, answered by its label."""
+
+    label: str
+    description: str | None = None
+
+
+class QuestionItem(Model):
+    """One question; any text answers it unless `only_options` is set. `optional` ones may be left out."""
+
+    question: str
+    header: str | None = None
+    options: list[QuestionOption]
+    multi_select: bool
+    only_options: bool = False
+    optional: bool = False
+
+
+class QuestionAsked(_Event):
+    """The agent, or the MCP server `source`, asks a person; it fails at `expires_at`."""
+
+    type: Literal["question"] = "question"
+    request_id: str
+    source: str
+    questions: list[QuestionItem]
+    expires_at: datetime
+    tool_call_id: str | None = None
+
+
+class QuestionResolved(_Event):
+    """A question no longer waits: `resolved_by` is `answered`, `declined`, `expired` or `run_stopped`."""
+
+    type: Literal["question_resolved"] = "question_resolved"
+    request_id: str
+    resolved_by: str
+    answers: list[list[str] | None] | None = None
+
+
 class RunWarning(_Event):
     """Something is left out, such as tools that the graph does not take."""
 
@@ -207,6 +245,8 @@ Event: TypeAlias = (
     | UserMessageDelivered
     | PermissionRequest
     | PermissionResolved
+    | QuestionAsked
+    | QuestionResolved
     | ClientToolCall
     | RunWarning
     | Interrupted
@@ -220,7 +260,7 @@ _KNOWN: tuple[type[_Event], ...] = (
     *(Queued, RunStarted, TextDelta, ThinkingDelta, MessageDiscarded, Status, Step),
     *(ToolCallStart, ToolCallResult, Citation),
     *(UserMessageDelivered, PermissionRequest, PermissionResolved, Interrupted, AssistantFinal),
-    *(RunError, Done, ClientToolCall, RunWarning),
+    *(RunError, Done, ClientToolCall, RunWarning, QuestionAsked, QuestionResolved),
 )
 EVENT_TYPES: dict[str, type[Any]] = {known.model_fields["type"].default: known for known in _KNOWN}
 """The class of each type of events that this client knows."""

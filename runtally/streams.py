@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
@@ -103,6 +103,10 @@ class RunStream(_Stream):
             )
         )
 
+    def answer(self, request_id: str, answers: Mapping[str, str | Sequence[str]] | None) -> None:
+        """See `Client.answer`."""
+        self._call(calls.answer_question(self.run_id, request_id, answers))
+
     def submit_tool_result(self, tool_call_id: str, result: Any, *, is_error: bool = False) -> None:
         """See `Client.submit_tool_result`."""
         self._call(calls.submit_tool_result(self.run_id, tool_call_id, result, is_error=is_error))
@@ -193,6 +197,10 @@ class AsyncRunStream(_Stream):
                 self.run_id, request_id, allow=allow, args=args, message=message, stop=stop
             )
         )
+
+    async def answer(self, request_id: str, answers: Mapping[str, str | Sequence[str]] | None) -> None:
+        """See `AsyncClient.answer`."""
+        await self._call(calls.answer_question(self.run_id, request_id, answers))
 
     async def submit_tool_result(self, tool_call_id: str, result: Any, *, is_error: bool = False) -> None:
         """See `AsyncClient.submit_tool_result`."""

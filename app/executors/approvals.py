@@ -1,16 +1,17 @@
 """Approvals: tool calls that wait for a person's decision."""
 
-import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
+from functools import partial
 from typing import Any, Final, Literal, Protocol
 
 import structlog
 from pydantic import BaseModel, ValidationError
 
 from app.errors import AppError, Conflict, FieldError, Invalid, NotFound
-from app.events import ControlEvent, PermissionRequest, PermissionResolved, ResolvedBy
+from app.events import PermissionRequest, PermissionResolved
+from app.executors.waiting.calls import Publish, Resolution, WaitingCalls
 from app.graphs.rules.evaluation import CallRules
 from app.graphs.rules.modes import permitted
 from app.graphs.rules.spec import ToolRule
@@ -95,35 +96,24 @@ class Permissions:
     """How long a call waits for a decision."""
 
 
-@dataclass(slots=True)
-class _PendingCall:
-    tool: ApprovableTool
-    request_published: asyncio.Future[object]
-    """Publishes the request; runs to its end even if the call is cancelled meanwhile."""
-    resolving: asyncio.Task[None] | None = None
-    decided: asyncio.Future[Decision] = field(
-        default_factory=lambda: asyncio.get_running_loop().create_future()
-    )
-
-
 class Approvals:
     """One run's tool calls that need approval, and its permission mode."""
 
-    def __init__(
-        self, publish: Callable[[ControlEvent], Awaitable[object]], permissions: Permissions
-    ) -> None:
-        """`publish` appends an event to the run's log."""
-        self._publish = publish
+    def __init__(self, publish: Publish, permissions: Permissions) -> None:
         self._rules = permissions.rules
-        self._timeout = permissions.timeout
-        self._pending: dict[str, _PendingCall] = {}
-        self._ended = False
+        self._calls = WaitingCalls[Decision](
+            publish,
+            permissions.timeout,
+            unknown=PermissionNotFound,
+            answered=PermissionDecided,
+            resolved_event=_resolved_event,
+        )
         self.mode: PermissionMode = permissions.mode
 
     @property
     def is_waiting(self) -> bool:
         """Whether a call waits for a person's decision."""
-        return bool(self._pending)
+        return self._calls.is_waiting
 
     async def review(self, tool: ApprovableTool, args: object, context: ToolContext) -> object:
         """The arguments to call the tool with; raises `ToolCallDenied`."""
@@ -152,68 +142,43 @@ class Approvals:
         Raises `PermissionNotFound`, `PermissionDecided`, and `Invalid` for arguments that the tool does
         not accept: then the call keeps waiting.
         """
-        if (call := self._pending.get(request_id)) is None:
-            raise PermissionNotFound
-        if decision.args is not None and not call.decided.done():
-            await require_arguments(call.tool, decision.args)
-        # Checked only now: another decision may have been made during the validation.
-        if not call.decided.done():
-            call.decided.set_result(decision)
-        elif call.decided.result() != decision:
-            raise PermissionDecided
+        await self._calls.answer(request_id, decision)
 
     async def end(self) -> None:
         """The run is over: deny the waiting calls and all later ones."""
-        self._ended = True
-        for request_id in list(self._pending):
-            await self._resolve(request_id, Decision("deny"), "run_stopped")
+        await self._calls.end()
 
     async def _request_decision(self, tool: ApprovableTool, args: object, context: ToolContext) -> Decision:
-        if self._ended:
-            raise ToolCallDenied(_UNAVAILABLE)
         request_id = str(new_uuid())
-        request = PermissionRequest(
-            request_id=request_id,
-            tool_call_id=context.tool_call_id,
-            tool_name=shown_name(tool.id),
-            args=storable(args),
-            expires_at=(datetime.now(UTC) + self._timeout).isoformat().replace("+00:00", "Z"),
-        )
-        call = _PendingCall(tool, asyncio.ensure_future(self._publish(request)))
-        self._pending[request_id] = call
-        reason: ResolvedBy = "run_stopped"
         try:
-            await asyncio.shield(call.request_published)
-            done, _ = await asyncio.wait({call.decided}, timeout=self._timeout.total_seconds())
-            reason = "decided" if done else "expired"
-            return call.decided.result() if done else Decision("deny", message=_EXPIRED)
+            resolution = await self._calls.wait(
+                request_id,
+                lambda expires_at: PermissionRequest(
+                    request_id=request_id,
+                    tool_call_id=context.tool_call_id,
+                    tool_name=shown_name(tool.id),
+                    args=storable(args),
+                    expires_at=expires_at,
+                ),
+                check=partial(_check_args, tool),
+            )
         except AppError as error:
             raise ToolCallDenied(_UNAVAILABLE) from error
-        finally:
-            decision = call.decided.result() if call.decided.done() else Decision("deny")
-            await self._resolve(request_id, decision, reason)
+        if resolution.answer is None:
+            raise ToolCallDenied(_EXPIRED if resolution.reason == "expired" else _UNAVAILABLE)
+        return resolution.answer
 
-    async def _resolve(self, request_id: str, decision: Decision, reason: ResolvedBy) -> None:
-        """Publish the decision once; a second caller waits until it is published."""
-        call = self._pending[request_id]
-        if call.resolving is None:
-            if not call.decided.done():
-                call.decided.set_result(decision)
-            event = PermissionResolved(
-                request_id=request_id, decision=decision.decision, reason=reason, args=decision.args
-            )
-            call.resolving = asyncio.create_task(self._publish_resolved(call, event))
-        await asyncio.shield(call.resolving)
 
-    async def _publish_resolved(self, call: _PendingCall, event: PermissionResolved) -> None:
-        await asyncio.wait({call.request_published})
-        if call.request_published.exception() is not None:
-            # No reader has seen the request.
-            return
-        try:
-            await self._publish(event)
-        except AppError as error:
-            log.warning("approval.resolution_not_published", reason=error.detail)
+def _resolved_event(request_id: str, resolution: Resolution[Decision]) -> PermissionResolved:
+    decision = resolution.answer or Decision("deny")
+    return PermissionResolved(
+        request_id=request_id, decision=decision.decision, reason=resolution.reason, args=decision.args
+    )
+
+
+async def _check_args(tool: ApprovableTool, decision: Decision) -> None:
+    if decision.args is not None:
+        await require_arguments(tool, decision.args)
 
 
 async def matching_rule(rules: CallRules, tool: ApprovableTool, args: object) -> ToolRule | None:

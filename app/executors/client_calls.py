@@ -1,17 +1,16 @@
 """ClientToolCalls: calls of the tools that the client executes; they wait for its results."""
 
-import asyncio
 import hashlib
 import json
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Final
 
 from pydantic import JsonValue
 
 from app.errors import AppError, Conflict, NotFound
-from app.events import ClientToolCall, ControlEvent
+from app.events import ClientToolCall
+from app.executors.waiting.calls import Publish, WaitingCalls
 from app.storable import storable
 from runtally.tools.result import ToolErrorCode, ToolResult
 
@@ -61,77 +60,55 @@ class ClientToolResult:
         return ToolResult(cut, cut, code)
 
 
-@dataclass(slots=True)
-class _Call:
-    published: asyncio.Future[object]
-    """Publishes the call; runs to its end even if the call is cancelled meanwhile."""
-    result: asyncio.Future[ToolResult] = field(
-        default_factory=lambda: asyncio.get_running_loop().create_future()
-    )
-    digest: bytes | None = None
-    """Of the client's answer; None for a call that has ended without."""
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """A result of the client; compared by its digest."""
 
-    def end(self, text: str, code: ToolErrorCode) -> None:
-        """End it without an answer, unless it has ended."""
-        if not self.result.done():
-            self.result.set_result(_failed(text, code))
+    digest: bytes
+    result: ToolResult = field(compare=False)
 
 
 class ClientToolCalls:
     """One run's calls of client tools; only used on the loop that executes it."""
 
-    def __init__(
-        self, publish: Callable[[ControlEvent], Awaitable[object]], *, timeout: timedelta = timedelta()
-    ) -> None:
-        """`publish` appends an event to the run's log; `timeout` is how long a call waits."""
-        self._publish = publish
-        self._timeout = timeout
-        self._calls: dict[str, _Call] = {}
-        """By tool-call id; of the whole run, so that a result which is sent twice counts once."""
-        self._ended = False
+    def __init__(self, publish: Publish, *, timeout: timedelta = timedelta()) -> None:
+        """`timeout` is how long a call waits."""
+        self._calls = WaitingCalls[_Answer](
+            publish, timeout, unknown=ClientToolCallNotFound, answered=ClientToolCallAnswered
+        )
 
     @property
     def is_waiting(self) -> bool:
         """Whether readers of the run see a call without a result."""
-        return any(call.published.done() and not call.result.done() for call in self._calls.values())
+        return self._calls.is_waiting
 
     async def call(self, name: str, args: JsonValue, *, call_id: str) -> ToolResult:
         """Publish a call, and wait for its result; `name` is the client's own name of the tool."""
-        if self._ended:
-            return _failed(_RUN_STOPPED, "failed")
-        expires_at = (datetime.now(UTC) + self._timeout).isoformat().replace("+00:00", "Z")
-        event = ClientToolCall(
-            tool_call_id=call_id, tool_name=name, args=storable(args), expires_at=expires_at
-        )
-        call = self._calls[call_id] = _Call(asyncio.ensure_future(self._publish(event)))
         try:
-            await asyncio.shield(call.published)
-            await asyncio.wait({call.result}, timeout=self._timeout.total_seconds())
+            resolution = await self._calls.wait(
+                call_id,
+                lambda expires_at: ClientToolCall(
+                    tool_call_id=call_id, tool_name=name, args=storable(args), expires_at=expires_at
+                ),
+            )
         except AppError:
-            call.end(_NOT_SENT, "failed")
-        finally:
-            call.end(_NOT_ANSWERED, "timeout")
-        return call.result.result()
+            return _failed(_NOT_SENT, "failed")
+        if resolution.answer is not None:
+            return resolution.answer.result
+        if resolution.reason == "expired":
+            return _failed(_NOT_ANSWERED, "timeout")
+        return _failed(_RUN_STOPPED, "failed")
 
-    def answer(self, call_id: str, result: ClientToolResult) -> None:
+    async def answer(self, call_id: str, result: ClientToolResult) -> None:
         """Answer a call; the same result twice counts once.
 
         Raises `ClientToolCallNotFound`, `ClientToolCallAnswered`.
         """
-        if (call := self._calls.get(call_id)) is None:
-            raise ClientToolCallNotFound
-        digest = result.digest
-        if not call.result.done():
-            call.result.set_result(result.to_tool_result())
-            call.digest = digest
-        elif call.digest != digest:
-            raise ClientToolCallAnswered
+        await self._calls.answer(call_id, _Answer(result.digest, result.to_tool_result()))
 
-    def end(self) -> None:
+    async def end(self) -> None:
         """The run is over: no call waits any more, and none is made."""
-        self._ended = True
-        for call in self._calls.values():
-            call.end(_RUN_STOPPED, "failed")
+        await self._calls.end()
 
 
 def _failed(text: str, code: ToolErrorCode) -> ToolResult:

@@ -1,24 +1,17 @@
 """RunControl: the requests of clients to a running run, which its executor executes."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
 import structlog
 
 from app.errors import AppError
-from app.events import (
-    ControlEvent,
-    Interrupted,
-    OutputEvent,
-    StopKind,
-    StopState,
-    ToolCallResult,
-    ToolCallStart,
-)
+from app.events import Interrupted, OutputEvent, StopKind, StopState, ToolCallResult, ToolCallStart
 from app.executors.approvals import Approvals, Permissions
 from app.executors.client_calls import ClientToolCalls
 from app.executors.inbox import MessageInbox, MessageLimits, RunEnded
+from app.executors.waiting.calls import Publish
+from app.executors.waiting.questions import Questions
 from app.requests.messages import SentMessage
 
 log = structlog.get_logger(__name__)
@@ -32,16 +25,19 @@ class RunControl:
 
     def __init__(
         self,
-        publish: Callable[[ControlEvent], Awaitable[object]],
+        publish: Publish,
         *,
         permissions: Permissions = _NO_RULES,
         client_tool_timeout: timedelta = timedelta(),
+        question_timeout: timedelta = timedelta(),
         limits: MessageLimits | None = None,
     ) -> None:
         """`publish` appends an event to the run's log."""
         self._publish = publish
         self.approvals = Approvals(publish, permissions)
         self.client_calls = ClientToolCalls(publish, timeout=client_tool_timeout)
+        self.questions = Questions(publish, timeout=question_timeout)
+        self._waiting = (self.client_calls, self.approvals, self.questions)
         self.inbox = MessageInbox(limits)
         self.stop = asyncio.Event()
         """Set when the run must end: interrupt, read to the end, return."""
@@ -73,7 +69,7 @@ class RunControl:
 
         `after_tool`: tools that are at work may finish first; one that waits for a person is not.
         """
-        waits_for_person = self.approvals.is_waiting or self.client_calls.is_waiting
+        waits_for_person = any(each.is_waiting for each in self._waiting)
         if after_tool and self._tools_at_work and not waits_for_person:
             self._stopped_after_tool = self._stopped_after_tool or asyncio.Event()
         else:
@@ -129,8 +125,8 @@ class RunControl:
         """The run is over: deny waiting tool calls, release senders, publish the remaining events."""
         self.has_ended = True
         self.inbox.close()
-        self.client_calls.end()
-        await self.approvals.end()
+        for waiting in self._waiting:
+            await waiting.end()
         await self.mark_stopped()
         # No event may be published after this.
         if self._publishing:

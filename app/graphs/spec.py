@@ -136,6 +136,10 @@ class GraphSpec(BaseModel):
     """Whether requests may bring tools that the client executes, and which."""
     client_tool_timeout_s: Annotated[float, Field(gt=0, le=86_400, strict=True)] = 300
     """How long a call of a client tool waits for its result before it has failed."""
+    questions: Annotated[bool, Field(strict=True)] = False
+    """Whether the agent and the MCP servers may ask a person."""
+    question_timeout_s: Annotated[float, Field(gt=0, le=86_400, strict=True)] = 300
+    """How long a question waits for its answers before it has failed."""
     permission_mode: PermissionMode = "default"
     permission_modes: tuple[PermissionMode, ...] = ()
     """The modes that callers may set on a running run, besides `permission_mode`."""

@@ -10,6 +10,7 @@ from app.billing.prices.price_list import PriceList
 from app.errors import FieldError, Invalid
 from app.executors.port import FIRST_ATTEMPT, RunPlan
 from app.executors.tools.client_tools import split_by_graph
+from app.executors.tools.questions import question_tool
 from app.gateway.estimate import text_size
 from app.graphs.catalog import GraphCatalog
 from app.graphs.spec import GraphSpec
@@ -73,6 +74,7 @@ class RunPlanner:
             tools=(
                 *(self.tools.get(tool_id) for tool_id in tool_ids if tool_id in spec.tools),
                 *self.skills.tools(spec.skills),
+                *([question_tool(spec.question_timeout_s)] if spec.questions else []),
             ),
             skills=self.skills.named(spec.skills),
             remote_tools=tuple(tool_id for tool_id in tool_ids if tool_id not in spec.tools),

@@ -85,6 +85,7 @@ class RunSupervisor:
             publisher.publish,
             permissions=_permissions(plan, self.conditions),
             client_tool_timeout=timedelta(seconds=plan.spec.client_tool_timeout_s),
+            question_timeout=timedelta(seconds=plan.spec.question_timeout_s),
             limits=self.message_limits,
         )
         self._active[plan.run] = run = ActiveRun(

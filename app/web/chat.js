@@ -115,7 +115,7 @@ function actionsOn(conversation, { who, graphs, sessions, errors, open }) {
     ? (turn, permission, decision) => conversation.decide(turn.run, permission, decision)
     : null;
   if (!who.may("runs:write"))
-    return { loadEvents, send: null, retry: null, stop: null, decide, fork: null, remove: null };
+    return { loadEvents, send: null, retry: null, stop: null, decide, answer: null, fork: null, remove: null };
   const send = async (/** @type {string} */ text) => {
     errors.clear();
     const isFirst = conversation.turns.length === 0;
@@ -146,6 +146,7 @@ function actionsOn(conversation, { who, graphs, sessions, errors, open }) {
     retry: (turn) => send(turn.question ?? ""),
     stop: () => conversation.stop().catch(errors.fail),
     decide,
+    answer: (turn, requestId, answers) => conversation.answer(turn.run, requestId, answers),
     fork: (turn) => fork(turn).catch(errors.fail),
     remove: () => remove().catch(errors.fail),
   };

@@ -1,6 +1,6 @@
 """The calls of the API, one function for each."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import uuid4
 
@@ -99,6 +99,17 @@ def decide_permission(
     body |= {"stop": True} if stop else {}
     path = f"{_run(run_id)}/permissions/{segment(request_id)}"
     return Call(method="POST", path=path, body=body, parse=nothing)
+
+
+def answer_question(
+    run_id: str, request_id: str, answers: Mapping[str, str | Sequence[str]] | None
+) -> Call[None]:
+    """Answer a question, or decline to; the same answers may be sent again."""
+    posted = None
+    if answers is not None:
+        posted = {key: each if isinstance(each, str) else list(each) for key, each in answers.items()}
+    path = f"{_run(run_id)}/questions/{segment(request_id)}"
+    return Call(method="POST", path=path, body={"answers": posted}, parse=nothing)
 
 
 def submit_tool_result(run_id: str, tool_call_id: str, result: Any, *, is_error: bool) -> Call[None]:

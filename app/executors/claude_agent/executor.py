@@ -42,6 +42,7 @@ from app.executors.port import (
 from app.executors.structured_output import require_match
 from app.executors.text import loggable
 from app.executors.tools.client_tools import with_client_tools
+from app.executors.tools.questions import with_questions
 from app.executors.tools.servers import connected_tools
 from app.gateway.channel import Channel
 from app.ids import new_uuid
@@ -80,7 +81,7 @@ class ClaudeAgentExecutor:
             connected_tools(self.servers, context) as connected,
             self._open_sandbox(connected.plan) as sandbox,
         ):
-            await self._run(request, with_client_tools(connected, self.schemas), sandbox)
+            await self._run(request, with_client_tools(with_questions(connected), self.schemas), sandbox)
 
     @asynccontextmanager
     async def _open_sandbox(self, plan: RunPlan) -> AsyncIterator[RunningSandbox | None]:

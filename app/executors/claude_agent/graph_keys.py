@@ -24,5 +24,5 @@ def check_graph(spec: GraphSpec) -> Iterator[KeyProblem]:
 
 
 def needs_full_mode(spec: GraphSpec) -> bool:
-    """Whether the graph needs the CLI's full mode, for subagents or native tools."""
-    return bool(spec.agents or spec.native_tools)
+    """Whether the graph needs the CLI's full mode, for subagents, native tools or questions."""
+    return bool(spec.agents or spec.native_tools or spec.questions)

@@ -25,7 +25,7 @@ class ClaudeAgentPreviewer:
         """See the port."""
         full = self.needs_full_mode or needs_full_mode(plan.spec)
         bridge = McpBridge(plan)
-        permissions = ToolPermissions(plan.spec, bridge.denial_reason, bridge.review_builtin)
+        permissions = ToolPermissions(plan.spec, bridge.denial_reason, bridge.review_builtin, bridge.ask)
         options = build_options(
             plan,
             launcher=Path(),

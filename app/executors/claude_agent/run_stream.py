@@ -19,6 +19,8 @@ from app.executors.claude_agent.tools.names import (
 )
 from app.executors.port import BUDGET, ExecutionFailed, RunOutcome, RunPlan
 from app.executors.text import loggable
+from app.executors.tools.questions import without_questions
+from app.graphs.spec import AGENT_TOOL
 from app.requests.messages import SentMessage
 from runtally.tools.result import ToolResult
 
@@ -122,10 +124,10 @@ class RunStream:
             yield from self._mapper.step_events(message)
 
     def _expected_tools(self) -> set[str]:
-        names = {bridged_name(tool.id) for tool in self._plan.tools}
+        names = {bridged_name(tool.id) for tool in without_questions(self._plan)}
         names |= {AGENT_TOOL_AT_START} if self._plan.spec.agents else set()
-        names |= set(self._plan.spec.native_tools)
+        names |= set(cli_tools(self._plan.spec)) - {AGENT_TOOL}
         return names | ({STRUCTURED_OUTPUT} if self._plan.schemas.answer else set())
 
     def _expected_servers(self) -> set[str]:
-        return {SERVER_NAME} if self._plan.tools else set()
+        return {SERVER_NAME} if without_questions(self._plan) else set()

@@ -22,6 +22,7 @@ from app.executors.port import ABORTED, ExecutionFailed, RunContext
 from app.executors.structured_output import require_match
 from app.executors.tools.calls import ToolCalls
 from app.executors.tools.client_tools import with_client_tools
+from app.executors.tools.questions import with_questions
 from app.executors.tools.servers import connected_tools
 from app.gateway.channel import Channel
 from app.gateway.proxy import Gateway
@@ -57,7 +58,9 @@ class MessagesExecutor:
         deadline = RunDeadline(context.control, context.plan.timeout)
         await self.client.load()
         async with connected_tools(self.servers, context) as connected:
-            final = await self._run(request, with_client_tools(connected, self.schemas), deadline)
+            final = await self._run(
+                request, with_client_tools(with_questions(connected), self.schemas), deadline
+            )
         final = await require_match(
             self.schemas, final, context.plan.schemas.answer, account_id=context.plan.run.account_id
         )

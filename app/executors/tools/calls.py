@@ -9,6 +9,7 @@ from app.events import AiEvent, RunWarning, Status, Step, ToolCallResult, ToolCa
 from app.executors.approvals import ApprovableTool, RunDenied
 from app.executors.control import RunControl
 from app.executors.port import EventSink, RunContext, RunPlan
+from app.executors.tools.questions import ASK_USER_QUESTION
 from app.gateway.channel import Channel
 from app.ids import AccountId, RunId, RunKey
 from app.platform.clock.lease import Lease
@@ -108,9 +109,9 @@ class ToolCalls:
         await self._published_event(context.tool_call_id).wait()
         if self._control is None or self._lease is None:
             raise ToolCallDenied(_NO_RUN)
-        if is_client_tool(tool.id):
-            # The application gets the calls of a message together, once the message is complete: a stream
-            # that ends with them loses nothing of it.
+        if is_client_tool(tool.id) or tool.id == ASK_USER_QUESTION:
+            # The client itself lets its user decide. It gets the calls of a message together, once the
+            # message is complete: a stream that ends with them loses nothing of it.
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._message_end.wait(), _MESSAGE_END_S)
         try:

@@ -1,16 +1,18 @@
 """Connects a run to the MCP servers of its graph."""
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import structlog
 
-from app.errors import Unavailable
-from app.events import RunWarning
+from app.errors import AppError, Unavailable
+from app.events import GivenAnswers, QuestionItem, RunWarning
 from app.executors.port import ABORTED, TIMEOUT, TOOL_SERVER_UNAVAILABLE, ExecutionFailed, RunContext
 from app.executors.tools.instructions import with_instructions
+from app.executors.waiting.questions import Check
 from app.platform.background import first_of
+from app.tools.mcp.asking.elicitation import Person, Refusal
 from app.tools.mcp.connection import McpServerUnavailable
 from app.tools.mcp.servers import McpConnections, McpConnector
 
@@ -42,11 +44,30 @@ def _left_out(tool_ids: Iterable[str]) -> RunWarning:
     return RunWarning(code="tools_left_out", message=message, names=sorted(tool_ids))
 
 
+def _person(context: RunContext) -> Person | None:
+    """Whom the servers may ask."""
+    if not context.plan.spec.questions:
+        return None
+
+    async def ask(questions: Sequence[QuestionItem], *, source: str, check: Check) -> GivenAnswers | Refusal:
+        try:
+            resolution = await context.control.questions.ask(questions, source=source, check=check)
+        except AppError:
+            return "cancel"
+        if (reply := resolution.answer) is None:
+            return "cancel"
+        return "decline" if reply.answers is None else reply.answers
+
+    return Person(ask, context.plan.spec.question_timeout_s)
+
+
 async def _connect(servers: McpConnector, context: RunContext) -> McpConnections:
     plan = context.plan
     try:
         first = await first_of(
-            servers.connect(plan.spec.mcp_servers, plan.remote_tools, graph=plan.spec.name),
+            servers.connect(
+                plan.spec.mcp_servers, plan.remote_tools, graph=plan.spec.name, person=_person(context)
+            ),
             context.control.stop.wait(),
             timeout_s=plan.timeout.total_seconds(),
         )

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, TypeAlias, TypeVar
 
 from ag_ui.core import (
     AssistantMessage,
@@ -39,6 +39,7 @@ from app.http.ag_ui.interrupt import METADATA_KEY
 from app.http.ag_ui.readable import with_readable_earlier
 from app.http.ag_ui.releases.dialect import Dialect, dialect_of
 from app.http.ag_ui.releases.legacy_parts import require_media_types, with_current_parts
+from app.http.api.runs.command_schemas import QuestionAnswers
 from app.http.field_errors import field_errors
 from app.ids import RUN_ID_PATTERN, STATE_KEY_PATTERN
 from app.requests.client_tools import ClientTool
@@ -81,9 +82,10 @@ class InterruptAnswer(BaseModel):
         return stop
 
 
-_ANSWER: TypeAdapter[dict[Literal["payload"], InterruptAnswer]] = TypeAdapter(
-    dict[Literal["payload"], InterruptAnswer]
-)
+_PayloadT = TypeVar("_PayloadT")
+_Payload: TypeAlias = dict[Literal["payload"], _PayloadT]
+DECISION: TypeAdapter[_Payload[InterruptAnswer]] = TypeAdapter(_Payload[InterruptAnswer])
+ANSWERS: TypeAdapter[_Payload[QuestionAnswers]] = TypeAdapter(_Payload[QuestionAnswers])
 
 
 class AgUiInput(RunAgentInput):
@@ -251,11 +253,11 @@ def require_no_system(posted: AgUiInput, spec: GraphSpec) -> None:
         raise SystemMessageRefused.at("state", spec)
 
 
-def parse_answer(index: int, payload: Any) -> InterruptAnswer:
+def parse_payload(index: int, payload: Any, form: TypeAdapter[_Payload[_PayloadT]]) -> _PayloadT:
     """Validate the payload of an entry of `resume`; raises `Invalid` naming its fields."""
     body = {"payload": payload}
     try:
-        return _ANSWER.validate_python(body)["payload"]
+        return form.validate_python(body)["payload"]
     except ValidationError as error:
         raise _invalid(error, body, lambda field: f"resume.{index}.{field}") from error
 

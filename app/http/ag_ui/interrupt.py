@@ -1,17 +1,20 @@
-"""Permission requests as AG-UI interrupts, and the schema of their answers."""
+"""Permission requests and questions as AG-UI interrupts, and the schemas of their answers."""
 
 import re
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self, TypeAlias
 
 from ag_ui.core import Interrupt
 
-from app.events import PermissionRequest
+from app.events import PermissionRequest, QuestionAsked
 from app.ids import RUN_ID_PATTERN
 
 METADATA_KEY: Final = "runtally"
 """Our key in `metadata` and `forwardedProps`."""
 
-ANSWER_SCHEMA: Final[dict[str, Any]] = {
+PersonRequest: TypeAlias = PermissionRequest | QuestionAsked
+"""What a run waits for a person with."""
+
+DECISION_SCHEMA: Final[dict[str, Any]] = {
     "type": "object",
     "properties": {
         "approved": {"type": "boolean"},
@@ -23,11 +26,26 @@ ANSWER_SCHEMA: Final[dict[str, Any]] = {
 }
 """JSON schema of a decision, in AG-UI's form of approvals."""
 
+ANSWERS_SCHEMA: Final[dict[str, Any]] = {
+    "type": "object",
+    "properties": {
+        "answers": {
+            "type": "object",
+            "description": "By the text of a question, or its index.",
+            "additionalProperties": {
+                "anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]
+            },
+        }
+    },
+    "required": ["answers"],
+}
+"""JSON schema of the answers to questions."""
+
 _ID: Final = re.compile(rf"({RUN_ID_PATTERN[1:-1]})/([0-9]{{1,9}})/([^/]{{1,128}})")
 
 
 class InterruptId(NamedTuple):
-    """A permission request and the last position its client has received; clients send it back."""
+    """A request to a person and the last position its client has received; clients send it back."""
 
     run_id: str
     position: int
@@ -43,17 +61,26 @@ class InterruptId(NamedTuple):
         return None if found is None else cls(found[1], int(found[2]), found[3])
 
 
-def build_interrupt(
-    interrupt_id: InterruptId, request: PermissionRequest, *, subagent: str | None
-) -> Interrupt:
-    """The interrupt of a permission request; `subagent` is the tool call that started the caller."""
+def build_interrupt(interrupt_id: InterruptId, request: PersonRequest, *, subagent: str | None) -> Interrupt:
+    """The interrupt of a request; `subagent` is the tool call that started the caller."""
+    if isinstance(request, QuestionAsked):
+        asked = request.model_dump(mode="json", by_alias=True, include={"source", "questions"})
+        return Interrupt(
+            id=str(interrupt_id),
+            reason="input_required",
+            message="\n".join(each.question for each in request.questions),
+            tool_call_id=request.tool_call_id,
+            response_schema=ANSWERS_SCHEMA,
+            expires_at=request.expires_at,
+            metadata={METADATA_KEY: asked},
+        )
     return Interrupt(
         id=str(interrupt_id),
         # assistant-ui shows its buttons for this reason only.
         reason="tool_call",
         message=f"May {request.tool_name} be called?",
         tool_call_id=request.tool_call_id,
-        response_schema=ANSWER_SCHEMA,
+        response_schema=DECISION_SCHEMA,
         expires_at=request.expires_at,
         metadata={METADATA_KEY: {"toolName": request.tool_name, "args": request.args}},
         subagent_run_id=subagent,

@@ -1,31 +1,37 @@
 """Resuming an AG-UI run: applies a client's decisions to the interrupted run."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from ag_ui.core import AssistantMessage, Message, ResumeEntry, UserMessage
 
 from app.bootstrap.services import Services
 from app.errors import Invalid
-from app.events import PermissionRequest, PermissionResolved, RunStarted, UserMessageDelivered
+from app.events import PermissionResolved, QuestionAsked, QuestionResolved, RunStarted, UserMessageDelivered
 from app.executors.approvals import PermissionDecided, PermissionNotFound
 from app.executors.inbox import RunEnded
-from app.http.ag_ui.input import AgUiInput, parse_answer, rename_fields
-from app.http.ag_ui.interrupt import InterruptId
+from app.executors.waiting.questions import QuestionAnswered, QuestionNotFound, given_answers
+from app.http.ag_ui.input import ANSWERS, DECISION, AgUiInput, parse_payload, rename_fields
+from app.http.ag_ui.interrupt import InterruptId, PersonRequest
 from app.http.ag_ui.segment import RunSegment
 from app.ids import RunId, RunKey
 from app.requests.principal import Principal
-from app.runs.commands.records import Decide
+from app.runs.commands.records import AnswerQuestion, Decide
 from app.streams.port import LogEntry
+
+_NOT_DECIDED = (
+    "There was no decision on this tool call in time, so it was denied. Cancel the interrupt to continue."
+)
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerToInterrupt:
-    """One entry of `resume`; `decide` is None for a cancelled interrupt."""
+    """One entry of `resume`; `command` is None for a cancelled interrupt."""
 
     index: int
     request_id: str
-    decide: Decide | None
+    command: Decide | AnswerQuestion | None
 
 
 async def resume_segment(
@@ -37,13 +43,11 @@ async def resume_segment(
     answers: their person has moved on.
 
     Raises `ScopeMissing`, `RunNotFound`, `Invalid`, `RunEnded`, `PermissionNotFound`, `PermissionDecided`
-    and the errors of `RunCommands`.
+    the same for questions, and the errors of `RunCommands`.
     """
-    caller.require("runs:approve")
     entries = posted.resume or []
     run_id, after = _interrupted_run(entries)
     run = RunKey(caller.account_id, run_id)
-    answers = [_parse_entry(index, entry) for index, entry in enumerate(entries)]
     record = await services.runs.get(run)
     caller.require_reading(record.api_key_id)
     if record.state_key != posted.thread_id:
@@ -51,20 +55,18 @@ async def resume_segment(
     if record.graph_id != graph_id:
         raise Invalid.field("graphId", "is not the graph of the interrupted run")
     log = await services.runs.events(run)
-    requested = {event.request_id for event in _requests(log, after)}
-    if any(answer.decide is not None and answer.request_id not in requested for answer in answers):
+    requested = {event.request_id: event for event in _requests(log, after)}
+    answers = [_parse_entry(index, entry, requested) for index, entry in enumerate(entries)]
+    if not all(isinstance(requested.get(answer.request_id), QuestionAsked) for answer in answers):
+        caller.require("runs:approve")
+    if any(answer.command is not None and answer.request_id not in requested for answer in answers):
         raise RunEnded if record.finished else PermissionNotFound
     _require_all_answered(
         InterruptId(run_id, after, ""), log, answered={answer.request_id for answer in answers}
     )
     if _has_moved_on(posted.messages, log, after, answers=answers):
         return None
-    resolved = _resolved(log)
-    for answer in distinct_answers(answers):
-        if (resolution := resolved.get(answer.request_id)) is not None:
-            _require_same_decision(answer, resolution)
-        elif answer.request_id in requested:
-            await _decide(services, run, answer)
+    await _apply(services, run, distinct_answers(answers), requested=requested, resolved=_resolved(log))
     # After a crash, possibly only the end of the run is left, at lower positions.
     is_complete = bool(log) and log[-1].position >= after
     return RunSegment(run, after if is_complete else 0, log, stops_unread=record.stops_unread)
@@ -84,11 +86,14 @@ def _interrupted_run(entries: Sequence[ResumeEntry]) -> tuple[RunId, int]:
     return RunId(run_id), position
 
 
-def _parse_entry(index: int, entry: ResumeEntry) -> AnswerToInterrupt:
+def _parse_entry(index: int, entry: ResumeEntry, requested: Mapping[str, PersonRequest]) -> AnswerToInterrupt:
     request_id = entry.interrupt_id.rpartition("/")[2]
     if entry.status == "cancelled":
         return AnswerToInterrupt(index, request_id, None)
-    answer = parse_answer(index, entry.payload)
+    if isinstance(requested.get(request_id), QuestionAsked):
+        answers = parse_payload(index, entry.payload, ANSWERS).answers
+        return AnswerToInterrupt(index, request_id, AnswerQuestion(request_id=request_id, answers=answers))
+    answer = parse_payload(index, entry.payload, DECISION)
     decide = Decide(
         request_id=request_id,
         decision="allow" if answer.approved else "deny",
@@ -104,16 +109,20 @@ def distinct_answers(answers: Sequence[AnswerToInterrupt]) -> Iterator[AnswerToI
     first: dict[str, AnswerToInterrupt] = {}
     for answer in answers:
         known = first.setdefault(answer.request_id, answer)
-        if known is answer or answer.decide not in (None, known.decide):
+        if known is answer or answer.command not in (None, known.command):
             yield answer
 
 
-def _requests(log: Sequence[LogEntry], up_to: int) -> list[PermissionRequest]:
-    return [event for position, event, _ in log if isinstance(event, PermissionRequest) and position <= up_to]
+def _requests(log: Sequence[LogEntry], up_to: int) -> list[PersonRequest]:
+    return [event for position, event, _ in log if isinstance(event, PersonRequest) and position <= up_to]
 
 
-def _resolved(log: Sequence[LogEntry]) -> dict[str, PermissionResolved]:
-    return {event.request_id: event for _, event, _ in log if isinstance(event, PermissionResolved)}
+def _resolved(log: Sequence[LogEntry]) -> dict[str, PermissionResolved | QuestionResolved]:
+    return {
+        event.request_id: event
+        for _, event, _ in log
+        if isinstance(event, PermissionResolved | QuestionResolved)
+    }
 
 
 def _require_all_answered(last: InterruptId, log: Sequence[LogEntry], *, answered: set[str]) -> None:
@@ -134,7 +143,7 @@ def _has_moved_on(
     """Whether there is a new message instead of decisions; raises `Invalid` if there are both."""
     if (index := _new_message(messages, log, after)) is None:
         return False
-    if any(answer.decide is not None for answer in answers):
+    if any(answer.command is not None for answer in answers):
         field = f"messages.{index}"
         raise Invalid.field(field, "must wait: this run resumes with decisions only")
     return True
@@ -156,26 +165,61 @@ def _new_message(messages: Sequence[Message], log: Sequence[LogEntry], after: in
     return None
 
 
-async def _decide(services: Services, run: RunKey, answer: AnswerToInterrupt) -> None:
-    deny = Decide(request_id=answer.request_id, decision="deny")
+async def _apply(
+    services: Services,
+    run: RunKey,
+    answers: Iterable[AnswerToInterrupt],
+    *,
+    requested: Mapping[str, PersonRequest],
+    resolved: Mapping[str, PermissionResolved | QuestionResolved],
+) -> None:
+    for answer in answers:
+        asked = requested.get(answer.request_id)
+        if (resolution := resolved.get(answer.request_id)) is not None:
+            _require_same_answer(answer, asked, resolution)
+        elif asked is not None:
+            await _submit(services, run, answer, asked)
+
+
+async def _submit(services: Services, run: RunKey, answer: AnswerToInterrupt, asked: PersonRequest) -> None:
+    refused = (
+        AnswerQuestion(request_id=asked.request_id, answers=None)
+        if isinstance(asked, QuestionAsked)
+        else Decide(request_id=asked.request_id, decision="deny")
+    )
     try:
-        await services.commands.submit(run, answer.decide or deny)
-    except (PermissionDecided, PermissionNotFound, RunEnded):
-        if answer.decide is not None:
+        await services.commands.submit(run, answer.command or refused)
+    except (PermissionDecided, PermissionNotFound, QuestionAnswered, QuestionNotFound, RunEnded):
+        if answer.command is not None:
             raise
         # A cancelled interrupt only requests that the run continues.
     except Invalid as error:
-        path = f"resume.{answer.index}.payload.editedArgs"
-        raise rename_fields(error.errors, lambda field: path + field.removeprefix("args")) from error
+        raise rename_fields(error.errors, partial(_posted_field, answer.index)) from error
 
 
-def _require_same_decision(answer: AnswerToInterrupt, resolution: PermissionResolved) -> None:
-    """Raise `PermissionDecided` if the decision was different; a cancelled interrupt accepts any."""
-    decide = answer.decide
-    if decide is None or (decide.decision, decide.args) == (resolution.decision, resolution.args):
-        return
-    if resolution.reason == "decided":
-        raise PermissionDecided
-    raise PermissionDecided(
-        "There was no decision on this tool call in time, so it was denied. Cancel the interrupt to continue."
+def _posted_field(index: int, field: str) -> str:
+    """Where the client has posted a field of a command."""
+    payload = f"resume.{index}.payload"
+    return (
+        f"{payload}.editedArgs{field.removeprefix('args')}"
+        if field.startswith("args")
+        else f"{payload}.{field}"
     )
+
+
+def _require_same_answer(
+    answer: AnswerToInterrupt,
+    asked: PersonRequest | None,
+    resolution: PermissionResolved | QuestionResolved,
+) -> None:
+    """Raise `PermissionDecided` or `QuestionAnswered` if another one counts; a cancelled one accepts any."""
+    match answer.command, asked, resolution:
+        case None, _, _:
+            return
+        case AnswerQuestion(answers=posted), QuestionAsked(questions=questions), QuestionResolved():
+            given = None if posted is None else given_answers(questions, posted)
+            if resolution.resolved_by not in {"answered", "declined"} or given != resolution.answers:
+                raise QuestionAnswered
+        case Decide() as decide, _, PermissionResolved():
+            if (decide.decision, decide.args) != (resolution.decision, resolution.args):
+                raise PermissionDecided(None if resolution.reason == "decided" else _NOT_DECIDED)

@@ -7,7 +7,7 @@ two parts of 6.0.0. A step of the AI SDK is one turn of the model with its tool 
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final, assert_never
+from typing import Final, assert_never
 
 from pydantic import JsonValue
 
@@ -21,6 +21,8 @@ from app.events import (
     MessageDiscarded,
     PermissionRequest,
     PermissionResolved,
+    QuestionAsked,
+    QuestionResolved,
     Queued,
     RunError,
     RunStarted,
@@ -34,6 +36,7 @@ from app.events import (
     UserMessageDelivered,
 )
 from app.http.ai_sdk.blocks import BlockKind, MessageBlocks, Part
+from app.http.ai_sdk.data_parts import QuestionParts, data_part, fields_of
 from app.http.ai_sdk.failed_calls import failed, failed_call, reason_of
 from app.http.ai_sdk.sources import Sources
 from app.platform.clock.event_times import rfc3339
@@ -81,6 +84,7 @@ class AiSdkMessageMapper:
     """The calls of client tools whose results the client has given itself."""
     pending: dict[str, PermissionRequest] = field(default_factory=dict)
     """Undecided requests by id."""
+    _questions: QuestionParts = field(default_factory=QuestionParts)
     waiting: set[str] = field(default_factory=set)
     """The calls of client tools that wait for their results."""
     _client_calls: dict[str, ToolCallStart] = field(default_factory=dict)
@@ -123,7 +127,7 @@ class AiSdkMessageMapper:
         ):
             yield from self._result(event)
         elif event.parent_tool_call_id is not None:
-            yield _data("subagent", json.loads(to_json(event)), transient=True)
+            yield data_part("subagent", json.loads(to_json(event)), transient=True)
         else:
             yield from self._map(event, position)
 
@@ -140,34 +144,38 @@ class AiSdkMessageMapper:
                 return
             case PermissionRequest() | PermissionResolved():
                 yield from self._permission(event)
-            case (
-                Queued()
-                | Status()
-                | RunWarning()
-                | Interrupted()
-                | Step()
-                | UserMessageDelivered()
-                | Citation()
-            ):
-                yield from self._part(event)
             case RunStarted() | AssistantFinal() | RunError() | Done():
                 yield from self._lifecycle(event)
             case _:
-                assert_never(event)
+                yield from self._data_part(event)
 
-    def _part(
-        self, event: Queued | Status | RunWarning | Interrupted | Step | UserMessageDelivered | Citation
+    def _data_part(
+        self,
+        event: Queued
+        | Status
+        | RunWarning
+        | Interrupted
+        | Step
+        | UserMessageDelivered
+        | Citation
+        | QuestionAsked
+        | QuestionResolved,
     ) -> Iterator[Part]:
         if isinstance(event, Citation):
             yield from self._sources.add(event)
             return
+        if isinstance(event, QuestionAsked | QuestionResolved):
+            yield self._questions.map(event, self.run_id)
+            return
         if isinstance(event, UserMessageDelivered):
             yield from self._blocks.close()
-            yield _data("user-message", _fields(event), part_id=event.message_id)
+            yield data_part("user-message", fields_of(event), part_id=event.message_id)
             return
         if isinstance(event, Step):
             self._turn_ended = True
-        yield _data(event.type, _fields(event), transient=True)
+        elif not isinstance(event, Queued | Status | RunWarning | Interrupted):
+            assert_never(event)
+        yield data_part(event.type, fields_of(event), transient=True)
 
     def _lifecycle(self, event: RunStarted | AssistantFinal | RunError | Done) -> Iterator[Part]:
         match event:
@@ -177,7 +185,7 @@ class AiSdkMessageMapper:
             case AssistantFinal():
                 yield from self._blocks.close()
                 if event.structured_output is not None:
-                    yield _data("structured-output", _fields(event)["structuredOutput"])
+                    yield data_part("structured-output", fields_of(event)["structuredOutput"])
             case RunError():
                 self._error = event.error
             case Done():
@@ -192,7 +200,7 @@ class AiSdkMessageMapper:
         yield from self._blocks.add(kind, event.delta, position=position)
 
     def _discard(self, event: MessageDiscarded) -> Iterator[Part]:
-        yield _data("message-discarded", _fields(event), transient=True)
+        yield data_part("message-discarded", fields_of(event), transient=True)
         if self._message == event.message_id:
             self._message = None
             yield from self._blocks.discard()
@@ -230,7 +238,7 @@ class AiSdkMessageMapper:
             "type": "tool-input-available",
             "toolCallId": event.tool_call_id,
             "toolName": event.tool_name,
-            "input": _fields(event)["args"],
+            "input": fields_of(event)["args"],
         }
 
     def _client_result(self, event: ToolCallResult) -> Iterator[Part]:
@@ -243,7 +251,7 @@ class AiSdkMessageMapper:
         self.waiting.discard(event.tool_call_id)
         if event.tool_call_id in self.answered:
             return
-        result = _fields(event)["result"]
+        result = fields_of(event)["result"]
         if event.is_error:
             text = result if isinstance(result, str) else failed_call(reason_of(result))
             yield {"type": "tool-output-error", "toolCallId": event.tool_call_id, "errorText": text}
@@ -255,7 +263,7 @@ class AiSdkMessageMapper:
             yield from self._close_step()
         yield from self._open_step()
         self._open[call.tool_call_id] = _Call(call.tool_name, self._step)
-        yield self._input(call.tool_call_id, _fields(call)["args"])
+        yield self._input(call.tool_call_id, fields_of(call)["args"])
 
     def _open_deferred_call(self) -> Iterator[Part]:
         if self._deferred and not self._open:
@@ -275,7 +283,7 @@ class AiSdkMessageMapper:
         if (deferred := self._deferred.pop(event.tool_call_id, None)) is not None:
             yield from self._open_call(deferred)
         del self._open[event.tool_call_id]
-        result = _fields(event)["result"]
+        result = fields_of(event)["result"]
         if event.is_error:
             yield failed(event.tool_call_id, reason_of(result))
         else:
@@ -321,15 +329,15 @@ class AiSdkMessageMapper:
             yield from self._open_deferred_call()
         elif event.args is not None and call.step == self._step:
             # Version 7 looks for the call in the current step only, and would show it twice.
-            yield self._input(request.tool_call_id, _fields(event)["args"])
+            yield self._input(request.tool_call_id, fields_of(event)["args"])
 
     def _permission_data(self, request: PermissionRequest, **state: str) -> Part:
-        data = {**_fields(request), "runId": self.run_id, **state}
-        return _data("permission", data, part_id=request.request_id)
+        data = {**fields_of(request), "runId": self.run_id, **state}
+        return data_part("permission", data, part_id=request.request_id)
 
     def _end(self, event: Done) -> Iterator[Part]:
         yield from self._close_all()
-        metadata = {**self.metadata, **_fields(event)}
+        metadata = {**self.metadata, **fields_of(event)}
         if self._error == "aborted":
             yield {"type": "abort"}
         elif self._error is not None:
@@ -349,6 +357,7 @@ class AiSdkMessageMapper:
             yield from self._open_call(deferred)
         for call_id in (*self._open, *self.waiting):
             yield failed(call_id, "interrupted")
+        yield from self._questions.close(self.run_id)
         self._client_calls.clear()
         self.waiting.clear()
         self._deferred.clear()
@@ -373,18 +382,3 @@ class AiSdkMessageMapper:
             self._in_step = self._has_denied_call = False
             self._step += 1
             yield {"type": "finish-step"}
-
-
-def _fields(event: ClientEvent) -> dict[str, Any]:
-    """The event's fields on the native wire, without its type."""
-    fields: dict[str, Any] = json.loads(to_json(event))
-    del fields["type"]
-    return fields
-
-
-def _data(name: str, data: JsonValue, *, part_id: str | None = None, transient: bool = False) -> Part:
-    """A data part; clients keep it in the message unless it is transient, one per id."""
-    part: Part = {"type": f"data-{name}", "data": data}
-    if part_id is not None:
-        part["id"] = part_id
-    return {**part, "transient": True} if transient else part

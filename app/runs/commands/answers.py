@@ -6,6 +6,7 @@ from app.errors import AppError, FieldError, Invalid, Unavailable
 from app.executors.approvals import PermissionDecided, PermissionNotFound
 from app.executors.client_calls import ClientToolCallAnswered, ClientToolCallNotFound
 from app.executors.inbox import MessageQueueFull, RunEnded
+from app.executors.waiting.questions import QuestionAnswered, QuestionNotFound
 from app.requests.principal import ScopeMissing
 from app.requests.wire_models import WireModel
 
@@ -36,7 +37,7 @@ _REFUSALS: dict[str, type[AppError]] = {
     error.code: error
     for error in (
         *(RunEnded, MessageQueueFull, PermissionNotFound, PermissionDecided),
-        *(ClientToolCallNotFound, ClientToolCallAnswered),
+        *(ClientToolCallNotFound, ClientToolCallAnswered, QuestionNotFound, QuestionAnswered),
         *(ScopeMissing, Invalid, Unavailable, CommandFailed),
     )
 }

@@ -8,6 +8,7 @@ import structlog
 from app.errors import AppError, Invalid
 from app.executors.approvals import Decision
 from app.executors.client_calls import ClientToolResult
+from app.executors.control import RunControl
 from app.graphs.rules.modes import is_less_strict
 from app.graphs.spec import GraphSpec
 from app.requests.messages import SentMessage
@@ -16,6 +17,7 @@ from app.requests.runs import PermissionMode
 from app.runs.commands.answers import NotApplied
 from app.runs.commands.records import (
     COMMANDS,
+    AnswerQuestion,
     ChangeMode,
     Command,
     Decide,
@@ -50,12 +52,8 @@ async def apply(run: ActiveRun, command: Command) -> dict[str, Any]:
 async def _apply(run: ActiveRun, command: Command) -> dict[str, Any]:
     control = run.control
     match command:
-        case Stop(kind="cancel", is_stored=True):
-            control.cancel_stored()
-        case Stop(kind="cancel"):
-            await control.cancel()
         case Stop():
-            await control.interrupt(after_tool=command.after_tool)
+            await _stop(control, command)
         case Send():
             control.send(SentMessage(command.message_id, command.message, command.priority))
             position = await control.inbox.wait_for_position(command.message_id, within_s=DELIVERY_WAIT_S)
@@ -65,13 +63,24 @@ async def _apply(run: ActiveRun, command: Command) -> dict[str, Any]:
             await control.approvals.decide(command.request_id, decision)
         case SubmitToolResult():
             result = ClientToolResult(command.result, command.is_error)
-            control.client_calls.answer(command.tool_call_id, result)
+            await control.client_calls.answer(command.tool_call_id, result)
+        case AnswerQuestion():
+            await control.questions.answer(command.request_id, command.answers)
         case ChangeMode(mode=mode):
             check_mode(command, run.plan.spec, current=control.approvals.mode)
             control.approvals.mode = mode
         case _:
             assert_never(command)
     return {}
+
+
+async def _stop(control: RunControl, command: Stop) -> None:
+    if command.kind == "interrupt":
+        await control.interrupt(after_tool=command.after_tool)
+    elif command.is_stored:
+        control.cancel_stored()
+    else:
+        await control.cancel()
 
 
 def check_mode(command: ChangeMode, spec: GraphSpec, *, current: PermissionMode) -> None:

@@ -11,6 +11,7 @@ from app.executors.approvals import PermissionNotFound
 from app.executors.client_calls import ClientToolCallNotFound
 from app.executors.inbox import RETRY_AFTER_S, MessageLimits, MessageQueueFull
 from app.executors.port import ABORTED
+from app.executors.waiting.questions import QuestionNotFound
 from app.graphs.catalog import GraphCatalog
 from app.ids import RunKey
 from app.platform.db import Database, Transaction
@@ -20,6 +21,7 @@ from app.runs.closing import RunCloser, RunEnd
 from app.runs.commands.answers import NotApplied
 from app.runs.commands.application import check_mode
 from app.runs.commands.records import (
+    AnswerQuestion,
     ChangeMode,
     Command,
     Decide,
@@ -67,6 +69,8 @@ class QueuedRuns:
                 raise PermissionNotFound
             case SubmitToolResult():
                 raise ClientToolCallNotFound
+            case AnswerQuestion():
+                raise QuestionNotFound
             case Send():
                 await self._store_message(run, command)
                 return {"position": None}

@@ -56,6 +56,14 @@ class SubmitToolResult(WireModel):
     is_error: bool = False
 
 
+class AnswerQuestion(WireModel):
+    """Answer a question, or with None decline to."""
+
+    type: Literal["answer_question"] = "answer_question"
+    request_id: str
+    answers: dict[str, str | list[str]] | None
+
+
 class ChangeMode(WireModel):
     """Change the permission mode."""
 
@@ -68,7 +76,7 @@ class ChangeMode(WireModel):
 _VALUE_BYTES = 8
 """What a value takes besides its text."""
 
-Command = Stop | Send | Decide | SubmitToolResult | ChangeMode
+Command = Stop | Send | Decide | SubmitToolResult | AnswerQuestion | ChangeMode
 COMMANDS: TypeAdapter[Command] = TypeAdapter(Annotated[Command, Field(discriminator="type")])
 
 
@@ -81,6 +89,8 @@ def size_of(command: Command) -> int:
             return _size_of_json(command.args)
         case SubmitToolResult():
             return _size_of_json(command.result)
+        case AnswerQuestion():
+            return _size_of_json(command.answers)
         case _:
             return 0
 

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import anyio
 import structlog
 from mcp import Client, MCPError, types
+from mcp.client import InputRequiredRoundsExceededError
 from mcp.shared.dispatcher import ProgressFnT
 from mcp.types import CONNECTION_CLOSED
 from pydantic import ValidationError
@@ -208,6 +209,8 @@ class ServerConnection:
                 text = one_line(error.error.message, _MAX_ERROR_CHARS)
                 message = f"The tool server answered with an error: {text or error.error.code}"
                 raise ToolFailed(message) from error
+            except InputRequiredRoundsExceededError as error:
+                raise ToolFailed("The tool server asks again and again.") from error
             except ValidationError as error:
                 raise ToolFailed("The tool server's answer is not a result of a tool.") from error
             except (anyio.ClosedResourceError, anyio.BrokenResourceError) as error:

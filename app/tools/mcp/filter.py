@@ -81,8 +81,9 @@ class McpMessageFilter(Transport):
                 return False
             case JSONRPCRequest() as request:
                 self._requests += 1
-                # The library refuses each, or answers a ping; parameters are not needed.
-                request.params = None
+                if request.method != "elicitation/create":
+                    # The library refuses each, or answers a ping; parameters are not needed.
+                    request.params = None
                 return self._requests <= _MAX_REQUESTS
             case JSONRPCResponse(result={"tools": list(tools)} as result):
                 result["tools"] = [_plain(tool) for tool in tools if self._keep(tool)]

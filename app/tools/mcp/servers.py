@@ -18,6 +18,7 @@ from app.platform.background import run_to_completion
 from app.platform.json_schema.checker import SchemaChecker
 from app.platform.json_schema.document import SchemaUnusable
 from app.platform.network import DIRECT, Network
+from app.tools.mcp.asking.elicitation import Elicitation, Person
 from app.tools.mcp.connection import Link, McpServerUnavailable, ServerConnection
 from app.tools.mcp.filter import McpMessageFilter
 from app.tools.mcp.limits import ResponseLimit
@@ -58,16 +59,21 @@ class McpConnector:
     _tokens: dict[tuple[LoginKey, str, OAuthClient], TokenSource] = field(default_factory=dict, repr=False)
 
     async def connect(
-        self, servers: Mapping[str, AnyServer], tool_ids: Sequence[str], *, graph: str = ""
+        self,
+        servers: Mapping[str, AnyServer],
+        tool_ids: Sequence[str],
+        *,
+        graph: str = "",
+        person: Person | None = None,
     ) -> "McpConnections":
         """Connect to the servers that have these tools; raises `McpServerUnavailable`.
 
-        `graph` is the name of the graph whose logins are used.
+        `graph` is the name of the graph whose logins are used; `person` whom the servers may ask.
         """
         needed = {
             name: spec for name, spec in servers.items() if set(remote_ids({name: spec})) & set(tool_ids)
         }
-        connections = McpConnections(self, needed, frozenset(tool_ids), graph=graph)
+        connections = McpConnections(self, needed, frozenset(tool_ids), graph=graph, person=person)
         try:
             await connections.open()
         except BaseException:
@@ -117,8 +123,15 @@ class McpConnections:
         tool_ids: frozenset[str],
         *,
         graph: str,
+        person: Person | None,
     ) -> None:
         self._connector = connector
+        self._patience_s = 0.0 if person is None else person.timeout_s
+        self._elicitations = {
+            name: Elicitation(name, person, connector.schemas, silence_s=spec.timeout_s)
+            for name, spec in servers.items()
+            if person is not None
+        }
         self._graph = graph
         self._servers = servers
         self._tool_ids = tool_ids
@@ -160,7 +173,13 @@ class McpConnections:
         link = await connection.open()
         if spec.instructions and link.client.instructions:
             self.instructions[server] = link.client.instructions
-        maker = ToolMaker(server=server, spec=spec, connection=connection, schemas=self._connector.schemas)
+        maker = ToolMaker(
+            server=server,
+            spec=spec,
+            connection=connection,
+            schemas=self._connector.schemas,
+            elicitation=self._elicitations.get(server),
+        )
         made = [
             await self._make_tool(maker, link.tools[name], effect, link.messages)
             for name, effect in self._wanted(server, spec).items()
@@ -175,6 +194,7 @@ class McpConnections:
     async def _open_link(self, server: str, spec: AnyServer, stack: AsyncExitStack) -> Link:
         """Connect to a server until the stack is closed, and find its configured tools."""
         limit = ResponseLimit.of_results(spec.limits)
+        elicitation = self._elicitations.get(server)
         wanted = frozenset(self._wanted(server, spec))
         transport = await open_transport(
             server,
@@ -184,10 +204,13 @@ class McpConnections:
             limit=limit,
             auth=self._connector.auth(LoginKey(self._graph, server), spec),
             network=self._connector.network,
+            patience_s=self._patience_s,
         )
         messages = McpMessageFilter(transport, wanted)
         # Its own cache would hold every page it has read.
-        client = await stack.enter_async_context(Client(messages, cache=None))
+        client = await stack.enter_async_context(
+            Client(messages, cache=None, elicitation_callback=elicitation and elicitation.answer)
+        )
         found = await list_tools(client, wanted)
         if missing := wanted - found.keys():
             log.error("mcp_server.tools_missing", server=server, tools=sorted(missing))

@@ -1,5 +1,6 @@
 """ToolMaker: makes a tool of the run from a tool of an external MCP server."""
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -11,13 +12,14 @@ from app.platform.json_schema.checker import SchemaChecker, ValueUncheckable
 from app.platform.json_schema.document import SchemaDocument, SchemaUnusable
 from app.tools.argument_check import check_arguments
 from app.tools.argument_schema import argument_schema
+from app.tools.mcp.asking.elicitation import Elicitation
 from app.tools.mcp.connection import ServerConnection
 from app.tools.mcp.content import error_content, model_content
 from app.tools.mcp.spec import AnyServer
 from app.tools.mcp.text import cut_as_json, one_line
 from app.tools.modern_schema import modern_schema
 from runtally.tools.content import text_of
-from runtally.tools.tool import Effect, Tool, ToolContext, ToolFailed, ToolOutput
+from runtally.tools.tool import Effect, ReportProgress, Tool, ToolContext, ToolFailed, ToolOutput
 
 MAX_DESCRIPTION_CHARS = 20_000
 _MAX_LABEL_CHARS = 200
@@ -44,6 +46,8 @@ class ToolMaker:
     spec: AnyServer
     connection: ServerConnection
     schemas: SchemaChecker
+    elicitation: Elicitation | None = None
+    """Asks a person what the server asks; None: nobody can be asked."""
 
     async def make(
         self,
@@ -74,6 +78,7 @@ class ToolMaker:
             results = _RemoteSchema(document, document.plain, self.schemas, owner)
 
         hints = remote.annotations
+        patience_s = 0.0 if self.elicitation is None else self.elicitation.person.timeout_s
         repeatable = effect == "read_only" or bool(hints and hints.idempotent_hint)
 
         async def call(args: BaseModel, context: ToolContext) -> ToolOutput[_Answer]:
@@ -81,9 +86,10 @@ class ToolMaker:
                 label = self._label(tool_id, progress, total, message)
                 await context.report_progress(label)
 
-            result = await self.connection.call(
-                remote.name, args.model_dump(mode="json"), repeatable=repeatable, on_progress=on_progress
-            )
+            with self._asking(context.report_progress):
+                result = await self.connection.call(
+                    remote.name, args.model_dump(mode="json"), repeatable=repeatable, on_progress=on_progress
+                )
             return await self._output(result, results)
 
         return Tool(
@@ -94,11 +100,15 @@ class ToolMaker:
             output_model=_Answer,
             redact=("text",) if self.spec.show_results else (),
             timeout_s=self.spec.timeout_s,
-            max_timeout_s=self.spec.max_timeout_s,
+            max_timeout_s=self.spec.longest_call_s + patience_s,
             max_result_bytes=self.spec.tool_result_bytes,
             handler=call,
             schema=arguments,
         )
+
+    def _asking(self, report_progress: ReportProgress) -> AbstractContextManager[None]:
+        """While the body runs, the server may ask a person during this call."""
+        return nullcontext() if self.elicitation is None else self.elicitation.during_call(report_progress)
 
     def _label(self, tool_id: str, progress: float, total: float | None, message: str | None) -> str:
         """What clients see of the progress of a call."""

@@ -29,17 +29,27 @@ async def open_transport(
     limit: ResponseLimit,
     auth: httpx2.Auth | None,
     network: Network,
+    patience_s: float = 0,
 ) -> Transport:
-    """The transport; `values` are the headers or the environment, with their secrets."""
+    """The transport; `values` are the headers or the environment, with their secrets.
+
+    `patience_s`: how long a response may be silent besides, because the server waits for a person.
+    """
     write_s = min(spec.timeout_s, _WRITE_S)
     match spec:
         case StdioServer():
             return bounded_stdio(spec.argv, values, limit=limit, server=server, write_s=write_s)
         case HttpServer():
-            bounded = BoundedTransport(outgoing_transport(network), limit, response_s=spec.longest_call_s)
+            bounded = BoundedTransport(
+                outgoing_transport(network), limit, response_s=spec.longest_call_s + patience_s
+            )
             http: httpx2.AsyncClient = await stack.enter_async_context(
                 McpHttpClient(
-                    headers=values, timeout=spec.timeout_s, trust_env=False, transport=bounded, auth=auth
+                    headers=values,
+                    timeout=httpx2.Timeout(spec.timeout_s, read=spec.timeout_s + patience_s),
+                    trust_env=False,
+                    transport=bounded,
+                    auth=auth,
                 )
             )
             return streamable_http_client(spec.url, http_client=http, max_sse_event_size=limit.max_bytes)

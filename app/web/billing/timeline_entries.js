@@ -100,6 +100,10 @@ function eventEntry(event, error) {
       return note(`Requests permission to use ${event.toolName}`);
     case "permission_resolved":
       return note(`${event.decision === "allow" ? "Allowed" : "Denied"} (${event.reason})`);
+    case "question":
+      return note(`Asks: ${event.questions.map(({ question }) => question.slice(0, 200)).join(" ")}`);
+    case "question_resolved":
+      return note(`Question: ${event.resolvedBy.replace("_", " ")}`);
     case "interrupted":
       return note(`${event.kind === "cancel" ? "Cancel" : "Interrupt"}: ${event.state}`);
     case "status":

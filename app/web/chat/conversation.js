@@ -1,5 +1,6 @@
 // Conversation: the turns of a conversation, and requests that change it.
 
+/** @import { Answers } from "./question.js" */
 /** @import { Permission } from "../runs/run_state.js" */
 
 import { ApiError, apiPath, get, post, remove } from "../api.js";
@@ -30,6 +31,7 @@ const RECEIPTS_DELAY_MS = 1200;
  * @property {((turn: Turn) => void) | null} retry
  * @property {(() => void) | null} stop
  * @property {((turn: Turn, permission: Permission, decision: Decision) => Promise<void>) | null} decide
+ * @property {((turn: Turn, requestId: string, answers: Answers | null) => Promise<void>) | null} answer
  * @property {((turn: Turn) => void) | null} fork
  * @property {(() => void) | null} remove
  */
@@ -130,6 +132,16 @@ export class Conversation {
   async decide({ runId }, { requestId }, { decision, args, message }) {
     const body = { decision, ...(args && { args }), ...(message && { message }) };
     await post(apiPath("/v1/runs/{runId}/permissions/{requestId}", { runId, requestId }), body);
+  }
+
+  /**
+   * Answer a question, or with null decline to. Throws `ApiError`.
+   * @param {RunState} run
+   * @param {string} requestId
+   * @param {Answers | null} answers
+   */
+  async answer({ runId }, requestId, answers) {
+    await post(apiPath("/v1/runs/{runId}/questions/{requestId}", { runId, requestId }), { answers });
   }
 
   /**

@@ -37,6 +37,7 @@ const API_ERRORS = {
   graph_not_found: "This graph does not exist any more. Choose another.",
   nothing_to_fork: "There are no messages up to this point that could be copied.",
   permission_decided: "It was decided already.",
+  question_answered: "It was answered already, or its time was up.",
   run_ended: "The run has ended already.",
   shutting_down: "The server is being restarted. Try again in a moment.",
   payload_too_large: "This message is too long.",
@@ -98,6 +99,7 @@ export function activityOf(run) {
   if (run.queuePosition)
     return run.queuePosition === 1 ? "Waiting: next in line" : `Waiting: number ${run.queuePosition} in line`;
   if (run.pendingApprovals.length) return "Waiting for you to decide";
+  if (run.pendingQuestions.length) return "Waiting for your answer";
   if (run.status?.phase === "tool_use") return `Using ${toolTitle(run.status.label)}`;
   if (run.status?.phase === "compacting") return "Summarizing earlier messages";
   if (run.status?.phase === "thinking") return "Thinking";

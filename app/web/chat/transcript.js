@@ -1,12 +1,14 @@
 // The turns of a conversation: user messages and the runs that answer them.
 
 /** @import { Actions, Turn as ConversationTurn, Decision } from "./conversation.js" */
+/** @import { Answers } from "./question.js" */
 /** @import { Html } from "../html.js" */
 /** @import { Item, Permission, TextItem } from "../runs/run_state.js" */
 
 import { Component, html } from "../html.js";
 import { dollars } from "./cost.js";
 import { activityOf, runProblem } from "./messages.js";
+import { Question } from "./question.js";
 import { Plain, Prose } from "./text.js";
 import { ToolCall } from "./tool_call.js";
 
@@ -61,6 +63,19 @@ function Items({ items, turn, actions }) {
             }
             loadEvents=${!turn.hasEvents && (() => actions.loadEvents(turn))}
             inside=${(/** @type {Item[]} */ within) => html`<${Items} items=${within} turn=${turn} actions=${actions} />`}
+          />
+        `;
+      case "question":
+        return html`
+          <${Question}
+            key=${item.requestId}
+            entry=${item}
+            live=${!turn.run.done}
+            answer=${
+              actions.answer &&
+              ((/** @type {string} */ requestId, /** @type {Answers | null} */ answers) =>
+                actions.answer?.(turn, requestId, answers))
+            }
           />
         `;
       case "user":

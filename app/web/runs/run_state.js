@@ -23,7 +23,11 @@ const COMPACTED = "Earlier messages were summarized for the model.";
  *   kind: "tool", id: string, name: string, args: unknown, result: unknown, isError: boolean, ended: boolean,
  *   permission: Permission | null, items: Item[],
  * }} ToolItem `items` are those of the subagent that the call has started
- * @typedef {TextItem | UserItem | NoteItem | ToolItem} Item
+ * @typedef {Common & {
+ *   kind: "question", requestId: string, source: string, questions: Schemas["QuestionItem"][],
+ *   resolvedBy: Schemas["QuestionResolved"]["resolvedBy"] | null, answers: ((string[] | null)[]) | null,
+ * }} QuestionEntry
+ * @typedef {TextItem | UserItem | NoteItem | ToolItem | QuestionEntry} Item
  */
 
 /**
@@ -68,6 +72,8 @@ export class RunState {
     this._tools = new Map();
     /** @type {Map<string, ToolItem>} */
     this._permissions = new Map();
+    /** @type {Map<string, QuestionEntry>} */
+    this._questions = new Map();
     /** @type {Map<string | null, Turn>} the open turn of the agent (null) and of each subagent */
     this._openTurns = new Map();
   }
@@ -75,6 +81,11 @@ export class RunState {
   /** The tool calls that wait for a person, oldest first. */
   get pendingApprovals() {
     return [...this._permissions.values()].filter((tool) => tool.permission?.decision === null);
+  }
+
+  /** The questions that wait for a person, oldest first. */
+  get pendingQuestions() {
+    return [...this._questions.values()].filter((entry) => entry.resolvedBy === null);
   }
 
   /** The text of the last message: the answer, once the run is done. */
@@ -244,6 +255,8 @@ const HANDLERS = {
     run.queuePosition = null;
     run.started = true;
     run._openTurns.clear();
+    // A later attempt asks anew.
+    for (const entry of run.pendingQuestions) entry.resolvedBy = "run_stopped";
     addEntry(run, event);
     if (event.attempt > 0) run._add(null, { kind: "note", text: "The server was lost. Another one resumes the run." });
   },
@@ -333,6 +346,22 @@ const HANDLERS = {
       tool.permission.changed = true;
     }
     touch(tool);
+  },
+  question(run, event) {
+    addEntry(run, event);
+    const { requestId, source, questions } = event;
+    /** @type {QuestionEntry} */
+    const entry = { kind: "question", requestId, source, questions, resolvedBy: null, answers: null };
+    run._questions.set(requestId, entry);
+    closeText(run._last(event));
+    run._add(event.parentToolCallId, entry);
+  },
+  question_resolved(run, event) {
+    addEntry(run, event);
+    const entry = run._questions.get(event.requestId);
+    if (!entry) return;
+    Object.assign(entry, { resolvedBy: event.resolvedBy, answers: event.answers ?? null });
+    touch(entry);
   },
   interrupted(run, event) {
     addEntry(run, event);

@@ -797,6 +797,61 @@ export interface components {
              */
             at: string;
         };
+        /** @description The agent asks a person, or the MCP server `source` does; after `expires_at` nobody can answer. */
+        QuestionAsked: {
+            parentToolCallId?: string | null;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "question";
+            requestId: string;
+            source: string;
+            questions: components["schemas"]["QuestionItem"][];
+            expiresAt: string;
+            toolCallId?: string | null;
+            /**
+             * Format: date-time
+             * @description When it was produced; never before an earlier event of the run.
+             */
+            at: string;
+        };
+        /** @description One question to a person, who may answer with a text of their own unless `only_options` is set. */
+        QuestionItem: {
+            question: string;
+            /** @default null */
+            header?: string | null;
+            options: components["schemas"]["QuestionOption"][];
+            multiSelect: boolean;
+            /** @default false */
+            onlyOptions?: boolean;
+            /** @default false */
+            optional?: boolean;
+        };
+        /** @description A choice; clients answer with its label. */
+        QuestionOption: {
+            label: string;
+            /** @default null */
+            description?: string | null;
+        };
+        /** @description A question no longer waits; `answers` are set if it was answered. */
+        QuestionResolved: {
+            parentToolCallId?: string | null;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "question_resolved";
+            requestId: string;
+            /** @enum {string} */
+            resolvedBy: "answered" | "declined" | "expired" | "run_stopped";
+            answers?: (string[] | null)[] | null;
+            /**
+             * Format: date-time
+             * @description When it was produced; never before an earlier event of the run.
+             */
+            at: string;
+        };
         /**
          * @description The run has to wait. Always the first event.
          *
@@ -990,7 +1045,7 @@ export interface components {
              */
             at: string;
         };
-        ClientEvent: components["schemas"]["Queued"] | components["schemas"]["PermissionRequest"] | components["schemas"]["PermissionResolved"] | components["schemas"]["ClientToolCall"] | components["schemas"]["Interrupted"] | components["schemas"]["RunStarted"] | components["schemas"]["TextDelta"] | components["schemas"]["ThinkingDelta"] | components["schemas"]["MessageDiscarded"] | components["schemas"]["Status"] | components["schemas"]["Step"] | components["schemas"]["ToolCallStart"] | components["schemas"]["ToolCallResult"] | components["schemas"]["Citation"] | components["schemas"]["UserMessageDelivered"] | components["schemas"]["AssistantFinal"] | components["schemas"]["RunWarning"] | components["schemas"]["RunError"] | components["schemas"]["Done"];
+        ClientEvent: components["schemas"]["Queued"] | components["schemas"]["PermissionRequest"] | components["schemas"]["PermissionResolved"] | components["schemas"]["QuestionAsked"] | components["schemas"]["QuestionResolved"] | components["schemas"]["ClientToolCall"] | components["schemas"]["Interrupted"] | components["schemas"]["RunStarted"] | components["schemas"]["TextDelta"] | components["schemas"]["ThinkingDelta"] | components["schemas"]["MessageDiscarded"] | components["schemas"]["Status"] | components["schemas"]["Step"] | components["schemas"]["ToolCallStart"] | components["schemas"]["ToolCallResult"] | components["schemas"]["Citation"] | components["schemas"]["UserMessageDelivered"] | components["schemas"]["AssistantFinal"] | components["schemas"]["RunWarning"] | components["schemas"]["RunError"] | components["schemas"]["Done"];
         /** @description One line of a batch; `customId` is in its result again. */
         BatchLine: {
             customId: string;

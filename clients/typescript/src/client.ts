@@ -127,6 +127,24 @@ export class Client {
     });
   }
 
+  /**
+   * Answer a `question`, by the text of each question or its index: an option's label, several of them where the question takes
+   * several, or any other text. `null` declines to.
+   */
+  async answer(
+    runId: string,
+    requestId: string,
+    answers: Record<string, string | string[]> | null,
+    options: RequestOptions = {},
+  ): Promise<void> {
+    await this.#connection.json({
+      method: "POST",
+      path: `${pathOf(runId)}/questions/${segment(requestId)}`,
+      body: { answers },
+      signal: options.signal,
+    });
+  }
+
   /** Answer a `client_tool_call`: any JSON for the model, or with `isError` why the call has failed. */
   async submitToolResult(
     runId: string,

@@ -31,6 +31,8 @@ const KNOWN: ReadonlySet<string> = new Set<Exclude<RunEvent["type"], "unknown">>
   "user_message",
   "permission_request",
   "permission_resolved",
+  "question",
+  "question_resolved",
   "client_tool_call",
   "warning",
   "interrupted",
@@ -46,6 +48,7 @@ export interface RunCommands {
   interrupt(runId: string, options: { after?: "tool" }): Promise<AcceptedRun>;
   send(runId: string, text: string, options: { priority: "now" | "next" | "later" }): Promise<SentMessage>;
   decide(runId: string, requestId: string, decision: Decision): Promise<void>;
+  answer(runId: string, requestId: string, answers: Record<string, string | string[]> | null): Promise<void>;
   submitToolResult(runId: string, toolCallId: string, result: unknown, options: { isError?: boolean }): Promise<void>;
 }
 
@@ -119,6 +122,10 @@ export class RunStream implements AsyncIterable<RunEvent> {
 
   decide(requestId: string, decision: Decision): Promise<void> {
     return this.#client.decide(this.runId, requestId, decision);
+  }
+
+  answer(requestId: string, answers: Record<string, string | string[]> | null): Promise<void> {
+    return this.#client.answer(this.runId, requestId, answers);
   }
 
   submitToolResult(toolCallId: string, result: unknown, options: { isError?: boolean } = {}): Promise<void> {

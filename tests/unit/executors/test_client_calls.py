@@ -48,10 +48,10 @@ async def test_a_run_waits_while_readers_see_a_call_without_a_result() -> None:
     await readers.call()
 
     assert (before, readers.calls.is_waiting) == ((False, False), True)
-    readers.calls.answer("c", ClientToolResult("blue"))
+    await readers.calls.answer("c", ClientToolResult("blue"))
     assert not readers.calls.is_waiting
     is_published.set()
-    unseen.end()
+    await unseen.end()
     assert (await calling).code == "failed"
     assert not unseen.is_waiting
 
@@ -70,23 +70,23 @@ async def test_a_result_counts_once(result: Any, same: Any, other: Any, shown: s
     readers = Readers()
     calling = await readers.call()
 
-    readers.calls.answer("c", ClientToolResult(result))
-    readers.calls.answer("c", ClientToolResult(same))
+    await readers.calls.answer("c", ClientToolResult(result))
+    await readers.calls.answer("c", ClientToolResult(same))
     for different in (ClientToolResult(other), ClientToolResult(result, is_error=True)):
         with pytest.raises(ClientToolCallAnswered):
-            readers.calls.answer("c", different)
+            await readers.calls.answer("c", different)
 
     assert await calling == ToolResult(shown, result)
-    readers.calls.answer("c", ClientToolResult(same))
+    await readers.calls.answer("c", ClientToolResult(same))
     with pytest.raises(ClientToolCallNotFound):
-        readers.calls.answer("d", ClientToolResult(result))
+        await readers.calls.answer("d", ClientToolResult(result))
 
 
 async def test_an_error_of_the_client_fails_the_call() -> None:
     readers = Readers()
     calling = await readers.call()
 
-    readers.calls.answer("c", ClientToolResult({"why": "offline"}, is_error=True))
+    await readers.calls.answer("c", ClientToolResult({"why": "offline"}, is_error=True))
 
     assert await calling == ToolResult('{"why": "offline"}', {"why": "offline"}, "failed")
 
@@ -110,14 +110,14 @@ async def test_a_call_without_a_result_fails_in_time_and_takes_none_later() -> N
 
     assert await calling == ToolResult("Nothing answered this call in time.", {"error": "timeout"}, "timeout")
     with pytest.raises(ClientToolCallAnswered):
-        readers.calls.answer("c", ClientToolResult("late"))
+        await readers.calls.answer("c", ClientToolResult("late"))
 
 
 async def test_the_end_of_the_run_ends_its_calls() -> None:
     readers = Readers()
     calling = await readers.call()
 
-    readers.calls.end()
+    await readers.calls.end()
 
     assert (await calling).visible == {"error": "failed"}
     assert (await readers.calls.call("pick", {}, call_id="d")).is_error

@@ -8,6 +8,9 @@ from app.events import (
     Done,
     PermissionRequest,
     PermissionResolved,
+    QuestionAsked,
+    QuestionItem,
+    QuestionResolved,
     RunStarted,
     Step,
     ToolCallResult,
@@ -28,6 +31,13 @@ REQUEST = PermissionRequest(
     expires_at="2026-11-21T12:00:00Z",
 )
 RESOLVED = PermissionResolved(request_id="p-1", decision="allow", reason="decided")
+QUESTION = QuestionAsked(
+    request_id="q-1",
+    source="office",
+    questions=(QuestionItem(question="Which color?", options=(), multi_select=False),),
+    expires_at="2026-11-21T12:00:00Z",
+)
+ANSWERED = QuestionResolved(request_id="q-1", resolved_by="answered", answers=(("Red",),))
 RESULT = ToolCallResult(tool_call_id="toolu_1", result="sent", is_error=False)
 
 

@@ -15,6 +15,8 @@ from app.events import (
     MessageDiscarded,
     PermissionRequest,
     PermissionResolved,
+    QuestionAsked,
+    QuestionResolved,
     Queued,
     RunError,
     RunStarted,
@@ -36,8 +38,10 @@ from app.http.streaming.encoder import Encoder
 from app.requests.wire_models import WireModel
 from app.streams.port import LogEntry
 from tests.unit.http.events import (
+    ANSWERED,
     CALL,
     DONE,
+    QUESTION,
     REQUEST,
     RESOLVED,
     RESULT,
@@ -68,6 +72,8 @@ RUNS: dict[type[Any], list[ClientEvent]] = {
     Citation: [STARTED, Citation(message_id="m", url="https://a.example/", cited_text="x")],
     PermissionRequest: [STARTED, CALL, REQUEST],
     PermissionResolved: [STARTED, CALL, REQUEST, RESOLVED.model_copy(update={"decision": "deny"})],
+    QuestionAsked: [STARTED, QUESTION],
+    QuestionResolved: [STARTED, QUESTION, ANSWERED],
     ClientToolCall: [STARTED, client_call_start("a"), client_call("a")],
     RunWarning: [STARTED, RunWarning(code="client_tools_ignored", message="x", names=["x"])],
     Interrupted: [STARTED, Interrupted(kind="cancel", state="requested")],

@@ -89,7 +89,7 @@ class CliLauncher:
         if spec.stores_session:
             session = SdkSession(self.sessions, turn)
         bridge = McpBridge(plan)
-        permissions = ToolPermissions(plan.spec, bridge.denial_reason, bridge.review_builtin)
+        permissions = ToolPermissions(plan.spec, bridge.denial_reason, bridge.review_builtin, bridge.ask)
         hooks = SdkHooks(self.observers, permissions, full=spec.full)
         directory = await asyncio.to_thread(
             RunDirectory, self.directory, login=self.auth.login, sandboxed=sandbox is not None

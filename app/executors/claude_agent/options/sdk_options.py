@@ -21,6 +21,7 @@ from app.executors.claude_agent.tools.builtin_tools import permission_rules
 from app.executors.claude_agent.tools.names import SERVER_NAME, bridged_name
 from app.executors.claude_agent.tools.sdk_hooks import SdkHooks
 from app.executors.port import RunPlan
+from app.executors.tools.questions import ASK_USER_QUESTION, without_questions
 from app.graphs.spec import AGENT_TOOL, GraphSpec
 from app.models.registry import Thinking
 
@@ -47,7 +48,7 @@ def build_options(
     # A subscription may have to pay extra for a long context.
     name_of = str if with_login else cli_model
     agent = [AGENT_TOOL] if spec.agents else []
-    names = [*agent, *(bridged_name(tool.id) for tool in plan.tools)]
+    names = [*agent, *(bridged_name(tool.id) for tool in without_questions(plan))]
     return ClaudeAgentOptions(
         # A file: arguments are visible to every user of the machine, and limited to 128 KiB.
         system_prompt={"type": "file", "path": str(system_prompt_file)},
@@ -65,12 +66,14 @@ def build_options(
         skills=[],
         plugins=[],
         permission_mode="dontAsk",
-        # In this mode it would never be called.
+        # In this mode it would never be called. The CLI offers its tool for questions only to a client that
+        # could be; a hook answers them.
         can_use_tool=None,
+        permission_prompt_tool_name="stdio" if spec.questions else None,
         agents=_agents(plan, name_of) or None,
         # Without it no message shows a subagent's text.
         forward_subagent_text=full,
-        hooks=hooks.for_sdk(approval_timeout_s=spec.approval_timeout_s) if full and hooks else None,
+        hooks=hooks.for_sdk(person_s=_longest_wait_s(spec)) if full and hooks else None,
         verbatim_prompts=True,
         include_partial_messages=True,
         max_turns=plan.limits.max_turns,
@@ -84,7 +87,13 @@ def build_options(
 
 def cli_tools(spec: GraphSpec) -> list[str]:
     """The names of the CLI's own tools that a graph uses, as the model calls them."""
-    return [*([AGENT_TOOL] if spec.agents else []), *spec.native_tools]
+    asking = [ASK_USER_QUESTION] if spec.questions else []
+    return [*([AGENT_TOOL] if spec.agents else []), *spec.native_tools, *asking]
+
+
+def _longest_wait_s(spec: GraphSpec) -> float:
+    """How long a hook may wait for a person."""
+    return max(spec.approval_timeout_s, spec.question_timeout_s if spec.questions else 0)
 
 
 def _switches(*, full: bool, stores_session: bool) -> dict[str, str | None]:

@@ -15,9 +15,11 @@ from app.executors.claude_agent.tools.names import SERVER_NAME, bridged_name
 from app.executors.claude_agent.tools.sdk_hooks import HookCall, HookName, SdkHooks
 from app.executors.port import RunContext, RunPlan
 from app.executors.tools.calls import ToolCalls
+from app.executors.tools.questions import ASK_USER_QUESTION, without_questions
 from app.gateway.channel import Channel
 from app.storable import storable
 from runtally.tools.content import ToolContent, ToolImage, ToolText
+from runtally.tools.result import ToolResult
 from runtally.tools.tool import Tool
 
 _CALL_ID = "claudecode/toolUseId"
@@ -51,14 +53,18 @@ class McpBridge:
         """See `ToolCalls`; of the current run."""
         return await self.calls.review_builtin(tool, args, call_id)
 
+    async def ask(self, args: object, call_id: str) -> ToolResult:
+        """The answers to the questions of the CLI's own tool; of the current run."""
+        return await self.calls.run(ASK_USER_QUESTION, args, call_id)
+
     @property
     def descriptions(self) -> list[str]:
         """The tools as they are described to the CLI, in JSON."""
-        return [_described(tool).model_dump_json() for tool in self.calls.tools.values()]
+        return [_described(tool).model_dump_json() for tool in without_questions(self.calls.plan)]
 
     def server(self) -> McpSdkServerConfig | None:
         """The MCP server for `ClaudeAgentOptions`; None for a run without tools."""
-        if not self.calls.tools:
+        if not without_questions(self.calls.plan):
             return None
         instance: Server[Any] = Server(
             SERVER_NAME,
@@ -73,7 +79,7 @@ class McpBridge:
             await self._hooks.notify_in_lean_mode(HookCall(hook, call_id, bridged_name(tool_id)))
 
     async def _list(self, _context: Any, _params: Any) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=[_described(tool) for tool in self.calls.tools.values()])
+        return types.ListToolsResult(tools=[_described(tool) for tool in without_questions(self.calls.plan)])
 
     async def _call(self, _context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
         meta: dict[str, Any] = dict(params.meta or {})

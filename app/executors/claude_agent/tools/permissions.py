@@ -8,8 +8,10 @@ from claude_agent_sdk.types import SyncHookJSONOutput
 from app.executors.claude_agent.tools import builtin_tools
 from app.executors.claude_agent.tools.builtin_tools import CliTool
 from app.executors.claude_agent.tools.sdk_hooks import HookCall
+from app.executors.tools.questions import ASK_USER_QUESTION
 from app.graphs.spec import AGENT_TOOL, GraphSpec
 from app.tools.policy import ToolCallDenied
+from runtally.tools.result import ToolResult
 
 _UNKNOWN_AGENT = "There is no such subagent in this run; there are: {}."
 
@@ -21,16 +23,26 @@ class ToolPermissions:
     """Decides about calls of the CLI's own tools; calls of our tools are decided by the tool runner."""
 
     def __init__(
-        self, spec: GraphSpec, run_denial_reason: Callable[[], str | None], review: ReviewCliTool
+        self,
+        spec: GraphSpec,
+        run_denial_reason: Callable[[], str | None],
+        review: ReviewCliTool,
+        ask: Callable[[object, str], Awaitable[ToolResult]],
     ) -> None:
-        """`run_denial_reason` returns why the run may call no tool now, for the model."""
+        """`run_denial_reason` returns why the run may call no tool now, for the model.
+
+        `ask` takes the arguments and the id of a call that asks a person.
+        """
         self._spec = spec
+        self._ask = ask
         self._run_denial_reason = run_denial_reason
         self._review = review
 
     async def __call__(self, call: HookCall) -> SyncHookJSONOutput:
         """The output of a PreToolUse hook: empty if the CLI's own rules may decide."""
         args: Mapping[str, Any] = call.details.get("tool_input", {})
+        if call.tool_name == ASK_USER_QUESTION and self._spec.questions:
+            return await self._answer(args, str(call.tool_call_id))
         is_native = call.tool_name in self._spec.native_tools
         if call.tool_name != AGENT_TOOL and not is_native:
             return {}
@@ -40,6 +52,13 @@ class ToolPermissions:
             return await self._decide(CliTool(str(call.tool_name)), args, str(call.tool_call_id))
         except ToolCallDenied as denied:
             return _deny(str(denied))
+
+    async def _answer(self, args: Mapping[str, Any], call_id: str) -> SyncHookJSONOutput:
+        """The answers are put into the arguments, as the CLI's own dialog does."""
+        result = await self._ask(dict(args), call_id)
+        if result.is_error or not isinstance(result.visible, dict):
+            return _deny(result.markdown)
+        return _allow({"questions": args["questions"], **result.visible})
 
     async def _decide(self, tool: CliTool, args: Mapping[str, Any], call_id: str) -> SyncHookJSONOutput:
         self._require_in_bounds(tool, args)

@@ -29,7 +29,7 @@ HookName = Literal[
     "PreCompact",
 ]
 HOOK_TIMEOUT_S = 60.0
-"""How long the CLI waits for a hook, besides the time a person may take to approve a call."""
+"""How long the CLI waits for a hook, besides the time a person may take to decide or answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +86,9 @@ class SdkHooks:
             case _:
                 return
 
-    def for_sdk(self, *, approval_timeout_s: float) -> dict[HookEvent, list[HookMatcher]]:
-        """As `ClaudeAgentOptions.hooks`; `approval_timeout_s` is how long a person may take to decide."""
-        timeout = HOOK_TIMEOUT_S + approval_timeout_s
+    def for_sdk(self, *, person_s: float) -> dict[HookEvent, list[HookMatcher]]:
+        """As `ClaudeAgentOptions.hooks`; `person_s` is how long a person may take to decide or answer."""
+        timeout = HOOK_TIMEOUT_S + person_s
         hooks: dict[HookEvent, list[HookMatcher]] = {
             name: [HookMatcher(hooks=[self._hook(name)], timeout=timeout, on_failure="block")]
             for name in get_args(HookName)

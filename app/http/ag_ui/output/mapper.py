@@ -42,6 +42,8 @@ from app.events import (
     MessageDiscarded,
     PermissionRequest,
     PermissionResolved,
+    QuestionAsked,
+    QuestionResolved,
     Queued,
     RunError,
     RunStarted,
@@ -54,7 +56,7 @@ from app.events import (
     ToolCallStart,
     UserMessageDelivered,
 )
-from app.http.ag_ui.interrupt import METADATA_KEY, InterruptId, build_interrupt
+from app.http.ag_ui.interrupt import METADATA_KEY, InterruptId, PersonRequest, build_interrupt
 from app.http.ag_ui.output.client_calls import BegunCall, ClientCalls
 from app.http.ag_ui.output.message_builder import MessageBuilder
 from app.http.ag_ui.output.run_end import ERROR_MESSAGES, run_result, token_usage
@@ -102,14 +104,14 @@ class AgUiEventMapper:
         self._final: AssistantFinal | None = None
         self._error: ErrorCode | None = None
         self._position = 0
-        self._pending: dict[str, PermissionRequest] = {}
+        self._pending: dict[str, PersonRequest] = {}
         self._client_calls = ClientCalls(answered, names_pending=names_pending)
         self._open_calls: set[str] = set()
         self.ended = False
 
     @property
     def needs_decision(self) -> bool:
-        """Whether a tool call waits for a person."""
+        """Whether a tool call or a question waits for a person."""
         return bool(self._pending) and not self.ended
 
     @property
@@ -177,7 +179,7 @@ class AgUiEventMapper:
                 yield from self._end_step(step)
             case UserMessageDelivered() as message:
                 yield from self._user_message(message)
-            case PermissionRequest() as request:
+            case PermissionRequest() | QuestionAsked() as request:
                 self._pending[request.request_id] = request
             case AssistantFinal() | RunError() | Done() as event:
                 yield from self._outcome(event)
@@ -208,6 +210,7 @@ class AgUiEventMapper:
         | RunWarning
         | Interrupted
         | PermissionResolved
+        | QuestionResolved
         | RunStarted
         | MessageDiscarded
         | Citation,
@@ -220,7 +223,7 @@ class AgUiEventMapper:
             self._open_calls.clear()
             yield from self._close_all(failed=True)
             self._message = self._writing = None
-        elif isinstance(event, PermissionResolved):
+        elif isinstance(event, PermissionResolved | QuestionResolved):
             self._pending.pop(event.request_id, None)
         elif isinstance(event, MessageDiscarded):
             yield from self._builder(event.parent_tool_call_id).close()
@@ -365,8 +368,8 @@ class AgUiEventMapper:
             metadata={METADATA_KEY: {"finishReason": done.finish_reason}},
         )
 
-    def _subagent_of(self, request: PermissionRequest) -> str | None:
-        call = self._calls.get(request.tool_call_id)
+    def _subagent_of(self, request: PersonRequest) -> str | None:
+        call = self._calls.get(request.tool_call_id or "")
         return None if call is None else call.parent
 
     def _run_finished(self, **fields: Any) -> RunFinishedEvent:

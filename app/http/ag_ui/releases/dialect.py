@@ -74,7 +74,7 @@ class Dialect:
     may_have_reasoning: bool = False
     """Whether the same is sent in lines that releases before 0.0.43 do not read."""
     has_interrupts: bool = True
-    """Whether they can resume a run; the others learn of a pending approval from a `CUSTOM` event."""
+    """Whether they can resume a run; the others learn of a pending request from a `CUSTOM` event."""
     has_subagents: bool = True
     """Whether they know `SUBAGENT_*`; the others would show a subagent's messages as answers."""
     has_cancelled: bool = True
@@ -90,7 +90,7 @@ class Dialect:
             case RunFinishedEvent(outcome=RunFinishedInterruptOutcome() as outcome):
                 if not self.has_interrupts:
                     for interrupt in outcome.interrupts:
-                        yield _permission_request(interrupt, event.timestamp)
+                        yield _request(interrupt, event.timestamp)
                 yield event
             case MessagesSnapshotEvent(messages=messages):
                 yield from self._snapshots(event, messages)
@@ -169,8 +169,8 @@ def _is_later(event: BaseEvent) -> bool:
     return type(event) in _THINKING
 
 
-def _permission_request(interrupt: Interrupt, timestamp: int | None) -> CustomEvent:
-    """The request, with what is needed to decide it through the native API."""
+def _request(interrupt: Interrupt, timestamp: int | None) -> CustomEvent:
+    """The request, with what is needed to answer it through the native API."""
     named = InterruptId.parse(interrupt.id)
     value = {
         **({} if named is None else {"runId": named.run_id, "requestId": named.request_id}),
@@ -178,7 +178,8 @@ def _permission_request(interrupt: Interrupt, timestamp: int | None) -> CustomEv
         **(interrupt.metadata or {}).get(METADATA_KEY, {}),
         "expiresAt": interrupt.expires_at,
     }
-    return CustomEvent(name="permission_request", value=value, timestamp=timestamp)
+    name = "question" if "questions" in value else "permission_request"
+    return CustomEvent(name=name, value=value, timestamp=timestamp)
 
 
 def _with_text_only(message: Message) -> Message:

@@ -7,11 +7,13 @@ from fastapi import APIRouter, Path
 
 from app.http.admission.checks import CheckedRoute, large_body, optional_body, small_body, text_body
 from app.http.api.runs.command_schemas import (
+    AnsweredQuestion,
     ChangedRun,
     DecidedPermission,
     Interruption,
     MessageToRun,
     PermissionDecision,
+    QuestionAnswers,
     RunChange,
     SentToRun,
     SubmittedToolResult,
@@ -20,7 +22,7 @@ from app.http.api.runs.command_schemas import (
 from app.http.api.runs.schemas import AcceptedRunResponse
 from app.http.dependencies import Approver, IdempotencyKey, RunIdParam, ServicesDep, Writer, run_key
 from app.ids import new_uuid
-from app.runs.commands.records import ChangeMode, Decide, Send, SubmitToolResult
+from app.runs.commands.records import AnswerQuestion, ChangeMode, Decide, Send, SubmitToolResult
 
 router = APIRouter(route_class=CheckedRoute, prefix="/v1/runs/{runId}", tags=["control"])
 
@@ -104,6 +106,22 @@ async def submit_tool_result(
     command = SubmitToolResult(tool_call_id=tool_call_id, result=body.result, is_error=body.is_error)
     await services.commands.submit(run.key, command)
     return SubmittedToolResult(run_id=run_id, tool_call_id=tool_call_id)
+
+
+@router.post("/questions/{requestId}", dependencies=[text_body], summary="Answer a question")
+async def answer_question(
+    run_id: RunIdParam,
+    request_id: Annotated[str, Path(alias="requestId")],
+    body: QuestionAnswers,
+    services: ServicesDep,
+    caller: Writer,
+) -> AnsweredQuestion:
+    """Answer all questions of a `question` event, or decline to. The same answers may be sent again."""
+    run = await services.runs.get(run_key(caller, run_id))
+    # The sender could ask the agent for what other keys have sent to it.
+    caller.require_reading(run.api_key_id)
+    await services.commands.submit(run.key, AnswerQuestion(request_id=request_id, answers=body.answers))
+    return AnsweredQuestion(run_id=run_id, request_id=request_id)
 
 
 @router.patch("", dependencies=[small_body], summary="Change a running run")

@@ -4,6 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, JsonValue, ValidationInfo, field_validator
 
+from app.executors.waiting.questions import MAX_ANSWER_CHARS
 from app.http.response_model import ResponseModel
 from app.requests.messages import NewContent, Priority
 from app.requests.runs import PermissionMode
@@ -70,6 +71,27 @@ class SubmittedToolResult(ResponseModel):
 
     run_id: str
     tool_call_id: str
+
+
+_AnswerText = Annotated[str, Field(min_length=1, max_length=MAX_ANSWER_CHARS)]
+_Answer = _AnswerText | Annotated[list[_AnswerText], Field(max_length=64)]
+
+
+class QuestionAnswers(InputModel):
+    """A person's answers to a `question`, each by the text of its question or by its index.
+
+    An answer is an option's `label`, a list of them where `multiSelect` is set, or any other text. Null
+    declines to answer.
+    """
+
+    answers: Annotated[dict[str, _Answer], Field(max_length=64)] | None
+
+
+class AnsweredQuestion(ResponseModel):
+    """An accepted answer; the `question_resolved` event follows."""
+
+    run_id: str
+    request_id: str
 
 
 class RunChange(InputModel):

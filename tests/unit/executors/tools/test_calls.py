@@ -105,7 +105,7 @@ async def test_a_call_of_a_client_tool_waits_for_the_end_of_its_message_and_for_
         async with asyncio.timeout(PATIENCE_S):
             called = await events.get()
         assert isinstance(called, ClientToolCall)
-        answer("toolu_1", ClientToolResult("blue"))
+        await answer("toolu_1", ClientToolResult("blue"))
 
         assert (await calling).markdown == "blue"
         assert wrong.visible == {"error": "invalid_args"}

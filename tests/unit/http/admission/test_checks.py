@@ -22,6 +22,7 @@ TEXT_BODY_PATHS = {
     "/v1/generate/text",
     "/v1/generate/object",
     "/v1/runs/{runId}/permissions/{requestId}",
+    "/v1/runs/{runId}/questions/{requestId}",
     "/v1/runs/{runId}/tool-results/{toolCallId}",
 }
 UNAUTHENTICATED_PATHS = {

@@ -9,6 +9,7 @@ from app.executors.claude_agent.tools.permissions import ToolPermissions
 from app.executors.claude_agent.tools.sdk_hooks import HookCall
 from app.graphs.spec import AgentSpec
 from app.tools.policy import ToolCallDenied
+from runtally.tools.result import ToolResult
 from tests.unit.executors.claude_agent.an_executor import a_graph
 
 GRAPH = a_graph(
@@ -30,11 +31,15 @@ class Reviewer:
         return args if self.answer is None else self.answer
 
 
+async def nobody_is_asked(_args: object, _call_id: str) -> ToolResult:
+    raise AssertionError
+
+
 async def decided(
     name: str, args: dict[str, Any], reviewer: Reviewer | None = None, reason: str | None = None
 ) -> tuple[str | None, Any]:
     """The decision, and the reason or the arguments."""
-    permissions = ToolPermissions(GRAPH, lambda: reason, reviewer or Reviewer())
+    permissions = ToolPermissions(GRAPH, lambda: reason, reviewer or Reviewer(), nobody_is_asked)
     output: Any = await permissions(HookCall("PreToolUse", "toolu_1", name, {"tool_input": args}))
     specific = output.get("hookSpecificOutput", {})
     return specific.get("permissionDecision"), specific.get("permissionDecisionReason") or specific.get(

@@ -42,7 +42,7 @@ async def test_the_sdk_is_told_what_is_permitted_before_a_tool_and_nothing_after
     async def denies(_call: HookCall) -> SyncHookJSONOutput:
         return denial
 
-    sdk = SdkHooks([], denies, full=True).for_sdk(approval_timeout_s=1)
+    sdk = SdkHooks([], denies, full=True).for_sdk(person_s=1)
     details: Any = {"tool_name": "Agent"}
     context: Any = {"signal": None}
 
@@ -79,7 +79,7 @@ async def test_of_a_full_cli_every_hook_is_received(tmp_path: Path) -> None:
         calls.append((call.name, call.tool_call_id, call.tool_name))
 
     of_run = SdkHooks([observe], nothing_against, full=True)
-    hooks = of_run.for_sdk(approval_timeout_s=1)
+    hooks = of_run.for_sdk(person_s=1)
     cli = FakeCli()
     client = cli.client(ClaudeAgentOptions(hooks=hooks, cwd=tmp_path))
     await client.connect()
@@ -107,7 +107,7 @@ async def test_a_call_that_is_denied_counts_as_failed_for_observers() -> None:
 
     hooks = SdkHooks([observe], deny, full=True)
     hooks.attach_run(a_plan())
-    sdk = hooks.for_sdk(approval_timeout_s=1)
+    sdk = hooks.for_sdk(person_s=1)
     details: Any = {"tool_name": "Bash"}
     context: Any = {"signal": None}
     await sdk["PreToolUse"][0].hooks[0](details, "toolu_1", context)
@@ -116,7 +116,7 @@ async def test_a_call_that_is_denied_counts_as_failed_for_observers() -> None:
 
 
 def test_a_hook_may_take_as_long_as_the_person_who_decides() -> None:
-    sdk = SdkHooks([], nothing_against, full=True).for_sdk(approval_timeout_s=100)
+    sdk = SdkHooks([], nothing_against, full=True).for_sdk(person_s=100)
 
     assert {matcher.timeout for matchers in sdk.values() for matcher in matchers} == {HOOK_TIMEOUT_S + 100}
 

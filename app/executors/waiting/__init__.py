@@ -1,0 +1,1 @@
+"""Calls of a run that wait for an answer from outside, and questions."""

@@ -1,0 +1,1 @@
+"""What MCP servers ask, as questions to a person."""

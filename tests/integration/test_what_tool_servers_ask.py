@@ -1,0 +1,146 @@
+"""Questions of MCP servers during a call, in both generations of the protocol and over each transport."""
+
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp.server.sse import SseServerTransport
+
+from app.errors import Invalid
+from app.events import GivenAnswers, QuestionItem
+from app.ids import AccountId, RunId, RunKey, new_uuid
+from app.platform.json_schema.checker import SchemaChecker
+from app.platform.server.loopback import Receive, Scope, Send, serve_on_loopback
+from app.tools.mcp.asking.elicitation import Person, Refusal
+from app.tools.mcp.servers import McpConnector
+from app.tools.mcp.spec import AnyServer, HttpServer, SseServer, StdioServer
+from app.tools.policy import ToolPolicy
+from app.tools.runner import ToolRunner
+from runtally.tools.result import ToolResult
+from runtally.tools.tool import ToolContext
+from tests.integration.asking_server import a_server, serve
+
+ROOT = str(Path(__file__).parents[2])
+TOOLS = {"book": "read_only", "pay": "read_only"}
+RUN = RunKey(AccountId(new_uuid()), RunId("run"))
+ANSWERS: GivenAnswers = (("3",), ("No meal",), ("Yes",), None)
+BOOKED = "accept [('meal', 'none'), ('seats', 3), ('window', True)]"
+
+
+@dataclass
+class Somebody:
+    """A person who gives these answers, one after the other until the server takes them."""
+
+    answers: list[GivenAnswers | Refusal]
+    asked: list[tuple[str, Sequence[QuestionItem]]] = field(default_factory=list)
+    refused: list[Any] = field(default_factory=list)
+
+    async def __call__(
+        self, questions: Sequence[QuestionItem], *, source: str, check: Any
+    ) -> GivenAnswers | Refusal:
+        """See `AskPerson`."""
+        self.asked.append((source, questions))
+        while True:
+            answer = self.answers.pop(0)
+            try:
+                if isinstance(answer, tuple):
+                    await check(answer)
+            except Invalid as error:
+                self.refused.append(error.errors[0].field)
+                continue
+            return answer
+
+
+@asynccontextmanager
+async def serving(kind: str) -> AsyncIterator[AnyServer]:
+    """Where a server of this kind is found."""
+    transport, _, generation = kind.partition(" ")
+    server = a_server(legacy=generation == "legacy" and transport == "http")
+    if transport == "stdio":
+        command = [sys.executable, "-m", "tests.integration.asking_server", generation]
+        yield StdioServer(type="stdio", command=command, env={"PYTHONPATH": ROOT}, tools=TOOLS)
+    elif transport == "http":
+        app = server.streamable_http_app()
+        async with app.router.lifespan_context(app), serve_on_loopback(app) as url:
+            yield HttpServer(type="http", url=f"{url}/mcp", tools=TOOLS)
+    else:
+        sse = SseServerTransport("/messages/")
+
+        async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+            if scope["path"].startswith("/messages/"):
+                await sse.handle_post_message(scope, receive, send)
+                return
+            async with sse.connect_sse(scope, receive, send) as (reading, writing):
+                await serve(server, reading, writing, legacy=True)
+
+        async with serve_on_loopback(answer) as url:
+            yield SseServer(type="sse", url=f"{url}/sse", tools=TOOLS)
+
+
+async def called(schemas: SchemaChecker, spec: AnyServer, tool: str, somebody: Somebody | None) -> ToolResult:
+    """What the model gets."""
+    wanted = [f"desk__{name}" for name in TOOLS]
+    person = None if somebody is None else Person(somebody, timeout_s=60)
+    connections = await McpConnector({}, schemas).connect({"desk": spec}, wanted, person=person)
+    try:
+        tools = {tool.id: tool for tool in connections.tools}
+        runner = ToolRunner(tools, ToolPolicy(frozenset(tools)))
+        return await runner.run(f"desk__{tool}", {}, ToolContext(RUN, "call", None))
+    finally:
+        await connections.aclose()
+
+
+@pytest.mark.parametrize("kind", ["stdio modern", "stdio legacy", "http modern", "http legacy", "sse legacy"])
+async def test_a_form_becomes_questions_and_the_server_gets_the_answers(
+    schemas: SchemaChecker, kind: str
+) -> None:
+    somebody = Somebody([(("9",), *ANSWERS[1:]), (("three",), *ANSWERS[1:]), ANSWERS])
+    async with serving(kind) as spec:
+        result = await called(schemas, spec, "book", somebody)
+
+    assert (result.is_error, result.markdown) == (False, BOOKED)
+    ((source, questions),) = somebody.asked
+    assert source == "desk"
+    assert [item.question for item in questions] == ["Approve <b>this</b>?", "meal", "Window?", "note"]
+    assert [[option.label for option in item.options] for item in questions] == [
+        [],
+        ["Fish", "No meal"],
+        ["Yes", "No"],
+        [],
+    ]
+    assert [item.only_options for item in questions] == [False, True, True, False]
+    assert [item.optional for item in questions] == [False, False, False, True]
+    assert somebody.refused == ["answers.0", "answers.0"]
+
+
+@pytest.mark.parametrize("kind", ["http modern", "sse legacy"])
+@pytest.mark.parametrize("refusal", ["decline", "cancel"])
+async def test_without_answers_the_server_is_told_so(
+    schemas: SchemaChecker, kind: str, refusal: Refusal
+) -> None:
+    async with serving(kind) as spec:
+        result = await called(schemas, spec, "book", Somebody([refusal]))
+
+    assert result.markdown == f"{refusal} []"
+
+
+@pytest.mark.parametrize("kind", ["http modern", "sse legacy"])
+async def test_nobody_is_sent_to_a_web_page(schemas: SchemaChecker, kind: str) -> None:
+    somebody = Somebody([])
+    async with serving(kind) as spec:
+        result = await called(schemas, spec, "pay", somebody)
+
+    assert (result.markdown, somebody.asked) == ("decline []", [])
+
+
+@pytest.mark.parametrize("kind", ["http modern", "sse legacy", "stdio legacy"])
+async def test_a_run_that_asks_nobody_says_so(schemas: SchemaChecker, kind: str) -> None:
+    async with serving(kind) as spec:
+        result = await called(schemas, spec, "book", None)
+
+    assert result.is_error
+    assert "licitation not supported" in result.markdown
