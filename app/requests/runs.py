@@ -39,8 +39,9 @@ OnDisconnect = Literal["continue", "cancel"]
 PermissionMode = Literal["default", "acceptEdits", "plan", "dontAsk", "bypassPermissions"]
 """Which tool calls of a run need approval.
 
-`default` and `acceptEdits`: those the graph names; `plan`: the same, and only read-only tools may be
-called; `dontAsk`: calls that need approval are denied; `bypassPermissions`: none.
+`default`: those of which a rule of the graph asks; `acceptEdits`: the same without edits of files in the
+workspace; `plan`: the same as `default`, and only read-only tools may be called; `dontAsk`: calls that need
+approval are denied; `bypassPermissions`: none. What a rule denies is denied in each.
 """
 
 Effort = Literal["low", "medium", "high", "xhigh", "max"]

@@ -29,6 +29,12 @@ max_budget_usd: "0.50"
 timeout_s: 120
 thinking_budget_tokens: 2048
 show_thinking: true
+rules:
+  - tool: core__calculate
+    when: args.expression == '1'
+    do: deny
+    message: Not this one.
+    stop: true
 approve: [external_side_effect]
 client_tools: {names: "pick_.*"}
 permission_mode: default

@@ -7,10 +7,12 @@ import yaml
 from app.executors.claude_agent.graph_keys import check_graph, needs_full_mode
 from app.graphs.catalog import SHIPPED_GRAPHS, GraphCatalog
 from app.graphs.file import GraphDefinitionError
+from app.graphs.rules.checking import RuledTool
 from app.graphs.spec import GraphSpec
 from app.requests.runs import RunLimits
 from app.tools.catalog import ToolCatalog
 from app.tools.mcp.spec import StdioServer
+from runtally.tools.tool import Effect
 
 CHECKS = {"claude_agents": check_graph}
 HEAD = "description: Does things."
@@ -28,7 +30,8 @@ show_thinking: true"""
 
 def load(directory: Path, head: str, *, prompt: str = "You help.", name: str = "planner.md") -> GraphSpec:
     (directory / name).write_text(f"---\n{head}\n---\n{prompt}\n", encoding="utf-8")
-    catalog = GraphCatalog.load([directory], checks=CHECKS, known_tools={"demo__a", "demo__b"})
+    tools = {"demo__a", "demo__b"}
+    catalog = GraphCatalog.load([directory], checks=CHECKS, known_tools=tools, describe=described)
     return catalog.get(f"claude_agents:{Path(name).stem}")
 
 
@@ -251,6 +254,88 @@ def test_a_graph_with_native_tools_needs_the_full_cli_and_may_give_them_to_agent
     assert spec.native_tools == ("Read", "Bash")
     assert needs_full_mode(spec)
     assert "no tool of this graph" in fault(tmp_path, f"{HEAD}\nnative_tools: [Bash]\n{agents}")
+
+
+RULED = f"{HEAD}\ntools: [demo__a, demo__b]"
+
+
+def described(tool_id: str) -> RuledTool:
+    """What rules know of the tools: of one the arguments, of the other none."""
+    fields = {"to": {"type": "string"}, "n": {"type": "integer"}} if tool_id == "demo__a" else {}
+    effect: Effect = "external_side_effect" if tool_id == "demo__a" else "read_only"
+    return RuledTool(effect, {"properties": fields})
+
+
+@pytest.mark.parametrize(
+    ("rules", "problem"),
+    [
+        (
+            "{tool: demo__c, do: deny}",
+            "rules.0.tool: 'demo__c' is neither a tool of this graph nor an effect",
+        ),
+        (
+            "{tool: other__*, do: deny}",
+            "rules.0.tool: 'other__*' is neither a tool of this graph nor",
+        ),
+        ("{tool: Agent, do: deny}", "rules.0.tool: 'Agent' is neither"),
+        ("{tool: demo a, do: deny}", "rules.0.tool: must be a tool, an effect, or a pattern"),
+        ("{tool: demo__a, do: forbid}", "rules.0.do: must be 'allow', 'ask' or 'deny'"),
+        ("{tool: demo__a}", "rules.0.do: is required"),
+        ("{tool: demo__a, do: ask, stop: true}", "rules.0.stop: is only for do: deny"),
+        ("{tool: demo__a, do: allow, message: x}", "rules.0.message: is only for do: ask or deny"),
+        ("{tool: demo__a, do: deny, if: x}", "rules.0.if: there is no such key"),
+        ("{tool: demo__a, when: true, do: deny}", "rules.0.when: must be a string; put it in quotes"),
+        (
+            "{tool: demo__a, when: args.too == '', do: ask}",
+            "rules.0.when: there is no args.too; did you",
+        ),
+        (
+            "{tool: demo__a, when: args.n == '', do: ask}",
+            "rules.0.when: == cannot be used with int",
+        ),
+        ("{tool: demo__b, when: args.to == '', do: ask}", "rules.0.when: there is no args.to"),
+        ("{tool: read_only, when: args.to == '', do: ask}", "rules.0.when: there is no args.to"),
+        ("{tool: '*', when: args.both == '', do: ask}", "rules.0.when: there is no args.both"),
+    ],
+)
+def test_a_mistake_in_a_rule_is_named_with_its_key_and_line(tmp_path: Path, rules: str, problem: str) -> None:
+    text = fault(tmp_path, f"{RULED}\nrules:\n  - {rules}")
+    assert text.startswith(f"graph file planner.md: {problem}")
+    assert "(line 5, column " in text
+
+
+@pytest.mark.parametrize(
+    ("head", "rules"),
+    [
+        (RULED, "{tool: '*', when: has(args.to) && args.n > 1, do: ask}"),
+        (RULED, "{tool: state_change, when: args.unknown, do: ask}"),
+        (f"{RULED}\nclient_tools: true", "{tool: 'pick_*', when: args.unknown, do: deny, stop: true}"),
+        (f"{RULED}\nclient_tools: true", "{tool: '*', when: has(args.unknown), do: deny}"),
+        (f"{HEAD}\nagents: {{a: {{description: d, prompt: p}}}}", "{tool: Agent, do: ask, message: x}"),
+        (
+            f"{HEAD}\nmcp_servers: {{lib: {{{SERVER}}}}}",
+            "{tool: 'lib__*', when: args.x == 1, do: deny}",
+        ),
+    ],
+)
+def test_rules_may_be_about_tools_that_are_known_when_a_run_starts(
+    tmp_path: Path, head: str, rules: str
+) -> None:
+    assert len(load(tmp_path, f"{head}\nrules: [{rules}]").all_rules) == 1
+
+
+def test_approve_is_a_short_form_of_rules_that_ask_after_all_others(tmp_path: Path) -> None:
+    spec = load(tmp_path, f"{RULED}\nrules: [{{tool: demo__a, do: allow}}]\napprove: read_only, demo__*")
+
+    assert [(rule.tool, rule.do) for rule in spec.all_rules] == [
+        ("demo__a", "allow"),
+        ("read_only", "ask"),
+        ("demo__*", "ask"),
+    ]
+    assert spec.asks
+    problem = fault(tmp_path, f"{RULED}\napprove: [demo__a, demo__c]")
+    assert problem.startswith("graph file planner.md: approve: 'demo__c' is neither a tool of this graph")
+    assert "(line 4, column 20)" in problem
 
 
 def test_mounts_must_be_inside_the_allowed_roots(tmp_path: Path) -> None:

@@ -27,6 +27,8 @@ def test_nothing_is_against_a_call_inside(tool: str, args: dict[str, Any]) -> No
         ("Read", {"file_path": "/workspace2/a"}),
         ("Read", {"file_path": "/workspace/a/../../etc"}),
         ("Read", {"file_path": "~/a"}),
+        ("Read", {"file_path": " a"}),
+        ("Read", {"file_path": "a\u00a0"}),
         ("Write", {"file_path": ["/workspace/a"]}),
         ("Glob", {"pattern": "/**"}),
         ("Glob", {"pattern": "a/../../*"}),
@@ -50,6 +52,17 @@ def test_clients_see_paths_as_they_are_in_the_workspace() -> None:
         "pattern": "/workspace/x",
     }
     assert visible_args("Read", {"file_path": 7}) == {"file_path": 7}
+    assert visible_args("Read", {"file_path": "/etc/passwd"}) == {"file_path": "/etc/passwd"}
+
+
+@pytest.mark.parametrize(
+    "path", ["/workspace/\u00e9/b", "\u00e9/b", "./\u00e9//./b", "/workspace//e\u0301/b/", "e\u0301/b"]
+)
+def test_rules_see_each_path_in_one_form(path: str) -> None:
+    assert visible_args("Write", {"file_path": path}) == {"file_path": "\u00e9/b"}
+
+
+def test_tools_of_ours_keep_their_arguments() -> None:
     assert visible_args("core__calculate", {"path": "/workspace/a"}) == {"path": "/workspace/a"}
 
 

@@ -92,6 +92,20 @@ async def test_a_person_may_deny_a_call_or_change_it_but_not_lead_it_out() -> No
     assert (await decided("Read", args, Reviewer({"file_path": "/etc/passwd"})))[0] == "deny"
 
 
+async def test_a_subagent_is_started_as_it_was_reviewed() -> None:
+    reviewer = Reviewer({"subagent_type": "helper", "prompt": "less"})
+    other = Reviewer({"subagent_type": "general-purpose"})
+    args = {"subagent_type": "helper", "prompt": "more"}
+
+    assert await decided("Agent", args, reviewer) == (
+        "allow",
+        {"subagent_type": "helper", "prompt": "less", "run_in_background": False},
+    )
+    assert reviewer.reviewed == [("Agent", args, "toolu_1")]
+    assert await decided("Agent", args, Reviewer(ToolCallDenied("no"))) == ("deny", "no")
+    assert (await decided("Agent", args, other))[0] == "deny"
+
+
 async def test_a_subagent_of_the_graph_works_in_the_foreground_and_no_other_works() -> None:
     allowed = await decided("Agent", {"subagent_type": "helper", "run_in_background": True})
     denied = await decided("Agent", {"subagent_type": "general-purpose"})
