@@ -125,7 +125,8 @@ class BatchSteps:
             except AppError as error:
                 if await self._refuse(batch, item, error):
                     break
-        return self.config.pause_s
+        has_changed = progress.settled or decision.to_start
+        return self.config.pause_s if has_changed else self.config.waiting_pause_s
 
     async def _read(self, batch: Batch) -> _Progress:
         async with self.database.read() as reader:
