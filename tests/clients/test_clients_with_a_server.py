@@ -168,6 +168,8 @@ async def everything_in_typescript(world: World, directory: Path) -> None:
         "runs": ["ts-1"],
         "deleted": True,
         "turns": 2,
+        "batch": [2, "completed", 2, "completed"],
+        "results": ["a succeeded", "b succeeded"],
         "types": 2 * ["user_message", "assistant_message", "result"],
         "branches": [[False, True], [True, False]],
         "fork": [0, "ts-chat"],

@@ -19,10 +19,10 @@ from app.platform.server.memory import MemoryCeiling
 from app.platform.storage.service import StorageQuota
 from app.requests.messages import Message
 from app.runs.batches.lines import BatchLine
-from app.runs.batches.records import Batch, BatchConfig, BatchTerms, run_id_of
+from app.runs.batches.records import MAX_ACTIVE, Batch, BatchConfig, BatchTerms, run_id_of
 from app.runs.batches.repository import claim_batch, lock_batch, mark_started
 from app.runs.batches.requests import BatchRequests
-from app.runs.batches.service import BatchOrder, BatchService
+from app.runs.batches.service import BatchOrder, BatchService, TooManyBatches
 from app.runs.batches.stepping import BatchSteps
 from app.runs.batches.worker import BatchWorker
 from app.runs.delegated.requests import DelegatedRunRequest
@@ -269,6 +269,17 @@ async def test_a_revoked_key_stops_the_batch(open_batches: OpenBatches) -> None:
 
         assert (ended.status, ended.stop_reason) == ("stopped", "unauthenticated")
         assert (ended.refused, ended.cancelled) == (1, 2)
+
+
+async def test_an_account_has_so_many_unfinished_batches(open_batches: OpenBatches) -> None:
+    async with open_batches() as server:
+        batches = [await server.create(1) for _ in range(MAX_ACTIVE)]
+        with pytest.raises(TooManyBatches):
+            await server.create(1)
+        await server.service.cancel(server.core.caller, batches[0].id)
+        await server.step(batches[0])
+
+        assert (await server.create(1)).items == 1
 
 
 async def test_a_server_that_is_stopping_makes_no_steps(open_batches: OpenBatches) -> None:

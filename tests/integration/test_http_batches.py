@@ -8,7 +8,10 @@ import httpx
 import httpx_sse
 import pytest
 
+from app.ids import RunId, RunKey
 from app.simulator.script import ApiRequest, Hold, Reply, Text
+from app.workspaces.records import Upload
+from app.workspaces.spec import WorkspaceSpec
 from tests.batches import a_line, created, ended, joined, post, results
 from tests.e2e.agents import MESSAGES
 from tests.e2e.stories import World, WorldOf, until
@@ -208,6 +211,43 @@ async def test_a_batch_without_credit_is_stopped_and_says_so(world_of: WorldOf) 
     assert (batch["status"], batch["reason"]) == ("stopped", "insufficient_credits")
     assert {each["status"] for each in found} <= {"refused", "cancelled"}
     assert world.simulator.requests == []
+
+
+async def test_credit_that_its_own_runs_have_reserved_only_delays_a_batch(world_of: WorldOf) -> None:
+    world = await world_of(echo)
+    async with holder(world, "poor", "runs:write", "runs:read", "receipts:read") as poor:
+        (await world.http.patch("/v1/accounts/poor", json={"mode": "prepaid"})).raise_for_status()
+        granted = await world.http.post("/v1/accounts/poor/grants", json={"usd": "0.50"})
+        granted.raise_for_status()
+        path = await created(poor, lines(6), parallelism=6)
+        batch = await ended(poor, path)
+
+    assert (batch["status"], batch["counts"]["succeeded"]) == ("completed", 6)
+
+
+async def test_the_lines_may_be_a_file_of_a_run(world_of: WorldOf) -> None:
+    world = await world_of(echo)
+    run_id = await world.start(lines(1)[0]["request"])
+    await world.ended(run_id)
+    run = RunKey(await world.account_id(), RunId(run_id))
+    async with world.services.database.transaction() as tx:
+        upload = Upload("out/lines.jsonl", joined(lines(2)))
+        await world.services.workspaces.reserve(tx, run, WorkspaceSpec(), [upload])
+
+    file = {"fileRunId": run_id, "filePath": "out/lines.jsonl"}
+    answer = await post(world.http, b"", **file)
+    batch = await ended(world.http, answer.headers["location"])
+    refused = [
+        outcome(await post(world.http, b"", **{**file, "filePath": "out/none"})),
+        outcome(await post(world.http, lines(1), **file)),
+        outcome(await post(world.http, b"", fileRunId=run_id)),
+    ]
+    async with holder(world, "default", *WRITER) as writer:
+        unread = outcome(await post(writer, b"", **file))
+
+    assert batch["counts"]["succeeded"] == 2
+    assert refused == [(404, "file_not_found"), (422, "invalid_request"), (422, "invalid_request")]
+    assert unread == (403, "forbidden")
 
 
 async def test_a_batch_leaves_places_to_the_other_runs_of_its_account(world_of: WorldOf) -> None:

@@ -10,6 +10,8 @@ from uuid import UUID, uuid5
 from app.ids import AccountId, ApiKeyId, RunId, RunKey
 
 MAX_ITEMS = 10_000
+MAX_ACTIVE = 20
+"""How many batches of an account may be unfinished: each is looked at several times a second."""
 BATCH_PRIORITY = 5
 """Of its runs, unless their requests have another one: behind everything else of the account."""
 
@@ -132,6 +134,8 @@ class BatchConfig:
     """How often a process without a batch looks for one."""
     pause_s: float = 0.1
     """Between two steps of a batch."""
+    waiting_pause_s: float = 0.3
+    """After a step that changed nothing."""
     lease: timedelta = timedelta(seconds=20)
     """After this time another process takes up a step that this one has not finished."""
     receipts_within_s: float = 5.0

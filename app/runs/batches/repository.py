@@ -6,8 +6,7 @@ from datetime import timedelta
 from decimal import Decimal
 from uuid import UUID
 
-from sqlalchemy import Text, TextClause, cast, delete, func, select, text, update
-from sqlalchemy.dialects import postgresql
+from sqlalchemy import Text, TextClause, cast, delete, func, insert, select, text, update
 
 from app.ids import AccountId, RunKey
 from app.platform.db import Reader, Transaction, page_of
@@ -98,8 +97,22 @@ _START = text(
 _END = text("UPDATE batches SET ended_at = now() WHERE id = :batch AND pending = 0")
 
 
-async def insert_batch(tx: Transaction, new: NewBatch) -> Batch | None:
-    """Insert a batch and its items; None if its id is taken."""
+async def lock_account(tx: Transaction, account_id: AccountId) -> None:
+    """Serialize the creation of this account's batches until the transaction ends."""
+    await tx.execute(
+        text("SELECT pg_advisory_xact_lock(hashtextextended('runtally.batches.' || :account, 0))"),
+        {"account": str(account_id)},
+    )
+
+
+async def count_active(reader: Reader, account_id: AccountId) -> int:
+    """How many batches of an account have not ended."""
+    is_active = (batches.c.account_id == account_id) & batches.c.ended_at.is_(None)
+    return int((await reader.execute(select(func.count()).where(is_active))).scalar_one())
+
+
+async def insert_batch(tx: Transaction, new: NewBatch) -> Batch:
+    """Insert a batch and its items."""
     values = {
         "id": new.id,
         "account_id": new.account_id,
@@ -113,10 +126,7 @@ async def insert_batch(tx: Transaction, new: NewBatch) -> Batch | None:
         "created_at": func.now(),
         "step_at": func.now(),
     }
-    statement = postgresql.insert(batches).values(values).on_conflict_do_nothing().returning(*_BATCH)
-    row = (await tx.execute(statement)).mappings().one_or_none()
-    if row is None:
-        return None
+    row = (await tx.execute(insert(batches).values(values).returning(*_BATCH))).mappings().one()
     positions = range(1, len(new.items) + 1)
     arrays = {
         "positions": list(positions),

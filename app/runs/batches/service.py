@@ -19,12 +19,14 @@ from app.platform.pagination import MAX_PAGE, PageRequest
 from app.platform.storage.service import StorageQuota
 from app.requests.principal import Principal
 from app.runs.batches.lines import BatchLine
-from app.runs.batches.records import CANCELLED, Batch, BatchItem, BatchTerms, NewBatch
+from app.runs.batches.records import CANCELLED, MAX_ACTIVE, Batch, BatchItem, BatchTerms, NewBatch
 from app.runs.batches.repository import (
+    count_active,
     delete_old_batches,
     find_batch,
     insert_batch,
     items_after,
+    lock_account,
     lock_batch,
     newest_batches,
     started_items,
@@ -52,6 +54,12 @@ class BatchKeyTaken(Conflict):
     """There already is a batch with this Idempotency-Key, created by a different request."""
 
     code = "batch_key_taken"
+
+
+class TooManyBatches(Conflict):
+    """This account has the maximum number of unfinished batches; wait for one, or cancel one."""
+
+    code = "too_many_batches"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +110,8 @@ class BatchService:
     async def create(self, caller: Principal, order: BatchOrder) -> Batch:
         """Create a batch, or return the one that the same request has created.
 
-        Raises `BatchKeyTaken`, `ScopeMissing` if that would show what other keys created, `StorageFull`,
-        `GraphNotFound`, and `Invalid` naming the line and its field.
+        Raises `BatchKeyTaken`, `ScopeMissing` if that would show what other keys created, `TooManyBatches`,
+        `StorageFull`, `GraphNotFound`, and `Invalid` naming the line and its field.
         """
         key = order.idempotency_key
         # The same key always gives the same id, so no table of keys is needed.
@@ -120,11 +128,8 @@ class BatchService:
             items=checked.items,
             request_hash=order.fingerprint,
         )
-        async with self._stores.slot(str(caller.account_id)), self.database.transaction() as tx:
-            await self.require_active_key(tx, caller.api_key_id)
-            size = sum(len(item.request) for item in checked.items)
-            await self.storage.require_room(tx, caller.account_id, size)
-            created = await insert_batch(tx, new)
+        async with self._stores.slot(str(caller.account_id)):
+            created = await self._insert(new)
         if created is None:
             return _joined(await self.get(caller.account_id, batch_id), order, caller)
         log.info("batch.accepted", batch_id=str(batch_id), items=created.items)
@@ -192,6 +197,18 @@ class BatchService:
         while self.keep is not None and deleted == _DELETED_AT_ONCE:
             async with self.database.transaction() as tx:
                 deleted = await delete_old_batches(tx, older_than=self.keep, most=_DELETED_AT_ONCE)
+
+    async def _insert(self, new: NewBatch) -> Batch | None:
+        """Store a batch; None if its id was taken meanwhile."""
+        async with self.database.transaction() as tx:
+            await self.require_active_key(tx, new.api_key_id)
+            await lock_account(tx, new.account_id)
+            if await find_batch(tx, new.account_id, new.id) is not None:
+                return None
+            if await count_active(tx, new.account_id) >= MAX_ACTIVE:
+                raise TooManyBatches
+            await self.storage.require_room(tx, new.account_id, sum(len(item.request) for item in new.items))
+            return await insert_batch(tx, new)
 
     async def _items_after(self, batch: Batch, position: int) -> list[BatchItem]:
         async with self.database.read() as reader:

@@ -106,26 +106,31 @@ class BatchSteps:
 
     async def _make(self, batch: Batch) -> float:
         """Make the step of a claimed batch; returns how long to wait before the next one."""
-        began = asyncio.get_running_loop().time()
+        # Runs are started in half of the time: another process would start the same ones after it.
+        until = asyncio.get_running_loop().time() + self.config.lease.total_seconds() / 2
         progress = await self._read(batch)
         async with self.database.transaction() as tx:
             if (locked := await lock_batch(tx, batch.id, step=batch.step)) is None:
                 return 0
             decision = await self._decide(tx, locked, progress)
         await self.commands.deliver_cancels(decision.to_cancel)
+        has_active = any(item.run_status is not None and not item.has_ended for item in progress.open)
         for item in decision.to_start:
-            # The claim must not expire while runs are started: another process would start the same ones.
-            if asyncio.get_running_loop().time() - began > self.config.lease.total_seconds() / 2:
+            if asyncio.get_running_loop().time() > until:
                 break
             try:
                 await self._start(batch, item)
-            except (Unavailable, TooMany) as error:
-                log.warning("batch.delayed", reason=error.detail)
-                return error.retry_after_s or _RETRY_S
+                has_active = True
             except AppError as error:
+                # Credit that active runs have reserved may become free again.
+                may_pass = isinstance(error, PaymentRequired) and has_active
+                if may_pass or isinstance(error, Unavailable | TooMany):
+                    log.warning("batch.delayed", reason=error.detail)
+                    return error.retry_after_s or _RETRY_S
                 if await self._refuse(batch, item, error):
                     break
-        return self.config.pause_s
+        has_changed = progress.settled or decision.to_start
+        return self.config.pause_s if has_changed else self.config.waiting_pause_s
 
     async def _read(self, batch: Batch) -> _Progress:
         async with self.database.read() as reader:
