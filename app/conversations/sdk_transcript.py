@@ -7,7 +7,7 @@ generated itself (among them the provider's errors) are never shown.
 import base64
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 from app.conversations.attachments import AttachmentSummary, attachments_of, noted_in
 from app.conversations.branching.records import PassedOn
@@ -16,6 +16,7 @@ from app.conversations.messages import ConversationMessage, MessageFile, Message
 from app.conversations.neutral_transcript import note_for, without_attached
 from app.conversations.records import TranscriptEntry
 from app.requests.attachments import PDF
+from app.usage.records import WebTool
 
 PAUSED_PROMPT = "[The turn was paused by the server. Continue exactly where it stopped.]"
 """The message, in the user's name, with which a CLI goes on after the provider has paused a turn."""
@@ -268,7 +269,7 @@ def _assistant(
                     message_id=message_id,
                     thinking=thinking,
                 )
-            case {"type": "tool_use", "id": str(call_id), "name": str(name)}:
+            case {"type": kind, "id": str(call_id), "name": str(name)} if _is_shown_call(kind, name):
                 yield ConversationMessage(
                     "tool_call",
                     entry.run_id,
@@ -290,8 +291,16 @@ def _tool_results(entries: Sequence[TranscriptEntry]) -> Iterator[tuple[str, boo
             match block:
                 case {"type": "tool_result", "tool_use_id": str(call_id)}:
                     yield call_id, bool(block.get("is_error"))
+                case {"tool_use_id": str(call_id), "content": content}:
+                    # Of a tool of the provider.
+                    yield call_id, isinstance(content, dict) and "error_code" in content
                 case _:
                     pass
+
+
+def _is_shown_call(kind: Any, name: str) -> bool:
+    """Whether clients see a call: one of our tools, or of the provider's for the web."""
+    return kind == "tool_use" or (kind == "server_tool_use" and name in get_args(WebTool))
 
 
 def _texts(content: Any) -> list[str]:

@@ -59,6 +59,10 @@ async def test_it_searches_reads_cites_and_pays(world_of: WorldOf, tmp_path: Pat
     await _pays(world, run)
 
     await world.run(a_request("Sure?", graphId=READER, stateKey="k"))
+    stored = (await world.http.get("/v1/sessions/k")).json()["messages"]
+    calls = {each["toolCallId"]: each for each in stored if each["type"] == "tool_call"}
+    assert calls[search["toolCallId"]]["toolName"] == "web_search"
+    assert calls[search["toolCallId"]]["result"] == shown
     first, second, third = world.simulator.requests
     assert offered(first)["web_search"] == {
         "type": "web_search_20250305",

@@ -68,6 +68,8 @@ async def test_usage_is_summed_by_group(world_of: WorldOf) -> None:
         "chargedCredits": 120_000,
         "cacheSavingsUsd": "0.0000000000",
         "cacheMissUsd": "0.0000000000",
+        "webSearchRequests": 0,
+        "webFetchRequests": 0,
     }
     assert (total["groupBy"], total["timeZone"], total["nextCursor"]) == (None, "UTC", None)
 
@@ -102,6 +104,8 @@ async def test_a_run_shows_its_charges(world_of: WorldOf) -> None:
     assert newest["billing"] == {
         "receipts": 1,
         "costUsd": "0.0075000000",
+        "webSearchRequests": 0,
+        "webFetchRequests": 0,
         "meters": {"sdk": 1, "gateway": 1},
         "drift": 0,
         "costComparison": None,

@@ -222,3 +222,23 @@ def test_calls_without_results_are_not_sent_back(
 )
 def test_whole_turns_and_the_last_one_stay_as_they_are(messages: list[dict[str, Any]]) -> None:
     assert without_open_calls(messages) is messages
+
+
+def test_clients_see_uses_of_the_web_and_no_other_tool_of_the_provider() -> None:
+    failed = {**pages("s2"), "content": {"type": "web_search_tool_result_error", "error_code": "unavailable"}}
+    code = {**a_search("c1"), "name": "code_execution"}
+    line = assistant_line(
+        [a_search("s1"), pages("s1"), a_search("s2"), failed, a_search("s3"), code, text("So")],
+        message_id="msg_1",
+        model="m",
+        stop_reason="end_turn",
+    )
+
+    shown = messages_of(entries(line), tool_id_of=str)
+
+    assert [(each.tool_call_id, each.tool_name, each.is_error) for each in shown] == [
+        ("s1", "web_search", False),
+        ("s2", "web_search", True),
+        ("s3", "web_search", None),
+        (None, None, None),
+    ]

@@ -60,12 +60,15 @@ _SLICE_END = text(
 )
 
 
+_COMPUTED = {
+    "receipts": "count(*) FILTER (WHERE basis <> 'adjustment')",
+    "web_fetch_requests": "sum(web_fetches_of(basis, provider_usage))",
+}
+"""What is no column of receipts."""
+
+
 def _summed(name: str) -> str:
-    return (
-        f"count(*) FILTER (WHERE basis <> 'adjustment') AS {name}"
-        if name == "receipts"
-        else f"sum({name}) AS {name}"
-    )
+    return f"{_COMPUTED.get(name, f'sum({name})')} AS {name}"
 
 
 def _wrong_rollups(*, bounded: bool) -> str:
