@@ -75,7 +75,6 @@ async def test_a_run_whose_agent_said_nothing_begins_again(
     with written_log() as log:
         events = await world.run(a_request(runId="r1"))
 
-    print(log.of('cli.failed'), [e.data for e in events])
     assert failures(log) == [failure]
     started = [event.data["attempt"] for event in events if event.type == "run_started"]
     assert (started, events[-1].data["finishReason"]) == ([0, 1], "stop")
