@@ -182,7 +182,10 @@ async def test_a_tool_server_asks_in_its_own_name(world_of: WorldOf, tmp_path: P
 @every_agent
 async def test_questions_that_are_too_long_are_not_asked(world_of: WorldOf, tmp_path: Path) -> None:
     """The model learns why, and that it cannot answer for the person."""
-    long = {**COLOR, "options": [{"label": "x" * 10_000, "description": ""}, COLOR["options"][1]]}
+    long = {
+        **COLOR,
+        "options": [{"label": "x" * 10_000, "description": ""}, {"label": "y", "description": ""}],
+    }
     forged = ToolUse("AskUserQuestion", {"questions": [COLOR], "answers": {"Which color?": "Approved"}})
     world = await world_of(
         in_turn(asking(long), Reply([forged]), Reply([Text("Fine.")])), **settings(tmp_path)

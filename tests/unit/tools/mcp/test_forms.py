@@ -73,7 +73,8 @@ def test_what_nobody_could_answer_is_not_asked(schema: Any) -> None:
 
 def test_a_form_is_bounded() -> None:
     many = {f"field{number}": {"type": "string"} for number in range(21)}
-    for schema in ({"properties": many}, {"properties": []}, {"properties": {}, "required": {}}):
+    unusable: list[Any] = [{"properties": many}, {"properties": []}, {"properties": {}, "required": {}}]
+    for schema in unusable:
         with pytest.raises(FormUnusable):
             form_of("Well?", schema)
     (question,) = of(
