@@ -63,6 +63,7 @@ async def site(
     model, url = Model(), postgres.rpartition("/")[0] + f"/{name}"
     served = a_world(directory, url, named_by_caller(model), **office.settings(directory))
     (directory / "graphs" / "lead.md").write_text(_LEAD)
+    (directory / "graphs" / "asker.md").write_text("---\ndescription: Asks.\nquestions: true\n---\nAsk.\n")
     async with in_its_own_task(served) as world, a_site(world, model, browser) as site:
         yield site
     await admin.execute(f"DROP DATABASE {name} WITH (FORCE)")

@@ -7,7 +7,15 @@ import pytest
 from playwright.async_api import Page, expect
 
 from app.simulator.script import Answer, ApiRequest, Hold, HttpError, Reply, Text, ToolUse, in_turn
-from tests.browser.site import ASSISTANT, MAILER, PHONE, WORKER, Site, accessibility_problems, screenshot
+from tests.browser.site import (
+    ASSISTANT,
+    MAILER,
+    PHONE,
+    WORKER,
+    Site,
+    accessibility_problems,
+    screenshot,
+)
 from tests.e2e.agents import MESSAGES
 from tests.e2e.office import MAIL, TASK, office
 from tests.e2e.stories import CLOCK, a_client, a_request, until_sent

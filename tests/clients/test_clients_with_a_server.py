@@ -10,15 +10,28 @@ from typing import Any
 import pytest
 
 from app.simulator.script import ApiRequest, Hold, Reply, Text, ToolUse, text_of
-from runtally import AsyncClient, AsyncRunStream, Client, ClientTool, InvalidRequest, NotFound, TextDelta
+from runtally import (
+    AsyncClient,
+    AsyncRunStream,
+    Client,
+    ClientTool,
+    InvalidRequest,
+    NotFound,
+    QuestionAsked,
+    QuestionResolved,
+    TextDelta,
+)
 from tests.clients.node import HERE, install_client, node
 from tests.e2e.agents import MESSAGES
 from tests.e2e.stories import KEY, World, WorldOf
+from tests.e2e.test_the_agent_asks import COLOR, SIZES
 
 pytestmark = pytest.mark.long
 
 GRAPH = f"{MESSAGES}:assistant"
 HELPER = f"{MESSAGES}:helper"
+HELPS = "---\ndescription: d\nclient_tools: true\nquestions: true\n---\nHelp.\n"
+ANSWERED = 'The user answered: "Which color?"="Red", "Which sizes?"="S, M".'
 
 
 def respond(request: ApiRequest) -> Reply:
@@ -27,6 +40,8 @@ def respond(request: ApiRequest) -> Reply:
         return Reply([Text(" ".join(text_of(result["content"]) for result in request.tool_results))])
     if request.last_text == "pick":
         return Reply([ToolUse("client-pick", {"about": "sky"}), ToolUse("client-break", {})])
+    if request.last_text == "ask":
+        return Reply([ToolUse("AskUserQuestion", {"questions": [COLOR, SIZES]})])
     held = "hold" in request.last_text
     return Reply([Text("one two three four")], hold=Hold(index=4) if held else None)
 
@@ -40,12 +55,13 @@ async def first_words(stream: AsyncRunStream) -> None:
 
 async def test_everything_that_the_python_client_can_do(world_of: WorldOf, tmp_path: Path) -> None:
     (tmp_path / "graphs").mkdir()
-    (tmp_path / "graphs" / "helper.md").write_text("---\ndescription: d\nclient_tools: true\n---\nHelp.\n")
+    (tmp_path / "graphs" / "helper.md").write_text(HELPS)
     world = await world_of(respond, RUNTALLY_GRAPHS_DIR=tmp_path / "graphs")
     async with AsyncClient(world.url, KEY) as client:
         await runs_are_started_and_stopped(client)
         await conversations_are_kept(client)
         await tools_are_executed_here(client, world)
+        await questions_are_answered(client, world)
         await costs_are_read(client)
         with pytest.raises(NotFound, match="graph"):
             await client.run(f"{MESSAGES}:nope", "hi")
@@ -136,6 +152,35 @@ async def tools_are_executed_here(client: AsyncClient, world: World) -> None:
     assert called == [{"about": "sky"}] * 3
 
 
+async def questions_are_answered(client: AsyncClient, world: World) -> None:
+    answers = {"0": "Red", "Which sizes?": ("S", "M")}
+    for by_stream in (True, False):
+        async with client.stream(HELPER, "ask") as stream:
+            async for event in stream:
+                if isinstance(event, QuestionAsked) and by_stream:
+                    assert [each.question for each in event.questions] == ["Which color?", "Which sizes?"]
+                    await stream.answer(event.request_id, answers)
+                elif isinstance(event, QuestionAsked):
+                    await client.answer(stream.run_id, event.request_id, answers)
+        assert stream.final.content == ANSWERED
+    assert await asyncio.to_thread(endings_of_declined, world.url) == ["declined", "declined"]
+
+
+def endings_of_declined(url: str) -> list[str]:
+    endings = []
+    with Client(url, KEY) as client:
+        for by_stream in (True, False):
+            with client.stream(HELPER, "ask") as stream:
+                for event in stream:
+                    if isinstance(event, QuestionAsked) and by_stream:
+                        stream.answer(event.request_id, None)
+                    elif isinstance(event, QuestionAsked):
+                        client.answer(stream.run_id, event.request_id, None)
+                    elif isinstance(event, QuestionResolved):
+                        endings.append(event.resolved_by)
+    return endings
+
+
 async def costs_are_read(client: AsyncClient) -> None:
     receipts = [each async for each in client.receipts(since=datetime.now(UTC) - timedelta(hours=1))]
     usage = await client.usage(group_by="graph", time_zone="Europe/Berlin")
@@ -165,6 +210,7 @@ async def everything_in_typescript(world: World, directory: Path) -> None:
         "sent": "one two three four",
         "interrupted": "aborted",
         "picked": "blue no",
+        "answered": ANSWERED,
         "runs": ["ts-1"],
         "deleted": True,
         "turns": 2,

@@ -44,6 +44,10 @@ export function shown(event: ClientEvent): string {
       return event.content;
     case "permission_resolved":
       return event.decision;
+    case "question":
+      return event.questions.map((item) => item.question).join(", ");
+    case "question_resolved":
+      return event.resolvedBy;
     case "interrupted":
       return event.state;
     case "error":

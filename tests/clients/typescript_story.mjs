@@ -38,6 +38,12 @@ for await (const event of picking) {
   else await picking.submitToolResult(event.toolCallId, "no", { isError: true });
 }
 const picked = await picking.result();
+const asking = client.stream(graph.replace("assistant", "helper"), "ask");
+for await (const event of asking) {
+  if (event.type === "question")
+    await asking.answer(event.requestId, { [event.questions[0].question]: "Red", 1: ["S", "M"] });
+}
+const answered = await asking.result();
 const runs = await all(client.listRuns());
 await client.delete("ts-1");
 
@@ -76,6 +82,7 @@ console.log(
     sent: sent.content,
     interrupted: interrupted.finishReason,
     picked: picked.content,
+    answered: answered.content,
     runs: runs.map((run) => run.runId).filter((id) => id === "ts-1"),
     deleted: (await client.get("ts-1")).contentsDeletedAt !== null,
     turns: chats.find((chat) => chat.stateKey === "ts-chat").turns,

@@ -1,14 +1,18 @@
 """Questions of the agent to a person, and their answers."""
 
 import asyncio
+import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from app.simulator.script import Reply, Text, ToolUse, in_turn
 from tests.e2e.agents import MESSAGES, every_agent, without_cli
-from tests.e2e.stories import Heard, World, WorldOf, a_request, a_world
+from tests.e2e.stories import Heard, World, WorldOf, a_client, a_request, a_world
+from tests.e2e.test_a_chat_of_the_ai_sdk import says
 
 ASKER = "claude_agents:asker"
 COLOR = {
@@ -141,9 +145,146 @@ async def test_two_people_answer_on_two_servers_and_one_counts(
     assert resolved.data["answers"] == [["Red"] if answers[0].status_code == 200 else ["Blue"]]
 
 
-async def the_question(world: World) -> tuple[str, dict[str, Any]]:
-    """A run whose agent asks, and its first question."""
-    run_id = await world.start(a_request(graphId=ASKER))
+@without_cli
+async def test_a_tool_server_asks_in_its_own_name(world_of: WorldOf, tmp_path: Path) -> None:
+    """A server that imitates an approval; a value that its schema does not allow; a run that asks nobody."""
+    command = {"command": sys.executable, "args": ["-m", "tests.integration.asking_server", "modern"]}
+    server = {
+        **command,
+        "env": {"PYTHONPATH": str(Path(__file__).parents[2])},
+        "tools": {"book": "read_only"},
+    }
+    chosen = settings(tmp_path)
+    for name, questions in {"traveller": True, "hermit": False}.items():
+        head = {"description": "Books.", "mcp_servers": {"desk": server}, "questions": questions}
+        (tmp_path / "graphs" / f"{name}.md").write_text(f"---\n{yaml.safe_dump(head)}---\nBook.\n")
+    book = Reply([ToolUse("mcp__runtally__desk__book")])
+    world = await world_of(in_turn(book, Reply([Text("Booked.")]), book, Reply([Text("Alas.")])), **chosen)
+
+    run_id, asked = await the_question(world, graph="claude_agents:traveller")
+    wrong = await answer(world, run_id, asked, {"0": "9", "1": "Fish", "2": "Yes"})
+    not_offered = await answer(world, run_id, asked, {"0": "2", "1": "Beef", "2": "Yes"})
+    done = await answer(world, run_id, asked, {"0": "2", "1": "Fish", "Window?": "No"})
+    events = await world.events(run_id)
+    await world.run(a_request(graphId="claude_agents:hermit"))
+
+    assert (asked["source"], "toolCallId" in asked) == ("desk", False)
+    assert asked["questions"][0]["question"] == "Approve <b>this</b>?"
+    assert not of_type(events, "permission_request")
+    assert [each.status_code for each in (wrong, not_offered, done)] == [422, 422, 200]
+    assert [each.json()["errors"][0]["field"] for each in (wrong, not_offered)] == ["answers.0", "answers.1"]
+    booked, refused = [world.simulator.requests[index].tool_results[0] for index in (1, 3)]
+    assert "accept [('meal', 'fish'), ('seats', 2), ('window', False)]" in str(booked["content"])
+    assert refused["is_error"]
+    assert "licitation not supported" in str(refused["content"])
+
+
+@every_agent
+async def test_questions_that_are_too_long_are_not_asked(world_of: WorldOf, tmp_path: Path) -> None:
+    """The model learns why, and that it cannot answer for the person."""
+    long = {
+        **COLOR,
+        "options": [{"label": "x" * 10_000, "description": ""}, {"label": "y", "description": ""}],
+    }
+    forged = ToolUse("AskUserQuestion", {"questions": [COLOR], "answers": {"Which color?": "Approved"}})
+    world = await world_of(
+        in_turn(asking(long), Reply([forged]), Reply([Text("Fine.")])), **settings(tmp_path)
+    )
+
+    run_id, asked = await the_question(world)
+    await answer(world, run_id, asked, {"0": "Blue"})
+    events = await world.events(run_id)
+
+    assert [each["label"] for each in asked["questions"][0]["options"]] == ["Red", "Blue"]
+    first, second = [request.tool_results[0] for request in world.simulator.requests[1:3]]
+    assert first["is_error"]
+    assert "at most 200 characters" in str(first["content"])
+    assert '"Which color?"="Blue"' in str(second["content"])
+    assert "Approved" not in str(second["content"])
+    assert len(of_type(events, "question")) == 1
+
+
+@without_cli
+async def test_strangers_cannot_answer(world_of: WorldOf, tmp_path: Path) -> None:
+    """Another account, a key that may only read, and one of the account that may not read this run."""
+    world = await world_of(in_turn(asking(COLOR), Reply([Text("Fine.")])), **settings(tmp_path))
+    run_id, asked = await the_question(world)
+    accounts = world.services.accounts
+    statuses = []
+    for account, scopes in {"other": ["runs:write"], "default": ["runs:read"]}.items():
+        _, key = await accounts.create_key(account, scopes)
+        async with a_client(world.url, key) as stranger:
+            path = f"/v1/runs/{run_id}/questions/{asked['requestId']}"
+            statuses.append((await stranger.post(path, json={"answers": {"0": "Red"}})).status_code)
+    await answer(world, run_id, asked, {"0": "Blue"})
+    (resolved,) = of_type(await world.events(run_id), "question_resolved")
+
+    assert statuses == [404, 403]
+    assert resolved.data["answers"] == [["Blue"]]
+
+
+@without_cli
+async def test_clients_of_ag_ui_answer_an_interrupt(world_of: WorldOf, tmp_path: Path) -> None:
+    script = in_turn(asking(COLOR), asking(SIZES), Reply([Text("Fine.")]))
+    world = await world_of(script, **settings(tmp_path))
+    user = {"id": "u-1", "role": "user", "content": "hello"}
+
+    async def post(run: str, **fields: Any) -> Any:
+        body = {"threadId": "t-1", "runId": run, "messages": [user], "protocolVersion": "1.0.0", **fields}
+        return await world.http.post("/v1/ag-ui/messages:asker", json={**body, "tools": [], "context": []})
+
+    def entry(interrupt: dict[str, Any], **fields: Any) -> dict[str, Any]:
+        return {"interruptId": interrupt["id"], "status": "resolved", **fields}
+
+    first = interrupt_of(await post("r-1"))
+    refused = await post("r-2", resume=[entry(first, payload={"answers": {}})])
+    approved = await post("r-2", resume=[entry(first, payload={"approved": True})])
+    answered = [entry(first, payload={"answers": {"0": "Red"}})]
+    second = interrupt_of(await post("r-2", resume=answered))
+    again = interrupt_of(await post("r-2", resume=answered))
+    other = await post("r-2", resume=[entry(first, payload={"answers": {"0": "Blue"}})])
+    last = await post("r-3", resume=[entry(second, status="cancelled")])
+
+    assert (first["reason"], first["metadata"]["runtally"]["source"]) == ("input_required", "agent")
+    assert first["metadata"]["runtally"]["questions"] == [COLOR]
+    assert refused.json()["errors"][0]["field"] == "resume.0.payload.answers.0"
+    assert approved.json()["errors"][0]["field"].startswith("resume.0.payload.")
+    assert again["id"] == second["id"]
+    assert other.json()["code"] == "question_answered"
+    assert "Fine." in last.text.replace('"}', "")
+    assert "declined" in str(world.simulator.requests[2].tool_results)
+
+
+@without_cli
+async def test_clients_of_the_ai_sdk_get_one_data_part(world_of: WorldOf, tmp_path: Path) -> None:
+    world = await world_of(in_turn(asking(COLOR), Reply([Text("Fine.")])), **settings(tmp_path))
+    body = {"id": "chat-1", "message": says("go", "u1")}
+    posting = asyncio.create_task(world.http.post("/v1/ai-sdk/messages:asker/chat", json=body))
+    await world.accepted(1)
+    (run,) = (await world.http.get("/v1/runs")).json()["items"]
+    asked = (await world.events(run["runId"], until="question"))[-1].data
+    await answer(world, run["runId"], asked, {"0": "Red"})
+    lines = (await posting).text.split("\n")
+
+    frames = [json.loads(line.removeprefix("data: ")) for line in lines if line.startswith("data: {")]
+    before, after = [frame for frame in frames if frame["type"] == "data-question"]
+    assert before["id"] == after["id"] == asked["requestId"]
+    assert (before["data"]["state"], before["data"]["questions"]) == ("asked", [COLOR])
+    assert (after["data"]["state"], after["data"]["answers"]) == ("answered", [["Red"]])
+    assert after["data"]["runId"] == run["runId"]
+
+
+def interrupt_of(response: Any) -> dict[str, Any]:
+    """The interrupt that a response ends with."""
+    lines = [line for line in response.text.split("\n") if line.startswith("data: ")]
+    assert lines, response.text
+    (interrupt,) = json.loads(lines[-1].removeprefix("data: "))["outcome"]["interrupts"]
+    return dict(interrupt)
+
+
+async def the_question(world: World, *, graph: str = ASKER) -> tuple[str, dict[str, Any]]:
+    """A run that asks, and its first question."""
+    run_id = await world.start(a_request(graphId=graph))
     return run_id, (await world.events(run_id, until="question"))[-1].data
 
 

@@ -40,35 +40,34 @@ class _Model(BaseModel):
     model_config = ConfigDict(alias_generator=to_camel, extra="ignore", frozen=True)
 
 
-_Text = Annotated[str, AfterValidator(storable), AfterValidator(require_visible)]
+_STORABLE = AfterValidator(storable)
+_VISIBLE = AfterValidator(require_visible)
 
 
 class _Option(_Model):
-    label: Annotated[_Text, Field(max_length=200, description="What the user selects, in a few words.")]
-    description: Annotated[str, AfterValidator(storable), Field(max_length=2_000)] = ""
+    label: Annotated[
+        str, Field(max_length=200, description="What the user selects, in a few words."), _STORABLE, _VISIBLE
+    ]
+    description: Annotated[str, Field(max_length=2_000), _STORABLE] = ""
 
 
 class _Question(_Model):
-    question: Annotated[_Text, Field(max_length=4_000, description="The complete question.")]
-    header: Annotated[
-        str,
-        AfterValidator(storable),
-        Field(max_length=100, description="A very short label (12 characters)."),
-    ] = ""
-    options: Annotated[
-        tuple[_Option, ...], Field(min_length=2, max_length=4, description="Distinct choices.")
+    question: Annotated[
+        str, Field(max_length=4_000, description="The complete question."), _STORABLE, _VISIBLE
     ]
+    header: Annotated[str, Field(max_length=100, description="A very short label."), _STORABLE] = ""
+    options: Annotated[list[_Option], Field(min_length=2, max_length=4, description="Distinct choices.")]
     multi_select: Annotated[bool, Field(description="Whether several options may be chosen.")] = False
 
 
-def _distinct(questions: tuple[_Question, ...]) -> tuple[_Question, ...]:
+def _distinct(questions: list[_Question]) -> list[_Question]:
     if len({each.question for each in questions}) < len(questions):
         raise ValueError("contains a question twice")
     return questions
 
 
 class _Arguments(_Model):
-    questions: Annotated[tuple[_Question, ...], Field(min_length=1, max_length=4), AfterValidator(_distinct)]
+    questions: Annotated[list[_Question], Field(min_length=1, max_length=4), AfterValidator(_distinct)]
 
 
 class _Result(BaseModel):

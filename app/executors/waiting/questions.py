@@ -34,7 +34,7 @@ class QuestionAnswered(Conflict):
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class QuestionReply:
     """What a person has answered; `answers` is None if they decline to."""
 
     answers: GivenAnswers | None
@@ -50,7 +50,7 @@ class Questions:
     def __init__(self, publish: Publish, *, timeout: timedelta = timedelta()) -> None:
         """`timeout` is how long a question waits."""
         self._asked: dict[str, Sequence[QuestionItem]] = {}
-        self._calls = WaitingCalls[Reply](
+        self._calls = WaitingCalls[QuestionReply](
             publish,
             timeout,
             unknown=QuestionNotFound,
@@ -70,10 +70,10 @@ class Questions:
         source: str,
         tool_call_id: str | None = None,
         check: Check | None = None,
-    ) -> Resolution[Reply]:
+    ) -> Resolution[QuestionReply]:
         """Ask, and wait for the reply. Raises what the event log raises."""
 
-        async def check_reply(reply: Reply) -> None:
+        async def check_reply(reply: QuestionReply) -> None:
             if check is not None and reply.answers is not None:
                 await check(reply.answers)
 
@@ -99,7 +99,7 @@ class Questions:
         if (questions := self._asked.get(request_id)) is None:
             raise QuestionNotFound
         await self._calls.answer(
-            request_id, Reply(None if posted is None else given_answers(questions, posted))
+            request_id, QuestionReply(None if posted is None else given_answers(questions, posted))
         )
 
     async def end(self) -> None:
@@ -145,7 +145,7 @@ def _fault(question: QuestionItem, answer: str | list[str] | None) -> str | None
     return None
 
 
-def _resolved_event(request_id: str, resolution: Resolution[Reply]) -> QuestionResolved:
+def _resolved_event(request_id: str, resolution: Resolution[QuestionReply]) -> QuestionResolved:
     if (reply := resolution.answer) is None:
         reason = "expired" if resolution.reason == "expired" else "run_stopped"
         return QuestionResolved(request_id=request_id, resolved_by=reason)

@@ -209,7 +209,9 @@ class McpConnections:
         messages = McpMessageFilter(transport, wanted)
         # Its own cache would hold every page it has read.
         client = await stack.enter_async_context(
-            Client(messages, cache=None, elicitation_callback=elicitation and elicitation.answer)
+            Client(
+                messages, cache=None, elicitation_callback=None if elicitation is None else elicitation.answer
+            )
         )
         found = await list_tools(client, wanted)
         if missing := wanted - found.keys():

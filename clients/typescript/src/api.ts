@@ -283,6 +283,7 @@ export interface components {
             allowSystemMessages: boolean;
             clientTools: boolean;
             clientToolNames: string | null;
+            questions: boolean;
             maxTurns: number | null;
             maxBudgetUsd: string | null;
             timeoutS: number | null;

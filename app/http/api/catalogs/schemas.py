@@ -45,6 +45,8 @@ class GraphResponse(ResponseModel):
     """Whether requests may bring tools that the client executes."""
     client_tool_names: str | None
     """A regular expression that the whole names of such tools must match; null for any."""
+    questions: bool
+    """Whether the agent and its MCP servers may ask a person."""
     max_turns: int | None
     max_budget_usd: Money | None
     timeout_s: float | None

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 import structlog
 from mcp import types
@@ -41,7 +41,6 @@ class AskPerson(Protocol):
         check: Callable[[GivenAnswers], Awaitable[object]],
     ) -> GivenAnswers | Refusal:
         """The answers; `check` raises `Invalid` for those that the server would not take."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +72,11 @@ class Elicitation:
         finally:
             self._calls.remove(report_progress)
 
-    async def answer(self, _context: Any, params: types.ElicitRequestParams) -> types.ElicitResult:
+    async def answer(
+        self,
+        context: object,  # noqa: ARG002 - the library names it
+        params: types.ElicitRequestParams,
+    ) -> types.ElicitResult:
         """Ask a person what the server asks; the library's callback."""
         try:
             return await self._ask(self._form(params))

@@ -128,6 +128,7 @@ def _options(schema: dict[str, Any]) -> dict[str, str] | None:
     items = schema.get("items") if schema.get("type") == "array" else schema
     if not isinstance(items, dict):
         return None
+    names: Any
     titled = items.get("oneOf") or items.get("anyOf")
     if isinstance(titled, list):
         choices = [each if isinstance(each, dict) else {} for each in titled]

@@ -1,0 +1,44 @@
+"""Questions of the agent on the chat page."""
+
+import pytest
+from playwright.async_api import expect
+
+from app.simulator.script import Reply, Text, ToolUse, in_turn
+from tests.browser.site import ASKER, Site, accessibility_problems, screenshot
+from tests.browser.test_chat_page import send
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+
+async def test_a_question_survives_a_reload_and_is_answered(site: Site) -> None:
+    options = [{"label": label, "description": "<img src=x>"} for label in ("Red", "Blue")]
+    color = {"question": "Which <b>color</b>?", "header": "Color", "options": options, "multiSelect": False}
+    sizes = {"question": "Which sizes?", "header": "Sizes", "options": options, "multiSelect": True}
+    site.model.script = in_turn(
+        Reply([ToolUse("AskUserQuestion", {"questions": [color, sizes]})]),
+        Reply([ToolUse("AskUserQuestion", {"questions": [color]})]),
+        Reply([Text("So be it.")]),
+    )
+    async with site.visit(await site.key(), complaints=["status of 422"]) as page:
+        await send(page, "Paint", graph=ASKER)
+        await expect(page.get_by_text("Waiting for your answer")).to_be_visible()
+        await page.reload()
+        await expect(page.get_by_text("The agent asks:")).to_be_visible()
+        await expect(page.locator(".question legend").first).to_have_text("Color Which <b>color</b>?")
+        await screenshot(page, "chat-question")
+        assert await accessibility_problems(page) == []
+        await page.get_by_role("checkbox", name="Red").check()
+        await page.get_by_role("checkbox", name="Blue").check()
+        await page.get_by_role("button", name="Answer", exact=True).click()
+        await expect(page.get_by_role("alert")).to_contain_text("Color: ")
+        await page.get_by_label("Another answer").first.fill("<i>green</i>")
+        await page.get_by_role("button", name="Answer", exact=True).click()
+        await expect(page.get_by_text("<i>green</i>").first).to_be_visible()
+        await page.get_by_role("button", name="Decline to answer").click()
+        await expect(page.get_by_text("Declined to answer.")).to_be_visible()
+        await expect(page.get_by_text("So be it.").first).to_be_visible()
+        await expect(page.locator(".question b, .question i, .question img")).to_have_count(0)
+
+    first, second = [str(request.tool_results) for request in site.world.simulator.requests[-2:]]
+    assert '"Which <b>color</b>?"="<i>green</i>", "Which sizes?"="Red, Blue"' in first
+    assert "declined" in second
