@@ -60,16 +60,6 @@ async def test_an_answer_is_shown_while_it_streams(site: Site) -> None:
         assert await accessibility_problems(page) == []
 
 
-async def test_what_a_run_usually_costs_is_shown_beside_send(site: Site) -> None:
-    site.model.script = in_turn(Reply([Text("Hello.")]))
-    async with site.visit(await site.key()) as page:
-        await send(page, "hello", graph=ASSISTANT)
-        await ended(page)
-        await page.reload()
-        await page.get_by_label("Graph").select_option(ASSISTANT)
-        await expect(page.get_by_text(re.compile(r"usually \$0\.0.*, [0-9]+ s"))).to_be_visible()
-
-
 async def test_a_call_is_allowed_with_other_arguments_and_the_next_is_denied(site: Site) -> None:
     mail = {"to": "bob@example.org", "text": "Hello Bob"}
     site.model.script = in_turn(
@@ -293,6 +283,16 @@ HOSTILE = """Look: <img src=x onerror="window.hacked=1"> and <script>window.hack
 <script>window.hacked = 9</script>
 ```
 """
+
+
+async def test_what_a_run_usually_costs_is_shown_beside_send(site: Site) -> None:
+    site.model.script = in_turn(Reply([Text("Hello.")]))
+    async with site.visit(await site.key()) as page:
+        await send(page, "hello", graph=ASSISTANT)
+        await ended(page)
+        await page.reload()
+        await page.get_by_label("Graph").select_option(ASSISTANT)
+        await expect(page.get_by_text(re.compile(r"usually \$0\.0.*, [0-9]+ s"))).to_be_visible()
 
 
 async def test_a_hostile_answer_is_rendered_safely(site: Site) -> None:
