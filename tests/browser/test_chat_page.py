@@ -317,6 +317,16 @@ HOSTILE = """Look: <img src=x onerror="window.hacked=1"> and <script>window.hack
 """
 
 
+async def test_what_a_run_usually_costs_is_shown_beside_send(site: Site) -> None:
+    site.model.script = in_turn(Reply([Text("Hello.")]))
+    async with site.visit(await site.key()) as page:
+        await send(page, "hello", graph=ASSISTANT)
+        await ended(page)
+        await page.reload()
+        await page.get_by_label("Graph").select_option(ASSISTANT)
+        await expect(page.get_by_text(re.compile(r"usually \$0\.0.*, [0-9]+ s"))).to_be_visible()
+
+
 async def test_a_hostile_answer_is_rendered_safely(site: Site) -> None:
     requested: list[str] = []
     site.model.script = in_turn(
