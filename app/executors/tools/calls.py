@@ -22,6 +22,8 @@ from runtally.tools.tool import Tool, ToolContext
 _NO_RUN = "No tool is called before there is a run."
 _NOT_HELD = "This run cannot go on here; no tool is called any more."
 _LEASE_WAIT_S = 20.0
+_STOP_S = 2.0
+"""How long a denied call that ends its run waits for that end."""
 _MESSAGE_END_S = 2.0
 """How long a call of a client tool waits for the end of its message, which one that broke off has not."""
 _PROGRESS_S = 0.25
@@ -126,10 +128,13 @@ class ToolCalls:
         return reviewed
 
     async def _end_run(self, control: RunControl, tool: ApprovableTool, denied: RunDenied) -> None:
+        """Warn clients and stop the run; usually ends by a cancellation."""
         if self._events is not None:
             warning = RunWarning(code="run_stopped", message=str(denied), names=[shown_name(tool.id)])
             await self._events.publish(warning)
         control.stop.set()
+        # The call is cancelled meanwhile: with its result the agent would call the model again.
+        await asyncio.sleep(_STOP_S)
 
     def _published_event(self, call_id: str) -> asyncio.Event:
         return self._published.setdefault(call_id, asyncio.Event())
