@@ -144,6 +144,7 @@ async def test_a_preview_shows_what_there_is_to_know_and_starts_nothing(
         "rules": [],
         "limits": {"timeoutS": 9, "maxTurns": 8, "maxBudgetUsd": "0.5000000000", "maxTotalTokens": None},
         "timeoutS": 9,
+        "webTools": [],
         "prompt": [{"type": "text", "text": "hello"}],
     }
     assert (options["permissionMode"], options["tools"]) == ("dontAsk", [])

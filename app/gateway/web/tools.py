@@ -1,6 +1,7 @@
 """The web tools of a request: those that the run may use now, whatever the agent has asked for; pure."""
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -15,6 +16,10 @@ _TYPES: Final[Mapping[WebTool, str]] = {
 }
 
 
+_ESCAPED = re.compile(rb"\\u00(?:77|65|62|5[fF])")
+"""A letter of `web_`; no program has to write these as escapes."""
+
+
 def web_tools(spec: WebSpec, left: Mapping[WebTool, int]) -> list[dict[str, Any]]:
     """The definitions of the tools that may be used so often."""
     return [_definition(tool, spec, uses) for tool, uses in left.items()]
@@ -27,7 +32,7 @@ def web_tools_at_first(spec: WebSpec | None) -> list[dict[str, Any]]:
 
 def may_name_web_tools(body: bytes) -> bool:
     """Whether a request may have a web tool: it names one, or has an escape that may hide the name."""
-    return b"web_" in body or b"\\u" in body
+    return b"web_" in body or (b"\\u00" in body and _ESCAPED.search(body) is not None)
 
 
 def with_web_tools(body: bytes, tools: list[dict[str, Any]]) -> bytes:

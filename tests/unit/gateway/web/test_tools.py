@@ -58,6 +58,7 @@ def test_a_name_is_found_behind_escapes() -> None:
     body = b'{"tools": [{"type": "\\u0077eb_search_20250305", "name": "web_search"}], "messages": []}'
 
     assert may_name_web_tools(body)
+    assert not may_name_web_tools(b'{"messages": [{"content": "\\u001b[0m \\ud83d"}]}')
     assert tools_of(with_web_tools(body, [])) == []
 
 
