@@ -5,8 +5,7 @@ import os
 import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Self
 
@@ -30,11 +29,13 @@ class SkillInvalid(OperatorError):
     """A skill cannot be used; the text names the skill, the file and the reason."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class SkillLibrary:
     """The skills by name."""
 
     skills: Mapping[str, Skill]
+    _tools: dict[tuple[str, ...], Tool] = field(default_factory=dict, init=False, repr=False)
+    """By the names that a graph gives."""
 
     @classmethod
     def load(cls, directory: Path | None) -> Self:
@@ -47,14 +48,11 @@ class SkillLibrary:
         """The skills with these names, all of which exist."""
         return tuple(self.skills[name] for name in names)
 
-    @cache  # noqa: B019 - of as many as there are graphs, for as long as the server runs
     def tools(self, names: tuple[str, ...]) -> tuple[Tool, ...]:
         """The tool that reads these skills; none without skills."""
-        return (skill_tool(self.named(names)),) if names else ()
-
-    def __hash__(self) -> int:
-        """By identity."""
-        return id(self)
+        if names and names not in self._tools:
+            self._tools[names] = skill_tool(self.named(names))
+        return (self._tools[names],) if names else ()
 
 
 NO_SKILLS: Final = SkillLibrary({})
