@@ -4,7 +4,7 @@ An executor produces `AiEvent`s. Clients receive `ClientEvent`s: `UsageReport` i
 the type checker keeps usage and cost out of every stream.
 """
 
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import Field, JsonValue, TypeAdapter
 
@@ -216,6 +216,10 @@ class QuestionItem(WireModel):
 
 GivenAnswers: TypeAlias = tuple[tuple[str, ...] | None, ...]
 """The answers to the questions of a request, in their order; None for one that is left unanswered."""
+
+
+FROM_AGENT: Final = "agent"
+"""The source of the agent's own questions; no MCP server may have this name."""
 
 
 class QuestionAsked(_Event):

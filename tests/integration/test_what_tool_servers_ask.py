@@ -1,9 +1,10 @@
 """Questions of MCP servers during a call, in both generations of the protocol and over each transport."""
 
+import asyncio
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,19 +16,22 @@ from app.events import GivenAnswers, QuestionItem
 from app.ids import AccountId, RunId, RunKey, new_uuid
 from app.platform.json_schema.checker import SchemaChecker
 from app.platform.server.loopback import Receive, Scope, Send, serve_on_loopback
-from app.tools.mcp.asking.elicitation import Person, Refusal
+from app.tools.mcp.asking.elicitation import AskPerson, Person, Refusal
 from app.tools.mcp.servers import McpConnector
 from app.tools.mcp.spec import AnyServer, HttpServer, SseServer, StdioServer
 from app.tools.policy import ToolPolicy
 from app.tools.runner import ToolRunner
 from runtally.tools.result import ToolResult
-from runtally.tools.tool import ToolContext
+from runtally.tools.tool import ReportProgress, ToolContext
 from tests.integration.asking_server import a_server, serve
+from tests.patience import PATIENCE_S
 
 ROOT = str(Path(__file__).parents[2])
 TOOLS = {"book": "read_only", "pay": "read_only"}
 RUN = RunKey(AccountId(new_uuid()), RunId("run"))
 ANSWERS: GivenAnswers = (("3",), ("No meal",), ("Yes",), None)
+REPORTS = 4
+"""So many thirds of the time limit are more than it."""
 BOOKED = "accept [('meal', 'none'), ('seats', 3), ('window', True)]"
 
 
@@ -81,15 +85,24 @@ async def serving(kind: str) -> AsyncIterator[AnyServer]:
             yield SseServer(type="sse", url=f"{url}/sse", tools=TOOLS)
 
 
-async def called(schemas: SchemaChecker, spec: AnyServer, tool: str, somebody: Somebody | None) -> ToolResult:
+async def called(
+    schemas: SchemaChecker,
+    spec: AnyServer,
+    tool: str,
+    somebody: AskPerson | None,
+    report_progress: ReportProgress | None = None,
+) -> ToolResult:
     """What the model gets."""
     wanted = [f"desk__{name}" for name in TOOLS]
+    context = ToolContext(RUN, "call", None)
+    if report_progress is not None:
+        context = replace(context, report_progress=report_progress)
     person = None if somebody is None else Person(somebody, timeout_s=60)
     connections = await McpConnector({}, schemas).connect({"desk": spec}, wanted, person=person)
     try:
         tools = {tool.id: tool for tool in connections.tools}
         runner = ToolRunner(tools, ToolPolicy(frozenset(tools)))
-        return await runner.run(f"desk__{tool}", {}, ToolContext(RUN, "call", None))
+        return await runner.run(f"desk__{tool}", {}, context)
     finally:
         await connections.aclose()
 
@@ -115,6 +128,31 @@ async def test_a_form_becomes_questions_and_the_server_gets_the_answers(
     assert [item.only_options for item in questions] == [False, True, True, False]
     assert [item.optional for item in questions] == [False, False, False, True]
     assert somebody.refused == ["answers.0", "answers.0"]
+
+
+@pytest.mark.parametrize("kind", ["http modern", "http legacy", "stdio legacy"])
+async def test_a_call_may_take_as_long_as_the_person_who_answers(schemas: SchemaChecker, kind: str) -> None:
+    """Four reports take longer than a call may take without."""
+    reports: list[str] = []
+    reported = asyncio.Event()
+
+    async def report_progress(label: str) -> None:
+        reports.append(label)
+        if len(reports) > REPORTS:
+            reported.set()
+
+    async def ask(questions: Sequence[QuestionItem], **_options: Any) -> GivenAnswers:
+        assert questions
+        async with asyncio.timeout(PATIENCE_S):
+            await reported.wait()
+        return ANSWERS
+
+    async with serving(kind) as spec:
+        patient = spec.model_copy(update={"timeout_s": 3.0, "max_timeout_s": 3.0})
+        result = await called(schemas, patient, "book", ask, report_progress)
+
+    assert (result.is_error, result.markdown) == (False, BOOKED)
+    assert set(reports) == {"desk waits for an answer"}
 
 
 @pytest.mark.parametrize("kind", ["http modern", "sse legacy"])

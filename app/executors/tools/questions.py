@@ -9,9 +9,9 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from app.errors import AppError
-from app.events import GivenAnswers, QuestionItem, QuestionOption
+from app.events import FROM_AGENT, GivenAnswers, QuestionItem, QuestionOption
 from app.executors.port import RunContext, RunPlan
-from app.executors.waiting.questions import FROM_AGENT, Questions
+from app.executors.waiting.questions import Questions
 from app.requests.blank import require_visible
 from app.storable import storable
 from runtally.tools.result import ToolErrorCode, ToolResult

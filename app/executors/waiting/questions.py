@@ -12,8 +12,6 @@ from app.ids import new_uuid
 from app.requests.blank import BLANK, is_blank
 from app.storable import storable
 
-FROM_AGENT: Final = "agent"
-"""The source of the agent's own questions; no MCP server has this name."""
 MAX_ANSWER_CHARS: Final = 4_000
 _MAX_KEY_CHARS = 100
 
@@ -111,6 +109,8 @@ def given_answers(questions: Sequence[QuestionItem], posted: PostedAnswers) -> G
     """The answers in the order of the questions; raises `Invalid` naming each that is wrong."""
     by_text = {question.question: str(place) for place, question in enumerate(questions)}
     given = {by_text.get(key, key): answer for key, answer in posted.items()}
+    if len(given) < len(posted):
+        raise Invalid.field("answers", "answers a question twice")
     places = [str(place) for place in range(len(questions))]
     faults = [
         FieldError(f"answers.{key[:_MAX_KEY_CHARS]}", "is not a question of this request")

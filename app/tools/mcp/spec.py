@@ -15,6 +15,7 @@ from pydantic import (
     model_validator,
 )
 
+from app.events import FROM_AGENT
 from app.tools.mcp.content import NOTES_BYTES, ContentLimits
 from runtally.tools.tool import Effect
 
@@ -31,7 +32,8 @@ _TYPES = dict.fromkeys(("streamable-http", "streamable_http", "streamableHttp"),
 
 def server_name(text: str) -> str:
     """The name of a server that is most like this one."""
-    return re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")[:_MAX_NAME_CHARS].strip("_") or "server"
+    name = re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")[:_MAX_NAME_CHARS].strip("_")
+    return name if name not in {"", FROM_AGENT} else "server"
 
 
 def _is_server_name(name: str) -> str:
@@ -39,6 +41,10 @@ def _is_server_name(name: str) -> str:
         raise ValueError(
             f"the name of a server has up to {_MAX_NAME_CHARS} lower case letters, digits and single _: "
             f"write {server_name(name)}"
+        )
+    if name == FROM_AGENT:
+        raise ValueError(
+            f"must not be {FROM_AGENT}: questions of this server would look like the agent's own"
         )
     return name
 

@@ -5,6 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from pydantic import TypeAdapter, ValidationError
 
 from app.errors import Invalid, Unavailable
 from app.events import ControlEvent, QuestionAsked, QuestionItem, QuestionOption, QuestionResolved
@@ -15,6 +16,7 @@ from app.executors.waiting.questions import (
     Questions,
     given_answers,
 )
+from app.tools.mcp.spec import ServerName, server_name
 from tests.patience import PATIENCE_S
 
 OPTIONS = (QuestionOption(label="Red"), QuestionOption(label="Blue"))
@@ -47,6 +49,7 @@ def test_answers_are_named_by_text_or_index(questions: list[QuestionItem], poste
         ([COLOR], {"0": " "}, ["answers.0"]),
         ([COLOR], {"0": "x" * 4_001}, ["answers.0"]),
         ([COLOR], {"0": "Red", "1": "Red"}, ["answers.1"]),
+        ([COLOR], {"0": "Red", "Which color?": "Blue"}, ["answers"]),
         ([CHOICE], {"0": "Green"}, ["answers.0"]),
         ([CHOICE.model_copy(update={"multi_select": True})], {"0": ["Red", "Green"]}, ["answers.0"]),
         ([COLOR], {"0": "Red", "y" * 1_000: "Red"}, [f"answers.{'y' * 100}"]),
@@ -56,6 +59,12 @@ def test_each_wrong_answer_is_named(questions: list[QuestionItem], posted: Any, 
     with pytest.raises(Invalid) as refused:
         given_answers(questions, posted)
     assert [error.field for error in refused.value.errors] == fields
+
+
+def test_no_server_has_the_name_of_the_agent() -> None:
+    with pytest.raises(ValidationError, match="would look like the agent's own"):
+        TypeAdapter(ServerName).validate_python("agent")
+    assert server_name("Agent") == "server"
 
 
 async def asking(questions: Questions, events: "asyncio.Queue[ControlEvent]", **more: Any) -> Any:
