@@ -19,7 +19,6 @@ from tests.browser.site import (
 from tests.e2e.agents import MESSAGES
 from tests.e2e.office import MAIL, TASK, office
 from tests.e2e.stories import CLOCK, a_client, a_request, until_sent
-from tests.web_pages import SNOW, a_search, cited
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -67,29 +66,6 @@ async def test_an_answer_is_shown_while_it_streams(site: Site) -> None:
         await expect(page.get_by_role("group", name="Result")).to_contain_text("+09:00")
         await screenshot(page, "chat-answer")
         assert await accessibility_problems(page) == []
-
-
-async def test_an_answer_has_its_sources(site: Site) -> None:
-    hostile = cited("https://weather.example/<img src=x onerror=alert(1)>")
-    site.model.script = in_turn(
-        Reply([*a_search(), Text("It "), Text("snows.", citations=[cited(), cited()])]),
-        Reply([Text("Still.", citations=[cited("javascript:alert(1)"), hostile, {"cited_text": "none"}])]),
-    )
-    async with site.visit(await site.key()) as page:
-        await send(page, "Snow?", graph=ASSISTANT)
-        await ended(page)
-        await expect(page.locator(".answer")).to_contain_text("It snows.")
-        await expect(page.get_by_text("web search")).to_be_visible()
-        (source,) = await page.locator(".sources a").all()
-        await expect(source).to_have_text("Snow")
-        await expect(source).to_have_attribute("href", SNOW)
-        await expect(source).to_have_attribute("rel", "noopener noreferrer nofollow")
-        await expect(page.locator(".sources")).to_contain_text("weather.example")
-        await screenshot(page, "chat-sources")
-        assert await accessibility_problems(page) == []
-        await send(page, "Still?")
-        await ended(page, answers=2)
-        await expect(page.locator(".sources")).to_have_count(1)
 
 
 async def test_a_call_is_allowed_with_other_arguments_and_the_next_is_denied(site: Site) -> None:
@@ -315,16 +291,6 @@ HOSTILE = """Look: <img src=x onerror="window.hacked=1"> and <script>window.hack
 <script>window.hacked = 9</script>
 ```
 """
-
-
-async def test_what_a_run_usually_costs_is_shown_beside_send(site: Site) -> None:
-    site.model.script = in_turn(Reply([Text("Hello.")]))
-    async with site.visit(await site.key()) as page:
-        await send(page, "hello", graph=ASSISTANT)
-        await ended(page)
-        await page.reload()
-        await page.get_by_label("Graph").select_option(ASSISTANT)
-        await expect(page.get_by_text(re.compile(r"usually \$0\.0.*, [0-9]+ s"))).to_be_visible()
 
 
 async def test_a_hostile_answer_is_rendered_safely(site: Site) -> None:

@@ -36,9 +36,7 @@ from app.events import (
     UserMessageDelivered,
 )
 from app.http.ai_sdk.blocks import BlockKind, MessageBlocks, Part
-from app.http.ai_sdk.data_parts import QuestionParts, data_part, fields_of
-from app.http.ai_sdk.failed_calls import failed, failed_call, reason_of
-from app.http.ai_sdk.sources import Sources
+from app.http.ai_sdk.parts import QuestionParts, Sources, data_part, failed, failed_call, fields_of, reason_of
 from app.platform.clock.event_times import rfc3339
 from app.requests.outcome import ErrorCode, FinishReason
 from app.streams.event_json import to_json

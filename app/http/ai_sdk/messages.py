@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
-from app.http.ai_sdk.failed_calls import failed_call, reason_of
+from app.http.ai_sdk.parts import failed_call, reason_of
 from app.runs.conversations.page import PageEntry
 
 UiMessages: TypeAlias = list[dict[str, Any]]

@@ -1,4 +1,4 @@
-"""Parts with the data of events that the AI SDK has no part for; pure."""
+"""Parts of the AI SDK for questions, sources, failed calls, and data that it has no part for; pure."""
 
 import json
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from app.events import ClientEvent, QuestionAsked, QuestionResolved
+from app.events import Citation, ClientEvent, QuestionAsked, QuestionResolved
 from app.http.ai_sdk.blocks import Part
 from app.streams.event_json import to_json
 
@@ -35,6 +35,21 @@ class QuestionParts:
         self._waiting.clear()
 
 
+@dataclass(slots=True)
+class Sources:
+    """Chats show each part, so there is one for each page."""
+
+    _cited: set[str] = field(default_factory=set)
+
+    def add(self, event: Citation) -> Iterator[Part]:
+        """The part of a page that was not cited before."""
+        if event.url in self._cited:
+            return
+        self._cited.add(event.url)
+        source: Part = {"type": "source-url", "sourceId": f"source-{len(self._cited)}", "url": event.url}
+        yield source if event.title is None else {**source, "title": event.title}
+
+
 def _question(data: Part) -> Part:
     return data_part("question", data, part_id=data["requestId"])
 
@@ -52,3 +67,26 @@ def data_part(name: str, data: JsonValue, *, part_id: str | None = None, transie
     if part_id is not None:
         part["id"] = part_id
     return {**part, "transient": True} if transient else part
+
+
+def failed(call_id: str, reason: str) -> Part:
+    """The part of a call that has failed."""
+    return {
+        "type": "tool-output-error",
+        "toolCallId": call_id,
+        "errorText": failed_call(reason),
+    }
+
+
+def failed_call(reason: str) -> str:
+    """The text of a tool call's error."""
+    return f"The tool call failed: {reason}."
+
+
+def reason_of(result: JsonValue) -> str:
+    """Why a tool call failed, from its result."""
+    match result:
+        case {"error": str(code)}:
+            return code
+        case _:
+            return json.dumps(result)
