@@ -16,7 +16,7 @@ from tests.e2e.parking import a_parking_world, process_of
 from tests.e2e.stories import World, WorldOf, a_request, cli_processes
 from tests.log_lines import Written, written_log
 
-_ENDS_WITH_ITS_INPUT = "cat > /dev/null; exit 0"
+_A_LONG_LINE = shlex.join(["exec", sys.executable, "-c", "print('x' * 65 * 2**20)"])
 
 
 def _once_connected(statement: str) -> str:
@@ -32,11 +32,8 @@ print(json.dumps({"type": "control_response", "response": response}), flush=True
 
 HOW: dict[str, tuple[AgentFailure, str]] = {
     "exits at once": ("not_started", "exit 1"),
-    "writes garbage": ("line_broken", f"echo '{{garbage'; {_ENDS_WITH_ITS_INPUT}"),
-    "writes a line of 65 MiB": (
-        "line_too_long",
-        f"head -c 68157440 /dev/zero | tr '\\0' x; {_ENDS_WITH_ITS_INPUT}",
-    ),
+    "writes garbage": ("line_broken", "echo '{garbage'; exec cat > /dev/null"),
+    "writes a line of 65 MiB": ("line_too_long", _A_LONG_LINE),
     "exits once it is connected": ("exited", _once_connected("sys.exit(3)")),
     "is killed for memory": ("killed", _once_connected("os.kill(os.getpid(), 9)")),
     "ends its output": ("disconnected", _once_connected("sys.exit(0)")),
