@@ -142,6 +142,7 @@ async def test_a_preview_shows_what_there_is_to_know_and_starts_nothing(
         "tools": [{"id": "core__get_current_time", "effect": "read_only"}],
         "skills": {},
         "rules": [],
+        "forecast": None,
         "limits": {"timeoutS": 9, "maxTurns": 8, "maxBudgetUsd": "0.5000000000", "maxTotalTokens": None},
         "timeoutS": 9,
         "webTools": [],

@@ -78,10 +78,6 @@ async def test_what_cannot_be_taken_is_named_as_it_was_sent(world_of: WorldOf) -
         ),
         "resume": an_input(resume=[{"interruptId": f"r-{n}/1/p", "status": "cancelled"} for n in range(2)]),
         "resume.0.interruptId": an_input(resume=[{"interruptId": "x", "status": "cancelled"}]),
-        "resume.0.payload.approved": an_input(
-            resume=[{"interruptId": "r/1/p", "status": "resolved", "payload": {"approved": "yes"}}]
-        ),
-        "resume.0.payload": an_input(resume=[{"interruptId": "r/1/p", "status": "resolved"}]),
     }
 
     answers = {field: await post(world, body) for field, body in refused.items()}

@@ -13,21 +13,25 @@ from app.auth.accounts import Accounts
 from app.platform.db import Database
 from app.requests.principal import SCOPES, Scope
 from tests.architecture.test_documented_scopes import Operation, documented
+from tests.batches import JSON_LINES, a_line, created, ended, joined
 from tests.e2e.stories import a_request
 from tests.security.server import ASSISTANT, TENANT, Target
 
 SECRET = "the heron flies at dawn"
 """What the victim has said; in no answer to anybody else."""
 
-NAMED = re.compile(r"\{(runId|stateKey|chatId|threadId|webhookId|scheduleId|account)\}")
+NAMED = re.compile(r"\{(runId|stateKey|chatId|threadId|webhookId|scheduleId|batchId|account)\}")
 """Paths of what belongs to somebody."""
+
+LINES = {"/v1/batches", "/v1/batches/preview"}
+"""Those that take lines of JSON, where they take a body."""
 
 MATRIX = documented()
 
 
 @dataclass(frozen=True, slots=True)
 class Victim:
-    """An account with a conversation, a webhook and a schedule."""
+    """An account with a conversation, a webhook, a schedule and a batch."""
 
     http: httpx.AsyncClient
     account: str
@@ -35,6 +39,7 @@ class Victim:
     chat: str
     webhook_id: str
     schedule_id: str
+    batch_id: str
 
     def path(self, path: str) -> str:
         """A path with its ids."""
@@ -48,6 +53,7 @@ class Victim:
             "graphId": ASSISTANT,
             "webhookId": self.webhook_id,
             "scheduleId": self.schedule_id,
+            "batchId": self.batch_id,
             "deliveryId": str(uuid4()),
             "path": "a.txt",
             "account": self.account,
@@ -61,6 +67,7 @@ class Victim:
             *("/v1/runs", "/v1/sessions", "/v1/webhooks", "/v1/receipts", "/v1/balance", "/v1/usage"),
             *(f"/v1/sessions/{self.chat}", f"/v1/runs/{self.run_id}"),
             *("/v1/schedules", f"/v1/schedules/{self.schedule_id}/runs"),
+            *("/v1/batches", f"/v1/batches/{self.batch_id}"),
         ]
         return {path: (await self.http.get(path)).raise_for_status().json() for path in paths}
 
@@ -76,7 +83,9 @@ async def a_victim(target: Target) -> AsyncIterator[Victim]:
         registered = (await http.post("/v1/webhooks", json=hook)).raise_for_status().json()
         schedule = {"scheduleId": uuid4().hex, "cron": "0 0 1 1 *", "run": a_request(SECRET)}
         scheduled = (await http.post("/v1/schedules", json=schedule)).raise_for_status().json()
-        yield Victim(http, account, run_id, chat, registered["id"], scheduled["scheduleId"])
+        batch = await created(http, [a_line("1", SECRET, graph=ASSISTANT)])
+        batch_id = (await ended(http, batch))["batchId"]
+        yield Victim(http, account, run_id, chat, registered["id"], scheduled["scheduleId"], batch_id)
 
 
 def a_body(operation: Operation, victim: Victim) -> Any:
@@ -111,6 +120,7 @@ def a_body(operation: Operation, victim: Victim) -> Any:
         "/v1/runs/{runId}": {"permissionMode": "plan"},
         "/v1/runs/{runId}/permissions/{requestId}": {"decision": "allow"},
         "/v1/runs/{runId}/tool-results/{toolCallId}": {"result": "yes"},
+        "/v1/runs/{runId}/questions/{requestId}": {"answers": {"0": "yes"}},
         "/v1/sessions/{stateKey}/fork": {"at": victim.run_id},
         "/v1/sessions/{stateKey}/branch": {"branchId": str(uuid4())},
         "/v1/schedules": {"scheduleId": victim.schedule_id, **schedule},
@@ -129,6 +139,9 @@ async def send(http: httpx.AsyncClient, operation: Operation, victim: Victim) ->
     """Ask for an operation on what is the victim's."""
     method, path = operation
     query = {"runId": victim.run_id} if path == "/v1/receipts" else None
+    if path in LINES and method == "POST":
+        lines = joined([a_line("1", "hi", graph=ASSISTANT)])
+        return await http.request(method, path, content=lines, headers=JSON_LINES)
     return await http.request(method, victim.path(path), json=a_body(operation, victim), params=query)
 
 

@@ -1,5 +1,9 @@
-from typing import Literal
+from typing import Any, Literal
 
+import pytest
+
+from app.errors import Invalid
+from app.http.ag_ui.input import ANSWERS, DECISION, parse_payload
 from app.http.ag_ui.resume import AnswerToInterrupt, distinct_answers
 from app.runs.commands.records import Decide
 
@@ -18,3 +22,18 @@ def test_an_answer_that_is_posted_a_thousand_times_is_applied_once() -> None:
     found = list(distinct_answers([*allowed, *cancelled, differing, late]))
 
     assert [answer.index for answer in found] == [0, 1_000, 2_000]
+
+
+@pytest.mark.parametrize(
+    ("payload", "form", "field"),
+    [
+        (None, DECISION, "resume.2.payload"),
+        ({"approved": "yes"}, DECISION, "resume.2.payload.approved"),
+        (None, ANSWERS, "resume.2.payload"),
+        ({"answers": "Red"}, ANSWERS, "resume.2.payload.answers"),
+    ],
+)
+def test_a_payload_that_is_wrong_is_named(payload: Any, form: Any, field: str) -> None:
+    with pytest.raises(Invalid) as refused:
+        parse_payload(2, payload, form)
+    assert [error.field for error in refused.value.errors] == [field]
