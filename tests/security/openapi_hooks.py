@@ -33,6 +33,7 @@ INEXPRESSIBLE: Final = {
     "times that are compared": r"startAt: must be in|endAt: must be later than",
     "rules about JSON schemas": r"(schema|responseFormat\.schema)\S*: ",
     "rules about URLs": r"url: ",
+    "the lines of a batch": r"lines(\.\d+\S*)?: |filePath: ",
 }
 """Reasons for a 422 of a request that matches the document, as patterns of field and message."""
 UNKNOWN_HEADER: Final = "x-schemathesis-unknown-property"
@@ -40,6 +41,12 @@ NUMBERS: Final = r".*(must be an integer|money is a decimal in quotes)"
 """To JSON Schema 1.0 is an integer; here it is not."""
 
 _STATE_DEPENDENT = {HTTPStatus.PAYMENT_REQUIRED, HTTPStatus.GONE}
+
+
+@schemathesis.serializer("application/jsonl", "application/x-ndjson")
+def write_lines(_context: Any, value: Any) -> bytes:
+    """Lines of JSON are a text."""
+    return str(value).encode()
 
 
 @schemathesis.hook
