@@ -96,7 +96,7 @@ function Sources({ pages }) {
           ([url, title]) => html`
             <li key=${url}>
               <a href=${url} target="_blank" rel="noopener noreferrer nofollow">${title}</a>
-              <span class="hint">${new URL(url).host}</span>
+              ${" "}<span class="hint">${new URL(url).host}</span>
             </li>
           `,
         )}
