@@ -44,9 +44,12 @@ def a_cli(directory: Path, how: str, *, starts: int) -> Cli:
     """The bundled CLI behind a program that fails in this way, as often as this."""
     records, path = directory / "starts", directory / "claude"
     records.mkdir()
+    # Each start takes the next number. Nothing here is a child, which would keep the output open when the
+    # program is stopped.
     path.write_text(
-        f"#!/bin/sh\nmktemp {records}/XXXXXX > /dev/null\n"
-        f'if [ "$(ls {records} | wc -l)" -le {starts} ]; then {how}; fi\n'
+        f"#!/bin/sh\nnumber=0\nset -C\n"
+        f"until 2> /dev/null true > {records}/$number; do number=$((number + 1)); done\nset +C\n"
+        f"if [ $number -lt {starts} ]; then {how}; fi\n"
         f'exec {shlex.quote(str(bundled_cli()))} "$@"\n'
     )
     path.chmod(0o700)
