@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from app.http.admission.checks import JSON_LINES
 from app.http.app import documented_app
 from tests.clients.node import install, node
 from tests.programs import require
@@ -46,8 +47,10 @@ def test_a_python_client_is_generated_whole(tmp_path: Path) -> None:
     document = documented_app().openapi()
     source, target = tmp_path / "openapi.json", tmp_path / "generated"
     source.write_text(json.dumps(document))
-    # Formatting the result is of no interest here.
-    (tmp_path / "config.json").write_text('{"post_hooks": []}')
+    # Formatting the result is of no interest here. Lines of JSON are bytes to the generator.
+    lines = dict.fromkeys(JSON_LINES, "application/octet-stream")
+    config = {"post_hooks": [], "content_type_overrides": lines}
+    (tmp_path / "config.json").write_text(json.dumps(config))
     options = [f"--path={source}", f"--output-path={target}", "--config=config.json", "--meta=none"]
 
     generate = [sys.executable, "-m", "openapi_python_client", "generate", "--fail-on-warning"]

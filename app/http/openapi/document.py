@@ -17,6 +17,7 @@ from app.http.problems import MEDIA_TYPE
 
 ERRORS: Final = ("4XX", "5XX")
 EVENT_SCHEMA: Final = "x-event-schema"
+LINE_SCHEMA: Final = "x-line-schema"
 """The schema of the JSON in each `data` of an event stream."""
 
 _NULL: Final = {"type": "null"}
@@ -30,6 +31,13 @@ def server_sent(name: str) -> dict[str, Any]:
     reference = f"#/components/schemas/{name}"
     schema = {"type": "string", "description": f"Server-sent events; each `data` is JSON of `{name}`."}
     return {"text/event-stream": {"schema": schema, EVENT_SCHEMA: {"$ref": reference}}}
+
+
+def json_lines(media_type: str, name: str, *, example: str | None = None) -> dict[str, Any]:
+    """OpenAPI content of lines that are JSON of this schema, which OpenAPI 3.1 cannot describe either."""
+    schema = {"type": "string", "description": f"Lines; each is JSON of `{name}`."}
+    shown = {} if example is None else {"example": example}
+    return {media_type: {"schema": schema, LINE_SCHEMA: {"$ref": f"#/components/schemas/{name}"}, **shown}}
 
 
 class DocumentedApp(FastAPI):

@@ -33,7 +33,7 @@ from app.http.dependencies import (
     run_key,
 )
 from app.http.native.encoder import NativeEncoder
-from app.http.openapi.document import server_sent
+from app.http.openapi.document import json_lines, server_sent
 from app.http.openapi.headers import ATTACHED, LOCATED
 from app.http.parameters import StorableText, UuidPageParams
 from app.http.response_model import Page
@@ -47,16 +47,17 @@ from app.runs.batches.service import BatchNotFound, BatchOrder
 router = APIRouter(route_class=CheckedRoute, prefix="/v1/batches", tags=["batches"])
 
 _PROGRESS_EVERY_S: Final = 0.5
+_EXAMPLE: Final = (
+    '{"customId": "1", "request": {"graphId": "claude_agents:assistant", "messages": '
+    '[{"role": "user", "content": "What time is it in Tokyo?"}]}}\n'
+)
 _LINES: Final[dict[str, Any]] = {
     "requestBody": {
         "description": "One `BatchLine` in each line; empty if `fileRunId` and `filePath` name a file.",
         "content": {
-            media_type: {
-                "schema": {"type": "string"},
-                "example": '{"customId": "1", "request": {"graphId": "claude_agents:assistant", "messages": '
-                '[{"role": "user", "content": "What time is it in Tokyo?"}]}}\n',
-            }
+            name: content
             for media_type in JSON_LINES
+            for name, content in json_lines(media_type, "BatchLine", example=_EXAMPLE).items()
         },
     }
 }
@@ -179,7 +180,7 @@ async def cancel_batch(batch_id: BatchId, services: ServicesDep, caller: Writer)
     responses={
         200: {
             "description": "One `BatchResultResponse` in each line.",
-            "content": {JSON_LINES[0]: {}},
+            "content": json_lines(JSON_LINES[0], "BatchResultResponse"),
             **ATTACHED,
         }
     },
