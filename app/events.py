@@ -223,7 +223,7 @@ FROM_AGENT: Final = "agent"
 
 
 class QuestionAsked(_Event):
-    """The agent asks a person, or the MCP server `source` does; after `expires_at` nobody can answer."""
+    """The agent asks a person, or the MCP server `source` does; after `expires_at` it cannot be answered."""
 
     type: Literal["question"] = "question"
     request_id: str

@@ -28,8 +28,8 @@ from app.platform.metrics.server import ServerMetrics
 from app.platform.settings import Settings, SettingsError
 from app.runs.planner import RunPlanner
 from app.runs.requests.attachments import AttachmentRules
-from app.skills.library import NO_SKILLS, SkillLibrary
 from app.tools.catalog import ToolCatalog
+from app.tools.skills.library import NO_SKILLS, SkillLibrary
 
 log = structlog.get_logger(__name__)
 

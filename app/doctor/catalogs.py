@@ -21,8 +21,8 @@ from app.platform.settings import Settings
 from app.requests.messages import Message
 from app.requests.runs import GraphRunRequest
 from app.runs.planner import RunPlanner
-from app.skills.library import NO_SKILLS, SkillInvalid, SkillLibrary
 from app.tools.catalog import ToolCatalog, ToolCatalogError
+from app.tools.skills.library import NO_SKILLS, SkillInvalid, SkillLibrary
 
 _NO_ID = UUID(int=0)
 

@@ -23,7 +23,7 @@ from app.platform.telemetry.trace_context import RunTraceContext
 from app.requests.client_tools import ClientTool
 from app.requests.outcome import ErrorCode, FinishReason
 from app.requests.runs import GraphRunRequest, RunLimits
-from app.skills.records import Skill
+from app.tools.skills.records import Skill
 from app.usage.records import NOTHING_SPENT, Attribution, Spent
 from runtally.tools.tool import Tool
 

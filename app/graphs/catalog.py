@@ -9,9 +9,9 @@ from app.graphs.file import GraphDefinitionError, GraphFile, definition_error
 from app.graphs.rules.checking import RuledTool, rule_problems
 from app.graphs.spec import AGENT_TOOL, GraphSpec
 from app.platform.serialization.strict_yaml import did_you_mean
-from app.skills.library import NO_SKILLS, SkillLibrary
-from app.skills.reading import SKILL_TOOL, SkillArgs, described
 from app.tools.mcp.spec import remote_effects, secret_names
+from app.tools.skills.library import NO_SKILLS, SkillLibrary
+from app.tools.skills.reading import SKILL_TOOL, SkillArgs, described
 from app.workspaces.spec import HostPathRefused, resolve_host_path
 
 SHIPPED_GRAPHS = Path(__file__).parent / "builtin"

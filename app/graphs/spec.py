@@ -18,8 +18,8 @@ from app.graphs.rules.spec import ToolPattern, ToolRule
 from app.requests.blank import require_visible
 from app.requests.dollars import Dollars
 from app.requests.runs import LEAST_THINKING, Effort, OnDisconnect, PermissionMode, RunLimits, TaskBudget
-from app.skills.reading import SKILL_TOOL
 from app.tools.mcp.spec import McpServer, ServerName, check_names, remote_ids
+from app.tools.skills.reading import SKILL_TOOL
 from app.workspaces.spec import WorkspaceSpec
 
 AGENT_TOOL = "Agent"

@@ -23,9 +23,9 @@ from app.models.request_options import chosen_options
 from app.requests.messages import Attachment, DocumentPart
 from app.requests.runs import GraphRunRequest
 from app.runs.requests.attachments import DEFAULT_RULES, AttachmentRules
-from app.skills.library import NO_SKILLS, SkillLibrary
-from app.skills.reading import FOLDER
 from app.tools.catalog import ToolCatalog
+from app.tools.skills.library import NO_SKILLS, SkillLibrary
+from app.tools.skills.reading import FOLDER
 from app.usage.records import Attribution
 from runtally.tools.tool import Tool
 

@@ -34,7 +34,7 @@ from app.platform.telemetry.trace_context import CallerTrace
 from app.requests.outcome import GraphFinal
 from app.runs.records import AT_END, UNFINISHED, DriftedRuns, RunRecord, StoredEvents
 from app.runs.tables import DRIFTED, run_events, runs
-from app.skills.records import Skill
+from app.tools.skills.records import Skill
 from app.usage.records import CostComparison, Meters
 
 STORED_BYTES = 256 * 1024

@@ -49,8 +49,8 @@ from app.ids import new_uuid
 from app.platform.json_schema.checker import SchemaChecker
 from app.requests.messages import SentMessage
 from app.requests.runs import GraphRunRequest
-from app.skills.reading import files_in_workspace
 from app.tools.mcp.servers import McpConnector
+from app.tools.skills.reading import files_in_workspace
 from app.workspaces.records import GivenFile
 from app.workspaces.service import Workspaces
 

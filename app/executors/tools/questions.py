@@ -30,9 +30,9 @@ _MARGIN_S: Final = 60.0
 """A call ends by its own time limit before the one that holds for every tool."""
 _NO_RUN = "No tool is called before there is a run."
 _NOT_ASKED = "The questions could not be sent to the user."
-_EXPIRED = "Nobody answered the questions in time."
+_EXPIRED = "The questions were not answered in time."
 _DECLINED = "The user declined to answer the questions."
-_RUN_STOPPED = "Nobody answered the questions before the run was stopped."
+_RUN_STOPPED = "The questions were not answered before the run was stopped."
 
 
 class _Model(BaseModel):

@@ -47,7 +47,7 @@ class ToolMaker:
     connection: ServerConnection
     schemas: SchemaChecker
     elicitation: Elicitation | None = None
-    """Asks a person what the server asks; None: nobody can be asked."""
+    """Asks a person what the server asks; None: the graph allows no questions."""
 
     async def make(
         self,

@@ -56,7 +56,7 @@ export function useForecast(graphId) {
     setForecast(null);
     if (graphId === null) return undefined;
     const request = { graphId, messages: [{ role: /** @type {const} */ ("user"), content: "?" }] };
-    // Nobody has asked for it: without an answer nothing is shown.
+    // It was not asked for: without an answer nothing is shown.
     post(apiPath("/v1/runs/preview"), request).then(
       (preview) => current && setForecast(preview.forecast),
       () => {},

@@ -14,7 +14,7 @@ import { Plain } from "./text.js";
 const ENDINGS = {
   answered: "Answered.",
   declined: "Declined to answer.",
-  expired: "Nobody answered in time.",
+  expired: "Not answered in time.",
   run_stopped: "The run ended before there was an answer.",
 };
 

@@ -798,7 +798,7 @@ export interface components {
              */
             at: string;
         };
-        /** @description The agent asks a person, or the MCP server `source` does; after `expires_at` nobody can answer. */
+        /** @description The agent asks a person, or the MCP server `source` does; after `expires_at` it cannot be answered. */
         QuestionAsked: {
             parentToolCallId?: string | null;
             /**

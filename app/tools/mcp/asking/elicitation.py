@@ -27,7 +27,7 @@ _MOST_OPEN = 4
 """How many questions of one server wait at the same time; it gets no answer to more."""
 
 Refusal: TypeAlias = Literal["decline", "cancel"]
-"""Why there are no answers, as the protocol has it: a person wants to give none, or nobody has."""
+"""Why there are no answers, as the protocol has it: a person declines to give any, or gave none in time."""
 
 
 class AskPerson(Protocol):

@@ -2,8 +2,8 @@ from typing import Any
 
 import pytest
 
-from app.skills.reading import PAGE_CHARS, SKILL_TOOL, described, skill_tool
-from app.skills.records import Skill, SkillFile
+from app.tools.skills.reading import PAGE_CHARS, SKILL_TOOL, described, skill_tool
+from app.tools.skills.records import Skill, SkillFile
 from runtally.testing import call_tool
 from runtally.tools.tool import Tool, ToolFailed
 

@@ -5,7 +5,7 @@ from typing import Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.skills.records import INSTRUCTIONS, Skill
+from app.tools.skills.records import INSTRUCTIONS, Skill
 from runtally.tools.tool import Tool, ToolContext, ToolFailed, ToolOutput, tool
 
 SKILL_TOOL: Final = "skills__read"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from app.skills.library import MAX_FILE_BYTES, MAX_FILES, SkillInvalid, SkillLibrary
+from app.tools.skills.library import MAX_FILE_BYTES, MAX_FILES, SkillInvalid, SkillLibrary
 
 HEAD = "---\nname: report\ndescription: Writes\n  reports.\nallowed-tools: Bash\n---\n"
 

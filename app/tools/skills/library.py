@@ -11,8 +11,8 @@ from typing import Final, Self
 
 from app.errors import OperatorError
 from app.platform.serialization.front_matter import FENCE, FrontMatter, FrontMatterInvalid
-from app.skills.reading import skill_tool
-from app.skills.records import INSTRUCTIONS, Skill, SkillFile
+from app.tools.skills.reading import skill_tool
+from app.tools.skills.records import INSTRUCTIONS, Skill, SkillFile
 from runtally.tools.tool import Tool
 
 MAX_FILES: Final = 200
