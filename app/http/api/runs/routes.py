@@ -30,7 +30,7 @@ from app.http.native.openapi import NOTHING_MORE, STREAM
 from app.http.openapi.headers import LOCATED
 from app.http.parameters import PageParams
 from app.http.response_model import Page
-from app.requests.outcome import GraphFinal
+from app.requests.outcome import GraphFinal, RunStatus
 from app.requests.principal import Principal
 from app.requests.runs import GraphRunRequest
 from app.runs.records import RunRecord
@@ -114,9 +114,10 @@ async def list_runs(
     services: ServicesDep,
     caller: RunReader,
     page: PageParams,
+    status: RunStatus | None = None,
 ) -> Page[RunResponse]:
-    """Runs of the key's account, newest first."""
-    runs, next_cursor = await services.runs.list_runs(caller.account_id, page)
+    """Runs of the key's account, newest first; with `status` only those that have it."""
+    runs, next_cursor = await services.runs.list_runs(caller.account_id, page, status=status)
     return Page(items=await _run_responses(services, caller, runs), next_cursor=next_cursor)
 
 
