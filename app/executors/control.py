@@ -9,6 +9,7 @@ from app.errors import AppError
 from app.events import Interrupted, OutputEvent, StopKind, StopState, ToolCallResult, ToolCallStart
 from app.executors.approvals import Approvals, Permissions
 from app.executors.client_calls import ClientToolCalls
+from app.executors.evidence import AddEvidence, keep_none
 from app.executors.inbox import MessageInbox, MessageLimits, RunEnded
 from app.executors.waiting.calls import Publish
 from app.executors.waiting.questions import Questions
@@ -31,10 +32,11 @@ class RunControl:
         client_tool_timeout: timedelta = timedelta(),
         question_timeout: timedelta = timedelta(),
         limits: MessageLimits | None = None,
+        add_evidence: AddEvidence = keep_none,
     ) -> None:
         """`publish` appends an event to the run's log."""
         self._publish = publish
-        self.approvals = Approvals(publish, permissions)
+        self.approvals = Approvals(publish, permissions, add_evidence=add_evidence)
         self.client_calls = ClientToolCalls(publish, timeout=client_tool_timeout)
         self.questions = Questions(publish, timeout=question_timeout)
         self._waiting = (self.client_calls, self.approvals, self.questions)

@@ -43,6 +43,7 @@ from app.runs.events.publisher import RunEventPublisher
 from app.runs.events.terminal import close_log, last_position, terminal_events, with_positions
 from app.runs.events.timing import TimedEvents
 from app.runs.events.tracing import run_result
+from app.runs.evidence.recorder import EvidenceRecorder
 from app.runs.repository import finish_run, has_ended
 from app.runs.requeueing.repository import requeue_run
 from app.streams.port import EventLog, LogEntry, WriterFenced
@@ -72,6 +73,7 @@ class _FinishedRun:
     output_bytes: int
     """About how large its events are."""
     trace: RunTrace | None
+    evidence: EvidenceRecorder
     repeats: bool
     """Whether it begins another attempt instead."""
     _failures: set[str] = field(default_factory=set)
@@ -126,6 +128,7 @@ class RunWorker:
         control: RunControl,
         *,
         publisher: RunEventPublisher,
+        evidence: EvidenceRecorder,
         trace: RunTrace | None = None,
     ) -> GraphFinal | None:
         """Execute a run that is stored as running, and store its result.
@@ -146,7 +149,8 @@ class RunWorker:
         try:
             await self._start(plan, control, publisher)
             request = await self.complete(request, plan)
-            await self.executor.run(request, RunContext(plan, control, events, self.lease, trace))
+            context = RunContext(plan, control, events, self.lease, trace, evidence.keep)
+            await self.executor.run(request, context)
         except ExecutionFailed as error:
             output.outcome = error.outcome
             repeats = self._repeats(error, plan, control)
@@ -162,10 +166,13 @@ class RunWorker:
         finally:
             with anyio.CancelScope(shield=True):
                 await control.end()
+                await evidence.end()
                 if trace is not None:
                     trace.close()
                 await self.receipts.flush(plan.run, within_s=_FLUSH_S)
-                finished = self._finished(plan, control, output, trace=trace, began=began, repeats=repeats)
+                finished = self._finished(
+                    plan, control, output, trace=trace, evidence=evidence, began=began, repeats=repeats
+                )
                 entries = await self._entries(finished)
                 stored = await self._finish(finished, entries)
         while stored is _NotStored.LATER:
@@ -212,13 +219,14 @@ class RunWorker:
         output: RunOutput,
         *,
         trace: RunTrace | None,
+        evidence: EvidenceRecorder,
         began: float,
         repeats: bool,
     ) -> _FinishedRun:
         final, duration = output.final(), timedelta(seconds=time.monotonic() - began)
         charged = self.receipts.counted_charges(plan.run)
         ended = EndedRun.of_plan(plan, final, duration=duration, charged=charged)
-        return _FinishedRun(plan, control, final, output.report, ended, output.size, trace, repeats)
+        return _FinishedRun(plan, control, final, output.report, ended, output.size, trace, evidence, repeats)
 
     async def _entries(self, finished: _FinishedRun) -> list[LogEntry]:
         """The events of the run, with its end."""
@@ -255,6 +263,7 @@ class RunWorker:
             else:
                 rows = await asyncio.to_thread(encode_events, entries)
             async with self.database.transaction() as tx:
+                await finished.evidence.store(tx)
                 if finished.repeats and await requeue_run(tx, finished.run, attempt=finished.attempt):
                     return _NotStored.REPEATED
                 # The run's row, its account's queue, its credit: the same order everywhere, so no deadlock.
