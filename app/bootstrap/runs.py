@@ -172,6 +172,7 @@ def _open_execution(infra: Infrastructure, executor: ExecutorAggregator) -> _Exe
         lease=infra.lease,
         telemetry=infra.telemetry,
         conditions=Conditions(infra.schemas.checker.pool),
+        max_evidence_bytes=settings.max_run_output_mb * 2**20 if settings.evidence else 0,
     )
     closer = RunCloser(
         infra.log,
