@@ -44,6 +44,7 @@ from app.runs.service import RunService
 from app.runs.starting import RunStarter
 from app.runs.supervisor import RunSupervisor
 from app.runs.worker import RunWorker
+from app.tools.extensions.loading import Extensions
 
 if TYPE_CHECKING:
     from app.platform.temporal.connection import TemporalConnection
@@ -157,6 +158,7 @@ def _open_execution(infra: Infrastructure, executor: ExecutorAggregator) -> _Exe
         max_output_bytes=settings.max_run_output_mb * 2**20,
         lease=infra.lease,
         metrics=infra.metrics.runs,
+        extensions=Extensions.load(infra.metrics.runs) if infra.role.executes_runs else Extensions(),
     )
     supervisor = RunSupervisor(
         infra.database,

@@ -23,6 +23,7 @@ from app.platform.telemetry.trace_context import RunTraceContext
 from app.requests.client_tools import ClientTool
 from app.requests.outcome import ErrorCode, FinishReason
 from app.requests.runs import GraphRunRequest, RunLimits
+from app.tools.extensions.loading import Extensions
 from app.tools.skills.records import Skill
 from app.usage.records import NOTHING_SPENT, Attribution, Spent
 from runtally.tools.tool import Tool
@@ -189,6 +190,8 @@ class RunContext:
     """Whether this process may act for the run."""
     trace: RunTrace | None = None
     """Where calls of the model are traced; None without telemetry."""
+    extensions: Extensions = field(default_factory=Extensions)
+    """The operator's hooks and credentials."""
 
 
 @dataclass(frozen=True, slots=True)

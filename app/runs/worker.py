@@ -27,6 +27,7 @@ from app.executors.port import (
     RunContext,
     RunPlan,
 )
+from app.executors.tools.sessions import RunSession
 from app.ids import RunKey
 from app.platform.clock.event_times import milliseconds
 from app.platform.clock.lease import Lease
@@ -46,6 +47,7 @@ from app.runs.events.tracing import run_result
 from app.runs.repository import finish_run, has_ended
 from app.runs.requeueing.repository import requeue_run
 from app.streams.port import EventLog, LogEntry, WriterFenced
+from app.tools.extensions.loading import Extensions
 
 log = structlog.get_logger(__name__)
 
@@ -118,6 +120,7 @@ class RunWorker:
     lease: Lease
     store_retry_s: float = STORE_RETRY_S
     metrics: RunMetrics = field(default_factory=RunMetrics)
+    extensions: Extensions = field(default_factory=Extensions)
 
     async def execute(
         self,
@@ -143,10 +146,13 @@ class RunWorker:
         events = TimedEvents(output, self.metrics.attempt(plan.spec.id))
         self.receipts.count_charges(plan.run)
         began, repeats = time.monotonic(), False
+        session = RunSession(self.extensions.hooks, plan)
         try:
             await self._start(plan, control, publisher)
             request = await self.complete(request, plan)
-            await self.executor.run(request, RunContext(plan, control, events, self.lease, trace))
+            await session.start()
+            context = RunContext(plan, control, events, self.lease, trace, self.extensions)
+            await self.executor.run(request, context)
         except ExecutionFailed as error:
             output.outcome = error.outcome
             repeats = self._repeats(error, plan, control)
@@ -168,6 +174,7 @@ class RunWorker:
                 finished = self._finished(plan, control, output, trace=trace, began=began, repeats=repeats)
                 entries = await self._entries(finished)
                 stored = await self._finish(finished, entries)
+                await session.end(finished.final)
         while stored is _NotStored.LATER:
             await asyncio.sleep(self.store_retry_s)
             stored = await self._finish(finished, entries)
