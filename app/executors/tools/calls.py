@@ -13,6 +13,7 @@ from app.executors.tools.questions import ASK_USER_QUESTION
 from app.gateway.channel import Channel
 from app.ids import AccountId, RunId, RunKey
 from app.platform.clock.lease import Lease
+from app.platform.logs.secrets import unlogged
 from app.requests.client_tools import is_client_tool, shown_name
 from app.tools.extensions.loading import Extensions
 from app.tools.policy import ToolCallDenied, ToolPolicy
@@ -113,7 +114,8 @@ class ToolCalls:
         progress, context = _Progress(self._events), self._tool_context(call_id)
         credentials = self._extensions.credentials(context, tool_id)
         context = replace(context, report_progress=progress.report, credential=credentials.get)
-        result = credentials.hidden_in(await self._runner.run(tool_id, args, context))
+        with unlogged(credentials.given):
+            result = credentials.hidden_in(await self._runner.run(tool_id, args, context))
         self._results[call_id] = result
         if (tool := self.tools.get(tool_id)) is not None:
             await self.report_result(tool, args, call_id, result)

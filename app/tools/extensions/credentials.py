@@ -26,7 +26,7 @@ class CallCredentials:
         self._provider = provider
         self._context = context
         self._tool_id = tool_id
-        self._given: list[str] = []
+        self.given: list[str] = []
 
     async def get(self, name: str) -> SecretStr:
         """See `ToolContext.credential`."""
@@ -41,15 +41,15 @@ class CallCredentials:
             raise ToolFailed(_UNAVAILABLE) from None
         if found is None:
             raise ToolFailed(_NONE)
-        self._given.append(found)
+        self.given.append(found)
         return SecretStr(found)
 
     def hidden_in(self, result: ToolResult) -> ToolResult:
         """The result without the credentials that the call has got."""
-        if not self._given:
+        if not self.given:
             return result
         return ToolResult(
-            without_secrets(result.markdown, self._given),
+            without_secrets(result.markdown, self.given),
             self._hidden(result.visible),
             result.code,
             tuple(self._hidden_part(part) for part in result.content),
@@ -58,7 +58,7 @@ class CallCredentials:
     def _hidden(self, value: JsonValue) -> JsonValue:
         match value:
             case str():
-                return without_secrets(value, self._given)
+                return without_secrets(value, self.given)
             case list():
                 return [self._hidden(item) for item in value]
             case dict():
@@ -66,7 +66,7 @@ class CallCredentials:
         return value
 
     def _hidden_part(self, part: ToolContent) -> ToolContent:
-        return ToolText(without_secrets(part.text, self._given)) if isinstance(part, ToolText) else part
+        return ToolText(without_secrets(part.text, self.given)) if isinstance(part, ToolText) else part
 
 
 def _text(answer: object) -> str | None:

@@ -20,6 +20,7 @@ from runtally.tools.hooks import Hooks, ToolCall
 from runtally.tools.result import ToolResult
 from runtally.tools.tool import HookContext, ToolContext, tool
 from tests.factories import a_context, a_plan, asking, schemas_of
+from tests.log_lines import written_log
 from tests.patience import PATIENCE_S
 from tests.unit.gateway.calls import Billing, a_channel
 from tests.unit.tools.calling import Nothing
@@ -181,14 +182,19 @@ async def test_hooks_get_the_result_of_a_call_that_was_not_valid_and_nothing_bef
     assert [(call.arguments, heard) for call, heard in guard.after] == [({"town": "Rome"}, result)]
 
 
-async def test_a_result_does_not_contain_the_credential_that_its_call_has_got() -> None:
+@pytest.mark.parametrize(("fails", "text"), [(False, "The token is [hidden]."), (True, "The tool failed.")])
+async def test_neither_result_nor_log_contains_the_credential_that_a_call_has_got(
+    *, fails: bool, text: str
+) -> None:
     async def provider(context: HookContext, /, *, tool_id: str, name: str) -> str:
         return f"{context.graph_id}/{tool_id}/{name}"
 
     @tool(id="demo__leak", description="Leaks.", effect="read_only")
     async def leak(_args: Nothing, context: ToolContext) -> str:
-        token = (await context.credential("mail")).get_secret_value()
-        return f"The token is {token}."
+        told = f"The token is {(await context.credential('mail')).get_secret_value()}."
+        if fails:
+            raise RuntimeError(told)
+        return told
 
     guard, plan = Guard(), a_plan(tools=(leak,))
     extensions = Extensions(RunHooks([("guard", guard)]), provider)
@@ -196,7 +202,10 @@ async def test_a_result_does_not_contain_the_credential_that_its_call_has_got() 
     calls.attach_run(replace(a_context(plan), extensions=extensions), a_channel(Billing()))
     calls.on_published(ToolCallStart(tool_call_id="toolu_1", tool_name=leak.id, args={}))
 
-    result = await calls.run(leak.id, {}, "toolu_1")
+    with written_log() as log:
+        result = await calls.run(leak.id, {}, "toolu_1")
 
-    assert result.markdown == "The token is [hidden]."
+    assert result.markdown == text
+    assert len(log.of("tool.crashed")) == fails
+    assert "/mail" not in log.getvalue()
     assert [heard for _, heard in guard.after] == [result]
