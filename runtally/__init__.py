@@ -18,7 +18,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from runtally.tools.hooks import (
+        Hooks as Hooks,
+        SessionResult as SessionResult,
+        ToolCall as ToolCall,
+    )
+    from runtally.tools.result import (
+        ToolResult as ToolResult,
+    )
     from runtally.tools.tool import (
+        HookContext as HookContext,
         Tool as Tool,
         ToolContext as ToolContext,
         ToolFailed as ToolFailed,
@@ -113,7 +122,9 @@ if TYPE_CHECKING:
     )
 
 _PLACES = {
-    "runtally.tools.tool": ("Tool", "ToolContext", "ToolFailed", "ToolOutput", "tool"),
+    "runtally.tools.hooks": ("Hooks", "SessionResult", "ToolCall"),
+    "runtally.tools.result": ("ToolResult",),
+    "runtally.tools.tool": ("HookContext", "Tool", "ToolContext", "ToolFailed", "ToolOutput", "tool"),
     "runtally.async_client": ("AsyncClient",),
     "runtally.client": ("Client",),
     "runtally.client_tools": ("ClientTool",),

@@ -20,14 +20,17 @@ from app.executors.control import RunControl
 from app.executors.port import (
     ABORTED,
     FIRST_ATTEMPT,
+    INTERNAL,
     NO_DATABASE,
     AgentFailed,
     ExecutionFailed,
     GraphExecutor,
     RunContext,
+    RunOutcome,
     RunParked,
     RunPlan,
 )
+from app.executors.tools.sessions import RunSession
 from app.ids import RunKey
 from app.platform.clock.event_times import milliseconds
 from app.platform.clock.lease import Lease
@@ -54,6 +57,7 @@ from app.runs.repository import finish_run, has_ended
 from app.runs.requeueing.repository import requeue_run
 from app.runs.waits.repository import park_run
 from app.streams.port import EventLog, LogEntry, WriterFenced
+from app.tools.extensions.loading import Extensions
 
 log = structlog.get_logger(__name__)
 
@@ -131,6 +135,7 @@ class RunWorker:
     lease: Lease
     store_retry_s: float = STORE_RETRY_S
     metrics: RunMetrics = field(default_factory=RunMetrics)
+    extensions: Extensions = field(default_factory=Extensions)
 
     async def execute(
         self,
@@ -156,24 +161,19 @@ class RunWorker:
         )
         events = TimedEvents(output, self.metrics.attempt(plan.spec.id))
         self.receipts.count_charges(plan.run)
+        session = RunSession(self.extensions.hooks, plan)
+        context = RunContext(*(plan, control, events, self.lease, trace), evidence.keep, self.extensions)
         began, repeats, parked = time.monotonic(), False, None
         try:
             await self._start(plan, control, publisher)
             request = await self.complete(request, plan)
-            context = RunContext(plan, control, events, self.lease, trace, evidence.keep)
+            await session.start()
             parked = await self._run(request, context, publisher)
         except ExecutionFailed as error:
-            output.outcome = error.outcome
             repeats = self._repeats(error, plan, control)
-        except DatabaseUnavailable:
-            log.warning("run.database_unavailable")
-            output.outcome = NO_DATABASE
-        except (AttemptOver, WriterFenced):
-            # Found out again, and logged, when the run is stored.
-            output.outcome = ABORTED
-        except Exception:
-            # A failed run must not end other runs.
-            log.exception("run.crashed")
+            output.outcome = error.outcome
+        except Exception as error:  # noqa: BLE001 - a failed run must not end other runs
+            output.outcome = _outcome_of(error)
         finally:
             with anyio.CancelScope(shield=True):
                 await control.end(is_parked=parked is not None)
@@ -193,6 +193,8 @@ class RunWorker:
                 )
                 entries = await self._entries(finished)
                 stored = await self._finish(finished, entries)
+                if parked is None:
+                    await session.end(finished.final)
         while stored is _NotStored.LATER:
             await asyncio.sleep(self.store_retry_s)
             stored = await self._finish(finished, entries)
@@ -367,6 +369,20 @@ class RunWorker:
             await debit_undelivered(tx, self.receipts, run)
             await self.ledger.release(tx, run)
         return is_parked
+
+
+def _outcome_of(error: Exception) -> RunOutcome:
+    """How a run ended that its executor did not end; logs why."""
+    match error:
+        case DatabaseUnavailable():
+            log.warning("run.database_unavailable")
+            return NO_DATABASE
+        case AttemptOver() | WriterFenced():
+            # Found out again, and logged, when the run is stored.
+            return ABORTED
+        case _:
+            log.error("run.crashed", exc_info=error)
+            return INTERNAL
 
 
 def _log_failure(finished: _FinishedRun, error: Exception) -> None:

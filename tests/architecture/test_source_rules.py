@@ -195,6 +195,7 @@ ENDS_WITH_WHAT_STARTS_IT = {
     "app/streams/process_channel.py": 1,
     "app/streams/relay/server.py": 1,
     "app/streams/relayed.py": 1,
+    "app/tools/extensions/calling.py": 1,
     "app/tools/mcp/connection.py": 1,
     "app/tools/mcp/servers.py": 1,
 }

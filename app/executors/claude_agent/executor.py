@@ -137,7 +137,6 @@ class ClaudeAgentExecutor:
                         await events.publish(event)
                         calls.on_published(event)
                         seen.feed(event)
-                    await cli.hooks.observe(message)
                     watchdog.check_budget(channel)
         except CliFailed as error:
             failure = await self._failure_of(error, cli.process)
