@@ -182,14 +182,7 @@ class RunWorker:
                     trace.close()
                 await self.receipts.flush(plan.run, within_s=_FLUSH_S)
                 finished = self._finished(
-                    plan,
-                    control,
-                    output,
-                    trace=trace,
-                    evidence=evidence,
-                    began=began,
-                    repeats=repeats,
-                    parked=parked,
+                    context, output, evidence, began=began, repeats=repeats, parked=parked
                 )
                 entries = await self._entries(finished)
                 stored = await self._finish(finished, entries)
@@ -249,16 +242,15 @@ class RunWorker:
 
     def _finished(
         self,
-        plan: RunPlan,
-        control: RunControl,
+        context: RunContext,
         output: RunOutput,
-        *,
-        trace: RunTrace | None,
         evidence: EvidenceRecorder,
+        *,
         began: float,
         repeats: bool,
         parked: RunParked | None,
     ) -> _FinishedRun:
+        plan, control, trace = context.plan, context.control, context.trace
         final, duration = output.final(), timedelta(seconds=time.monotonic() - began)
         charged = self.receipts.counted_charges(plan.run)
         ended = EndedRun.of_plan(plan, final, duration=duration, charged=charged)
