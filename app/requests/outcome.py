@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from app.ids import RunId
+from app.requests.file_changes import FileChanges
 from app.requests.wire_models import WireModel
 
 ErrorCode = Literal[
@@ -61,6 +62,9 @@ class GraphFinal(WireModel):
     """How long the conversation is for the model: the tokens of its last prompt and answer."""
     context_window: _Tokens = None
     """How long it may be, if that is known."""
+
+    file_changes: Annotated[FileChanges | None, Field(exclude_if=_is_none)] = None
+    """What it changed in its workspace."""
 
     @property
     def status(self) -> RunStatus:

@@ -32,7 +32,7 @@ from app.runs.recovery.repository import record_takeovers
 from app.runs.repository import find_run, store_interruption
 from app.runs.requeueing.repository import requeue_run
 from app.usage.records import TokenUsage, UsageFact
-from app.workspaces.records import Upload
+from app.workspaces.records import GivenFile
 from app.workspaces.service import Workspaces
 from app.workspaces.spec import WorkspaceSpec
 from app.workspaces.workspace import Workspace
@@ -48,7 +48,7 @@ async def a_run(database: Database) -> tuple[KeyRecord, RunKey]:
     run = RunKey(key.account_id, RunId("run-1"))
     async with database.transaction() as tx:
         await insert(tx, NewRun(run, key.id, "a:b", "m", "{}", "", b"", None, ELSEWHERE))
-        await Workspaces(database, []).reserve(tx, run, SPEC, [])
+        await Workspaces(database, []).reserve(tx, run, SPEC, {})
     return key, run
 
 
@@ -79,7 +79,7 @@ class Writer:
         await MessageStore(self.database).add(self._transcript, entries)
 
     async def of_files(self, attempt: int) -> None:
-        workspace = Workspace(SPEC, [], [Upload(f"{attempt}.txt", b"x")])
+        workspace = Workspace(SPEC, [], [GivenFile(f"{attempt}.txt", b"x", origin="uploaded")])
         workspace.populate(self.directory)
         await Workspaces(self.database, []).store_outputs(self.run, attempt, workspace=workspace)
 

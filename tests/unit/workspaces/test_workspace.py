@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from app.workspaces.mounts import WorkspaceTooLarge
-from app.workspaces.records import Upload
+from app.workspaces.records import GivenFile
 from app.workspaces.spec import Mount, WorkspaceSpec
 from app.workspaces.workspace import Workspace
 
 
-def a_workspace(parent: Path, *uploads: Upload, spec: WorkspaceSpec | None = None) -> Workspace:
+def a_workspace(parent: Path, *uploads: GivenFile, spec: WorkspaceSpec | None = None) -> Workspace:
     workspace = Workspace(spec or WorkspaceSpec(), [parent], uploads)
     path = parent / "workspace"
     path.mkdir()
@@ -23,7 +23,12 @@ def kept(workspace: Workspace) -> dict[str, str]:
 
 
 def test_uploaded_created_and_changed_files_are_distinguished(tmp_path: Path) -> None:
-    workspace = a_workspace(tmp_path, Upload("same", b"1"), Upload("d/other", b"1"), Upload("gone", b"1"))
+    workspace = a_workspace(
+        tmp_path,
+        GivenFile("same", b"1", origin="uploaded"),
+        GivenFile("d/other", b"1", origin="uploaded"),
+        GivenFile("gone", b"1", origin="uploaded"),
+    )
     (workspace.path / "d" / "other").write_text("2")
     (workspace.path / "gone").unlink()
     (workspace.path / "new").write_text("3")
@@ -45,7 +50,7 @@ def test_an_upload_replaces_a_mounted_file(tmp_path: Path) -> None:
     (tmp_path / "m" / "b").write_text("mounted")
     spec = WorkspaceSpec(mounts=(Mount(host_path=tmp_path / "m"),))
 
-    workspace = a_workspace(tmp_path, Upload("m/a", b"uploaded"), spec=spec)
+    workspace = a_workspace(tmp_path, GivenFile("m/a", b"uploaded", origin="uploaded"), spec=spec)
 
     assert (workspace.path / "m" / "a").read_text() == "uploaded"
     assert kept(workspace) == {"m/a": "uploaded"}
@@ -56,7 +61,7 @@ def test_links_pipes_and_files_with_invalid_names_are_not_stored(tmp_path: Path)
     (tmp_path / "secret").write_text("no")
     (tmp_path / "dir").mkdir()
     (tmp_path / "dir" / "secret").write_text("no")
-    workspace = a_workspace(tmp_path, Upload("was", b"a file"))
+    workspace = a_workspace(tmp_path, GivenFile("was", b"a file", origin="uploaded"))
     path = workspace.path
     (path / "was").unlink()
     (path / "was").symlink_to(tmp_path / "secret")
@@ -89,7 +94,7 @@ def test_outputs_beyond_the_limits_are_dropped_and_reported_as_truncated(tmp_pat
 
 def test_uploads_larger_than_the_workspace_are_refused(tmp_path: Path) -> None:
     with pytest.raises(WorkspaceTooLarge):
-        a_workspace(tmp_path, Upload("a", b"x" * 11), spec=WorkspaceSpec(max_bytes=10))
+        a_workspace(tmp_path, GivenFile("a", b"x" * 11, origin="uploaded"), spec=WorkspaceSpec(max_bytes=10))
 
 
 def test_placeholders_of_the_sandbox_are_not_outputs(tmp_path: Path) -> None:
