@@ -8,8 +8,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import Field, JsonValue, TypeAdapter
 
-from app.requests.file_changes import FileChanges
-from app.requests.outcome import ErrorCode, FinalUsage, FinishReason
+from app.requests.outcome import ErrorCode, FileChanges, FinalUsage, FinishReason
 from app.requests.wire_models import WireModel
 from app.usage.records import Meters, UsageFact
 

@@ -4,7 +4,7 @@ import re
 from difflib import unified_diff
 from itertools import takewhile
 
-from app.requests.file_changes import FileChange, FileChanges
+from app.requests.outcome import FileChange, FileChanges
 
 MAX_TEXT_BYTES = 64 * 1024
 """A larger file is only named."""

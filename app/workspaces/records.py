@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Literal, NamedTuple
 
 from app.ids import RunId
-from app.requests.file_changes import FileChanges
+from app.requests.outcome import FileChanges
 
 FileOrigin = Literal["uploaded", "created", "changed", "kept"]
 
@@ -72,3 +72,6 @@ class WorkspaceListing:
     """Whether the files that the run left are included."""
     truncated: bool
     expires_at: datetime | None
+
+
+NO_FILES = WorkspaceListing((), outputs_collected=False, truncated=False, expires_at=None)

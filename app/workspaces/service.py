@@ -2,7 +2,7 @@
 
 import asyncio
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 
@@ -14,8 +14,10 @@ from app.ids import AccountId, RunKey
 from app.platform.background import forever
 from app.platform.db import Database, Transaction, require_attempt
 from app.requests.file_paths import relative_path
+from app.workspaces.archive import Archive, ArchiveFormat
 from app.workspaces.notices import FILES_LOST, events_of
 from app.workspaces.records import (
+    NO_FILES,
     CollectedFiles,
     GivenFile,
     StoredFile,
@@ -126,7 +128,7 @@ class Workspaces:
         """The files of a run, none if it has no workspace. Raises `FilesExpired`."""
         async with self._database.snapshot() as reader:
             if (record := await find_workspace(reader, run)) is None:
-                return WorkspaceListing((), outputs_collected=False, truncated=False, expires_at=None)
+                return NO_FILES
             _require_not_expired(record)
             files = await list_files(reader, run)
         return WorkspaceListing(files, record.harvested, record.truncated, record.expires_at)
@@ -146,6 +148,14 @@ class Workspaces:
         if content is None:
             raise WorkspaceFileNotFound
         return content
+
+    async def archive(self, run: RunKey, form: ArchiveFormat) -> AsyncIterator[bytes]:
+        """An archive of a run's files, one file after the other. Raises `FilesExpired`."""
+        archive, listing = Archive(form), await self.listing(run)
+        for file in listing.files:
+            given = GivenFile(file.path, await self.read(run, file.path), file.is_executable)
+            yield await asyncio.to_thread(archive.add, given)
+        yield archive.end()
 
     async def delete(self, tx: Transaction, run: RunKey) -> None:
         """Delete the files of an ended run."""

@@ -11,7 +11,7 @@ import subprocess
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
-from app.requests.file_changes import FileChanges
+from app.requests.outcome import FileChanges
 from app.workspaces.changes import MAX_TEXT_BYTES, ChangeReport
 from app.workspaces.mounts import CopyBudget, FileBaseline, MountCopy, write_file
 from app.workspaces.outputs import PlainFile, ScanBudget, content_of, plain_files, sha256_of

@@ -22,8 +22,7 @@ from app.executors.control import RunControl
 from app.executors.port import BUDGET, INTERNAL, RunOutcome, RunPlan
 from app.models.context_windows import known_window
 from app.platform.telemetry.run_trace import RunTrace
-from app.requests.file_changes import FileChanges
-from app.requests.outcome import FinalUsage, GraphFinal
+from app.requests.outcome import FileChanges, FinalUsage, GraphFinal
 from app.runs.events.publisher import RunEventPublisher
 from app.streams.event_json import to_json
 from app.usage.records import UsageTotal
