@@ -154,7 +154,8 @@ class Workspaces:
         archive, listing = Archive(form), await self.listing(run)
         for file in listing.files:
             given = GivenFile(file.path, await self.read(run, file.path), file.is_executable)
-            yield await asyncio.to_thread(archive.add, given)
+            if piece := await asyncio.to_thread(archive.add, given):
+                yield piece
         yield archive.end()
 
     async def delete(self, tx: Transaction, run: RunKey) -> None:

@@ -83,9 +83,15 @@ class Writer:
         workspace.populate(self.directory)
         await Workspaces(self.database, []).store_outputs(self.run, attempt, workspace=workspace)
 
+    async def of_kept_files(self, attempt: int) -> None:
+        files = [GivenFile(f"{attempt}.txt", b"x", origin="uploaded")]
+        workspace = Workspace(WorkspaceSpec(keep="conversation"), [], files, keeps=True)
+        workspace.populate(self.directory)
+        await Workspaces(self.database, []).store_outputs(self.run, attempt, workspace=workspace)
+
     async def written(self) -> Sequence[object]:
         """Everything that an attempt could change."""
-        tables = ("session_entries", "workspace_files", "workspaces", "runs")
+        tables = ("session_entries", "workspace_files", "file_contents", "workspaces", "runs")
         async with self.database.read() as reader:
             return [(await reader.execute(text(f"SELECT * FROM {each}"))).all() for each in tables]  # noqa: S608
 
@@ -100,7 +106,7 @@ def a_line() -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     ("write", "is_resumed"),
-    list(product([Writer.of_cli, Writer.of_messages, Writer.of_files], [True, False])),
+    list(product([Writer.of_cli, Writer.of_messages, Writer.of_files, Writer.of_kept_files], [True, False])),
 )
 async def test_it_writes_nothing_more(
     database: Database, tmp_path: Path, write: Callable[[Writer, int], Awaitable[None]], *, is_resumed: bool
