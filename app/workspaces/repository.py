@@ -1,6 +1,6 @@
 """SQL for workspaces and their files."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, fields
 from datetime import timedelta
 from typing import Any
@@ -118,12 +118,15 @@ async def lock_contents(tx: Transaction, account_id: AccountId, hashes: Iterable
     return set((await tx.execute(statement.with_for_update(key_share=True, read=True))).scalars())
 
 
-async def insert_content(tx: Transaction, account_id: AccountId, sha256: str, content: bytes) -> None:
-    """Store a shared content."""
-    insert_ = postgresql.insert(file_contents).values(account_id=account_id, sha256=sha256, content=content)
-    # Another transaction may have stored it since: the update locks it.
+async def insert_contents(tx: Transaction, account_id: AccountId, contents: Mapping[str, bytes]) -> None:
+    """Store shared contents by their hashes."""
+    rows = [
+        {"account_id": account_id, "sha256": sha256, "content": each} for sha256, each in contents.items()
+    ]
+    insert_ = postgresql.insert(file_contents)
+    # Another transaction may have stored one since: the update locks it.
     same = {"sha256": insert_.excluded.sha256}
-    await tx.execute(insert_.on_conflict_do_update(index_elements=["account_id", "sha256"], set_=same))
+    await tx.execute(insert_.on_conflict_do_update(index_elements=["account_id", "sha256"], set_=same), rows)
 
 
 async def delete_files_except(tx: Transaction, run: RunKey, paths: Collection[str]) -> None:

@@ -33,7 +33,7 @@ from app.workspaces.repository import (
     find_state_before,
     find_uploads,
     find_workspace,
-    insert_content,
+    insert_contents,
     insert_workspace,
     list_files,
     lock_contents,
@@ -184,10 +184,9 @@ class Workspaces:
                 await _share_contents(tx, run.account_id, workspace=workspace, files=outputs.files)
                 await upsert_files(tx, run, ((file, b"") for file in outputs.files))
             else:
-                for file in outputs.files:
-                    if file.origin != "uploaded":
-                        content = await asyncio.to_thread(workspace.content, file)
-                        await upsert_files(tx, run, [(file, content)])
+                batches = workspace.batches(file for file in outputs.files if file.origin != "uploaded")
+                while (batch := await asyncio.to_thread(next, batches, None)) is not None:
+                    await upsert_files(tx, run, batch)
             await delete_files_except(tx, run, [file.path for file in outputs.files])
             keep = timedelta(seconds=workspace.spec.keep_s)
             await record_outputs_collected(tx, run, truncated=outputs.truncated, is_state=is_state, keep=keep)
@@ -201,9 +200,9 @@ async def _share_contents(
     """Store the contents that no file of the account has yet."""
     by_hash = {file.sha256: file for file in files if file.bytes}
     known = await lock_contents(tx, account_id, by_hash)
-    for sha256 in sorted(by_hash.keys() - known):
-        content = await asyncio.to_thread(workspace.content, by_hash[sha256])
-        await insert_content(tx, account_id, sha256, content)
+    batches = workspace.batches(by_hash[sha256] for sha256 in sorted(by_hash.keys() - known))
+    while (batch := await asyncio.to_thread(next, batches, None)) is not None:
+        await insert_contents(tx, account_id, {file.sha256: content for file, content in batch})
 
 
 def _require_not_expired(record: WorkspaceRecord) -> None:

@@ -8,7 +8,7 @@ import os
 import shutil
 import stat
 import subprocess
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from app.requests.outcome import FileChanges
@@ -21,6 +21,7 @@ from app.workspaces.spec import WorkspaceSpec
 _WRITABLE = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
 _ENTRIES_PER_FILE = 4
 """Other entries (directories, links) that may be read for each allowed file."""
+_BATCH_BYTES = 4 * 1024 * 1024
 _OWN = ("created", "changed")
 _OVERGROWTH = 4 * _ENTRIES_PER_FILE
 
@@ -116,6 +117,19 @@ class Workspace:
     def content(self, file: StoredFile) -> bytes:
         """The contents of a collected file."""
         return content_of(self.path, file.path, at_most=file.bytes)
+
+    def batches(self, files: Iterable[StoredFile]) -> Iterator[list[tuple[StoredFile, bytes]]]:
+        """Collected files with their contents, a few MiB at a time, or one larger file."""
+        batch: list[tuple[StoredFile, bytes]] = []
+        size = 0
+        for file in files:
+            if batch and size + file.bytes > _BATCH_BYTES:
+                yield batch
+                batch, size = [], 0
+            batch.append((file, self.content(file)))
+            size += file.bytes
+        if batch:
+            yield batch
 
     def _origin_of(self, found: PlainFile) -> FileOrigin | None:
         """Where a file is from; None if it is not listed: unchanged and the graph's, or the sandbox's own."""

@@ -12,7 +12,7 @@ from app.ids import RunId, RunKey
 from app.platform.db import Database, StatementFailed
 from app.platform.storage.repository import stored_bytes
 from app.requests.outcome import FileChange
-from app.workspaces.repository import delete_files, insert_content, lock_contents
+from app.workspaces.repository import delete_files, insert_contents, lock_contents
 from app.workspaces.service import Workspaces
 from app.workspaces.spec import WorkspaceSpec
 from app.workspaces.workspace import Workspace
@@ -120,7 +120,7 @@ async def test_no_content_is_stored_under_the_hash_of_another(database: Database
     key = await an_account(database)
     with pytest.raises(StatementFailed):
         async with database.transaction() as tx:
-            await insert_content(tx, key.account_id, "0" * 64, b"x")
+            await insert_contents(tx, key.account_id, {"0" * 64: b"x"})
 
 
 @pytest.mark.parametrize("is_deleted_first", [True, False])
