@@ -11,6 +11,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from app.errors import AppError, Conflict, FieldError, Invalid, NotFound
 from app.events import PermissionRequest, PermissionResolved
+from app.executors.evidence import AddEvidence, CallDecision, keep_none
 from app.executors.waiting.calls import CallKind, Publish, Resolution, WaitingCalls
 from app.executors.waiting.port import Waits
 from app.graphs.rules.evaluation import CallRules
@@ -100,33 +101,54 @@ class Permissions:
 class Approvals:
     """One run's tool calls that need approval, and its permission mode."""
 
-    def __init__(self, publish: Publish, permissions: Permissions, waits: Waits) -> None:
+    def __init__(
+        self,
+        publish: Publish,
+        permissions: Permissions,
+        waits: Waits,
+        *,
+        add_evidence: AddEvidence = keep_none,
+    ) -> None:
         self._rules = permissions.rules
+        self._add_evidence = add_evidence
         self.calls = WaitingCalls(publish, permissions.timeout, PERMISSIONS, waits)
         self.mode: PermissionMode = permissions.mode
 
     async def review(self, tool: ApprovableTool, args: object, context: ToolContext) -> object:
         """The arguments to call the tool with; raises `ToolCallDenied`."""
+        decided = CallDecision(context.tool_call_id, shown_name(tool.id), self.mode, args)
+        try:
+            await self._decide(tool, decided, context)
+        except ToolCallDenied as denied:
+            decided.decision, decided.message = "deny", str(denied)
+            raise
+        else:
+            decided.decision = "allow"
+            return decided.args
+        finally:
+            self._add_evidence(decided.evidence())
+
+    async def _decide(self, tool: ApprovableTool, decided: CallDecision, context: ToolContext) -> None:
         decision = None
         if self.calls.keeps(context.tool_call_id):
             # Readers get to know the answer, whatever the rules are now.
-            decision = await self._request_decision(tool, args, context)
-        rule = await self._rule_for(tool, args)
+            decision = await self._request_decision(tool, decided, context)
+        rule = await self._rule_for(tool, decided)
         if decision is None:
             if permitted(self.mode, tool, rule.do) == "allow":
-                return args
-            decision = await self._request_decision(tool, args, context)
+                return
+            decision = await self._request_decision(tool, decided, context)
         if decision.decision == "deny":
             refusal = RunDenied if decision.stop else ToolCallDenied
             raise refusal(decision.message or rule.message or _DENIED)
-        if decision.args is None:
-            return args
-        await self._rule_for(tool, decision.args)
-        return decision.args
+        if decision.args is not None:
+            decided.args = decision.args
+            await self._rule_for(tool, decided)
 
-    async def _rule_for(self, tool: ApprovableTool, args: object) -> ToolRule:
+    async def _rule_for(self, tool: ApprovableTool, decided: CallDecision) -> ToolRule:
         """The rule for a call, unless it denies the call: then it raises `ToolCallDenied`."""
-        rule = await matching_rule(self._rules, tool, args) or _NO_RULE
+        decided.rule = await matching_rule(self._rules, tool, decided.args)
+        rule = decided.rule or _NO_RULE
         if rule.do == "deny":
             raise (RunDenied if rule.stop else ToolCallDenied)(rule.message or _FORBIDDEN)
         return rule
@@ -139,8 +161,10 @@ class Approvals:
         """
         await self.calls.answer(request_id, decision)
 
-    async def _request_decision(self, tool: ApprovableTool, args: object, context: ToolContext) -> Decision:
-        request_id = str(new_uuid())
+    async def _request_decision(
+        self, tool: ApprovableTool, decided: CallDecision, context: ToolContext
+    ) -> Decision:
+        decided.request_id = request_id = str(new_uuid())
         try:
             resolution = await self.calls.wait(
                 request_id,
@@ -148,7 +172,7 @@ class Approvals:
                     request_id=request_id,
                     tool_call_id=context.tool_call_id,
                     tool_name=shown_name(tool.id),
-                    args=storable(args),
+                    args=storable(decided.args),
                     expires_at=expires_at,
                 ),
                 check=partial(_check_args, tool),

@@ -11,6 +11,7 @@ from app.conversations.cuts.answer_cuts import ShownAnswer
 from app.conversations.records import Conversation
 from app.events import AiEvent
 from app.executors.control import RunControl
+from app.executors.evidence import AddEvidence, keep_none
 from app.executors.waiting.port import StoredCall
 from app.graphs.spec import GraphSpec
 from app.ids import RunKey
@@ -203,6 +204,8 @@ class RunContext:
     """Whether this process may act for the run."""
     trace: RunTrace | None = None
     """Where calls of the model are traced; None without telemetry."""
+    add_evidence: AddEvidence = keep_none
+    """Keeps what operators may see of it."""
 
 
 @dataclass(frozen=True, slots=True)

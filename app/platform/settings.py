@@ -124,6 +124,7 @@ class Settings(NetworkSettings, DatabaseSettings):
     max_attachment_bytes: int = Field(10_485_760, ge=1024, validation_alias="RUNTALLY_MAX_ATTACHMENT_BYTES")
     attachment_urls: bool = Field(default=False, validation_alias="RUNTALLY_ATTACHMENT_URLS")
     max_run_output_mb: int = Field(256, ge=1, validation_alias="RUNTALLY_MAX_RUN_OUTPUT_MB")
+    evidence: bool = Field(default=True, validation_alias="RUNTALLY_EVIDENCE")
     max_storage_mb_per_account: int = Field(
         10_240, ge=0, validation_alias="RUNTALLY_MAX_STORAGE_MB_PER_ACCOUNT"
     )

@@ -48,6 +48,7 @@ from app.runs.events.stored import unstored_entries
 from app.runs.events.terminal import close_log, last_position, terminal_events, with_positions
 from app.runs.events.timing import TimedEvents
 from app.runs.events.tracing import run_result
+from app.runs.evidence.recorder import EvidenceRecorder
 from app.runs.records import StoredEvents
 from app.runs.repository import finish_run, has_ended
 from app.runs.requeueing.repository import requeue_run
@@ -79,6 +80,7 @@ class _FinishedRun:
     output_bytes: int
     """About how large its events are."""
     trace: RunTrace | None
+    evidence: EvidenceRecorder
     repeats: bool
     """Whether it begins another attempt instead."""
     parked: RunParked | None
@@ -137,6 +139,7 @@ class RunWorker:
         control: RunControl,
         *,
         publisher: RunEventPublisher,
+        evidence: EvidenceRecorder,
         trace: RunTrace | None = None,
     ) -> GraphFinal | None:
         """Execute a run that is stored as running, and store its result.
@@ -157,7 +160,7 @@ class RunWorker:
         try:
             await self._start(plan, control, publisher)
             request = await self.complete(request, plan)
-            context = RunContext(plan, control, events, self.lease, trace)
+            context = RunContext(plan, control, events, self.lease, trace, evidence.keep)
             parked = await self._run(request, context, publisher)
         except ExecutionFailed as error:
             output.outcome = error.outcome
@@ -174,11 +177,19 @@ class RunWorker:
         finally:
             with anyio.CancelScope(shield=True):
                 await control.end(is_parked=parked is not None)
+                await evidence.end()
                 if trace is not None:
                     trace.close()
                 await self.receipts.flush(plan.run, within_s=_FLUSH_S)
                 finished = self._finished(
-                    plan, control, output, trace=trace, began=began, repeats=repeats, parked=parked
+                    plan,
+                    control,
+                    output,
+                    trace=trace,
+                    evidence=evidence,
+                    began=began,
+                    repeats=repeats,
+                    parked=parked,
                 )
                 entries = await self._entries(finished)
                 stored = await self._finish(finished, entries)
@@ -241,6 +252,7 @@ class RunWorker:
         output: RunOutput,
         *,
         trace: RunTrace | None,
+        evidence: EvidenceRecorder,
         began: float,
         repeats: bool,
         parked: RunParked | None,
@@ -248,7 +260,9 @@ class RunWorker:
         final, duration = output.final(), timedelta(seconds=time.monotonic() - began)
         charged = self.receipts.counted_charges(plan.run)
         ended = EndedRun.of_plan(plan, final, duration=duration, charged=charged)
-        return _FinishedRun(plan, control, final, output.report, ended, output.size, trace, repeats, parked)
+        return _FinishedRun(
+            plan, control, final, output.report, ended, output.size, trace, evidence, repeats, parked
+        )
 
     async def _entries(self, finished: _FinishedRun) -> list[LogEntry]:
         """The events of the run, with its end unless it is parked."""
@@ -286,6 +300,7 @@ class RunWorker:
         """Store a finished run and release its credit; returns when it has ended."""
         try:
             async with self.database.transaction() as tx:
+                await finished.evidence.store(tx)
                 rows = await self._rows(tx, finished, entries)
                 if finished.parked is not None:
                     is_parked = await self._park(tx, finished, finished.parked, rows)

@@ -188,6 +188,7 @@ ENDS_WITH_WHAT_STARTS_IT = {
     "app/platform/logs/context.py": 1,
     "app/runs/commands/applied.py": 1,
     "app/runs/dispatch/temporal/dispatcher.py": 1,
+    "app/runs/evidence/recorder.py": 1,
     "app/platform/server/in_process.py": 1,
     "app/simulator/server.py": 1,
     "app/streams/idle_timeout.py": 1,

@@ -124,6 +124,7 @@ class ClaudeAgentExecutor:
         stream = RunStream(
             plan,
             take_result=calls.take_result,
+            add_evidence=context.add_evidence,
             meter=self.auth.meter(plan, channel, cli.process),
         )
         watchdog, seen = Watchdog(context, cli.process, sandbox), SeenText()
@@ -202,7 +203,9 @@ class ClaudeAgentExecutor:
 
     def _open_channel(self, context: RunContext, cli: StartedCli) -> Channel:
         plan = context.plan
-        hooks = self.metering.hooks_for(plan, executor_type=EXECUTOR_TYPE, trace=context.trace)
+        hooks = self.metering.hooks_for(
+            plan, executor_type=EXECUTOR_TYPE, trace=context.trace, add_evidence=context.add_evidence
+        )
         return self.auth.open_channel(plan, channel_limits(plan), hooks, at=cli.address)
 
 

@@ -18,6 +18,7 @@ from app.executors.claude_agent.process.cli_process import CliProcess
 from app.executors.claude_agent.sandbox.probe import SandboxProbe
 from app.executors.claude_agent.starter import CliStarter
 from app.executors.claude_agent.tools.sdk_hooks import Observer
+from app.executors.evidence import AddEvidence, keep_none
 from app.executors.port import RunContext, RunPlan
 from app.gateway.call import MeteringHooks
 from app.gateway.channel import Channel, ChannelLimits
@@ -89,6 +90,7 @@ class OwnMetering:
         *,
         executor_type: ExecutorType,
         trace: RunTrace | None = None,  # noqa: ARG002
+        add_evidence: AddEvidence = keep_none,  # noqa: ARG002
     ) -> MeteringHooks:
         assert (plan.attempt, executor_type) == (0, self.expected)
         return self.billing.hooks()
