@@ -96,7 +96,8 @@ class ClaudeAgentExecutor:
             raise ExecutionFailed("internal") from error
         spec = plan.spec.workspace
         given = [GivenFile(*file) for file in files_in_workspace(plan.skills)]
-        workspace = await self.workspaces.open(plan.run, spec, given)
+        in_conversation = plan.conversation is not None
+        workspace = await self.workspaces.open(plan.run, spec, given, in_conversation=in_conversation)
         try:
             group = None if self.groups is None else await asyncio.to_thread(self.groups.create, spec)
         except OSError as error:
@@ -159,7 +160,7 @@ class ClaudeAgentExecutor:
             await events.publish(event)
         await self._complete_transcript(cli, plan, stream, seen)
         if sandbox is not None and sandbox.filled:
-            await self.workspaces.store_outputs(plan.run, plan.attempt, workspace=sandbox.workspace)
+            await self._store_files(plan, sandbox, events)
         answer = _answer(stream, stopped, failure=failure, is_silent=is_silent and not channel.has_turns)
         final = await require_match(
             self.schemas,
@@ -192,6 +193,12 @@ class ClaudeAgentExecutor:
             await cli.process.exited.wait()
         if has_broken_off:
             await store_unfinished(self.starter.launcher.sessions, plan, seen)
+
+    async def _store_files(self, plan: RunPlan, sandbox: RunningSandbox, events: EventSink) -> None:
+        """Store what the run has left in its workspace, and publish what it has changed there."""
+        notices = await self.workspaces.store_outputs(plan.run, plan.attempt, workspace=sandbox.workspace)
+        for event in notices:
+            await events.publish(event)
 
     def _open_channel(self, context: RunContext, cli: StartedCli) -> Channel:
         plan = context.plan

@@ -51,7 +51,7 @@ async def delete_contents(tx: Transaction, key: RunKey) -> None:
     is_run = _is_run(key)
     found = await tx.execute(select(runs.c.final).where(is_run))
     final = GraphFinal.model_validate(found.scalar_one(), extra="ignore")
-    emptied = final.model_copy(update={"content": "", "structured_output": None})
+    emptied = final.model_copy(update={"content": "", "structured_output": None, "file_changes": None})
     values = {
         "request": null(),
         "question": None,
