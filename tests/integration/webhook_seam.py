@@ -14,7 +14,7 @@ from app.billing.receipts.repository import insert_receipts
 from app.platform.db import Database, Transaction
 from app.platform.pagination import PageRequest
 from app.platform.telemetry.service import Telemetry
-from app.webhooks.addresses import AddressPolicy
+from app.platform.addresses import AddressPolicy
 from app.webhooks.delivery_worker import DeliveryConfig, DeliveryWorker
 from app.webhooks.message import EVENTS, WebhookEvent
 from app.webhooks.records import Delivery, Webhook
