@@ -7,7 +7,6 @@ here, each of their addresses is checked, and only checked addresses are connect
 """
 
 import asyncio
-import re
 import socket
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +14,8 @@ from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import Self, TypeAlias
 
 import httpx2
+
+from app.platform.network import is_host_name
 
 MAX_URL_CHARS = 2000
 
@@ -24,8 +25,6 @@ Resolver: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
 _THREADS = 64
 _MAX_ADDRESSES = 8
 _MAX_PORT = 65_535
-_NAME = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*\.?")
-_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
 _NAT64 = ip_network("64:ff9b::/96")
 _GLOBAL_UNICAST = ip_network("2000::/3")
 _SPECIAL_PURPOSE = tuple(
@@ -168,12 +167,6 @@ def _literal(url: httpx2.URL) -> str | None:
         return str(ip_address(_host(url).removesuffix(".")))
     except ValueError:
         return None
-
-
-def is_host_name(host: str) -> bool:
-    """Whether it is a host name and cannot be read as an address by a resolver."""
-    last = host.removesuffix(".").rpartition(".")[2]
-    return _NAME.fullmatch(host) is not None and _NUMBER.fullmatch(last) is None
 
 
 def _effective_address(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:

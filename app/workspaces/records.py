@@ -61,3 +61,14 @@ class WorkspaceListing:
     """Whether the files that the run left are included."""
     truncated: bool
     expires_at: datetime | None
+
+
+@dataclass(slots=True)
+class HostTraffic:
+    """What the commands of a run have exchanged with one host."""
+
+    host: str
+    """With its port if that is not 443."""
+    sent_bytes: int = 0
+    received_bytes: int = 0
+    connections: int = 0

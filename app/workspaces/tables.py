@@ -45,3 +45,17 @@ workspace_files = Table(
         ["account_id", "run_id"], ["workspaces.account_id", "workspaces.run_id"], ondelete="CASCADE"
     ),
 )
+
+workspace_traffic = Table(
+    "workspace_traffic",
+    metadata,
+    Column("account_id", Uuid, primary_key=True),
+    Column("run_id", Text, primary_key=True),
+    Column("host", Text, primary_key=True, comment="With its port if that is not 443"),
+    Column("sent_bytes", BigInteger, nullable=False, comment="By the run's commands, over TLS"),
+    Column("received_bytes", BigInteger, nullable=False),
+    Column("connections", BigInteger, nullable=False),
+    ForeignKeyConstraint(
+        ["account_id", "run_id"], ["workspaces.account_id", "workspaces.run_id"], ondelete="CASCADE"
+    ),
+)
