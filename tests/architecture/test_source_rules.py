@@ -198,6 +198,7 @@ ENDS_WITH_WHAT_STARTS_IT = {
     "app/tools/extensions/calling.py": 1,
     "app/tools/mcp/connection.py": 1,
     "app/tools/mcp/servers.py": 1,
+    "app/workspaces/egress/proxy.py": 3,
 }
 """How many tasks each module starts that inherit the context of what starts them: a part of the same run or
 request, or the server itself."""

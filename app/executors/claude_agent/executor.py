@@ -51,6 +51,7 @@ from app.requests.messages import SentMessage
 from app.requests.runs import GraphRunRequest
 from app.tools.mcp.servers import McpConnector
 from app.tools.skills.reading import files_in_workspace
+from app.workspaces.egress.proxy import Egress
 from app.workspaces.records import GivenFile
 from app.workspaces.service import Workspaces
 
@@ -71,6 +72,8 @@ class ClaudeAgentExecutor:
     schemas: SchemaChecker
     groups: ControlGroups | None
     """The control groups of sandboxes."""
+    egress: Egress
+    """The way of their commands to other hosts."""
 
     async def run(self, request: GraphRunRequest, context: RunContext) -> None:
         """See the port."""
@@ -103,11 +106,16 @@ class ClaudeAgentExecutor:
         except OSError as error:
             log.error("control_group.create_failed", reason=error.strerror)  # noqa: TRY400
             raise ExecutionFailed("internal") from error
-        sandbox = RunningSandbox(workspace, group)
+        egress = self.egress.proxy(spec.network, max_bytes=spec.max_network_bytes) if spec.network else None
+        sandbox = RunningSandbox(workspace, group, egress)
         try:
             yield sandbox
         finally:
-            await asyncio.shield(asyncio.to_thread(sandbox.close))
+            with anyio.CancelScope(shield=True):
+                if egress is not None:
+                    await egress.aclose()
+                    await self.workspaces.record_traffic(plan.run, egress.traffic)
+                await asyncio.to_thread(sandbox.close)
 
     async def _run(
         self, request: GraphRunRequest, context: RunContext, sandbox: RunningSandbox | None

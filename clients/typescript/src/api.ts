@@ -332,6 +332,14 @@ export interface components {
             /** @default [] */
             clientTools?: components["schemas"]["ClientTool"][];
         };
+        /** @description What a run's commands have exchanged with one host. */
+        HostTrafficResponse: {
+            /** @description With its port if that is not 443. */
+            host: string;
+            sentBytes: number;
+            receivedBytes: number;
+            connections: number;
+        };
         /** @description An image: base64 encoded, or by a URL that only the provider opens. */
         ImagePart: {
             /**
@@ -546,6 +554,8 @@ export interface components {
             skills: {
                 [key: string]: string;
             } | null;
+            /** @description What its commands have exchanged with hosts, after the end of each attempt. */
+            network: components["schemas"]["HostTrafficResponse"][];
             billing: components["schemas"]["RunBillingResponse"] | null;
         };
         /**

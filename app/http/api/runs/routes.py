@@ -1,12 +1,13 @@
 """Runs: start, follow, look up, and their receipts."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 from sse_starlette import EventSourceResponse
 
+from app.billing.receipts.records import RunTotals
 from app.bootstrap.services import Services
 from app.http.admission.checks import CheckedRoute, large_body
 from app.http.api.receipts.schemas import ReceiptResponse
@@ -206,8 +207,9 @@ async def _run_responses(
     caller: Principal,
     runs: Sequence[RunRecord],
 ) -> list[RunResponse]:
-    if not caller.may("receipts:read"):
-        return [RunResponse.of(run, None) for run in runs]
     ids = [run.key.run_id for run in runs]
-    totals = await services.billing.totals(caller.account_id, ids)
-    return [RunResponse.of(run, totals[run.key.run_id]) for run in runs]
+    traffic = await services.workspaces.traffic(caller.account_id, ids)
+    totals: Mapping[str, RunTotals] = {}
+    if caller.may("receipts:read"):
+        totals = await services.billing.totals(caller.account_id, ids)
+    return [RunResponse.of(run, totals.get(run.key.run_id), traffic[run.key.run_id]) for run in runs]

@@ -23,12 +23,14 @@ from app.gateway.call import MeteringHooks
 from app.gateway.channel import Channel, ChannelLimits
 from app.gateway.proxy import ChannelAddress
 from app.graphs.spec import GraphSpec
+from app.platform.addresses import AddressPolicy
 from app.platform.json_schema.checker import SchemaChecker
 from app.platform.telemetry.run_trace import RunTrace
 from app.requests.messages import Message
 from app.requests.runs import GraphRunRequest
 from app.tools.mcp.servers import McpConnector
 from app.usage.records import ExecutorType
+from app.workspaces.egress.proxy import Egress
 from app.workspaces.service import Workspaces
 from tests.factories import Events, a_control
 from tests.unit.executors.claude_agent.fake_cli import FakeCli
@@ -137,6 +139,7 @@ async def an_executor(
         sandbox_probe=SandboxProbe(behind_gateway=False),
         schemas=schemas,
         groups=None,
+        egress=Egress(AddressPolicy()),
     )
     try:
         yield Bench(executor, starter, own)
