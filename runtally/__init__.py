@@ -77,6 +77,7 @@ if TYPE_CHECKING:
         UserMessageDelivered as UserMessageDelivered,
     )
     from runtally.options import (
+        DecisionOptions as DecisionOptions,
         Limits as Limits,
         Message as Message,
         RunOptions as RunOptions,
@@ -95,6 +96,7 @@ if TYPE_CHECKING:
         ConversationMessage as ConversationMessage,
         FinalUsage as FinalUsage,
         Forecast as Forecast,
+        Grant as Grant,
         Graph as Graph,
         GraphFinal as GraphFinal,
         LanguageModel as LanguageModel,
@@ -129,12 +131,13 @@ _PLACES = {
         *("ToolCallResult", "ToolCallStart", "UnknownEvent", "UserMessageDelivered"),
         *("Citation", "ClientToolCall", "RunWarning"),
     ),
-    "runtally.options": ("Limits", "Message", "RunOptions"),
+    "runtally.options": ("DecisionOptions", "Limits", "Message", "RunOptions"),
     "runtally.streams": ("AsyncRunStream", "RunStream"),
     "runtally.types": (
         *("Batch", "BatchPreview", "BatchResult", "Forecast"),
         *("Balance", "Branch", "Conversation", "ConversationMessage", "FinalUsage", "Graph", "GraphFinal"),
         *(
+            "Grant",
             "LanguageModel",
             "Receipt",
             "ReceiptLine",

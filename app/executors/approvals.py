@@ -9,13 +9,14 @@ from typing import Any, Final, Literal, Protocol
 import structlog
 from pydantic import BaseModel, ValidationError
 
+from app.conversations.grants.service import RunGrants
 from app.errors import AppError, Conflict, FieldError, Invalid, NotFound
 from app.events import PermissionRequest, PermissionResolved
 from app.executors.waiting.calls import Publish, Resolution, WaitingCalls
 from app.graphs.rules.evaluation import CallRules
-from app.graphs.rules.modes import permitted
+from app.graphs.rules.modes import STRICTER_THAN_DEFAULT, permitted
 from app.graphs.rules.spec import ToolRule
-from app.ids import new_uuid
+from app.ids import ApiKeyId, new_uuid
 from app.platform.serialization.mistakes import problem_of
 from app.requests.client_tools import is_client_tool, shown_name
 from app.requests.runs import PermissionMode
@@ -30,6 +31,8 @@ _UNAVAILABLE = "Approval of this call cannot be requested now."
 _DENIED = "A person has denied this call."
 _FORBIDDEN = "A rule of this graph denies this call."
 
+
+_NOT_GRANTABLE = "must be allow or deny: calls of this tool are allowed one by one"
 
 _NO_RULE: Final = ToolRule(tool="*", do="allow")
 
@@ -57,6 +60,8 @@ class Decision:
     args: dict[str, Any] | None = None
     message: str | None = None
     stop: bool = False
+    grant_by: ApiKeyId | None = field(default=None, compare=False)
+    """The key whose holder allows later calls of the tool in the conversation, too; None: only this one."""
 
 
 class RunDenied(ToolCallDenied):
@@ -94,13 +99,21 @@ class Permissions:
     mode: PermissionMode = "default"
     timeout: timedelta = timedelta()
     """How long a call waits for a decision."""
+    grants: RunGrants | None = None
+    """None for a run without a conversation."""
 
 
 class Approvals:
     """One run's tool calls that need approval, and its permission mode."""
 
     def __init__(self, publish: Publish, permissions: Permissions) -> None:
+        self._publish = publish
         self._rules = permissions.rules
+        self._grants = permissions.grants
+        self._given = 0
+        """How many grants the run has got."""
+        self._grantable: dict[str, str | None] = {}
+        """By request: the tool for which a grant may be given; None if none may."""
         self._calls = WaitingCalls[Decision](
             publish,
             permissions.timeout,
@@ -120,7 +133,13 @@ class Approvals:
         rule = await self._rule_for(tool, args)
         if permitted(self.mode, tool, rule.do) == "allow":
             return args
-        decision = await self._request_decision(tool, args, context)
+        grantable = rule.grants and not is_client_tool(tool.id)
+        try:
+            if grantable and await self._is_granted(tool, context):
+                return args
+            decision = await self._request_decision(tool, args, context, grantable=grantable)
+        except AppError as error:
+            raise ToolCallDenied(_UNAVAILABLE) from error
         if decision.decision == "deny":
             refusal = RunDenied if decision.stop else ToolCallDenied
             raise refusal(decision.message or rule.message or _DENIED)
@@ -140,30 +159,59 @@ class Approvals:
         """Allow or deny a waiting call; the same decision twice counts once.
 
         Raises `PermissionNotFound`, `PermissionDecided`, and `Invalid` for arguments that the tool does
-        not accept: then the call keeps waiting.
+        not accept, or a grant that may not be given: then the call keeps waiting.
         """
-        await self._calls.answer(request_id, decision)
+        grants, tool_id = self._grants, self._grantable.get(request_id)
+        if decision.grant_by is None or request_id not in self._grantable:
+            await self._calls.answer(request_id, decision)
+        elif grants is None or tool_id is None:
+            raise Invalid.field("decision", _NOT_GRANTABLE)
+        else:
+            await self._calls.answer(request_id, decision)
+            await grants.give(tool_id, by=decision.grant_by)
+            self._given += 1
+            if self.mode not in STRICTER_THAN_DEFAULT:
+                waiting = [each for each, other in self._grantable.items() if other == tool_id]
+                self._calls.resolve(waiting, Resolution("granted", Decision("allow")))
 
     async def end(self) -> None:
         """The run is over: deny the waiting calls and all later ones."""
         await self._calls.end()
 
-    async def _request_decision(self, tool: ApprovableTool, args: object, context: ToolContext) -> Decision:
-        request_id = str(new_uuid())
-        try:
-            resolution = await self._calls.wait(
-                request_id,
-                lambda expires_at: PermissionRequest(
-                    request_id=request_id,
+    async def _is_granted(self, tool: ApprovableTool, context: ToolContext) -> bool:
+        """Whether an earlier decision allows the call; readers get to know that."""
+        given = -1
+        # Again, if there was a grant meanwhile: it has found only the calls that waited by then.
+        while self._grants is not None and given != self._given:
+            given = self._given
+            if await self._grants.covers(tool.id):
+                granted = PermissionResolved(
+                    request_id=str(new_uuid()),
+                    decision="allow",
+                    reason="granted",
                     tool_call_id=context.tool_call_id,
-                    tool_name=shown_name(tool.id),
-                    args=storable(args),
-                    expires_at=expires_at,
-                ),
-                check=partial(_check_args, tool),
-            )
-        except AppError as error:
-            raise ToolCallDenied(_UNAVAILABLE) from error
+                )
+                await self._publish(granted)
+                return True
+        return False
+
+    async def _request_decision(
+        self, tool: ApprovableTool, args: object, context: ToolContext, *, grantable: bool
+    ) -> Decision:
+        request_id, grantable = str(new_uuid()), grantable and self._grants is not None
+        self._grantable[request_id] = tool.id if grantable else None
+        resolution = await self._calls.wait(
+            request_id,
+            lambda expires_at: PermissionRequest(
+                request_id=request_id,
+                tool_call_id=context.tool_call_id,
+                tool_name=shown_name(tool.id),
+                args=storable(args),
+                expires_at=expires_at,
+                grantable=grantable,
+            ),
+            check=partial(_check_args, tool),
+        )
         if resolution.answer is None:
             raise ToolCallDenied(_EXPIRED if resolution.reason == "expired" else _UNAVAILABLE)
         return resolution.answer
@@ -172,7 +220,10 @@ class Approvals:
 def _resolved_event(request_id: str, resolution: Resolution[Decision]) -> PermissionResolved:
     decision = resolution.answer or Decision("deny")
     return PermissionResolved(
-        request_id=request_id, decision=decision.decision, reason=resolution.reason, args=decision.args
+        request_id=request_id,
+        decision=decision.decision if decision.grant_by is None else "allow_conversation",
+        reason=resolution.reason,
+        args=decision.args,
     )
 
 

@@ -1,7 +1,7 @@
 """WaitingCalls: calls of a run that wait for an answer from outside, each until its deadline."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Generic, TypeAlias, TypeVar
@@ -109,6 +109,12 @@ class WaitingCalls(Generic[AnswerT]):
         call.resolve(Resolution("decided", answer))
         if call.resolution.result().answer != answer:
             raise self._answered
+
+    def resolve(self, call_ids: Iterable[str], resolution: Resolution[AnswerT]) -> None:
+        """Resolve those of these calls that wait."""
+        for call_id in call_ids:
+            if (call := self._calls.get(call_id)) is not None:
+                call.resolve(resolution)
 
     async def end(self) -> None:
         """The run is over: no call waits any more, and none is made."""
