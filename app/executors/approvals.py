@@ -7,14 +7,15 @@ from functools import partial
 from typing import Any, Final, Literal, Protocol
 
 import structlog
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from app.conversations.grants.service import RunGrants
 from app.errors import AppError, Conflict, FieldError, Invalid, NotFound
-from app.events import PermissionRequest, PermissionResolved
-from app.executors.waiting.calls import Publish, Resolution, WaitingCalls
+from app.events import PermissionRequest, PermissionResolved, ResolvedBy
+from app.executors.waiting.calls import CallKind, Publish, Resolution, WaitingCalls
+from app.executors.waiting.port import Waits
 from app.graphs.rules.evaluation import CallRules
-from app.graphs.rules.modes import STRICTER_THAN_DEFAULT, permitted
+from app.graphs.rules.modes import permitted
 from app.graphs.rules.spec import ToolRule
 from app.ids import ApiKeyId, new_uuid
 from app.platform.serialization.mistakes import problem_of
@@ -64,6 +65,10 @@ class Decision:
     """The key whose holder allows later calls of the tool in the conversation, too; None: only this one."""
 
 
+GRANTED: Final = Decision("allow")
+"""What an earlier decision for the conversation means for a call."""
+
+
 class RunDenied(ToolCallDenied):
     """A tool call is denied, and the run is to end."""
 
@@ -106,40 +111,30 @@ class Permissions:
 class Approvals:
     """One run's tool calls that need approval, and its permission mode."""
 
-    def __init__(self, publish: Publish, permissions: Permissions) -> None:
+    def __init__(self, publish: Publish, permissions: Permissions, waits: Waits) -> None:
         self._publish = publish
         self._rules = permissions.rules
         self._grants = permissions.grants
         self._given = 0
         """How many grants the run has got."""
-        self._grantable: dict[str, str | None] = {}
-        """By request: the tool for which a grant may be given; None if none may."""
-        self._calls = WaitingCalls[Decision](
-            publish,
-            permissions.timeout,
-            unknown=PermissionNotFound,
-            answered=PermissionDecided,
-            resolved_event=_resolved_event,
-        )
+        self.calls = WaitingCalls(publish, permissions.timeout, PERMISSIONS, waits)
         self.mode: PermissionMode = permissions.mode
-
-    @property
-    def is_waiting(self) -> bool:
-        """Whether a call waits for a person's decision."""
-        return self._calls.is_waiting
 
     async def review(self, tool: ApprovableTool, args: object, context: ToolContext) -> object:
         """The arguments to call the tool with; raises `ToolCallDenied`."""
+        resolved = None
+        if self.calls.keeps(context.tool_call_id):
+            # Readers get to know the answer, whatever the rules are now.
+            resolved = await self._request_decision(tool, args, context)
         rule = await self._rule_for(tool, args)
-        if permitted(self.mode, tool, rule.do) == "allow":
-            return args
-        grantable = rule.grants and not is_client_tool(tool.id)
-        try:
-            if grantable and await self._is_granted(tool, context):
+        if resolved is None:
+            if permitted(self.mode, tool, rule.do) == "allow":
                 return args
-            decision = await self._request_decision(tool, args, context, grantable=grantable)
-        except AppError as error:
-            raise ToolCallDenied(_UNAVAILABLE) from error
+            resolved = await self._request_decision(tool, args, context, grantable=rule.grants)
+        reason, decision = resolved
+        if reason == "granted":
+            # Not by a person who has seen this call: the mode may be stricter by now.
+            permitted(self.mode, tool, rule.do)
         if decision.decision == "deny":
             refusal = RunDenied if decision.stop else ToolCallDenied
             raise refusal(decision.message or rule.message or _DENIED)
@@ -161,22 +156,40 @@ class Approvals:
         Raises `PermissionNotFound`, `PermissionDecided`, and `Invalid` for arguments that the tool does
         not accept, or a grant that may not be given: then the call keeps waiting.
         """
-        grants, tool_id = self._grants, self._grantable.get(request_id)
-        if decision.grant_by is None or request_id not in self._grantable:
-            await self._calls.answer(request_id, decision)
-        elif grants is None or tool_id is None:
-            raise Invalid.field("decision", _NOT_GRANTABLE)
-        else:
-            await self._calls.answer(request_id, decision)
-            await grants.give(tool_id, by=decision.grant_by)
+        request = self.calls.request(request_id)
+        tool_id = None if decision.grant_by is None or not request else granted_tool(request)
+        await self.calls.answer(request_id, decision)
+        if self._grants is not None and decision.grant_by is not None and tool_id is not None:
+            await self._grants.give(tool_id, by=decision.grant_by)
             self._given += 1
-            if self.mode not in STRICTER_THAN_DEFAULT:
-                waiting = [each for each, other in self._grantable.items() if other == tool_id]
-                self._calls.resolve(waiting, Resolution("granted", Decision("allow")))
+            await self.calls.grant(lambda other: is_granted(other, tool_id))
 
-    async def end(self) -> None:
-        """The run is over: deny the waiting calls and all later ones."""
-        await self._calls.end()
+    async def _request_decision(
+        self, tool: ApprovableTool, args: object, context: ToolContext, *, grantable: bool = False
+    ) -> tuple[ResolvedBy, Decision]:
+        request_id = str(new_uuid())
+        grantable = grantable and self._grants is not None and not is_client_tool(tool.id)
+        try:
+            if grantable and await self._is_granted(tool, context):
+                return "granted", GRANTED
+            resolution = await self.calls.wait(
+                request_id,
+                lambda expires_at: PermissionRequest(
+                    request_id=request_id,
+                    tool_call_id=context.tool_call_id,
+                    tool_name=shown_name(tool.id),
+                    args=storable(args),
+                    expires_at=expires_at,
+                    grantable=grantable,
+                ),
+                check=partial(_check_args, tool),
+                tool_call_id=context.tool_call_id,
+            )
+        except AppError as error:
+            raise ToolCallDenied(_UNAVAILABLE) from error
+        if resolution.answer is None:
+            raise ToolCallDenied(_EXPIRED if resolution.reason == "expired" else _UNAVAILABLE)
+        return resolution.reason, resolution.answer
 
     async def _is_granted(self, tool: ApprovableTool, context: ToolContext) -> bool:
         """Whether an earlier decision allows the call; readers get to know that."""
@@ -185,36 +198,27 @@ class Approvals:
         while self._grants is not None and given != self._given:
             given = self._given
             if await self._grants.covers(tool.id):
-                granted = PermissionResolved(
-                    request_id=str(new_uuid()),
-                    decision="allow",
-                    reason="granted",
-                    tool_call_id=context.tool_call_id,
+                call_id = context.tool_call_id
+                await self._publish(
+                    PermissionResolved(
+                        request_id=str(new_uuid()), decision="allow", reason="granted", tool_call_id=call_id
+                    )
                 )
-                await self._publish(granted)
                 return True
         return False
 
-    async def _request_decision(
-        self, tool: ApprovableTool, args: object, context: ToolContext, *, grantable: bool
-    ) -> Decision:
-        request_id, grantable = str(new_uuid()), grantable and self._grants is not None
-        self._grantable[request_id] = tool.id if grantable else None
-        resolution = await self._calls.wait(
-            request_id,
-            lambda expires_at: PermissionRequest(
-                request_id=request_id,
-                tool_call_id=context.tool_call_id,
-                tool_name=shown_name(tool.id),
-                args=storable(args),
-                expires_at=expires_at,
-                grantable=grantable,
-            ),
-            check=partial(_check_args, tool),
-        )
-        if resolution.answer is None:
-            raise ToolCallDenied(_EXPIRED if resolution.reason == "expired" else _UNAVAILABLE)
-        return resolution.answer
+
+def granted_tool(request: Mapping[str, Any]) -> str:
+    """The tool of a stored request that a grant is about; raises `Invalid` if there may be none."""
+    if not request.get("grantable"):
+        raise Invalid.field("decision", _NOT_GRANTABLE)
+    tool_id: str = request["toolName"]
+    return tool_id
+
+
+def is_granted(request: Mapping[str, Any], tool_id: str) -> bool:
+    """Whether a grant for this tool allows the call of a stored request."""
+    return bool(request.get("grantable")) and request["toolName"] == tool_id
 
 
 def _resolved_event(request_id: str, resolution: Resolution[Decision]) -> PermissionResolved:
@@ -225,6 +229,16 @@ def _resolved_event(request_id: str, resolution: Resolution[Decision]) -> Permis
         reason=resolution.reason,
         args=decision.args,
     )
+
+
+PERMISSIONS: Final = CallKind(
+    "permission",
+    TypeAdapter(Decision),
+    unknown=PermissionNotFound,
+    answered=PermissionDecided,
+    resolved_event=_resolved_event,
+    granted=GRANTED,
+)
 
 
 async def _check_args(tool: ApprovableTool, decision: Decision) -> None:

@@ -10,6 +10,7 @@ from tests.e2e.agents import MESSAGES, every_agent, without_cli
 from tests.e2e.office import MAIL, MAILER, office, settings
 from tests.e2e.stories import Heard, World, WorldOf, a_request
 from tests.e2e.test_a_chat_of_the_ai_sdk import V6, a_post, consent, parts_of, says
+from tests.e2e.test_a_run_waits_without_a_process import SOON, parking_agents, waits
 from tests.e2e.test_an_ag_ui_client_asks import an_answer, an_input, events_of
 from tests.e2e.workshop import calling
 
@@ -47,6 +48,24 @@ async def test_a_conversation_is_asked_once_until_the_grant_is_revoked(
         run_id, request = await asked(world, stateKey=state_key)
         await decide(world, run_id, request, "deny")
         await world.events(run_id)
+
+
+@parking_agents
+async def test_one_decision_lets_a_parked_run_make_all_of_its_calls(
+    world_of: WorldOf, tmp_path: Path
+) -> None:
+    both = in_turn(Reply([TO_BOB, TO_EVE]), DONE)
+    world = await world_of(both, **settings(tmp_path), **SOON)
+    run_id, request = await asked(world, stateKey="chat-1")
+    await waits(world, run_id)
+    answer = await decide(world, run_id, request, "allow_conversation")
+    again = await decide(world, run_id, request, "allow_conversation")
+    events = await world.events(run_id)
+
+    assert (answer.status_code, again.status_code) == (200, 200)
+    assert sorted(resolutions(events)) == [("allow", "granted"), ("allow_conversation", "decided")]
+    assert sorted(to for to, _ in office().sent) == ["bob@example.org", "eve@example.org"]
+    assert len((await world.http.get(GRANTS)).json()["items"]) == 1
 
 
 @without_cli

@@ -13,6 +13,7 @@ from app.conversations.grants.service import RunGrants
 from app.errors import Invalid
 from app.events import ControlEvent, PermissionRequest, PermissionResolved
 from app.executors.approvals import Approvals, Decision, Permissions
+from app.executors.waiting.port import UnstoredWaits
 from app.graphs.rules.evaluation import CallRules
 from app.graphs.rules.spec import ToolRule
 from app.ids import RunId, RunKey
@@ -44,7 +45,7 @@ class Run:
         permissions = Permissions(
             CallRules(rules or (ASKED,)), mode, timedelta(seconds=PATIENCE_S), grants=grants
         )
-        self.approvals = Approvals(self.events.put, permissions)
+        self.approvals = Approvals(self.events.put, permissions, UnstoredWaits())
 
     def call(self, called: Tool | None = None) -> "asyncio.Task[object]":
         return asyncio.create_task(
@@ -120,7 +121,7 @@ async def test_calls_that_wait_by_then_are_allowed_at_once(conversation: Convers
     for request in requests:
         if request.tool_name == "office__mail":
             await run.approvals.decide(request.request_id, Decision("allow"))
-    await run.approvals.end()
+    await run.approvals.calls.end()
 
 
 async def test_a_grant_is_for_one_conversation_and_graph_and_for_one_tool(
@@ -155,16 +156,18 @@ async def test_no_grant_allows_what_a_rule_or_a_mode_denies(
         await Run(conversation.grants(), ToolRule(tool="office__*", do="deny")).call()
 
 
-async def test_a_grant_allows_no_call_that_waits_in_a_mode_that_only_plans(
+async def test_a_call_that_waits_is_not_granted_in_a_mode_that_only_plans(
     conversation: Conversation,
 ) -> None:
     run = Run(conversation.grants())
-    first, second = await run.asked(), await run.asked()
+    calls = [run.call(), run.call()]
+    requests = {(await run.next()).request_id for _ in calls}
     run.approvals.mode = "plan"
-    await conversation.allow(run, first)
+    await run.approvals.decide(requests.pop(), Decision("allow", grant_by=conversation.key))
+    ended = await asyncio.gather(*calls, return_exceptions=True)
 
-    assert (await run.next()).request_id == first.request_id
-    await run.approvals.decide(second.request_id, Decision("deny"))
+    # The person has seen only the one.
+    assert sorted(type(each).__name__ for each in ended) == ["ToolCallDenied", "dict"]
 
 
 @pytest.mark.parametrize("by", ["a rule", "a client tool", "no conversation"])

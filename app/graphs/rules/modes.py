@@ -10,9 +10,6 @@ _STRICTEST_FIRST: tuple[PermissionMode, ...] = (
     *("plan", "dontAsk", "default", "acceptEdits", "bypassPermissions"),
 )
 
-STRICTER_THAN_DEFAULT: Final[frozenset[PermissionMode]] = frozenset({"plan", "dontAsk"})
-"""In these no call is allowed that a person has not been asked about."""
-
 _FILE_EDITS: Final = frozenset({"Write", "Edit"})
 """The tools that change files and nothing else; they reach only files of the workspace."""
 
