@@ -35,6 +35,7 @@ from app.executors.api_format.web import PAUSED
 from app.executors.claude_agent.meters.usage import MeteredMessage, is_message_id
 from app.executors.claude_agent.tools.builtin_tools import visible_args
 from app.executors.claude_agent.tools.names import STRUCTURED_OUTPUT, tool_id_of
+from app.graphs.spec import AGENT_TOOL
 from app.requests.client_tools import is_client_tool, shown_name
 from app.requests.messages import SentMessage
 from runtally.tools.result import ToolResult
@@ -72,6 +73,11 @@ class EventMapper:
 
     def __post_init__(self) -> None:
         self._deltas = DeltaMapper(self.show_thinking, _label, STRUCTURED_OUTPUT)
+
+    @property
+    def has_subagents(self) -> bool:
+        """Whether a subagent is at work."""
+        return AGENT_TOOL in self._open_calls.values()
 
     @property
     def expects_messages(self) -> bool:

@@ -101,6 +101,11 @@ class RunStream:
         raise ExecutionFailed(*failure(result, stop, last_error=self._last_error, last_stop=self.last_stop))
 
     @property
+    def has_subagents(self) -> bool:
+        """Whether a subagent is at work."""
+        return self._mapper.has_subagents
+
+    @property
     def is_clean(self) -> bool:
         """Whether the run ended by itself, without an error on the way and with every message answered."""
         answered = self._result is not None and stop_of(self._result) == "natural"

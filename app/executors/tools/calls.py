@@ -78,6 +78,11 @@ class ToolCalls:
         elif isinstance(event, Step):
             self._message_end.set()
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether the agent's current message is complete."""
+        return self._message_end.is_set()
+
     def take_result(self, call_id: str) -> ToolResult | None:
         """The result of a call that has ended, once; None if the tool runner did not answer it."""
         self._published.pop(call_id, None)

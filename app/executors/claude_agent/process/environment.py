@@ -49,11 +49,17 @@ _FIXED = {
 
 _WITHOUT_SUMMARIES = {"DISABLE_COMPACT": "1"}
 
+GOES_ON = {"CLAUDE_CODE_RESUME_INTERRUPTED_TURN": "1"}
+"""For a CLI whose transcript ends in the middle of a turn: it goes on with it as soon as it has started."""
+
 _TOOL_GRACE_S = 5
 """The CLI's own tool timeout is longer than ours, so that ours takes effect first."""
 
 _NICENESS = 4
 """Enough for the server to come first; with more, other programs of the machine would take a CLI's turn."""
+
+LONGEST_TIMER_S = 2_147_483
+"""In seconds, what a timer of the CLI takes: a longer one would be over at once."""
 
 CacheTtl: TypeAlias = Literal["5m", "1h"]
 """How long the provider keeps a prompt in its cache."""
@@ -139,7 +145,7 @@ def _common(directory: Path, longest_tool_s: float, options: ModelOptions) -> di
         "CLAUDE_CONFIG_DIR": str(directory / "config"),
         "PWD": str(directory / "work"),
         "CLAUDE_CODE_MAX_OUTPUT_TOKENS": str(options.max_output_tokens),
-        "MCP_TOOL_TIMEOUT": str(round((longest_tool_s + _TOOL_GRACE_S) * 1000)),
+        "MCP_TOOL_TIMEOUT": str(round(min(longest_tool_s + _TOOL_GRACE_S, LONGEST_TIMER_S) * 1000)),
     }
 
 

@@ -13,6 +13,7 @@ import structlog
 from claude_agent_sdk import HookContext, HookMatcher, Message, ResultMessage, SystemMessage
 from claude_agent_sdk.types import HookEvent, HookInput, HookJSONOutput, SyncHookJSONOutput
 
+from app.executors.claude_agent.process.environment import LONGEST_TIMER_S
 from app.executors.port import RunPlan
 from app.storable import storable
 
@@ -88,7 +89,7 @@ class SdkHooks:
 
     def for_sdk(self, *, person_s: float) -> dict[HookEvent, list[HookMatcher]]:
         """As `ClaudeAgentOptions.hooks`; `person_s` is how long a person may take to decide or answer."""
-        timeout = HOOK_TIMEOUT_S + person_s
+        timeout = min(HOOK_TIMEOUT_S + person_s, LONGEST_TIMER_S)
         hooks: dict[HookEvent, list[HookMatcher]] = {
             name: [HookMatcher(hooks=[self._hook(name)], timeout=timeout, on_failure="block")]
             for name in get_args(HookName)
