@@ -81,10 +81,13 @@ class MessageDiscarded(_Event):
 
 
 class Status(_Event):
-    """What the run is doing; with `retrying`, which attempt begins, and in how many seconds."""
+    """What the run is doing; with `retrying`, which attempt begins, and in how many seconds.
+
+    `waiting`: nothing, in no process, until the calls that wait are answered.
+    """
 
     type: Literal["status"] = "status"
-    phase: Literal["thinking", "tool_use", "compacting", "retrying"]
+    phase: Literal["thinking", "tool_use", "compacting", "retrying", "waiting"]
     label: str
     attempt: Annotated[int | None, Field(exclude_if=_is_none)] = None
     in_s: Annotated[float | None, Field(exclude_if=_is_none)] = None

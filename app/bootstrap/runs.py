@@ -43,6 +43,8 @@ from app.runs.requests.repeated import RepeatedRequests
 from app.runs.service import RunService
 from app.runs.starting import RunStarter
 from app.runs.supervisor import RunSupervisor
+from app.runs.waits.expiry import CallExpiry
+from app.runs.waits.parking import RunParking
 from app.runs.worker import RunWorker
 
 if TYPE_CHECKING:
@@ -119,6 +121,8 @@ async def open_runs(
     await dispatcher.claim()
     infra.tasks.start_soon(dispatcher.work)
     infra.tasks.start_soon(QueueMaintenance(execution.queue, dispatcher, queued.stop).watch)
+    infra.tasks.start_soon(RunParking(execution.supervisor, settings.park_after_s).watch)
+    infra.tasks.start_soon(CallExpiry(execution.queue).watch)
     infra.tasks.start_soon(infra.workspaces.sweep)
     if infra.agent is not None and any(graph.native_tools for graph in infra.planner.graphs.definitions()):
         infra.tasks.start_soon(infra.agent.sandbox_probe.check)

@@ -11,6 +11,7 @@ from app.conversations.cuts.answer_cuts import ShownAnswer
 from app.conversations.records import Conversation
 from app.events import AiEvent
 from app.executors.control import RunControl
+from app.executors.waiting.port import StoredCall
 from app.graphs.spec import GraphSpec
 from app.ids import RunKey
 from app.models.registry import ModelOptions
@@ -73,6 +74,15 @@ class AgentFailed(ExecutionFailed):
         self.failure = failure
         self.is_silent = is_silent
         super().__init__(*AGENT_UNAVAILABLE)
+
+
+class RunParked(Exception):
+    """A run stops being executed: its next attempt goes on with the calls that wait, from this state."""
+
+    def __init__(self, state: Mapping[str, Any]) -> None:
+        """`state` is JSON of the executor, which gets it back as `RunPlan.parked`."""
+        self.state = state
+        super().__init__("parked")
 
 
 FIRST_ATTEMPT = 0
@@ -153,6 +163,10 @@ class RunPlan:
     trace: RunTraceContext | None = None
     """The trace that the run belongs to; None without telemetry, unless its caller has one."""
     accepted_at: datetime | None = None
+    parked: Mapping[str, Any] | None = None
+    """The state of `RunParked` with which an earlier attempt stopped, if none has begun with it."""
+    waits: Sequence[StoredCall] = ()
+    """The calls of earlier attempts that waited for answers."""
 
     @property
     def request_id(self) -> str | None:
@@ -208,7 +222,8 @@ class GraphExecutor(Protocol):
     async def run(self, request: GraphRunRequest, context: RunContext) -> None:
         """Execute a run and publish its events, `AssistantFinal` last.
 
-        Raises `ExecutionFailed` for a run that ends without an answer. Every message that the provider
+        Raises `ExecutionFailed` for a run that ends without an answer, and `RunParked` once
+        `control.parking` is set, if it has set `control.can_park`. Every message that the provider
         answered is reported by one `UsageReport`, also when the run fails or is stopped.
         """
         ...

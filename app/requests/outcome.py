@@ -29,7 +29,7 @@ ErrorCode = Literal[
 FinishReason = Literal[
     "stop", "max_turns", "budget", "timeout", "aborted", "refused", "length", "context", "error"
 ]
-RunStatus = Literal["queued", "running", "succeeded", "failed", "cancelled"]
+RunStatus = Literal["queued", "running", "waiting", "succeeded", "failed", "cancelled"]
 
 
 class FinalUsage(WireModel):

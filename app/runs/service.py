@@ -125,7 +125,8 @@ class RunService:
 
         Raises `RunNotFound`, `RunDeleted` before the first batch.
         """
-        # The row of a run that this process executes would only say that it has not ended.
+        # The row of a run that this process executes would only say that it has not ended. What an earlier
+        # attempt has stored is read where the log begins later.
         record = None if self.supervisor.is_active(run) else await self.get_with_contents(run)
         async with aclosing(self.reader.follow(run, record, after=after)) as batches:
             async for batch in batches:

@@ -26,6 +26,7 @@ from app.requests.runs import GraphRunRequest
 from app.runs.dispatch.places import Places
 from app.runs.events.publisher import RunEventPublisher
 from app.runs.events.tracing import traced_plan
+from app.runs.waits.live import RunWaits
 from app.runs.worker import RunWorker
 from app.streams.port import EventLog
 
@@ -87,7 +88,9 @@ class RunSupervisor:
             client_tool_timeout=timedelta(seconds=plan.spec.client_tool_timeout_s),
             question_timeout=timedelta(seconds=plan.spec.question_timeout_s),
             limits=self.message_limits,
+            waits=RunWaits(self.database, plan.run, plan.attempt),
         )
+        control.keep(plan.waits)
         self._active[plan.run] = run = ActiveRun(
             plan, control, publisher, trace, stops_unread=request.on_disconnect == "cancel"
         )

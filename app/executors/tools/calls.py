@@ -1,7 +1,8 @@
 """ToolCalls: executes the tool calls of a run: policy, approvals, limits, results."""
 
 import asyncio
-from contextlib import suppress
+from collections.abc import Iterable
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -83,6 +84,12 @@ class ToolCalls:
         """Whether the agent's current message is complete."""
         return self._message_end.is_set()
 
+    def resume(self, call_ids: Iterable[str]) -> None:
+        """Clients have got these calls from an earlier attempt, which has not executed them."""
+        for call_id in call_ids:
+            self._published_event(call_id).set()
+        self._message_end.set()
+
     def take_result(self, call_id: str) -> ToolResult | None:
         """The result of a call that has ended, once; None if the tool runner did not answer it."""
         self._published.pop(call_id, None)
@@ -103,7 +110,9 @@ class ToolCalls:
         """Execute a call of one of our tools, and keep the result for `take_result`."""
         progress = _Progress(self._events)
         context = replace(self._tool_context(call_id), report_progress=progress.report)
-        result = await self._runner.run(tool_id, args, context)
+        control = self._control
+        with nullcontext() if control is None else control.executing(call_id):
+            result = await self._runner.run(tool_id, args, context)
         self._results[call_id] = result
         return result
 

@@ -57,4 +57,4 @@ class AbandonedRuns:
 
 
 def _is_waiting(run: ActiveRun) -> bool:
-    return run.control.client_calls.is_waiting and not run.control.stop.is_set()
+    return run.control.client_calls.calls.is_waiting and not run.control.stop.is_set()

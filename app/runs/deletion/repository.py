@@ -8,6 +8,7 @@ from app.ids import AccountId, RunId, RunKey
 from app.platform.db import Transaction
 from app.requests.outcome import GraphFinal
 from app.runs.tables import run_events, runs
+from app.runs.waits.repository import delete_calls
 
 
 async def lock_ended_run(tx: Transaction, key: RunKey) -> bool | None:
@@ -66,6 +67,7 @@ async def delete_events(tx: Transaction, key: RunKey) -> None:
     await tx.execute(update(runs).where(_is_run(key)).values(events_deleted_at=deleted_at))
     of_run = and_(run_events.c.account_id == key.account_id, run_events.c.run_id == key.run_id)
     await tx.execute(delete(run_events).where(of_run))
+    await delete_calls(tx, key)
 
 
 def _is_run(key: RunKey) -> ColumnElement[bool]:
