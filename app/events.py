@@ -81,10 +81,7 @@ class MessageDiscarded(_Event):
 
 
 class Status(_Event):
-    """What the run is doing; with `retrying`, which attempt begins, and in how many seconds.
-
-    `waiting`: nothing, in no process, until the calls that wait are answered.
-    """
+    """What the run is doing; with `retrying`, which attempt begins, and in how many seconds."""
 
     type: Literal["status"] = "status"
     phase: Literal["thinking", "tool_use", "compacting", "retrying", "waiting"]

@@ -57,7 +57,7 @@ class MessageDiscarded(_Event):
 
 
 class Status(_Event):
-    """What the run is doing: `phase` is `thinking`, `tool_use`, `compacting` or `retrying`."""
+    """What the run is doing: `phase` is `thinking`, `tool_use`, `compacting`, `retrying` or `waiting`."""
 
     type: Literal["status"] = "status"
     phase: str

@@ -197,6 +197,10 @@ class RunWorker:
             raise ExecutionFailed(*ABORTED)
         if plan.shown_answer is not None and plan.conversation is not None:
             await leave_out_unseen(self.database, plan.conversation.transcript, plan.shown_answer)
+        if plan.parked is not None:
+            # Nothing begins anew: what readers have got stays open.
+            await publisher.publish(Status(phase="tool_use", label="Going on with the answers"))
+            return
         started = RunStarted(
             run_id=plan.run.run_id,
             graph_id=plan.spec.id,

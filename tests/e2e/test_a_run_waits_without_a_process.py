@@ -65,3 +65,104 @@ async def test_the_answer_lets_it_go_on_and_nothing_is_done_or_paid_twice(
     assert kinds(rest).count("tool_call_start") == kinds(rest).count("tool_call_result") == 1
     assert rest[-1].data["finishReason"] == "stop"
     assert len(world.simulator.requests) == len(await world.receipts(run_id)) == 2
+
+
+@parking_agents
+async def test_its_readers_stay_and_its_conversation_goes_on_behind_it(
+    world_of: WorldOf, tmp_path: Path
+) -> None:
+    world = await world_of(one_mail(), **settings(tmp_path), **SOON)
+    body = a_request("mail", graphId=MAILER, stateKey="chat")
+    reading = asyncio.create_task(world.run(body))
+    await world.accepted(1)
+    (run,) = (await world.http.get("/v1/runs")).json()["items"]
+    await waits(world, run["runId"])
+    later = await world.start(a_request("and then?", graphId=MAILER, stateKey="chat"))
+    (request,) = [
+        event.data
+        for event in await world.events(run["runId"], until="permission_request")
+        if event.type == "permission_request"
+    ]
+
+    assert (await world.http.get(f"/v1/runs/{later}")).json()["status"] == "queued"
+    await decide(world, run["runId"], request, decision="deny", message="Never write to Bob.")
+    heard = await reading
+    await world.ended(later)
+
+    assert office().sent == []
+    assert heard == await world.events(run["runId"])
+    (result,) = world.simulator.requests[1].tool_results
+    assert "Never write to Bob." in str(result["content"])
+    assert "Never write to Bob." in str(world.simulator.requests[2].body["messages"])
+
+
+@parking_agents
+async def test_arguments_that_a_person_has_changed_are_checked_when_it_goes_on(
+    world_of: WorldOf, tmp_path: Path
+) -> None:
+    mails = in_turn(Reply([ToolUse(MAIL, ARGS)]), Reply([ToolUse(MAIL, ARGS)]), Reply([Text("So be it.")]))
+    world = await world_of(mails, **settings(tmp_path), **SOON)
+    run_id, request = await parked(world)
+    await decide(world, run_id, request, decision="allow", args={"to": "no address", "text": "x"})
+    async with asyncio.timeout(PATIENCE_S):
+        async for event in world.follow(run_id):
+            if event.type == "permission_request" and event.data["requestId"] != request["requestId"]:
+                break
+    await waits(world, run_id)
+    changed = {"to": "alice@example.org", "text": "Hello Alice"}
+    await decide(world, run_id, event.data, decision="allow", args=changed)
+    events = await world.events(run_id)
+
+    assert office().sent == [("alice@example.org", "Hello Alice")]
+    assert [event.data["isError"] for event in events if event.type == "tool_call_result"] == [True, False]
+    assert "to" in str(world.simulator.requests[1].tool_results)
+
+
+@parking_agents
+async def test_a_call_whose_time_is_up_is_denied_and_a_late_answer_refused(
+    world_of: WorldOf, tmp_path: Path
+) -> None:
+    world = await world_of(one_mail(), **settings(tmp_path, approval_timeout_s=2), **SOON)
+    run_id, request = await parked(world)
+    events = await world.events(run_id)
+    late = await decide(world, run_id, request, decision="allow")
+
+    assert office().sent == []
+    (resolved,) = [event.data for event in events if event.type == "permission_resolved"]
+    assert (resolved["decision"], resolved["reason"]) == ("deny", "expired")
+    assert late.json()["code"] == "run_ended"
+
+
+@parking_agents
+@pytest.mark.parametrize("how", ["cancel", "interrupt"])
+async def test_a_run_that_waits_is_stopped_at_once(world_of: WorldOf, tmp_path: Path, how: str) -> None:
+    world = await world_of(one_mail(), **settings(tmp_path), **SOON)
+    run_id, request = await parked(world)
+
+    stopped = await world.http.post(f"/v1/runs/{run_id}/{how}")
+    events = await world.events(run_id)
+    late = await decide(world, run_id, request, decision="allow")
+
+    assert stopped.status_code == 202, stopped.text
+    (resolved,) = [event.data for event in events if event.type == "permission_resolved"]
+    assert (resolved["decision"], resolved["reason"]) == ("deny", "run_stopped")
+    assert [event.type for event in events[-2:]] == ["error", "done"]
+    assert late.json()["code"] == "run_ended"
+    assert office().sent == []
+    assert (await world.http.delete(f"/v1/runs/{run_id}")).status_code == 204
+
+
+@parking_agents
+async def test_of_two_answers_the_first_counts(world_of: WorldOf, tmp_path: Path) -> None:
+    world = await world_of(one_mail(), **settings(tmp_path), **SOON)
+    run_id, request = await parked(world)
+
+    answers = await asyncio.gather(
+        decide(world, run_id, request, decision="allow"), decide(world, run_id, request, decision="deny")
+    )
+    await world.ended(run_id)
+
+    refused = [answer.json()["code"] for answer in answers if answer.status_code != 200]
+    assert len(refused) == 1
+    assert refused[0] in {"permission_decided", "run_ended"}
+    assert len(office().sent) == int(answers[0].status_code == 200)

@@ -148,7 +148,7 @@ async def release_runs(
 
 
 async def due_work(reader: Reader, limits: DispatchLimits) -> DueWork:
-    """Accounts with runs to release, and runs in no process that were cancelled."""
+    """Accounts with runs to release, and runs in no process to cancel: chats may have moved on."""
     rows = (await reader.execute(_DUE, {"per_account": limits.per_account})).all()
     return DueWork(
         to_release=[(AccountId(row.account_id), row.state_key) for row in rows if row.run_id is None],
@@ -356,6 +356,17 @@ _DUE = text(
     SELECT account_id, NULL, run_id FROM runs
      WHERE status = 'queued' AND held_for IS NULL AND interruption IS NOT NULL
     UNION
-    SELECT account_id, NULL, run_id FROM runs WHERE status = 'waiting' AND interruption IS NOT NULL
+    SELECT account_id, NULL, run_id FROM runs AS waiting
+     WHERE status = 'waiting' AND (
+           interruption IS NOT NULL
+           -- A chat whose client has moved on: its next message waits behind a call of a client tool.
+           OR message_id IS NOT NULL
+          AND EXISTS (SELECT FROM run_waits AS call
+                       WHERE call.account_id = waiting.account_id AND call.run_id = waiting.run_id
+                         AND call.kind = 'client_tool' AND call.resolved_by IS NULL)
+          AND EXISTS (SELECT FROM runs AS later
+                       WHERE later.account_id = waiting.account_id AND later.state_key = waiting.state_key
+                         AND later.turn > waiting.turn AND later.status = 'queued'
+                         AND later.message_id IS NOT NULL))
     """
 )

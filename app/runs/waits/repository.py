@@ -145,7 +145,7 @@ _INSERT = text(
 )
 _LOCK_EXECUTION = text(
     """
-    SELECT FROM runs
+    SELECT run_id FROM runs
      WHERE account_id = :account_id AND run_id = :run_id AND attempt = :attempt AND status = 'running'
        FOR SHARE
     """

@@ -11,7 +11,7 @@ export interface components {
         AcceptedRunResponse: {
             runId: string;
             /** @enum {string} */
-            status: "queued" | "running" | "succeeded" | "failed" | "cancelled";
+            status: "queued" | "running" | "waiting" | "succeeded" | "failed" | "cancelled";
         };
         /** @description An attachment of a message, without its content; `size` in bytes is null if it is by URL. */
         AttachmentResponse: {
@@ -516,7 +516,7 @@ export interface components {
             graphId: string;
             model: string;
             /** @enum {string} */
-            status: "queued" | "running" | "succeeded" | "failed" | "cancelled";
+            status: "queued" | "running" | "waiting" | "succeeded" | "failed" | "cancelled";
             attempt: number;
             requestId: string | null;
             stateKey: string | null;
@@ -937,7 +937,7 @@ export interface components {
              */
             type: "status";
             /** @enum {string} */
-            phase: "thinking" | "tool_use" | "compacting" | "retrying";
+            phase: "thinking" | "tool_use" | "compacting" | "retrying" | "waiting";
             label: string;
             attempt?: number | null;
             inS?: number | null;

@@ -45,12 +45,12 @@ async def test_a_run_waits_while_readers_see_a_call_without_a_result() -> None:
     unseen = ClientToolCalls(publish, UnstoredWaits(), timeout=timedelta(seconds=10 * PATIENCE_S))
     calling = asyncio.create_task(unseen.call("pick", {}, call_id="c"))
     await asyncio.sleep(0)
-    before = (readers.calls.is_waiting, unseen.is_waiting)
+    before = (readers.calls.calls.is_waiting, unseen.calls.is_waiting)
     await readers.call()
 
-    assert (before, readers.calls.is_waiting) == ((False, False), True)
+    assert (before, readers.calls.calls.is_waiting) == ((False, False), True)
     await readers.calls.answer("c", ClientToolResult("blue"))
-    assert not readers.calls.is_waiting
+    assert not readers.calls.calls.is_waiting
     is_published.set()
     await unseen.calls.end()
     assert (await calling).code == "failed"
