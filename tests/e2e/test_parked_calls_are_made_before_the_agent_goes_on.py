@@ -86,6 +86,7 @@ async def test_some_calls_of_a_message_have_ended_and_some_have_not_begun(
     assert [event.data["decision"] for event in of_type(events, "permission_resolved")] == ["allow", "deny"]
     assert [event.data["isError"] for event in of_type(events, "tool_call_result")] == [False, False, True]
     assert len(of_type(events, "tool_call_start")) == 3
+    assert [event.data["stepIndex"] for event in of_type(events, "step")] == [1, 2]
     assert (events[-2].data["content"], events[-1].data["finishReason"]) == ("Half done.", "stop")
     results = [str(result["content"]) for result in requests[0].tool_results]
     assert [len(results), "Sent to eve" in results[1], "One is enough." in results[2]] == [3, True, True]

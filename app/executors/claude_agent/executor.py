@@ -164,7 +164,7 @@ class ClaudeAgentExecutor:
         await _publish_rejected_part(channel, events)
         for event in stream.finish():
             await events.publish(event)
-        await _leave_parked(cli, context)
+        await _leave_parked(cli, context, stream)
         await self._complete_transcript(cli, plan, stream, seen)
         if sandbox is not None and sandbox.filled:
             await self.workspaces.store_outputs(plan.run, plan.attempt, workspace=sandbox.workspace)
@@ -245,11 +245,12 @@ async def _publish(
     context.control.can_park = can_park and may_be_parked(context.plan)
 
 
-async def _leave_parked(cli: StartedCli, context: RunContext) -> None:
+async def _leave_parked(cli: StartedCli, context: RunContext, stream: RunStream) -> None:
     """Raise `RunParked` if the run is, once everything that its CLI has written is stored."""
     if context.control.parking.is_set():
         await cli.process.exited.wait()
-        raise parked(context.plan, [] if cli.session is None else cli.session.written)
+        written = [] if cli.session is None else cli.session.written
+        raise parked(context.plan, written, steps=stream.steps)
 
 
 async def _publish_rejected_part(channel: Channel, events: EventSink) -> None:

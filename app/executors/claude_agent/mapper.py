@@ -60,8 +60,9 @@ class EventMapper:
     """The result of a call of our tools: clients see its visible part, never the model's text."""
     show_thinking: bool
     step_budget: int | None
+    steps: int = 0
+    """The steps so far, of earlier attempts as well if the run was parked."""
     _expected: dict[str, SentMessage] = field(default_factory=dict)
-    _steps: int = 0
     _streaming: dict[str | None, str] = field(default_factory=dict)
     _streamed: set[str] = field(default_factory=set)
     _writing: dict[str | None, WrittenMessage] = field(default_factory=dict)
@@ -116,8 +117,8 @@ class EventMapper:
     def step_events(self, message: MeteredMessage) -> Iterator[Step]:
         """The step event of a completed message; a truncated message is no step."""
         if message.final and message.parent_tool_call_id is None:
-            self._steps += 1
-            yield Step(step_index=self._steps, step_budget=self.step_budget)
+            self.steps += 1
+            yield Step(step_index=self.steps, step_budget=self.step_budget)
 
     def _stream_event(self, event: Mapping[str, Any], parent: str | None) -> Iterator[OutputEvent]:
         match event.get("type"):

@@ -15,6 +15,7 @@ from app.conversations.records import TranscriptEntry
 from app.conversations.sdk_store import PostgresSessionStore
 from app.executors.api_format.tool_content import ModelToolCall
 from app.executors.claude_agent.process.transcript_lines import chained_lines, open_calls, result_lines
+from app.executors.claude_agent.run_stream import steps_of
 from app.executors.claude_agent.tools.names import STRUCTURED_OUTPUT, tool_id_of
 from app.executors.deadline import RunDeadline
 from app.executors.port import ABORTED, ExecutionFailed, RunContext, RunParked, RunPlan
@@ -25,13 +26,11 @@ from app.platform.background import first_of
 from app.storable import storable
 
 _NOT_TAKEN = "This answer was not taken: another call of its message waited. Answer again."
-_LINES = "lines"
-"""In the state of a run that is parked: what the CLI of a run without a conversation had written."""
 
 
-def parked(plan: RunPlan, lines: Sequence[dict[str, Any]]) -> RunParked:
+def parked(plan: RunPlan, lines: Sequence[dict[str, Any]], *, steps: int) -> RunParked:
     """What ends an attempt whose CLI had written these lines; those of a conversation are stored with it."""
-    return RunParked({} if plan.conversation is not None else {_LINES: list(lines)})
+    return RunParked({"steps": steps, "lines": [] if plan.conversation is not None else list(lines)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +64,7 @@ class OpenCalls:
                 results = making.result() if is_done else turn.finished
                 entries += await self._add(plan, list(result_lines(lines, results)))
         if control.parking.is_set():
-            raise parked(plan, [entry.line for entry in entries])
+            raise parked(plan, [entry.line for entry in entries], steps=steps_of(plan))
         if making.cancelled():
             await asyncio.gather(turn.publish_unfinished(), control.acknowledge())
             raise ExecutionFailed(*(deadline.outcome or ABORTED))
@@ -75,8 +74,8 @@ class OpenCalls:
     async def _entries(self, plan: RunPlan) -> list[TranscriptEntry]:
         if plan.conversation is not None:
             return list(await self.store.entries(plan.conversation.transcript))
-        state = plan.parked or {}
-        return [TranscriptEntry(line, plan.run.run_id) for line in state[_LINES]]
+        lines = () if plan.parked is None else plan.parked["lines"]
+        return [TranscriptEntry(line, plan.run.run_id) for line in lines]
 
     async def _add(self, plan: RunPlan, lines: Sequence[dict[str, Any]]) -> list[TranscriptEntry]:
         entries = [TranscriptEntry(line, plan.run.run_id, plan.attempt) for line in lines]
