@@ -46,6 +46,7 @@ from app.runs.supervisor import RunSupervisor
 from app.runs.waits.expiry import CallExpiry
 from app.runs.waits.parking import RunParking
 from app.runs.worker import RunWorker
+from app.tools.extensions.loading import Extensions
 
 if TYPE_CHECKING:
     from app.platform.temporal.connection import TemporalConnection
@@ -164,6 +165,7 @@ def _open_execution(infra: Infrastructure, executor: ExecutorAggregator) -> _Exe
         max_output_bytes=settings.max_run_output_mb * 2**20,
         lease=infra.lease,
         metrics=infra.metrics.runs,
+        extensions=Extensions.load(infra.metrics.runs) if infra.role.executes_runs else Extensions(),
     )
     supervisor = RunSupervisor(
         infra.database,
@@ -175,6 +177,7 @@ def _open_execution(infra: Infrastructure, executor: ExecutorAggregator) -> _Exe
         lease=infra.lease,
         telemetry=infra.telemetry,
         conditions=Conditions(infra.schemas.checker.pool),
+        max_evidence_bytes=settings.max_run_output_mb * 2**20 if settings.evidence else 0,
     )
     closer = RunCloser(
         infra.log,
