@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import Field, JsonValue, TypeAdapter
 
-from app.requests.outcome import ErrorCode, FinalUsage, FinishReason
+from app.requests.outcome import ErrorCode, FileChanges, FinalUsage, FinishReason
 from app.requests.wire_models import WireModel
 from app.usage.records import Meters, UsageFact
 
@@ -16,7 +16,12 @@ StopKind = Literal["interrupt", "cancel"]
 ResolvedBy = Literal["decided", "expired", "run_stopped"]
 QuestionResolvedBy = Literal["answered", "declined", "expired", "run_stopped"]
 WarningCode = Literal[
-    "client_tools_ignored", "attachments_left_out", "attachment_refused", "tools_left_out", "run_stopped"
+    "client_tools_ignored",
+    "attachments_left_out",
+    "attachment_refused",
+    "tools_left_out",
+    "run_stopped",
+    "files_not_kept",
 ]
 StopState = Literal["requested", "acknowledged", "stopped"]
 
@@ -84,7 +89,7 @@ class Status(_Event):
     """What the run is doing; with `retrying`, which attempt begins, and in how many seconds."""
 
     type: Literal["status"] = "status"
-    phase: Literal["thinking", "tool_use", "compacting", "retrying"]
+    phase: Literal["thinking", "tool_use", "compacting", "retrying", "waiting"]
     label: str
     attempt: Annotated[int | None, Field(exclude_if=_is_none)] = None
     in_s: Annotated[float | None, Field(exclude_if=_is_none)] = None
@@ -126,6 +131,12 @@ class Citation(_Event):
     url: str
     title: Annotated[str | None, Field(exclude_if=_is_none)] = None
     cited_text: str
+
+
+class FilesChanged(FileChanges, _Event):
+    """What the run has changed in its workspace; once, before its end."""
+
+    type: Literal["files_changed"] = "files_changed"
 
 
 class AssistantFinal(_Event):
@@ -294,6 +305,7 @@ OutputEvent: TypeAlias = (
     | ToolCallResult
     | Citation
     | UserMessageDelivered
+    | FilesChanged
     | AssistantFinal
     | RunWarning
 )

@@ -7,11 +7,13 @@ from functools import partial
 from typing import Any, Final, Literal, Protocol
 
 import structlog
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from app.errors import AppError, Conflict, FieldError, Invalid, NotFound
 from app.events import PermissionRequest, PermissionResolved
-from app.executors.waiting.calls import Publish, Resolution, WaitingCalls
+from app.executors.evidence import AddEvidence, CallDecision, keep_none
+from app.executors.waiting.calls import CallKind, Publish, Resolution, WaitingCalls
+from app.executors.waiting.port import Waits
 from app.graphs.rules.evaluation import CallRules
 from app.graphs.rules.modes import permitted
 from app.graphs.rules.spec import ToolRule
@@ -99,39 +101,54 @@ class Permissions:
 class Approvals:
     """One run's tool calls that need approval, and its permission mode."""
 
-    def __init__(self, publish: Publish, permissions: Permissions) -> None:
+    def __init__(
+        self,
+        publish: Publish,
+        permissions: Permissions,
+        waits: Waits,
+        *,
+        add_evidence: AddEvidence = keep_none,
+    ) -> None:
         self._rules = permissions.rules
-        self._calls = WaitingCalls[Decision](
-            publish,
-            permissions.timeout,
-            unknown=PermissionNotFound,
-            answered=PermissionDecided,
-            resolved_event=_resolved_event,
-        )
+        self._add_evidence = add_evidence
+        self.calls = WaitingCalls(publish, permissions.timeout, PERMISSIONS, waits)
         self.mode: PermissionMode = permissions.mode
-
-    @property
-    def is_waiting(self) -> bool:
-        """Whether a call waits for a person's decision."""
-        return self._calls.is_waiting
 
     async def review(self, tool: ApprovableTool, args: object, context: ToolContext) -> object:
         """The arguments to call the tool with; raises `ToolCallDenied`."""
-        rule = await self._rule_for(tool, args)
-        if permitted(self.mode, tool, rule.do) == "allow":
-            return args
-        decision = await self._request_decision(tool, args, context)
+        decided = CallDecision(context.tool_call_id, shown_name(tool.id), self.mode, args)
+        try:
+            await self._decide(tool, decided, context)
+        except ToolCallDenied as denied:
+            decided.decision, decided.message = "deny", str(denied)
+            raise
+        else:
+            decided.decision = "allow"
+            return decided.args
+        finally:
+            self._add_evidence(decided.evidence())
+
+    async def _decide(self, tool: ApprovableTool, decided: CallDecision, context: ToolContext) -> None:
+        decision = None
+        if self.calls.keeps(context.tool_call_id):
+            # Readers get to know the answer, whatever the rules are now.
+            decision = await self._request_decision(tool, decided, context)
+        rule = await self._rule_for(tool, decided)
+        if decision is None:
+            if permitted(self.mode, tool, rule.do) == "allow":
+                return
+            decision = await self._request_decision(tool, decided, context)
         if decision.decision == "deny":
             refusal = RunDenied if decision.stop else ToolCallDenied
             raise refusal(decision.message or rule.message or _DENIED)
-        if decision.args is None:
-            return args
-        await self._rule_for(tool, decision.args)
-        return decision.args
+        if decision.args is not None:
+            decided.args = decision.args
+            await self._rule_for(tool, decided)
 
-    async def _rule_for(self, tool: ApprovableTool, args: object) -> ToolRule:
+    async def _rule_for(self, tool: ApprovableTool, decided: CallDecision) -> ToolRule:
         """The rule for a call, unless it denies the call: then it raises `ToolCallDenied`."""
-        rule = await matching_rule(self._rules, tool, args) or _NO_RULE
+        decided.rule = await matching_rule(self._rules, tool, decided.args)
+        rule = decided.rule or _NO_RULE
         if rule.do == "deny":
             raise (RunDenied if rule.stop else ToolCallDenied)(rule.message or _FORBIDDEN)
         return rule
@@ -142,25 +159,24 @@ class Approvals:
         Raises `PermissionNotFound`, `PermissionDecided`, and `Invalid` for arguments that the tool does
         not accept: then the call keeps waiting.
         """
-        await self._calls.answer(request_id, decision)
+        await self.calls.answer(request_id, decision)
 
-    async def end(self) -> None:
-        """The run is over: deny the waiting calls and all later ones."""
-        await self._calls.end()
-
-    async def _request_decision(self, tool: ApprovableTool, args: object, context: ToolContext) -> Decision:
-        request_id = str(new_uuid())
+    async def _request_decision(
+        self, tool: ApprovableTool, decided: CallDecision, context: ToolContext
+    ) -> Decision:
+        decided.request_id = request_id = str(new_uuid())
         try:
-            resolution = await self._calls.wait(
+            resolution = await self.calls.wait(
                 request_id,
                 lambda expires_at: PermissionRequest(
                     request_id=request_id,
                     tool_call_id=context.tool_call_id,
                     tool_name=shown_name(tool.id),
-                    args=storable(args),
+                    args=storable(decided.args),
                     expires_at=expires_at,
                 ),
                 check=partial(_check_args, tool),
+                tool_call_id=context.tool_call_id,
             )
         except AppError as error:
             raise ToolCallDenied(_UNAVAILABLE) from error
@@ -174,6 +190,15 @@ def _resolved_event(request_id: str, resolution: Resolution[Decision]) -> Permis
     return PermissionResolved(
         request_id=request_id, decision=decision.decision, reason=resolution.reason, args=decision.args
     )
+
+
+PERMISSIONS: Final = CallKind(
+    "permission",
+    TypeAdapter(Decision),
+    unknown=PermissionNotFound,
+    answered=PermissionDecided,
+    resolved_event=_resolved_event,
+)
 
 
 async def _check_args(tool: ApprovableTool, decision: Decision) -> None:

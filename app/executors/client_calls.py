@@ -2,15 +2,16 @@
 
 import hashlib
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
-from pydantic import JsonValue
+from pydantic import JsonValue, TypeAdapter
 
 from app.errors import AppError, Conflict, NotFound
 from app.events import ClientToolCall
-from app.executors.waiting.calls import Publish, WaitingCalls
+from app.executors.waiting.calls import CallKind, Publish, WaitingCalls
+from app.executors.waiting.port import Waits
 from app.storable import storable
 from runtally.tools.result import ToolErrorCode, ToolResult
 
@@ -36,6 +37,16 @@ class ClientToolCallAnswered(Conflict):
 
 
 @dataclass(frozen=True, slots=True)
+class ClientAnswer:
+    """A result as it is kept: within the limit, with the digest of all of it, by which it is compared."""
+
+    digest: str
+    text: str
+    visible: JsonValue
+    is_error: bool
+
+
+@dataclass(frozen=True, slots=True)
 class ClientToolResult:
     """What the client answers to a call: any JSON, of which the model gets a text unchanged."""
 
@@ -43,58 +54,48 @@ class ClientToolResult:
     is_error: bool = False
 
     @property
-    def digest(self) -> bytes:
-        """Equal for equal results; in JSON 1, 1.0 and true are different."""
-        text = json.dumps([self.result, self.is_error], sort_keys=True)
-        return hashlib.sha256(text.encode()).digest()
-
-    def to_tool_result(self) -> ToolResult:
-        """The result for the model and for clients, within the limit."""
+    def kept(self) -> ClientAnswer:
+        """What is kept of it; equal for equal results: in JSON 1, 1.0 and true are different."""
+        whole = json.dumps([self.result, self.is_error], sort_keys=True)
+        digest = hashlib.sha256(whole.encode()).hexdigest()
         result = storable(self.result)
         text = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
         encoded = text.encode(errors="replace")
-        code: ToolErrorCode | None = "failed" if self.is_error else None
         if len(encoded) <= MAX_RESULT_BYTES:
-            return ToolResult(text, result, code)
+            return ClientAnswer(digest, text, result, self.is_error)
         cut = encoded[:MAX_RESULT_BYTES].decode(errors="ignore") + _CUT_OFF
-        return ToolResult(cut, cut, code)
+        return ClientAnswer(digest, cut, cut, self.is_error)
 
 
-@dataclass(frozen=True, slots=True)
-class _Answer:
-    """A result of the client; compared by its digest."""
-
-    digest: bytes
-    result: ToolResult = field(compare=False)
+CLIENT_TOOL_CALLS: Final = CallKind(
+    "client_tool",
+    TypeAdapter(ClientAnswer),
+    unknown=ClientToolCallNotFound,
+    answered=ClientToolCallAnswered,
+)
 
 
 class ClientToolCalls:
     """One run's calls of client tools; only used on the loop that executes it."""
 
-    def __init__(self, publish: Publish, *, timeout: timedelta = timedelta()) -> None:
+    def __init__(self, publish: Publish, waits: Waits, *, timeout: timedelta = timedelta()) -> None:
         """`timeout` is how long a call waits."""
-        self._calls = WaitingCalls[_Answer](
-            publish, timeout, unknown=ClientToolCallNotFound, answered=ClientToolCallAnswered
-        )
-
-    @property
-    def is_waiting(self) -> bool:
-        """Whether readers of the run see a call without a result."""
-        return self._calls.is_waiting
+        self.calls = WaitingCalls(publish, timeout, CLIENT_TOOL_CALLS, waits)
 
     async def call(self, name: str, args: JsonValue, *, call_id: str) -> ToolResult:
         """Publish a call, and wait for its result; `name` is the client's own name of the tool."""
         try:
-            resolution = await self._calls.wait(
+            resolution = await self.calls.wait(
                 call_id,
                 lambda expires_at: ClientToolCall(
                     tool_call_id=call_id, tool_name=name, args=storable(args), expires_at=expires_at
                 ),
+                tool_call_id=call_id,
             )
         except AppError:
             return _failed(_NOT_SENT, "failed")
-        if resolution.answer is not None:
-            return resolution.answer.result
+        if (answer := resolution.answer) is not None:
+            return ToolResult(answer.text, answer.visible, "failed" if answer.is_error else None)
         if resolution.reason == "expired":
             return _failed(_NOT_ANSWERED, "timeout")
         return _failed(_RUN_STOPPED, "failed")
@@ -104,11 +105,7 @@ class ClientToolCalls:
 
         Raises `ClientToolCallNotFound`, `ClientToolCallAnswered`.
         """
-        await self._calls.answer(call_id, _Answer(result.digest, result.to_tool_result()))
-
-    async def end(self) -> None:
-        """The run is over: no call waits any more, and none is made."""
-        await self._calls.end()
+        await self.calls.answer(call_id, result.kept)
 
 
 def _failed(text: str, code: ToolErrorCode) -> ToolResult:

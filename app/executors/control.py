@@ -1,6 +1,8 @@
 """RunControl: the requests of clients to a running run, which its executor executes."""
 
 import asyncio
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
 
 import structlog
@@ -9,8 +11,10 @@ from app.errors import AppError
 from app.events import Interrupted, OutputEvent, StopKind, StopState, ToolCallResult, ToolCallStart
 from app.executors.approvals import Approvals, Permissions
 from app.executors.client_calls import ClientToolCalls
+from app.executors.evidence import AddEvidence, keep_none
 from app.executors.inbox import MessageInbox, MessageLimits, RunEnded
 from app.executors.waiting.calls import Publish
+from app.executors.waiting.port import StoredCall, UnstoredWaits, Waits
 from app.executors.waiting.questions import Questions
 from app.requests.messages import SentMessage
 
@@ -31,13 +35,24 @@ class RunControl:
         client_tool_timeout: timedelta = timedelta(),
         question_timeout: timedelta = timedelta(),
         limits: MessageLimits | None = None,
+        waits: Waits | None = None,
+        add_evidence: AddEvidence = keep_none,
     ) -> None:
-        """`publish` appends an event to the run's log."""
+        """`publish` appends an event to the run's log; `waits` stores its calls that wait."""
         self._publish = publish
-        self.approvals = Approvals(publish, permissions)
-        self.client_calls = ClientToolCalls(publish, timeout=client_tool_timeout)
-        self.questions = Questions(publish, timeout=question_timeout)
-        self._waiting = (self.client_calls, self.approvals, self.questions)
+        self.waits: Waits = waits or UnstoredWaits()
+        self.approvals = Approvals(publish, permissions, self.waits, add_evidence=add_evidence)
+        self.client_calls = ClientToolCalls(publish, self.waits, timeout=client_tool_timeout)
+        self.questions = Questions(publish, self.waits, timeout=question_timeout)
+        self._waiting = (self.client_calls.calls, self.approvals.calls, self.questions.calls)
+        self.can_park = False
+        """Whether the executor stops for `parking`, and its next attempt goes on with the calls that wait."""
+        self.parking = asyncio.Event()
+        """Set when the executor must stop and raise `RunParked`; no command is applied any more."""
+        self.parked_calls: list[str] = []
+        """The ids of the calls that wait, once it is parking."""
+        self._executing: set[str] = set()
+        """The ids of calls that tools are executing, including those that wait."""
         self.inbox = MessageInbox(limits)
         self.stop = asyncio.Event()
         """Set when the run must end: interrupt, read to the end, return."""
@@ -83,6 +98,41 @@ class RunControl:
         elif isinstance(event, ToolCallResult):
             self._tools_at_work.discard(event.tool_call_id)
 
+    @contextmanager
+    def executing(self, tool_call_id: str) -> Iterator[None]:
+        """While the body runs, a tool executes this call: the run is not parked unless it waits."""
+        self._executing.add(tool_call_id)
+        try:
+            yield
+        finally:
+            self._executing.discard(tool_call_id)
+
+    def keep(self, stored: Sequence[StoredCall]) -> None:
+        """Add the calls of earlier attempts: those that were parked have been published, and go on."""
+        for each in stored:
+            if each.is_parked and each.tool_call_id is not None:
+                self._tools_at_work.add(each.tool_call_id)
+            match each.kind:
+                case "permission":
+                    self.approvals.calls.keep(each)
+                case "question":
+                    self.questions.keep(each)
+                case "client_tool":
+                    self.client_calls.calls.keep(each)
+
+    @property
+    def may_park(self) -> bool:
+        """Whether all that the run does is to wait for answers, and another attempt can go on with them."""
+        if not self.can_park or self.parking.is_set() or self.stop.is_set() or self._requested is not None:
+            return False
+        waiting = set[str]().union(*(each.waiting_tool_calls for each in self._waiting))
+        return bool(waiting) and self._executing <= waiting
+
+    def park(self) -> None:
+        """Let the executor stop; see `may_park`."""
+        self.parked_calls = [call_id for waiting in self._waiting for call_id in waiting.park()]
+        self.parking.set()
+
     async def stops_before_call(self) -> bool:
         """Whether the model may not be called, because the turn was to stop after its tools.
 
@@ -121,12 +171,15 @@ class RunControl:
         if kind is not None and self._requested == kind:
             await self._published(self._advance("stopped"))
 
-    async def end(self) -> None:
-        """The run is over: deny waiting tool calls, release senders, publish the remaining events."""
+    async def end(self, *, is_parked: bool = False) -> None:
+        """The attempt is over: release senders, publish the remaining events, deny tool calls that wait.
+
+        `is_parked`: those are left to the next attempt.
+        """
         self.has_ended = True
         self.inbox.close()
         for waiting in self._waiting:
-            await waiting.end()
+            await waiting.end(is_parked=is_parked)
         await self.mark_stopped()
         # No event may be published after this.
         if self._publishing:

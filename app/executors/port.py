@@ -11,6 +11,8 @@ from app.conversations.cuts.answer_cuts import ShownAnswer
 from app.conversations.records import Conversation
 from app.events import AiEvent
 from app.executors.control import RunControl
+from app.executors.evidence import AddEvidence, keep_none
+from app.executors.waiting.port import StoredCall
 from app.graphs.spec import GraphSpec
 from app.ids import RunKey
 from app.models.registry import ModelOptions
@@ -23,6 +25,7 @@ from app.platform.telemetry.trace_context import RunTraceContext
 from app.requests.client_tools import ClientTool
 from app.requests.outcome import ErrorCode, FinishReason
 from app.requests.runs import GraphRunRequest, RunLimits
+from app.tools.extensions.loading import Extensions
 from app.tools.skills.records import Skill
 from app.usage.records import NOTHING_SPENT, Attribution, Spent
 from runtally.tools.tool import Tool
@@ -73,6 +76,15 @@ class AgentFailed(ExecutionFailed):
         self.failure = failure
         self.is_silent = is_silent
         super().__init__(*AGENT_UNAVAILABLE)
+
+
+class RunParked(Exception):
+    """A run stops being executed: its next attempt goes on with the calls that wait, from this state."""
+
+    def __init__(self, state: Mapping[str, Any]) -> None:
+        """`state` is JSON of the executor, which gets it back as `RunPlan.parked`."""
+        self.state = state
+        super().__init__("parked")
 
 
 FIRST_ATTEMPT = 0
@@ -153,6 +165,10 @@ class RunPlan:
     trace: RunTraceContext | None = None
     """The trace that the run belongs to; None without telemetry, unless its caller has one."""
     accepted_at: datetime | None = None
+    parked: Mapping[str, Any] | None = None
+    """The state of `RunParked` with which an earlier attempt stopped, if none has begun with it."""
+    waits: Sequence[StoredCall] = ()
+    """The calls of earlier attempts that waited for answers."""
 
     @property
     def request_id(self) -> str | None:
@@ -189,6 +205,10 @@ class RunContext:
     """Whether this process may act for the run."""
     trace: RunTrace | None = None
     """Where calls of the model are traced; None without telemetry."""
+    add_evidence: AddEvidence = keep_none
+    """Keeps what operators may see of it."""
+    extensions: Extensions = field(default_factory=Extensions)
+    """The operator's hooks and credentials."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +228,8 @@ class GraphExecutor(Protocol):
     async def run(self, request: GraphRunRequest, context: RunContext) -> None:
         """Execute a run and publish its events, `AssistantFinal` last.
 
-        Raises `ExecutionFailed` for a run that ends without an answer. Every message that the provider
+        Raises `ExecutionFailed` for a run that ends without an answer, and `RunParked` once
+        `control.parking` is set, if it has set `control.can_park`. Every message that the provider
         answered is reported by one `UsageReport`, also when the run fails or is stopped.
         """
         ...

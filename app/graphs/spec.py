@@ -130,15 +130,15 @@ class GraphSpec(BaseModel):
     """The first that matches a call decides; a call without one is allowed."""
     approve: Annotated[tuple[ToolPattern, ...], BeforeValidator(_comma_separated)] = ()
     """Tools and tool effects that need a person's approval: rules that ask, after all others."""
-    approval_timeout_s: Annotated[float, Field(gt=0, le=86_400, strict=True)] = 300
+    approval_timeout_s: Annotated[float, Field(gt=0, le=2_592_000, strict=True)] = 300
     """How long a tool call waits for a decision before it is denied."""
     client_tools: Annotated[bool, Field(strict=True)] | ClientToolRule = False
     """Whether requests may bring tools that the client executes, and which."""
-    client_tool_timeout_s: Annotated[float, Field(gt=0, le=86_400, strict=True)] = 300
+    client_tool_timeout_s: Annotated[float, Field(gt=0, le=2_592_000, strict=True)] = 300
     """How long a call of a client tool waits for its result before it has failed."""
     questions: Annotated[bool, Field(strict=True)] = False
     """Whether the agent and the MCP servers may ask a person."""
-    question_timeout_s: Annotated[float, Field(gt=0, le=86_400, strict=True)] = 300
+    question_timeout_s: Annotated[float, Field(gt=0, le=2_592_000, strict=True)] = 300
     """How long a question waits for its answers before it has failed."""
     permission_mode: PermissionMode = "default"
     permission_modes: tuple[PermissionMode, ...] = ()

@@ -115,6 +115,7 @@ class Settings(NetworkSettings, DatabaseSettings):
     prompt_cache_ttl: Literal["5m", "1h"] = Field("5m", validation_alias="RUNTALLY_PROMPT_CACHE_TTL")
     lease_s: float = Field(15, ge=1, le=300, validation_alias="RUNTALLY_LEASE_S")
     drain_s: float = Field(20, ge=0, le=86_400, validation_alias="RUNTALLY_DRAIN_S")
+    park_after_s: float = Field(30, ge=0.05, le=86_400, validation_alias="RUNTALLY_PARK_AFTER_S")
     run_timeout_s: int = Field(600, ge=1, le=86_400, validation_alias="RUNTALLY_RUN_TIMEOUT_S")
     schema_workers: int = Field(2, ge=1, le=32, validation_alias="RUNTALLY_SCHEMA_WORKERS")
     schema_check_s: float = Field(0.5, ge=0.05, le=30, validation_alias="RUNTALLY_SCHEMA_CHECK_S")
@@ -123,6 +124,7 @@ class Settings(NetworkSettings, DatabaseSettings):
     max_attachment_bytes: int = Field(10_485_760, ge=1024, validation_alias="RUNTALLY_MAX_ATTACHMENT_BYTES")
     attachment_urls: bool = Field(default=False, validation_alias="RUNTALLY_ATTACHMENT_URLS")
     max_run_output_mb: int = Field(256, ge=1, validation_alias="RUNTALLY_MAX_RUN_OUTPUT_MB")
+    evidence: bool = Field(default=True, validation_alias="RUNTALLY_EVIDENCE")
     max_storage_mb_per_account: int = Field(
         10_240, ge=0, validation_alias="RUNTALLY_MAX_STORAGE_MB_PER_ACCOUNT"
     )

@@ -21,6 +21,7 @@ from app.requests.outcome import FinalUsage, GraphFinal
 from app.runs.dispatch.queue import RunQueue
 from app.runs.events.codec import encode_events
 from app.runs.events.ended import EndedRun, log_ended
+from app.runs.events.stored import unstored_entries
 from app.runs.events.terminal import (
     close_log,
     last_position,
@@ -91,8 +92,9 @@ class RunCloser:
         entries = [*await self.event_log.read(run.key)]
         after = last_position(entries, attempt=end.attempt)
         entries += end.entries(after=after)
+        rows = encode_events(await unstored_entries(tx, run.key, entries))
         ended_at = await finish_run(
-            tx, run.key, attempt=run.attempt, final=end.final, report=None, events=encode_events(entries)
+            tx, run.key, attempt=run.attempt, final=end.final, report=None, events=rows
         )
         if ended_at is not None:
             await self.queue.release_after(tx, run.key, run.state_key)

@@ -19,7 +19,9 @@ QUESTION_CHARS = 16 * 1024
 """How much of the last message is stored as the run's question, beside the request, which may be large."""
 AT_END = -1
 """Instead of a time: when the run ended, which the database decides."""
-UNFINISHED: tuple[RunStatus, ...] = ("queued", "running")
+UNFINISHED: tuple[RunStatus, ...] = ("queued", "running", "waiting")
+UNEXECUTED: tuple[RunStatus, ...] = ("queued", "waiting")
+"""Of a run that has not ended and is in no process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +70,10 @@ class RunRecord:
     """What its client shows of the answer before it; None: all of it, as far as is known."""
     skills: Mapping[str, str] | None = None
     """The skills it could read, with their hashes; None without any, and until it has ended."""
+    parked_s: float = 0.0
+    """How long it was parked until it became ready again."""
+    is_parked: bool = False
+    """Whether it goes on with what it was parked with, and has not begun to."""
 
     @property
     def finished(self) -> bool:

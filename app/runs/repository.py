@@ -143,7 +143,6 @@ async def finish_run(
 
     None if it has ended already or is at another attempt (fencing).
     """
-    plain_events = [dump_json(stored.data) for stored in events]
     parameters = {
         **_key(key),
         "attempt": attempt,
@@ -154,15 +153,22 @@ async def finish_run(
         "final": dump_json(final.model_dump(mode="json", by_alias=True)),
         "skills": dump_json({skill.name: skill.sha256 for skill in skills}) if skills else None,
         "never_called": _never_called(report),
-        "positions": [stored.position for stored in events],
-        "last_positions": [stored.last_position for stored in events],
-        "data": plain_events,
-        "times": [stored.at for stored in events],
-        "gaps": [stored.gaps for stored in events],
         "latest": _latest(events),
+        **event_values(events),
     }
     ended_at: datetime | None = (await tx.execute(_FINISH, parameters)).scalar_one_or_none()
     return ended_at
+
+
+def event_values(events: Sequence[StoredEvents]) -> dict[str, Any]:
+    """The parameters of `STORE_EVENTS`."""
+    return {
+        "positions": [stored.position for stored in events],
+        "last_positions": [stored.last_position for stored in events],
+        "data": [dump_json(stored.data) for stored in events],
+        "times": [stored.at for stored in events],
+        "gaps": [stored.gaps for stored in events],
+    }
 
 
 async def has_ended(reader: Reader, key: RunKey) -> bool:
@@ -258,6 +264,8 @@ RUN_COLUMNS = (
     runs.c.message_id,
     runs.c.shown_answer,
     runs.c.skills,
+    runs.c.parked_s,
+    runs.c.parked.is_not(None).label("is_parked"),
 )
 
 
@@ -341,24 +349,7 @@ _ENDED = text(
     """
 )
 
-_FINISH = text(
-    f"""
-    WITH ended AS (
-        UPDATE runs
-           SET status = :status, meters = CAST(:meters AS json),
-               cost_comparison = CAST(:cost_comparison AS json), tool_failures = :tool_failures,
-               skills = CAST(:skills AS json),
-               final = CAST(:final AS json), held_for = NULL,
-               -- The process's clock may be ahead of this one: no event is later than the run's end.
-               ended_at = greatest(now(), to_timestamp(CAST(:latest AS bigint) / 1000.0)),
-               -- A run that called no model costs nothing, so its request is not stored for it; but in a
-               -- conversation the next one may have to pass its message on.
-               request = CASE WHEN state_key IS NULL AND coalesce(:never_called, started_at IS NULL)
-                              THEN NULL ELSE request END
-         WHERE account_id = :account_id AND run_id = :run_id AND attempt = :attempt
-           AND status IN ('queued', 'running')
-        RETURNING account_id, run_id, ended_at
-    ), stored AS (
+STORE_EVENTS = f"""
         INSERT INTO run_events (account_id, run_id, position, last_position, data, at, gaps)
         SELECT account_id, run_id, position, last_position, CAST(data AS json),
                CASE new.at WHEN 0 THEN NULL
@@ -368,7 +359,31 @@ _FINISH = text(
           FROM ended, unnest(CAST(:positions AS int[]), CAST(:last_positions AS int[]), CAST(:data AS text[]),
                              CAST(:times AS bigint[]), CAST(:gaps AS bytea[]))
                AS new (position, last_position, data, at, gaps)
-    )
+"""  # noqa: S608 - a constant
+"""Stores events of the run that a statement has changed, and returned as `ended` with the time of its end."""
+
+_FINISH = text(
+    f"""
+    WITH ended AS (
+        UPDATE runs
+           SET status = :status, meters = CAST(:meters AS json),
+               cost_comparison = CAST(:cost_comparison AS json), tool_failures = :tool_failures,
+               skills = CAST(:skills AS json), parked = NULL,
+               final = CAST(:final AS json), held_for = NULL,
+               -- The process's clock may be ahead of this one: no event is later than the run's end.
+               ended_at = greatest(now(), to_timestamp(CAST(:latest AS bigint) / 1000.0)),
+               -- A run that called no model costs nothing, so its request is not stored for it; but in a
+               -- conversation the next one may have to pass its message on.
+               request = CASE WHEN state_key IS NULL AND coalesce(:never_called, started_at IS NULL)
+                              THEN NULL ELSE request END
+         WHERE account_id = :account_id AND run_id = :run_id AND attempt = :attempt
+           AND status IN ('queued', 'running', 'waiting')
+        RETURNING account_id, run_id, ended_at
+    ), closed AS (
+        UPDATE run_waits SET resolved_by = 'run_stopped', resolved_at = now() FROM ended
+         WHERE run_waits.account_id = ended.account_id AND run_waits.run_id = ended.run_id
+           AND resolved_by IS NULL
+    ), stored AS ({STORE_EVENTS})
     SELECT ended_at FROM ended
     """  # noqa: S608 - a constant
 )

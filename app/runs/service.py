@@ -20,6 +20,8 @@ from app.runs.conversations.service import ConversationBusy
 from app.runs.deletion.service import with_contents
 from app.runs.dispatch.limits import QueueFull
 from app.runs.events.reader import RunEventReader
+from app.runs.evidence.records import EvidenceRecord
+from app.runs.evidence.repository import find_evidence
 from app.runs.intake.planning import RunPlanning
 from app.runs.intake.submission import RunSubmission
 from app.runs.records import DriftedRuns, RunRecord
@@ -116,6 +118,12 @@ class RunService:
         """The events of a run so far; raises `RunNotFound`, `RunDeleted`."""
         return await self.reader.read(await self.get_with_contents(run))
 
+    async def evidence(self, run: RunKey, *, after: int, limit: int) -> list[EvidenceRecord]:
+        """What a run did, after a position; raises `RunNotFound`, `RunDeleted`."""
+        await self.get_with_contents(run)
+        async with self.database.snapshot() as reader:
+            return await find_evidence(reader, run, after=after, limit=limit)
+
     async def has_end_before(self, record: RunRecord, position: int) -> bool:
         """Whether a reader that has received the event at this position has received the end of the run."""
         return await self.reader.has_end_before(record, position)
@@ -125,7 +133,8 @@ class RunService:
 
         Raises `RunNotFound`, `RunDeleted` before the first batch.
         """
-        # The row of a run that this process executes would only say that it has not ended.
+        # The row of a run that this process executes would only say that it has not ended. What an earlier
+        # attempt has stored is read where the log begins later.
         record = None if self.supervisor.is_active(run) else await self.get_with_contents(run)
         async with aclosing(self.reader.follow(run, record, after=after)) as batches:
             async for batch in batches:

@@ -1,6 +1,7 @@
 """RunStarter: starts the runs that this process has claimed, from what the database has of them."""
 
 import asyncio
+import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -36,6 +37,7 @@ from app.runs.requests.codec import RequestCodec
 from app.runs.requests.schemas import SchemaPreparation
 from app.runs.requeueing.repository import return_run
 from app.runs.supervisor import RunSupervisor
+from app.runs.waits.repository import calls_of, parked_state
 
 log = structlog.get_logger(__name__)
 
@@ -153,12 +155,17 @@ class RunStarter:
         if claimed.has_commands:
             async with self.database.write() as tx:
                 commands = await take_queued_commands(tx, run.key)
-        if run.attempt == FIRST_ATTEMPT:
-            self.metrics.run_started(waited_s=_waited_s(run))
-        else:
-            log.warning("run.recovered", resumed=True, attempt=run.attempt)
+        self._log_start(run)
         apply_queued(self.supervisor.start(plan, request), commands)
         return True
+
+    def _log_start(self, run: RunRecord) -> None:
+        if run.attempt == FIRST_ATTEMPT:
+            self.metrics.run_started(waited_s=_waited_s(run))
+        elif run.is_parked:
+            log.info("run.continued", attempt=run.attempt)
+        else:
+            log.warning("run.recovered", resumed=True, attempt=run.attempt)
 
     async def _plan(self, run: RunRecord, text: str | None) -> tuple[RunPlan, GraphRunRequest]:
         if text is None:
@@ -195,8 +202,16 @@ class RunStarter:
             async with self.database.read() as reader:
                 await recover_receipts(reader, self.receipts, run.key, attempt=run.attempt - 1)
             await self.receipts.flush(run.key, within_s=_RECEIPTS_WAIT_S)
-            plan = replace(plan, spent=await self.reports.spent(run.key))
+            plan = replace(plan, spent=await self.reports.spent(run.key), **await self._kept(run))
         return plan, request
+
+    async def _kept(self, run: RunRecord) -> dict[str, Any]:
+        """What the plan has of the run's earlier attempts: calls that waited, and what it was parked with."""
+        async with self.database.snapshot() as reader:
+            waits = await calls_of(reader, run.key)
+            state = await parked_state(reader, run.key) if run.is_parked else None
+        parked = None if state is None else await asyncio.to_thread(json.loads, state)
+        return {"waits": waits, "parked": parked}
 
 
 def _waited_s(run: RunRecord) -> float:
@@ -206,9 +221,10 @@ def _waited_s(run: RunRecord) -> float:
 
 
 def _remaining(plan: RunPlan, run: RunRecord) -> timedelta:
-    """The time that the run has left: the deadline counts from its first attempt."""
+    """The time that the run has left, from its first attempt, without what it was parked."""
     if run.attempt == FIRST_ATTEMPT:
         return plan.timeout
     started_at = run.started_at or datetime.now(UTC)
     # The clocks of two machines: a run never gets more time than it had.
-    return min(plan.timeout, max(timedelta(), plan.timeout - (datetime.now(UTC) - started_at)))
+    used = datetime.now(UTC) - started_at - timedelta(seconds=run.parked_s)
+    return min(plan.timeout, max(timedelta(), plan.timeout - used))

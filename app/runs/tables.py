@@ -56,6 +56,15 @@ runs = Table(
     Column("cost_comparison", Json(none_as_null=True), comment="What it cost by both meters"),
     Column("skills", Json(none_as_null=True), comment="The skills it could read, with their hashes"),
     Column("tool_failures", Integer, comment="How many tool calls failed"),
+    Column("parked", Json(none_as_null=True), comment="What its next attempt goes on with"),
+    Column("parked_at", UtcDateTime, comment="Since when it waits"),
+    Column(
+        "parked_s",
+        Double,
+        nullable=False,
+        server_default="0",
+        comment="How long it has waited until it was ready again",
+    ),
     Column("process_id", Uuid, comment="The process that executes it, or was the last"),
     Column("created_at", UtcDateTime, nullable=False),
     Column("started_at", UtcDateTime),
@@ -92,7 +101,9 @@ runs = Table(
         BigInteger,
         Computed("coalesce(octet_length(request::text), 0) + coalesce(octet_length(final::text), 0)"),
     ),
-    CheckConstraint("status IN ('queued', 'running', 'succeeded', 'failed', 'cancelled')", name="status"),
+    CheckConstraint(
+        "status IN ('queued', 'running', 'waiting', 'succeeded', 'failed', 'cancelled')", name="status"
+    ),
     CheckConstraint(
         "held_for IS NULL OR held_for IN ('turn', 'limit', 'start_time') AND status = 'queued'",
         name="held_for",
@@ -101,6 +112,8 @@ runs = Table(
 
 Index("ix_runs_newest", runs.c.account_id, runs.c.created_at.desc(), runs.c.run_id.desc())
 Index("ix_runs_running", runs.c.process_id, postgresql_where=text("status = 'running'"))
+
+Index("ix_runs_waiting", runs.c.account_id, postgresql_where=text("status = 'waiting'"))
 
 Index(
     "ix_runs_active",
@@ -236,4 +249,41 @@ run_readers = Table(
         "seen_at", UtcDateTime, nullable=False, comment="Renewed while they do; not compared with a clock"
     ),
     ForeignKeyConstraint(["account_id", "run_id"], ["runs.account_id", "runs.run_id"], ondelete="CASCADE"),
+)
+
+run_waits = Table(
+    "run_waits",
+    metadata,
+    Column("account_id", Uuid, primary_key=True),
+    Column("run_id", Text, primary_key=True),
+    Column("call_id", Text, primary_key=True, comment="By which it is answered"),
+    Column("kind", Text, nullable=False, comment="permission, question or client_tool"),
+    Column("tool_call_id", Text, comment="The tool call that goes on with the answer"),
+    Column("request", Json, nullable=False, comment="The event that asks for the answer"),
+    Column("requested_at", UtcDateTime, nullable=False, server_default=text("now()")),
+    Column("expires_at", UtcDateTime, nullable=False),
+    Column("resolved_by", Text, comment="decided, expired or run_stopped; null: it waits"),
+    Column("answer", Json(none_as_null=True), comment="Of one that was decided"),
+    Column("resolved_at", UtcDateTime),
+    Column(
+        "parked",
+        Boolean,
+        nullable=False,
+        server_default=text("false"),
+        comment="Whether an attempt has left it to the next one, which has not begun with it",
+    ),
+    ForeignKeyConstraint(["account_id", "run_id"], ["runs.account_id", "runs.run_id"], ondelete="CASCADE"),
+)
+
+Index(
+    "ix_run_waits_open",
+    run_waits.c.account_id,
+    run_waits.c.expires_at,
+    postgresql_where=text("resolved_by IS NULL"),
+)
+
+Index(
+    "ix_run_waits_expires",
+    run_waits.c.expires_at,
+    postgresql_where=text("resolved_by IS NULL AND parked"),
 )

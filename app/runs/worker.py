@@ -15,37 +15,49 @@ from app.billing.receipts.delivery import debit_undelivered
 from app.billing.receipts.queue import ReceiptQueue
 from app.conversations.cuts.unseen_answers import leave_out_unseen
 from app.errors import AppError, Unavailable
-from app.events import MeterReport, Queued, RunStarted, RunWarning
+from app.events import MeterReport, Queued, RunStarted, RunWarning, Status
 from app.executors.control import RunControl
 from app.executors.port import (
     ABORTED,
     FIRST_ATTEMPT,
+    INTERNAL,
     NO_DATABASE,
     AgentFailed,
     ExecutionFailed,
     GraphExecutor,
     RunContext,
+    RunOutcome,
+    RunParked,
     RunPlan,
 )
+from app.executors.tools.sessions import RunSession
 from app.ids import RunKey
 from app.platform.clock.event_times import milliseconds
 from app.platform.clock.lease import Lease
-from app.platform.db import AttemptOver, Database, DatabaseUnavailable
+from app.platform.db import AttemptOver, Database, DatabaseUnavailable, Transaction
 from app.platform.metrics.runs import RunMetrics
 from app.platform.telemetry.run_trace import RunTrace
 from app.requests.outcome import GraphFinal
 from app.requests.runs import GraphRunRequest
+from app.runs.commands.pending import pending_commands
 from app.runs.dispatch.queue import RunQueue
+from app.runs.dispatch.records import QueuedCommand
+from app.runs.dispatch.repository import insert_queued_command
 from app.runs.events.codec import encode_events
 from app.runs.events.ended import EndedRun, log_ended
 from app.runs.events.output import RunOutput
 from app.runs.events.publisher import RunEventPublisher
+from app.runs.events.stored import unstored_entries
 from app.runs.events.terminal import close_log, last_position, terminal_events, with_positions
 from app.runs.events.timing import TimedEvents
 from app.runs.events.tracing import run_result
+from app.runs.evidence.recorder import EvidenceRecorder
+from app.runs.records import StoredEvents
 from app.runs.repository import finish_run, has_ended
 from app.runs.requeueing.repository import requeue_run
+from app.runs.waits.repository import park_run
 from app.streams.port import EventLog, LogEntry, WriterFenced
+from app.tools.extensions.loading import Extensions
 
 log = structlog.get_logger(__name__)
 
@@ -72,8 +84,11 @@ class _FinishedRun:
     output_bytes: int
     """About how large its events are."""
     trace: RunTrace | None
+    evidence: EvidenceRecorder
     repeats: bool
     """Whether it begins another attempt instead."""
+    parked: RunParked | None
+    """With what it waits instead."""
     _failures: set[str] = field(default_factory=set)
 
     @property
@@ -100,6 +115,8 @@ class _NotStored(Enum):
     """Another process has ended it, or executes a later attempt."""
     REPEATED = auto()
     """Its next attempt is ready to be executed by any process."""
+    PARKED = auto()
+    """It waits in no process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +135,7 @@ class RunWorker:
     lease: Lease
     store_retry_s: float = STORE_RETRY_S
     metrics: RunMetrics = field(default_factory=RunMetrics)
+    extensions: Extensions = field(default_factory=Extensions)
 
     async def execute(
         self,
@@ -126,6 +144,7 @@ class RunWorker:
         control: RunControl,
         *,
         publisher: RunEventPublisher,
+        evidence: EvidenceRecorder,
         trace: RunTrace | None = None,
     ) -> GraphFinal | None:
         """Execute a run that is stored as running, and store its result.
@@ -142,32 +161,33 @@ class RunWorker:
         )
         events = TimedEvents(output, self.metrics.attempt(plan.spec.id))
         self.receipts.count_charges(plan.run)
-        began, repeats = time.monotonic(), False
+        session = RunSession(self.extensions.hooks, plan)
+        context = RunContext(*(plan, control, events, self.lease, trace), evidence.keep, self.extensions)
+        began, repeats, parked = time.monotonic(), False, None
         try:
             await self._start(plan, control, publisher)
             request = await self.complete(request, plan)
-            await self.executor.run(request, RunContext(plan, control, events, self.lease, trace))
+            await session.start()
+            parked = await self._run(request, context, publisher)
         except ExecutionFailed as error:
-            output.outcome = error.outcome
             repeats = self._repeats(error, plan, control)
-        except DatabaseUnavailable:
-            log.warning("run.database_unavailable")
-            output.outcome = NO_DATABASE
-        except (AttemptOver, WriterFenced):
-            # Found out again, and logged, when the run is stored.
-            output.outcome = ABORTED
-        except Exception:
-            # A failed run must not end other runs.
-            log.exception("run.crashed")
+            output.outcome = error.outcome
+        except Exception as error:  # noqa: BLE001 - a failed run must not end other runs
+            output.outcome = _outcome_of(error)
         finally:
             with anyio.CancelScope(shield=True):
-                await control.end()
+                await control.end(is_parked=parked is not None)
+                await evidence.end()
                 if trace is not None:
                     trace.close()
                 await self.receipts.flush(plan.run, within_s=_FLUSH_S)
-                finished = self._finished(plan, control, output, trace=trace, began=began, repeats=repeats)
+                finished = self._finished(
+                    context, output, evidence, began=began, repeats=repeats, parked=parked
+                )
                 entries = await self._entries(finished)
                 stored = await self._finish(finished, entries)
+                if parked is None:
+                    await session.end(finished.final)
         while stored is _NotStored.LATER:
             await asyncio.sleep(self.store_retry_s)
             stored = await self._finish(finished, entries)
@@ -183,6 +203,10 @@ class RunWorker:
             raise ExecutionFailed(*ABORTED)
         if plan.shown_answer is not None and plan.conversation is not None:
             await leave_out_unseen(self.database, plan.conversation.transcript, plan.shown_answer)
+        if plan.parked is not None:
+            # Nothing begins anew: what readers have got stays open.
+            await publisher.publish(Status(phase="tool_use", label="Going on with the answers"))
+            return
         started = RunStarted(
             run_id=plan.run.run_id,
             graph_id=plan.spec.id,
@@ -197,6 +221,17 @@ class RunWorker:
             warning = RunWarning(code="client_tools_ignored", message=message, names=list(names))
             await publisher.publish_once(warning)
 
+    async def _run(
+        self, request: GraphRunRequest, context: RunContext, publisher: RunEventPublisher
+    ) -> RunParked | None:
+        """Execute the run until it has ended, or is parked."""
+        try:
+            await self.executor.run(request, context)
+        except RunParked as parked:
+            await publisher.publish(Status(phase="waiting", label="Waiting for an answer"))
+            return parked
+        return None
+
     def _repeats(self, error: ExecutionFailed, plan: RunPlan, control: RunControl) -> bool:
         """Whether a run whose agent failed is executed again: once, if no client can tell."""
         if not isinstance(error, AgentFailed):
@@ -207,27 +242,32 @@ class RunWorker:
 
     def _finished(
         self,
-        plan: RunPlan,
-        control: RunControl,
+        context: RunContext,
         output: RunOutput,
+        evidence: EvidenceRecorder,
         *,
-        trace: RunTrace | None,
         began: float,
         repeats: bool,
+        parked: RunParked | None,
     ) -> _FinishedRun:
+        plan, control, trace = context.plan, context.control, context.trace
         final, duration = output.final(), timedelta(seconds=time.monotonic() - began)
         charged = self.receipts.counted_charges(plan.run)
         ended = EndedRun.of_plan(plan, final, duration=duration, charged=charged)
-        return _FinishedRun(plan, control, final, output.report, ended, output.size, trace, repeats)
+        return _FinishedRun(
+            plan, control, final, output.report, ended, output.size, trace, evidence, repeats, parked
+        )
 
     async def _entries(self, finished: _FinishedRun) -> list[LogEntry]:
-        """The events of the run, with its end."""
+        """The events of the run, with its end unless it is parked."""
         try:
             entries = await self.event_log.read(finished.run)
         except AppError as error:
             # Without the log only the end can be stored; each reader gets it after its last position.
             log.error("run.events_lost", reason=error.detail)  # noqa: TRY400
             entries = ()
+        if finished.parked is not None:
+            return list(entries)
         after = last_position(entries, attempt=finished.attempt)
         return [*entries, *with_positions(terminal_events(finished.final), after=after)]
 
@@ -245,16 +285,20 @@ class RunWorker:
             if finished.trace is not None:
                 finished.trace.end(run_result(final))
             log_ended(finished.ended)
+        elif stored is _NotStored.PARKED:
+            await self.event_log.park(finished.run, within_s=_FLUSH_S)
+            log.info("run.parked", calls=len(finished.control.parked_calls))
         return stored
 
     async def _store(self, finished: _FinishedRun, entries: Sequence[LogEntry]) -> datetime | _NotStored:
         """Store a finished run and release its credit; returns when it has ended."""
         try:
-            if finished.output_bytes <= _FEW_BYTES:
-                rows = encode_events(entries)
-            else:
-                rows = await asyncio.to_thread(encode_events, entries)
             async with self.database.transaction() as tx:
+                await finished.evidence.store(tx)
+                rows = await self._rows(tx, finished, entries)
+                if finished.parked is not None:
+                    is_parked = await self._park(tx, finished, finished.parked, rows)
+                    return _NotStored.PARKED if is_parked else _NotStored.FENCED
                 if finished.repeats and await requeue_run(tx, finished.run, attempt=finished.attempt):
                     return _NotStored.REPEATED
                 # The run's row, its account's queue, its credit: the same order everywhere, so no deadlock.
@@ -284,6 +328,53 @@ class RunWorker:
             self.event_log.abandon(finished.run)
             log.error("run.fenced", attempt=finished.attempt)
         return _NotStored.FENCED
+
+    async def _rows(
+        self, tx: Transaction, finished: _FinishedRun, entries: Sequence[LogEntry]
+    ) -> Sequence[StoredEvents]:
+        """What is to be stored of the events: without those that were stored when it was parked."""
+        if finished.attempt > FIRST_ATTEMPT:
+            entries = await unstored_entries(tx, finished.run, entries)
+        if finished.output_bytes <= _FEW_BYTES:
+            return encode_events(entries)
+        return await asyncio.to_thread(encode_events, entries)
+
+    async def _park(
+        self, tx: Transaction, finished: _FinishedRun, parked: RunParked, rows: Sequence[StoredEvents]
+    ) -> bool:
+        """Let the run wait in no process, and release its credit; False if it is at another attempt."""
+        run, control = finished.run, finished.control
+        is_parked = await park_run(
+            tx,
+            run,
+            attempt=finished.attempt,
+            state=parked.state,
+            calls=control.parked_calls,
+            events=rows,
+        )
+        if is_parked:
+            for command in pending_commands(control, finished.plan.spec):
+                stored = command.model_dump(mode="json", by_alias=True)
+                await insert_queued_command(tx, QueuedCommand(run, stored))
+            # An answer may have been stored after the decision to park it.
+            await self.queue.release_answered(tx, run)
+            await debit_undelivered(tx, self.receipts, run)
+            await self.ledger.release(tx, run)
+        return is_parked
+
+
+def _outcome_of(error: Exception) -> RunOutcome:
+    """How a run ended that its executor did not end; logs why."""
+    match error:
+        case DatabaseUnavailable():
+            log.warning("run.database_unavailable")
+            return NO_DATABASE
+        case AttemptOver() | WriterFenced():
+            # Found out again, and logged, when the run is stored.
+            return ABORTED
+        case _:
+            log.error("run.crashed", exc_info=error)
+            return INTERNAL
 
 
 def _log_failure(finished: _FinishedRun, error: Exception) -> None:

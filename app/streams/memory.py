@@ -31,6 +31,7 @@ class MemoryEventLog:
         self._now = now
         self._buffers: dict[RunKey, RunBuffer] = {}
         self._deleted: dict[RunKey, None] = {}
+        self._parked: set[RunKey] = set()
         self._closed = False
 
     def __len__(self) -> int:
@@ -50,6 +51,7 @@ class MemoryEventLog:
 
     async def resume(self, run: RunKey, *, attempt: int, after: int) -> None:  # noqa: ARG002 - one process has no other writer to fence
         """Number the next events from after this position."""
+        self._parked.discard(run)
         buffer = self._buffer(run)
         buffer.last = max(buffer.last, after)
 
@@ -83,6 +85,12 @@ class MemoryEventLog:
         """As `abandon`."""
         self.abandon(run)
 
+    async def park(self, run: RunKey, *, within_s: float) -> None:  # noqa: ARG002 - the port's signature
+        """Free what is held of a run once its readers have left, unless it is resumed before."""
+        if (buffer := self._buffers.get(run)) is not None:
+            self._parked.add(run)
+            self._drop_if_unused(run, buffer)
+
     async def read(self, run: RunKey) -> tuple[LogEntry, ...]:
         """Return everything held of a run."""
         buffer = self._buffers.get(run)
@@ -114,6 +122,8 @@ class MemoryEventLog:
         return buffer
 
     def _drop_if_unused(self, run: RunKey, buffer: RunBuffer) -> None:
-        """Free the buffer of a run without events when its last reader leaves."""
-        if not buffer.entries and not buffer.readers and self._buffers.get(run) is buffer:
+        """Free the buffer of a run that is parked, or has no events, when its last reader leaves."""
+        is_unused = run in self._parked or not buffer.entries
+        if is_unused and not buffer.readers and self._buffers.get(run) is buffer:
             del self._buffers[run]
+            self._parked.discard(run)

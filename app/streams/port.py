@@ -68,6 +68,10 @@ class EventLog(Protocol):
         """
         ...
 
+    async def park(self, run: RunKey, *, within_s: float) -> None:
+        """As `hand_over`, for a run whose next attempt begins later, anywhere: its readers wait for that."""
+        ...
+
     async def read(self, run: RunKey) -> Sequence[LogEntry]:
         """Return everything the log holds of a run; empty when it holds nothing.
 

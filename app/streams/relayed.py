@@ -157,6 +157,10 @@ class RelayedEventLog:
             await asyncio.sleep(_FLUSH_CHECK_S)
         self.abandon(run)
 
+    async def park(self, run: RunKey, *, within_s: float) -> None:
+        """As `hand_over`: the readers follow the relay."""
+        await self.hand_over(run, within_s=within_s)
+
     async def read(self, run: RunKey) -> tuple[LogEntry, ...]:
         """Return everything held of a run; raises `EventLogUnavailable` if it is written elsewhere."""
         if (written := self._written.get(run)) is not None:

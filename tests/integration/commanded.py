@@ -130,7 +130,7 @@ class Pair:
 
     async def request_id(self) -> str:
         """Of the tool call that waits for a decision."""
-        pending = self.agent.control.approvals._calls._calls
+        pending = self.agent.control.approvals.calls._calls
         await until(lambda: bool(pending))
         return next(iter(pending))
 

@@ -74,7 +74,7 @@ async def test_a_run_is_abandoned_also_by_its_next_attempt(open_core: OpenCore, 
         abandoned = AbandonedRuns(database, core.process.supervisor)
         await idle.check()
         await core.recovery.recover()
-        await until(lambda: bool(calling) and calling[0].control.client_calls.is_waiting)
+        await until(lambda: bool(calling) and calling[0].control.client_calls.calls.is_waiting)
         await abandoned.check()
         before = calling[0].control.stop.is_set()
         record = await core.service.get(run)

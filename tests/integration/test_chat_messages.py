@@ -109,7 +109,7 @@ async def test_results_find_the_run_of_their_calls_and_no_other(
             schemas=SchemaPreparation(schemas, Offload()),
         )
         run = await core.start(RETRIED, state_key=KEY)
-        await until(lambda: bool(controls) and controls[0].client_calls.is_waiting)
+        await until(lambda: bool(controls) and controls[0].client_calls.calls.is_waiting)
 
         assert await runs.find(caller, chat, ["call-2"]) is None
         assert await runs.find(caller, Chat(RETRIED.id, "chat-2"), ["call-1"]) is None

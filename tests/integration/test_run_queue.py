@@ -10,7 +10,7 @@ from app.auth.records import KeyRecord
 from app.platform.db import Database
 from app.runs.dispatch.limits import DispatchLimits, QueueFull
 from app.runs.dispatch.records import QueuedCommand
-from app.runs.dispatch.repository import insert_queued_command, lock_queued_run
+from app.runs.dispatch.repository import insert_queued_command, lock_unexecuted_run
 from app.runs.repository import find_run
 from app.runs.requeueing.repository import requeue_run
 from tests.integration.run_queue import GRAPH, Queue
@@ -371,7 +371,7 @@ async def test_a_command_that_was_stored_while_a_run_was_claimed_is_not_missed(
         return claimed[0].has_commands
 
     async with database.transaction() as tx:
-        assert await lock_queued_run(tx, run) is not None
+        assert await lock_unexecuted_run(tx, run) is not None
         claiming = asyncio.create_task(claim_with_commands())
         await asyncio.sleep(0.05)
         await insert_queued_command(tx, QueuedCommand(run, {"type": "send"}))

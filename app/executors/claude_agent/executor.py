@@ -85,8 +85,12 @@ class ClaudeAgentExecutor:
         if not plan.spec.native_tools:
             yield None
             return
-        given = [GivenFile(*file) for file in files_in_workspace(plan.skills)]
-        workspace = await self.workspaces.open(plan.run, plan.spec.workspace, given)
+        workspace = await self.workspaces.open(
+            plan.run,
+            plan.spec.workspace,
+            [GivenFile(*file) for file in files_in_workspace(plan.skills)],
+            in_conversation=plan.conversation is not None,
+        )
         try:
             sandbox = await self.sandboxes.open(workspace)
         except SandboxUnavailable as error:
@@ -112,6 +116,7 @@ class ClaudeAgentExecutor:
         stream = RunStream(
             plan,
             take_result=calls.take_result,
+            add_evidence=context.add_evidence,
             meter=self.auth.meter(plan, channel, cli.process),
         )
         watchdog, seen = Watchdog(context, cli.process, sandbox), SeenText()
@@ -125,7 +130,6 @@ class ClaudeAgentExecutor:
                         await events.publish(event)
                         calls.on_published(event)
                         seen.feed(event)
-                    await cli.hooks.observe(message)
                     watchdog.check_budget(channel)
         except CliFailed as error:
             failure = await self._failure_of(error, cli.process)
@@ -148,7 +152,7 @@ class ClaudeAgentExecutor:
             await events.publish(event)
         await self._complete_transcript(cli, plan, stream, seen)
         if sandbox is not None and sandbox.filled:
-            await self.workspaces.store_outputs(plan.run, plan.attempt, workspace=sandbox.workspace)
+            await self._store_files(plan, sandbox, events)
         answer = _answer(stream, stopped, failure=failure, is_silent=is_silent and not channel.has_turns)
         final = await require_match(
             self.schemas,
@@ -182,9 +186,17 @@ class ClaudeAgentExecutor:
         if has_broken_off:
             await store_unfinished(self.starter.launcher.sessions, plan, seen)
 
+    async def _store_files(self, plan: RunPlan, sandbox: Sandbox, events: EventSink) -> None:
+        """Store what the run has left in its workspace, and publish what it has changed there."""
+        notices = await self.workspaces.store_outputs(plan.run, plan.attempt, workspace=sandbox.workspace)
+        for event in notices:
+            await events.publish(event)
+
     def _open_channel(self, context: RunContext, cli: StartedCli) -> Channel:
         plan = context.plan
-        hooks = self.metering.hooks_for(plan, executor_type=EXECUTOR_TYPE, trace=context.trace)
+        hooks = self.metering.hooks_for(
+            plan, executor_type=EXECUTOR_TYPE, trace=context.trace, add_evidence=context.add_evidence
+        )
         return self.auth.open_channel(plan, channel_limits(plan), hooks, at=cli.address)
 
 

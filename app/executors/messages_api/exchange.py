@@ -82,7 +82,7 @@ class ModelCalls:
     _last_stop: str | None = None
     """Why the message before ended."""
     _cuts: int = 0
-    _steps: int = 0
+    steps: int = 0
     _prompt_tokens: int = 0
     _may_compact: bool = field(init=False)
     _compacts: bool = False
@@ -236,9 +236,9 @@ class ModelCalls:
         # The conversation has grown since its last summary.
         self._may_compact |= self._is_summarized
         self._is_summarized = False
-        self._steps += 1
+        self.steps += 1
         step_budget = self.context.plan.limits.max_turns
-        await self._publish(Step(step_index=self._steps, step_budget=step_budget))
+        await self._publish(Step(step_index=self.steps, step_budget=step_budget))
 
     def _is_temporary(self, error: CallFailed) -> bool:
         """Whether the same call may succeed later."""

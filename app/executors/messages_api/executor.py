@@ -18,7 +18,7 @@ from app.executors.messages_api.request import AgentRequest
 from app.executors.messages_api.tool_turn import ToolTurn
 from app.executors.messages_api.transcript import RunTranscript
 from app.executors.metering import Metering, channel_limits
-from app.executors.port import ABORTED, ExecutionFailed, RunContext
+from app.executors.port import ABORTED, ExecutionFailed, RunContext, RunParked
 from app.executors.structured_output import require_match
 from app.executors.tools.calls import ToolCalls
 from app.executors.tools.client_tools import with_client_tools
@@ -56,6 +56,7 @@ class MessagesExecutor:
             log.error("run.start_failed", reason=NO_KEY)
             raise ExecutionFailed("provider_unavailable")
         deadline = RunDeadline(context.control, context.plan.timeout)
+        context.control.can_park = True
         await self.client.load()
         async with connected_tools(self.servers, context) as connected:
             final = await self._run(
@@ -76,7 +77,8 @@ class MessagesExecutor:
         loop = self._loop(request, context, channel, transcript=transcript)
         try:
             channel.prompts = await self.prompts.load(plan.conversation)
-            await transcript.load(request.messages)
+            if not await loop.resume():
+                await transcript.load(request.messages)
             with context.control.inbox.forwarding_to(loop.waiting.add):
                 return await _run_in_time(loop, context, deadline)
         finally:
@@ -85,7 +87,9 @@ class MessagesExecutor:
 
     def _open_channel(self, context: RunContext) -> Channel:
         plan = context.plan
-        hooks = self.metering.hooks_for(plan, executor_type=EXECUTOR_TYPE, trace=context.trace)
+        hooks = self.metering.hooks_for(
+            plan, executor_type=EXECUTOR_TYPE, trace=context.trace, add_evidence=context.add_evidence
+        )
         return self.gateway.open_channel(plan.run.run_id, channel_limits(plan), hooks)
 
     def _loop(
@@ -120,12 +124,14 @@ class MessagesExecutor:
 
 
 async def _run_in_time(loop: AgentLoop, context: RunContext, deadline: RunDeadline) -> AssistantFinal:
-    """The answer; raises `ExecutionFailed` if the run is stopped before."""
-    running = asyncio.create_task(loop.run())
+    """The answer; raises `ExecutionFailed` if the run is stopped before, and `RunParked`."""
+    running, parking = asyncio.create_task(loop.run()), context.control.parking
     try:
         while not running.done():
-            first = await first_of(asyncio.wait({running}), deadline.next_stop())
-            if first is None or first.index == 0:
+            first = await first_of(parking.wait(), asyncio.wait({running}), deadline.next_stop())
+            if parking.is_set():
+                raise RunParked(loop.park())
+            if first is None or first.index == 1:
                 break
             if first.result is None and loop.waiting:
                 await _interrupt_turn(loop, context)

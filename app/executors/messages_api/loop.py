@@ -50,9 +50,34 @@ class AgentLoop:
     _nudged: bool = False
     _is_stopped: bool = True
     """Whether a turn that is cancelled was stopped, and not replaced by an urgent message."""
+    _resumed: Sequence[ModelToolCall] = ()
+    """The calls of a parked run that it goes on with."""
+    _is_parked: bool = False
 
     def __post_init__(self) -> None:
         self.waiting = WaitingMessages(self._replace_turn)
+
+    async def resume(self) -> bool:
+        """Whether the run goes on with what it was parked with."""
+        state = self.context.plan.parked
+        if state is None or not await self.calls.transcript.resume(state["messages"], state["calls"]):
+            return False
+        self._resumed = [ModelToolCall(*call) for call in state["calls"]]
+        self.tools.resume(state["results"], self._resumed)
+        self.calls.steps = state["steps"]
+        return True
+
+    def park(self) -> dict[str, Any]:
+        """What the next attempt goes on with; nothing is published or stored any more."""
+        self._is_parked = True
+        transcript = self.calls.transcript
+        return {
+            "calls": [[use.call_id, use.name, use.args] for use in self.tools.unfinished.values()],
+            "results": [*self.tools.finished],
+            # Of a run with a conversation they are stored with that.
+            "messages": transcript.messages if self.context.plan.conversation is None else None,
+            "steps": self.calls.steps,
+        }
 
     def interrupt(self) -> None:
         """End the current turn on request; the run continues with the messages that wait."""
@@ -99,6 +124,8 @@ class AgentLoop:
 
     async def _end_turn(self, turn: asyncio.Task[AssistantFinal]) -> None:
         """What clients have seen of the turn gets into the transcript, and each call a result."""
+        if self._is_parked:
+            return
         if turn.cancelled() or turn.exception() is not None:
             is_stopped = turn.cancelled() and self._is_stopped
             self.calls.keep_unfinished(self.tools.finished, is_stopped=is_stopped)
@@ -108,6 +135,10 @@ class AgentLoop:
     async def _answer(self) -> AssistantFinal:
         continuations = pauses = 0
         self.calls.continued_text = ""
+        if self._resumed:
+            uses, self._resumed = self._resumed, ()
+            await self.context.control.waits.begin()
+            await self._add_user(await self.tools.run(uses), self.waiting.take_urgent())
         while True:
             message = await self.calls.next_message()
             if self.calls.channel.budget_exhausted:
@@ -141,8 +172,8 @@ class AgentLoop:
         if not message.tool_uses:
             return self._text_answer(message)
         self.calls.continued_text = ""
+        self.tools.finished = [_result(use, _NO_JSON, is_error=True) for use in structured]
         results = await self.tools.run(message.tool_uses if not structured else others)
-        results += [_result(use, _NO_JSON, is_error=True) for use in structured]
         await self._add_user(results, self.waiting.take_urgent())
         return None
 

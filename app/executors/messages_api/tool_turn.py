@@ -37,11 +37,19 @@ class ToolTurn:
         self._images = ResultImages()
         self.finished: list[dict[str, Any]] = []
         """The results of the message's calls that have ended, until those of all are returned."""
+        self.unfinished: dict[str, ModelToolCall] = {}
+        """The other calls, by their ids."""
+
+    def resume(self, results: Sequence[dict[str, Any]], uses: Sequence[ModelToolCall]) -> None:
+        """Go on with a message whose calls an earlier attempt has executed in part; clients have got all."""
+        self.finished = list(results)
+        self._calls.resume(use.call_id for use in uses)
 
     async def run(self, uses: Sequence[ModelToolCall]) -> list[dict[str, Any]]:
-        """The `tool_result` blocks, in the order of the calls."""
+        """The `tool_result` blocks, in the order of the calls; those of an earlier attempt before them."""
         self._images = ResultImages()
-        blocks: list[dict[str, Any]] = []
+        self.unfinished = {use.call_id: use for use in uses}
+        blocks = list(self.finished)
         for batch in self._batches(uses):
             blocks += await _all(partial(self._call, use) for use in batch)
         self.finished = []
@@ -69,6 +77,7 @@ class ToolTurn:
         content = [self._images.kept(content_block(each)) for each in result.for_model]
         block = tool_result(use.call_id, content, is_error=result.is_error)
         self.finished.append(block)
+        del self.unfinished[use.call_id]
         # An interrupt loses no result of a call that has ended.
         await run_to_completion(self._publish(use.call_id, result))
         return block

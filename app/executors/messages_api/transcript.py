@@ -84,6 +84,20 @@ class RunTranscript:
         for line in (*lines, user_line(current["content"])):
             self._add(line)
 
+    async def resume(self, messages: list[dict[str, Any]] | None, calls: Sequence[Sequence[Any]]) -> bool:
+        """Go on with these calls of the last message; False if the conversation does not end with them.
+
+        `messages` are those of a run without a conversation.
+        """
+        if self._conversation is not None:
+            entries = await self._store.entries(self._conversation.transcript)
+            messages, _ = api_messages(entries)
+            # Calls without results have got some that say so.
+            messages = messages[:-1]
+        self.messages = messages or []
+        self.call_ids = call_ids_of(self.messages)
+        return call_ids_of(self.messages[-1:]).issuperset(call[0] for call in calls)
+
     def add_user(self, content: Sequence[dict[str, Any]]) -> None:
         """Results of tool calls, and messages of clients."""
         self._add(user_line(content))

@@ -5,9 +5,12 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final, TypeAlias
 
+from pydantic import TypeAdapter
+
 from app.errors import Conflict, FieldError, Invalid, NotFound
 from app.events import GivenAnswers, QuestionAsked, QuestionItem, QuestionResolved
-from app.executors.waiting.calls import Publish, Resolution, WaitingCalls
+from app.executors.waiting.calls import CallKind, Publish, Resolution, WaitingCalls
+from app.executors.waiting.port import StoredCall, Waits
 from app.ids import new_uuid
 from app.requests.blank import BLANK, is_blank
 from app.storable import storable
@@ -45,21 +48,15 @@ Check: TypeAlias = Callable[[GivenAnswers], Awaitable[object]]
 class Questions:
     """One run's questions; only used on the loop that executes it."""
 
-    def __init__(self, publish: Publish, *, timeout: timedelta = timedelta()) -> None:
+    def __init__(self, publish: Publish, waits: Waits, *, timeout: timedelta = timedelta()) -> None:
         """`timeout` is how long a question waits."""
         self._asked: dict[str, Sequence[QuestionItem]] = {}
-        self._calls = WaitingCalls[QuestionReply](
-            publish,
-            timeout,
-            unknown=QuestionNotFound,
-            answered=QuestionAnswered,
-            resolved_event=_resolved_event,
-        )
+        self.calls = WaitingCalls(publish, timeout, QUESTIONS, waits)
 
-    @property
-    def is_waiting(self) -> bool:
-        """Whether a question waits for its answer."""
-        return self._calls.is_waiting
+    def keep(self, stored: StoredCall) -> None:
+        """Add a question of an earlier attempt."""
+        self._asked[stored.call_id] = asked_by(stored)
+        self.calls.keep(stored)
 
     async def ask(
         self,
@@ -77,7 +74,7 @@ class Questions:
 
         request_id = str(new_uuid())
         self._asked[request_id] = questions
-        return await self._calls.wait(
+        return await self.calls.wait(
             request_id,
             lambda expires_at: QuestionAsked(
                 request_id=request_id,
@@ -87,6 +84,7 @@ class Questions:
                 tool_call_id=tool_call_id,
             ),
             check=check_reply,
+            tool_call_id=tool_call_id,
         )
 
     async def answer(self, request_id: str, posted: PostedAnswers | None) -> None:
@@ -96,13 +94,17 @@ class Questions:
         """
         if (questions := self._asked.get(request_id)) is None:
             raise QuestionNotFound
-        await self._calls.answer(
-            request_id, QuestionReply(None if posted is None else given_answers(questions, posted))
-        )
+        await self.calls.answer(request_id, reply_to(questions, posted))
 
-    async def end(self) -> None:
-        """The run is over: no question waits any more, and none is asked."""
-        await self._calls.end()
+
+def asked_by(stored: StoredCall) -> Sequence[QuestionItem]:
+    """The questions of a stored call."""
+    return QuestionAsked.model_validate(stored.request, extra="ignore").questions
+
+
+def reply_to(questions: Sequence[QuestionItem], posted: PostedAnswers | None) -> QuestionReply:
+    """What was posted, as the reply to these questions; raises `Invalid`."""
+    return QuestionReply(None if posted is None else given_answers(questions, posted))
 
 
 def given_answers(questions: Sequence[QuestionItem], posted: PostedAnswers) -> GivenAnswers:
@@ -152,3 +154,12 @@ def _resolved_event(request_id: str, resolution: Resolution[QuestionReply]) -> Q
     if reply.answers is None:
         return QuestionResolved(request_id=request_id, resolved_by="declined")
     return QuestionResolved(request_id=request_id, resolved_by="answered", answers=reply.answers)
+
+
+QUESTIONS: Final = CallKind(
+    "question",
+    TypeAdapter(QuestionReply),
+    unknown=QuestionNotFound,
+    answered=QuestionAnswered,
+    resolved_event=_resolved_event,
+)

@@ -18,6 +18,8 @@ _EVERY_S = 0.5
 class AbandonedRuns:
     """Looks after the runs that this process executes; no query is made while none of them waits.
 
+    Those that wait in no process are for the maintenance of the queue.
+
     The rows say what waits behind a run, its process knows whether it waits itself. So it does not matter
     which came first, the call or the message, nor which process has accepted the message.
     """
@@ -57,4 +59,4 @@ class AbandonedRuns:
 
 
 def _is_waiting(run: ActiveRun) -> bool:
-    return run.control.client_calls.is_waiting and not run.control.stop.is_set()
+    return run.control.client_calls.calls.is_waiting and not run.control.stop.is_set()

@@ -26,6 +26,7 @@ from app.runs.commands.records import (
     SubmitToolResult,
 )
 from app.runs.supervisor import ActiveRun
+from app.streams.port import WriterFenced
 
 log = structlog.get_logger(__name__)
 
@@ -36,10 +37,15 @@ DELIVERY_WAIT_S = 2.0
 async def apply(run: ActiveRun, command: Command) -> dict[str, Any]:
     """Apply a command and return its result.
 
-    Raises what the command itself raises, and `NotApplied` if another process has taken the run over.
+    Raises what the command itself raises, and `NotApplied` if another process has taken the run over, or it
+    is parked.
     """
+    if run.control.parking.is_set():
+        raise NotApplied("not_here")
     try:
         result = await _apply(run, command)
+    except WriterFenced:
+        raise NotApplied("not_here") from None
     except AppError:
         if run.is_lost:
             raise NotApplied("not_here") from None
@@ -99,17 +105,6 @@ def apply_queued(run: ActiveRun, commands: Sequence[dict[str, Any]]) -> None:
         except Exception:
             # Such as a command of a newer server. The run starts without it.
             log.exception("command.failed")
-
-
-def pending_commands(run: ActiveRun) -> list[Command]:
-    """What the run's next attempt must get again: messages that have not taken effect, and the mode."""
-    control, initial = run.control, run.plan.spec.permission_mode
-    pending: list[Command] = [
-        Send(message_id=sent.message_id, content=sent.message.content, priority=sent.priority)
-        for sent in control.inbox.pending()
-    ]
-    mode = control.approvals.mode
-    return pending if mode == initial else [ChangeMode(mode=mode), *pending]
 
 
 def _apply_queued(run: ActiveRun, command: Command) -> None:

@@ -1,4 +1,4 @@
-"""QueuedRuns: commands to runs that no process executes yet."""
+"""QueuedRuns: commands to runs that no process executes: those that are queued, or wait for answers."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -7,11 +7,8 @@ from typing import Any, assert_never
 import structlog
 
 from app.events import Interrupted, StopKind, StopState
-from app.executors.approvals import PermissionNotFound
-from app.executors.client_calls import ClientToolCallNotFound
 from app.executors.inbox import RETRY_AFTER_S, MessageLimits, MessageQueueFull
 from app.executors.port import ABORTED
-from app.executors.waiting.questions import QuestionNotFound
 from app.graphs.catalog import GraphCatalog
 from app.ids import RunKey
 from app.platform.db import Database, Transaction
@@ -33,12 +30,14 @@ from app.runs.commands.records import (
 from app.runs.dispatch.records import QueuedCommand
 from app.runs.dispatch.repository import (
     insert_queued_command,
-    lock_queued_run,
+    lock_unexecuted_run,
     queued_commands_of,
     take_queued_commands,
 )
 from app.runs.records import RunRecord
 from app.runs.repository import store_interruption
+from app.runs.waits.answers import AnswerCommand, answer_of, answered_call, resolved_events
+from app.runs.waits.repository import calls_of, find_call, resolve_call
 
 log = structlog.get_logger(__name__)
 
@@ -65,12 +64,8 @@ class QueuedRuns:
             case Stop(kind=kind):
                 if not await self.stop(run, kind):
                     raise NotApplied("not_here")
-            case Decide():
-                raise PermissionNotFound
-            case SubmitToolResult():
-                raise ClientToolCallNotFound
-            case AnswerQuestion():
-                raise QuestionNotFound
+            case Decide() | SubmitToolResult() | AnswerQuestion():
+                await self._answer(run, command)
             case Send():
                 await self._store_message(run, command)
                 return {"position": None}
@@ -81,14 +76,15 @@ class QueuedRuns:
         return {}
 
     async def stop(self, run: RunKey, kind: StopKind) -> bool:
-        """End a queued run; False if it is not queued any more."""
+        """End a run that is queued or waits; False if it is not any more."""
         async with self.database.transaction() as tx:
-            record = await lock_queued_run(tx, run)
+            record = await lock_unexecuted_run(tx, run)
             if record is None:
                 return False
             # As a worker would have published it.
             stopped = [Interrupted(kind=kind, state=state) for state in _STATES]
-            end = RunEnd(record, ABORTED, attempt=record.attempt, events=stopped)
+            calls = await calls_of(tx, run) if record.is_parked else []
+            end = RunEnd(record, ABORTED, attempt=record.attempt, events=[*stopped, *resolved_events(calls)])
             state = {"kind": kind, "state": _STATES[-1], "at": datetime.now(UTC).isoformat()}
             await store_interruption(tx, run, state, attempt=record.attempt)
             await take_queued_commands(tx, run)
@@ -97,6 +93,23 @@ class QueuedRuns:
             return False
         await self.closer.publish(end, ended_at)
         return True
+
+    async def _answer(self, run: RunKey, command: AnswerCommand) -> None:
+        """Answer a call; the same answer twice counts once. The run is queued if no other call waits."""
+        call_id, kind = answered_call(command)
+        async with self.database.transaction() as tx:
+            await self._lock(tx, run)
+            call = await find_call(tx, run, call_id)
+            if call is None or call.kind != kind.name:
+                raise kind.unknown
+            answer = answer_of(command, call)
+            if call.resolved_by is not None:
+                if kind.resolution(call.resolved_by, call.answer).answer != answer:
+                    raise kind.answered
+                return
+            dumped = kind.answers.dump_python(answer, mode="json")
+            await resolve_call(tx, run, call_id, resolved_by="decided", answer=dumped)
+            await self.closer.queue.release_answered(tx, run)
 
     async def _store_message(self, run: RunKey, command: Send) -> None:
         async with self.database.transaction() as tx:
@@ -120,7 +133,7 @@ class QueuedRuns:
             await self._store(tx, run, command)
 
     async def _lock(self, tx: Transaction, run: RunKey) -> RunRecord:
-        if (record := await lock_queued_run(tx, run)) is None:
+        if (record := await lock_unexecuted_run(tx, run)) is None:
             raise NotApplied("not_here")
         return record
 

@@ -21,7 +21,7 @@ from app.runs.commands.records import Command, Stop, size_of
 from app.runs.commands.remote import CommandSender, RemoteCommand
 from app.runs.commands.repository import request_cancel
 from app.runs.commands.waiting import WaitingCommands
-from app.runs.records import RunRecord
+from app.runs.records import UNEXECUTED, RunRecord
 from app.runs.repository import find_run
 from app.runs.supervisor import ActiveRun, RunSupervisor
 
@@ -121,7 +121,7 @@ class RunCommands:
         record = cancelled or await self._get(run)
         if record.finished:
             return record
-        if record.status == "queued" and await self.queued.stop(run, "cancel"):
+        if record.status in UNEXECUTED and await self.queued.stop(run, "cancel"):
             return await self._get(run)
         await self._deliver_cancel(record)
         return cancelled or await self._get(run)
@@ -182,7 +182,7 @@ class RunCommands:
             return await apply(active, command)
         if record.finished:
             raise RunEnded
-        if record.status == "queued":
+        if record.status in UNEXECUTED:
             return await self.queued.apply(record.key, command)
         if remote is None or record.process_id is None or record.process_id == self.process_id:
             # It is about to begin, or has just ended.

@@ -7,7 +7,9 @@ from sqlalchemy import ColumnElement, and_, delete, func, null, select, update
 from app.ids import AccountId, RunId, RunKey
 from app.platform.db import Transaction
 from app.requests.outcome import GraphFinal
+from app.runs.evidence.repository import delete_evidence
 from app.runs.tables import run_events, runs
+from app.runs.waits.repository import delete_calls
 
 
 async def lock_ended_run(tx: Transaction, key: RunKey) -> bool | None:
@@ -45,11 +47,11 @@ async def _lock_ended(
 
 
 async def delete_contents(tx: Transaction, key: RunKey) -> None:
-    """Delete request, answer and events of an ended run."""
+    """Delete request, answer, events and evidence of an ended run."""
     is_run = _is_run(key)
     found = await tx.execute(select(runs.c.final).where(is_run))
     final = GraphFinal.model_validate(found.scalar_one(), extra="ignore")
-    emptied = final.model_copy(update={"content": "", "structured_output": None})
+    emptied = final.model_copy(update={"content": "", "structured_output": None, "file_changes": None})
     values = {
         "request": null(),
         "question": None,
@@ -58,6 +60,7 @@ async def delete_contents(tx: Transaction, key: RunKey) -> None:
     }
     await tx.execute(update(runs).where(is_run).values(values))
     await delete_events(tx, key)
+    await delete_evidence(tx, key)
 
 
 async def delete_events(tx: Transaction, key: RunKey) -> None:
@@ -66,6 +69,7 @@ async def delete_events(tx: Transaction, key: RunKey) -> None:
     await tx.execute(update(runs).where(_is_run(key)).values(events_deleted_at=deleted_at))
     of_run = and_(run_events.c.account_id == key.account_id, run_events.c.run_id == key.run_id)
     await tx.execute(delete(run_events).where(of_run))
+    await delete_calls(tx, key)
 
 
 def _is_run(key: RunKey) -> ColumnElement[bool]:

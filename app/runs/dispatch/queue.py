@@ -18,6 +18,7 @@ from app.runs.dispatch.repository import (
     release_runs,
 )
 from app.runs.records import NewRun, RunRecord
+from app.runs.waits.repository import requeue_answered
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,15 @@ class RunQueue:
             conversation=conversation,
             process_id=self.process_id,
         )
+
+    async def release_answered(self, tx: Transaction, run: RunKey) -> bool:
+        """Queue a waiting run, whose row is locked, if none of its calls waits any more.
+
+        Like `release_after`, also because one that waits counts for no limit of the account.
+        """
+        is_answered = await requeue_answered(tx, run)
+        await self.release_after(tx, run, None)
+        return is_answered
 
     async def claim(self, count: int, *, graphs: Sequence[str], workers: int = 1) -> ClaimedRuns:
         """Assign up to so many ready runs of these graphs; of few, the share of one of so many workers."""

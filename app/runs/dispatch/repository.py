@@ -39,7 +39,7 @@ from app.platform.db import Json, Reader, Transaction, UtcDateTime, json_text
 from app.platform.serialization.stored_json import dump_json
 from app.runs.dispatch.limits import RETRY_AFTER_S, DispatchLimits, QueueFull
 from app.runs.dispatch.records import ClaimedRun, ClaimedRuns, DueWork, QueuedCommand, StoredCommand
-from app.runs.records import UNFINISHED, NewRun, RunRecord
+from app.runs.records import UNEXECUTED, NewRun, RunRecord
 from app.runs.repository import RUN_COLUMNS, record_of, run_of
 from app.runs.tables import queued_commands, runs
 
@@ -113,7 +113,7 @@ async def claim_run(
 async def is_active_run(reader: Reader, run: RunKey) -> bool:
     """Whether a run is ready or running."""
     is_run = (runs.c.account_id == run.account_id) & (runs.c.run_id == run.run_id)
-    is_active = runs.c.status.in_(UNFINISHED) & runs.c.held_for.is_(None)
+    is_active = runs.c.status.in_(("queued", "running")) & runs.c.held_for.is_(None)
     found: bool = (await reader.execute(select(exists().where(is_run, is_active)))).scalar_one()
     return found
 
@@ -148,7 +148,7 @@ async def release_runs(
 
 
 async def due_work(reader: Reader, limits: DispatchLimits) -> DueWork:
-    """Accounts with runs to release, and queued runs that were cancelled."""
+    """Accounts with runs to release, and runs in no process to cancel: chats may have moved on."""
     rows = (await reader.execute(_DUE, {"per_account": limits.per_account})).all()
     return DueWork(
         to_release=[(AccountId(row.account_id), row.state_key) for row in rows if row.run_id is None],
@@ -158,9 +158,9 @@ async def due_work(reader: Reader, limits: DispatchLimits) -> DueWork:
     )
 
 
-async def lock_queued_run(tx: Transaction, key: RunKey) -> RunRecord | None:
-    """The run if it is queued, locked so that no worker starts it before the transaction ends."""
-    row = (await tx.execute(_LOCK_QUEUED, key._asdict())).one_or_none()
+async def lock_unexecuted_run(tx: Transaction, key: RunKey) -> RunRecord | None:
+    """The run if it is queued or waits, locked so that no worker starts it before the transaction ends."""
+    row = (await tx.execute(_LOCK_UNEXECUTED, key._asdict())).one_or_none()
     return None if row is None else run_of(row)
 
 
@@ -319,12 +319,12 @@ _CLAIM_ONE = _claim_of(
     skip_locked=False,
 )
 
-_LOCK_QUEUED = (
+_LOCK_UNEXECUTED = (
     select(*RUN_COLUMNS)
     .where(
         runs.c.account_id == bindparam("account_id"),
         runs.c.run_id == bindparam("run_id"),
-        runs.c.status == "queued",
+        runs.c.status.in_(UNEXECUTED),
     )
     .with_for_update()
 )
@@ -349,11 +349,24 @@ _DUE = text(
      WHERE held_for = 'turn' AND NOT EXISTS (
            SELECT FROM runs AS earlier
             WHERE earlier.account_id = held.account_id AND earlier.state_key = held.state_key
-              AND earlier.turn < held.turn AND earlier.status IN ('queued', 'running'))
+              AND earlier.turn < held.turn AND earlier.status IN ('queued', 'running', 'waiting'))
     UNION
     SELECT account_id, NULL, run_id FROM runs WHERE held_for IS NOT NULL AND interruption IS NOT NULL
     UNION
     SELECT account_id, NULL, run_id FROM runs
      WHERE status = 'queued' AND held_for IS NULL AND interruption IS NOT NULL
+    UNION
+    SELECT account_id, NULL, run_id FROM runs AS waiting
+     WHERE status = 'waiting' AND (
+           interruption IS NOT NULL
+           -- A chat whose client has moved on: its next message waits behind a call of a client tool.
+           OR message_id IS NOT NULL
+          AND EXISTS (SELECT FROM run_waits AS call
+                       WHERE call.account_id = waiting.account_id AND call.run_id = waiting.run_id
+                         AND call.kind = 'client_tool' AND call.resolved_by IS NULL)
+          AND EXISTS (SELECT FROM runs AS later
+                       WHERE later.account_id = waiting.account_id AND later.state_key = waiting.state_key
+                         AND later.turn > waiting.turn AND later.status = 'queued'
+                         AND later.message_id IS NOT NULL))
     """
 )

@@ -4,12 +4,14 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 
 from app.events import Done, Queued, RunError
+from app.executors.port import FIRST_ATTEMPT
 from app.ids import RunKey
 from app.platform.db import Database
 from app.runs.events.codec import decode_events
 from app.runs.events.endings import RunEndings
 from app.runs.events.terminal import (
     LAST_POSITION,
+    POSITIONS_PER_ATTEMPT,
     terminal_events,
     time_of_end,
     time_of_first,
@@ -30,9 +32,12 @@ class RunEventReader:
 
     async def read(self, run: RunRecord) -> Sequence[LogEntry]:
         """The events of a run so far."""
-        if not run.finished and (entries := await self._log.read(run.key)):
-            return entries
+        logged: Sequence[LogEntry] = () if run.finished else await self._log.read(run.key)
+        if logged and logged[0].position <= POSITIONS_PER_ATTEMPT:
+            return logged
         entries = [entry async for batch in self._stored(run.key, 0) for entry in batch]
+        last = entries[-1].position if entries else 0
+        entries += [entry for entry in logged if entry.position > last]
         return entries or _first_events(run)
 
     async def follow(
@@ -46,8 +51,14 @@ class RunEventReader:
             yield first
             after = first[-1].position
         if record is None or not record.finished:
+            if record is not None and record.attempt > FIRST_ATTEMPT:
+                # What was stored when it was parked.
+                async with aclosing(self._stored(run, after)) as batches:
+                    async for batch in batches:
+                        yield batch
+                        after = batch[-1].position
             with self._endings.watching(run):
-                async with aclosing(self._log.follow(run, after=after)) as batches:
+                async with aclosing(self._logged(run, after)) as batches:
                     async for batch in batches:
                         yield batch
                         after = batch[-1].position
@@ -56,6 +67,19 @@ class RunEventReader:
         async with aclosing(self._stored(run, after)) as batches:
             async for batch in batches:
                 yield batch
+
+    async def _logged(self, run: RunKey, after: int) -> AsyncGenerator[Sequence[LogEntry], None]:
+        """The entries of the log, and those from before a later attempt which only the database has."""
+        async with aclosing(self._log.follow(run, after=after)) as batches:
+            async for batch in batches:
+                first = batch[0].position
+                if first > POSITIONS_PER_ATTEMPT and first > after + 1:
+                    async with aclosing(self._stored(run, after)) as earlier:
+                        async for stored in earlier:
+                            if missed := [entry for entry in stored if entry.position < first]:
+                                yield missed
+                yield batch
+                after = batch[-1].position
 
     async def has_end_before(self, run: RunRecord, position: int) -> bool:
         """Whether a reader that has received the event at this position has received the run's `Done`."""

@@ -11,13 +11,13 @@ from app.runs.fleet.records import FleetSnapshot, WorkerState
 def fleet_metrics(found: FleetSnapshot) -> Iterator[Family]:
     """Workers and queue; nothing by account: each would be a series of its own."""
     totals, held = found.totals, found.totals.held
-    waiting = totals.ready + held.turn + held.limit + held.start_time
-    yield gauge("queue_depth", "Queued runs, ready or held.", waiting)
+    queued = totals.ready + held.turn + held.limit + held.start_time
+    yield gauge("queue_depth", "Queued runs, ready or held.", queued)
     yield gauges(
         "runs",
         "Runs that have not ended.",
         labels=["status"],
-        samples=[(["queued"], waiting), (["running"], totals.running)],
+        samples=[(["queued"], queued), (["running"], totals.running), (["waiting"], totals.waiting)],
     )
     yield gauge("runs_ready", "Queued runs that any worker may start.", totals.ready)
     yield gauge(

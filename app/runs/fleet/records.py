@@ -60,6 +60,8 @@ class QueueTotals:
     ready: int
     held: HeldRuns
     running: int
+    waiting: int
+    """In no process, until calls are answered."""
     oldest_ready_s: float | None
     """For how long the oldest ready run has waited; None if there is none."""
     accounts: int

@@ -18,12 +18,13 @@ async def queue_of_accounts(reader: Reader, *, limit: int) -> tuple[QueueTotals,
     """The unfinished runs of all accounts, and of the `limit` accounts with the most queued ones."""
     rows = (await reader.execute(_QUEUES, {"limit": limit})).all()
     if not rows:
-        return QueueTotals(0, HeldRuns(0, 0, 0), running=0, oldest_ready_s=None, accounts=0), []
+        return QueueTotals(0, HeldRuns(0, 0, 0), running=0, waiting=0, oldest_ready_s=None, accounts=0), []
     every = rows[0]
     totals = QueueTotals(
         ready=int(every.all_ready),
         held=HeldRuns(int(every.all_turn), int(every.all_limit), int(every.all_start_time)),
         running=int(every.all_running),
+        waiting=int(every.all_waiting),
         oldest_ready_s=_seconds(every.all_oldest_ready_s),
         accounts=every.accounts,
     )
@@ -79,6 +80,9 @@ _QUEUES = text(
         UNION ALL
         SELECT account_id, 'running', count(*), NULL
           FROM runs WHERE status = 'running' GROUP BY account_id
+        UNION ALL
+        SELECT account_id, 'waiting', count(*), NULL
+          FROM runs WHERE status = 'waiting' GROUP BY account_id
     ), by_account AS (
         SELECT account_id,
                coalesce(sum(runs) FILTER (WHERE state = 'ready'), 0) AS ready,
@@ -86,6 +90,7 @@ _QUEUES = text(
                coalesce(sum(runs) FILTER (WHERE state = 'limit'), 0) AS of_limit,
                coalesce(sum(runs) FILTER (WHERE state = 'start_time'), 0) AS start_time,
                coalesce(sum(runs) FILTER (WHERE state = 'running'), 0) AS running,
+               coalesce(sum(runs) FILTER (WHERE state = 'waiting'), 0) AS waiting,
                -- Several clocks of one transaction: it may have become ready after `now()`.
                greatest(0, extract(epoch FROM now() - min(oldest))) AS oldest_ready_s
           FROM unfinished GROUP BY account_id
@@ -95,7 +100,7 @@ _QUEUES = text(
            count(*) OVER () AS accounts,
            sum(ready) OVER () AS all_ready, sum(turn) OVER () AS all_turn,
            sum(of_limit) OVER () AS all_limit, sum(start_time) OVER () AS all_start_time,
-           sum(running) OVER () AS all_running,
+           sum(running) OVER () AS all_running, sum(waiting) OVER () AS all_waiting,
            max(CASE WHEN ready > 0 THEN oldest_ready_s END) OVER () AS all_oldest_ready_s
       FROM by_account JOIN accounts ON accounts.id = account_id
      ORDER BY ready + turn + of_limit + start_time DESC, running DESC, account_id

@@ -14,7 +14,7 @@ from app.graphs.catalog import GraphCatalog
 from app.platform.background import first_of
 from app.platform.db import Database, StatementFailed
 from app.platform.logs.context import for_run
-from app.runs.commands.application import pending_commands
+from app.runs.commands.pending import pending_commands
 from app.runs.commands.records import Command
 from app.runs.dispatch.records import QueuedCommand
 from app.runs.dispatch.repository import insert_queued_command
@@ -65,7 +65,8 @@ class RunHandover:
             for run in self.supervisor.active():
                 # No answer may be published meanwhile: it would be given twice.
                 paused = run.publisher.paused(within_s=max(0.0, deadline - time.monotonic()))
-                if await stack.enter_async_context(paused) and not run.control.has_ended:
+                is_leaving = run.control.has_ended or run.control.parking.is_set()
+                if await stack.enter_async_context(paused) and not is_leaving:
                     attempts[run.plan.run] = run.plan.attempt
             async with self.database.transaction() as tx:
                 running = await lock_running_attempts(tx, self.process_id, attempts)
@@ -73,7 +74,7 @@ class RunHandover:
                 await begin_handover(tx, given)
             active = self.supervisor.hand_over(run.key for run in given)
         # Before the end of the execution answers the senders of messages.
-        return [(run, pending_commands(run)) for run in active]
+        return [(run, pending_commands(run.control, run.plan.spec)) for run in active]
 
     async def _finish(self, run: ActiveRun, commands: Sequence[Command], within_s: float) -> None:
         key, attempt = run.plan.run, run.plan.attempt + 1

@@ -11,15 +11,16 @@ MAX_ATTEMPTS = 3
 
 
 async def may_be_resumed(tx: Transaction, run: RunRecord, graphs: GraphCatalog) -> bool:
-    """Its graph must have `retry: true`, its conversation must hold the messages so far.
+    """There must be no stop request, and not too many attempts that were lost.
 
-    And there must be no stop request.
+    It was parked and has done nothing since; or its graph has `retry: true` and its conversation holds the
+    messages so far.
     """
-    if run.state_key is None or run.interruption is not None:
+    if run.interruption is not None or await count_lost_attempts(tx, run.key) + 1 >= MAX_ATTEMPTS:
         return False
+    if run.is_parked:
+        return True
     spec = graphs.find(run.graph_id)
-    if spec is None or not spec.retry:
-        return False
-    if await count_lost_attempts(tx, run.key) + 1 >= MAX_ATTEMPTS:
+    if run.state_key is None or spec is None or not spec.retry:
         return False
     return await find_conversation(tx, run.key.account_id, run.state_key) is not None

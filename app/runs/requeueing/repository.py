@@ -29,7 +29,12 @@ _REQUEUE = text(
                started_at = CASE WHEN attempt + :more > 0 THEN started_at END
          WHERE account_id = :account_id AND run_id = :run_id AND status = 'running'
            AND attempt = coalesce(:attempt, attempt)
-        RETURNING run_id
+        RETURNING account_id, run_id
+    ), closed AS (
+        -- Calls of the attempt that is over; those that an earlier one has left are resolved.
+        UPDATE run_waits SET resolved_by = 'run_stopped', resolved_at = now() FROM requeued
+         WHERE run_waits.account_id = requeued.account_id AND run_waits.run_id = requeued.run_id
+           AND resolved_by IS NULL
     )
     SELECT pg_notify('runtally_runs_ready', '') FROM requeued
     """

@@ -18,6 +18,7 @@ from app.executors.approvals import (
     RunDenied,
 )
 from app.executors.claude_agent.tools.builtin_tools import CliTool
+from app.executors.waiting.port import UnstoredWaits
 from app.graphs.rules.evaluation import CallRules, Conditions
 from app.graphs.rules.modes import is_less_strict
 from app.graphs.rules.spec import Action, ToolRule
@@ -58,7 +59,7 @@ class Readers:
         permissions = asking("external_side_effect", timeout_s=timeout_s)
         if rules is not None:
             permissions = replace(permissions, rules=rules)
-        self.approvals = Approvals(self.events.put, permissions)
+        self.approvals = Approvals(self.events.put, permissions, UnstoredWaits())
 
     def call(self, effect: Effect = "external_side_effect") -> "asyncio.Task[object]":
         return asyncio.create_task(self.approvals.review(a_tool(effect), ARGS, CONTEXT))
@@ -97,7 +98,9 @@ async def test_mode_effect_and_rule_decide_about_a_call(
     events: asyncio.Queue[Any] = asyncio.Queue()
     rules = () if do is None else (ToolRule(tool=tool.id, do=do),)
     # The run changes to the mode before the call.
-    approvals = Approvals(events.put, Permissions(CallRules(rules), timeout=timedelta(seconds=PATIENCE_S)))
+    approvals = Approvals(
+        events.put, Permissions(CallRules(rules), timeout=timedelta(seconds=PATIENCE_S)), UnstoredWaits()
+    )
     approvals.mode = mode
     call = asyncio.create_task(approvals.review(tool, ARGS, CONTEXT))
     if outcome == "waits":
@@ -210,7 +213,7 @@ async def test_the_end_of_a_run_denies_what_waits() -> None:
     readers = Readers()
     call = readers.call()
     await readers.next()
-    await readers.approvals.end()
+    await readers.approvals.calls.end()
     with pytest.raises(ToolCallDenied):
         await call
     assert (await readers.next()).reason == "run_stopped"

@@ -14,6 +14,7 @@ from app.executors.client_calls import (
     ClientToolCalls,
     ClientToolResult,
 )
+from app.executors.waiting.port import UnstoredWaits
 from runtally.tools.result import ToolResult
 from tests.patience import PATIENCE_S
 
@@ -23,7 +24,7 @@ class Readers:
 
     def __init__(self, *, timeout_s: float = 60) -> None:
         self.events: asyncio.Queue[ControlEvent] = asyncio.Queue()
-        self.calls = ClientToolCalls(self.events.put, timeout=timedelta(seconds=timeout_s))
+        self.calls = ClientToolCalls(self.events.put, UnstoredWaits(), timeout=timedelta(seconds=timeout_s))
 
     async def call(self, call_id: str = "c") -> "asyncio.Task[ToolResult]":
         """A call that clients can see."""
@@ -41,19 +42,19 @@ async def test_a_run_waits_while_readers_see_a_call_without_a_result() -> None:
     async def publish(_event: ControlEvent) -> None:
         await is_published.wait()
 
-    unseen = ClientToolCalls(publish, timeout=timedelta(seconds=10 * PATIENCE_S))
+    unseen = ClientToolCalls(publish, UnstoredWaits(), timeout=timedelta(seconds=10 * PATIENCE_S))
     calling = asyncio.create_task(unseen.call("pick", {}, call_id="c"))
     await asyncio.sleep(0)
-    before = (readers.calls.is_waiting, unseen.is_waiting)
+    before = (readers.calls.calls.is_waiting, unseen.calls.is_waiting)
     await readers.call()
 
-    assert (before, readers.calls.is_waiting) == ((False, False), True)
+    assert (before, readers.calls.calls.is_waiting) == ((False, False), True)
     await readers.calls.answer("c", ClientToolResult("blue"))
-    assert not readers.calls.is_waiting
+    assert not readers.calls.calls.is_waiting
     is_published.set()
-    await unseen.end()
+    await unseen.calls.end()
     assert (await calling).code == "failed"
-    assert not unseen.is_waiting
+    assert not unseen.calls.is_waiting
 
 
 @pytest.mark.parametrize(
@@ -93,15 +94,15 @@ async def test_an_error_of_the_client_fails_the_call() -> None:
 
 @pytest.mark.parametrize("text", ["x" * MAX_RESULT_BYTES, "é" * MAX_RESULT_BYTES, ["é" * MAX_RESULT_BYTES]])
 async def test_a_long_result_is_cut_off_with_a_note(text: JsonValue) -> None:
-    result = ClientToolResult(text).to_tool_result()
+    result = ClientToolResult(text).kept
 
     if text == "x" * MAX_RESULT_BYTES:
-        assert result == ToolResult(str(text), text)
+        assert (result.text, result.visible) == (text, text)
     else:
-        head, _, note = result.markdown.partition("\n")
+        head, _, note = result.text.partition("\n")
         assert MAX_RESULT_BYTES - 1 <= len(head.encode()) <= MAX_RESULT_BYTES
         assert "was cut off" in note
-        assert result.visible == result.markdown
+        assert result.visible == result.text
 
 
 async def test_a_call_without_a_result_fails_in_time_and_takes_none_later() -> None:
@@ -117,7 +118,7 @@ async def test_the_end_of_the_run_ends_its_calls() -> None:
     readers = Readers()
     calling = await readers.call()
 
-    await readers.calls.end()
+    await readers.calls.calls.end()
 
     assert (await calling).visible == {"error": "failed"}
     assert (await readers.calls.call("pick", {}, call_id="d")).is_error
@@ -128,6 +129,6 @@ async def test_a_call_that_clients_cannot_get_fails() -> None:
     async def publish(_event: ControlEvent) -> None:
         raise Unavailable
 
-    calls = ClientToolCalls(publish, timeout=timedelta(seconds=10 * PATIENCE_S))
+    calls = ClientToolCalls(publish, UnstoredWaits(), timeout=timedelta(seconds=10 * PATIENCE_S))
 
     assert (await calls.call("pick", {}, call_id="c")).visible == {"error": "failed"}

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from app.executors.claude_agent.process.cli_process import CliProcess
 from app.executors.claude_agent.sdk_session import ConversationTurn, SdkSession
 from app.executors.claude_agent.tools.mcp_bridge import McpBridge
-from app.executors.claude_agent.tools.sdk_hooks import SdkHooks
 from app.executors.port import RunContext, RunPlan
 from app.gateway.channel import Channel
 from app.gateway.proxy import ChannelAddress
@@ -60,7 +59,6 @@ class StartedCli:
 
     process: CliProcess
     bridge: McpBridge
-    hooks: SdkHooks
     address: ChannelAddress
     """Its base URL and token; they work while a run has its channel open at this address."""
     spec: LaunchSpec
@@ -74,14 +72,12 @@ class StartedCli:
             self.session.start_turn(turn)
 
     def attach_run(self, context: RunContext, channel: Channel) -> None:
-        """Execute tool calls and hooks for this run."""
-        self.bridge.attach_run(context, channel, self.hooks)
-        self.hooks.attach_run(context.plan)
+        """Execute tool calls for this run."""
+        self.bridge.attach_run(context, channel)
 
     def end_run(self) -> None:
         """Execute and store nothing until there is another run."""
         self.bridge.detach_run()
-        self.hooks.attach_run(None)
         self.process.leave_run()
         if self.session is not None:
             self.session.end_turn()

@@ -50,6 +50,8 @@ _FIXED = {
 
 _WITHOUT_SUMMARIES = {"DISABLE_COMPACT": "1"}
 
+LONGEST_TIMER_S = (2**31 - 1) / 1000
+"""About 25 days: a longer timer of the CLI's runtime would be over at once."""
 _TOOL_GRACE_S = 5
 """The CLI's own tool timeout is longer than ours, so that ours takes effect first."""
 
@@ -140,7 +142,7 @@ def _common(directory: Path, longest_tool_s: float, options: ModelOptions) -> di
         "CLAUDE_CONFIG_DIR": str(directory / "config"),
         "PWD": str(directory / "work"),
         "CLAUDE_CODE_MAX_OUTPUT_TOKENS": str(options.max_output_tokens),
-        "MCP_TOOL_TIMEOUT": str(round((longest_tool_s + _TOOL_GRACE_S) * 1000)),
+        "MCP_TOOL_TIMEOUT": str(round(min(longest_tool_s + _TOOL_GRACE_S, LONGEST_TIMER_S) * 1000)),
     }
 
 

@@ -12,8 +12,9 @@ from app.bootstrap.services import Services
 from app.http.admission.checks import CheckedRoute, large_body
 from app.http.api.receipts.schemas import ReceiptResponse
 from app.http.api.runs.preview_schemas import PreviewResponse
-from app.http.api.runs.schemas import AcceptedRunResponse, RunResponse
+from app.http.api.runs.schemas import AcceptedRunResponse, EvidenceResponse, RunResponse
 from app.http.dependencies import (
+    Auditor,
     KeyedPosting,
     LastEventId,
     Location,
@@ -31,6 +32,7 @@ from app.http.native.openapi import NOTHING_MORE, STREAM
 from app.http.openapi.headers import LOCATED
 from app.http.parameters import PageParams
 from app.http.response_model import Page
+from app.platform.pagination import MAX_PAGE
 from app.requests.outcome import GraphFinal
 from app.requests.principal import Principal
 from app.requests.runs import GraphRunRequest
@@ -163,6 +165,23 @@ async def follow_run(
         return Response(status_code=204)
     position = after if last_event_id is None else last_event_id
     return streams.events(caller, run.key, NativeEncoder(), after=position, stops_unread=run.stops_unread)
+
+
+@router.get("/{runId}/evidence", summary="What a run did, for operators")
+async def run_evidence(
+    run_id: RunIdParam,
+    services: ServicesDep,
+    caller: Auditor,
+    cursor: Annotated[int, Query(ge=0, le=MAX_POSITION)] = 0,
+    limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 50,
+) -> Page[EvidenceResponse]:
+    """Prompts as the model got them, announced capabilities and decisions about tool calls, oldest first.
+
+    Unlike events it has whole arguments and results of tools, and the graph's prompt.
+    """
+    found = await services.runs.evidence(run_key(caller, run_id), after=cursor, limit=limit)
+    more = str(found[-1].position) if len(found) == limit else None
+    return Page(items=[EvidenceResponse.model_validate(each) for each in found], next_cursor=more)
 
 
 @router.get("/{runId}/receipts", summary="A run's receipts")

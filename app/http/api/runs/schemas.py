@@ -1,12 +1,13 @@
 """JSON of runs."""
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field
 
 from app.billing.receipts.records import RunTotals
 from app.events import StopKind, StopState
+from app.executors.evidence import EvidenceType
 from app.http.response_model import Moment, Money, ResponseModel
 from app.requests.outcome import GraphFinal, RunStatus
 from app.runs.records import RunRecord
@@ -19,6 +20,15 @@ class AcceptedRunResponse(ResponseModel):
 
     run_id: str
     status: RunStatus
+
+
+class EvidenceResponse(ResponseModel):
+    """One piece of evidence; what `content` has depends on `type`."""
+
+    position: Annotated[int, Field(description="Of a later attempt: after a multiple of a million.")]
+    at: Moment
+    type: EvidenceType
+    content: dict[str, Any]
 
 
 class InterruptionResponse(ResponseModel):

@@ -4,10 +4,12 @@ import asyncio
 from datetime import timedelta
 
 import pytest
+from pydantic import TypeAdapter
 
 from app.errors import Conflict, NotFound
 from app.events import ControlEvent, QuestionAsked, QuestionResolved
-from app.executors.waiting.calls import Resolution, WaitingCalls
+from app.executors.waiting.calls import CallKind, Resolution, WaitingCalls
+from app.executors.waiting.port import UnstoredWaits
 from tests.patience import PATIENCE_S
 
 
@@ -20,6 +22,9 @@ def resolved(call_id: str, resolution: Resolution[str]) -> QuestionResolved:
     return QuestionResolved(request_id=call_id, resolved_by=by)
 
 
+KIND = CallKind("question", TypeAdapter(str), unknown=NotFound, answered=Conflict, resolved_event=resolved)
+
+
 async def test_a_call_that_is_cancelled_is_resolved_once_its_request_is_published() -> None:
     """The request counts although nobody waits for its publication any more."""
     published: list[ControlEvent] = []
@@ -29,9 +34,7 @@ async def test_a_call_that_is_cancelled_is_resolved_once_its_request_is_publishe
         await may_publish.wait()
         published.append(event)
 
-    calls = WaitingCalls[str](
-        publish, timedelta(seconds=60), unknown=NotFound, answered=Conflict, resolved_event=resolved
-    )
+    calls = WaitingCalls(publish, timedelta(seconds=60), KIND, UnstoredWaits())
     waiting = asyncio.create_task(calls.wait("c", request))
     await asyncio.sleep(0)
     waiting.cancel()
@@ -59,7 +62,7 @@ async def test_of_two_answers_during_a_check_the_first_one_checked_counts() -> N
     async def publish(_event: ControlEvent) -> None:
         return
 
-    calls = WaitingCalls[str](publish, timedelta(seconds=60), unknown=NotFound, answered=Conflict)
+    calls = WaitingCalls(publish, timedelta(seconds=60), KIND, UnstoredWaits())
     waiting = asyncio.create_task(calls.wait("c", request, check))
     await asyncio.sleep(0)
     answers = [asyncio.create_task(calls.answer("c", text)) for text in ("a", "b", "a")]

@@ -9,6 +9,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from app.errors import Invalid, Unavailable
 from app.events import ControlEvent, QuestionAsked, QuestionItem, QuestionOption, QuestionResolved
+from app.executors.waiting.port import UnstoredWaits
 from app.executors.waiting.questions import (
     QuestionAnswered,
     QuestionNotFound,
@@ -78,7 +79,7 @@ async def asking(questions: Questions, events: "asyncio.Queue[ControlEvent]", **
 
 async def test_the_first_answer_counts_and_readers_see_it() -> None:
     events: asyncio.Queue[ControlEvent] = asyncio.Queue()
-    questions = Questions(events.put, timeout=timedelta(seconds=60))
+    questions = Questions(events.put, UnstoredWaits(), timeout=timedelta(seconds=60))
     request_id, waiting = await asking(questions, events)
 
     await questions.answer(request_id, {"0": "Red"})
@@ -100,7 +101,7 @@ async def test_an_answer_that_the_asking_side_refuses_leaves_the_question_open()
         raise Invalid.field("answers.0", "must be a color")
 
     events: asyncio.Queue[ControlEvent] = asyncio.Queue()
-    questions = Questions(events.put, timeout=timedelta(seconds=60))
+    questions = Questions(events.put, UnstoredWaits(), timeout=timedelta(seconds=60))
     request_id, waiting = await asking(questions, events, check=check)
 
     with pytest.raises(Invalid):
@@ -115,10 +116,10 @@ async def test_an_answer_that_the_asking_side_refuses_leaves_the_question_open()
 @pytest.mark.parametrize(("timeout_s", "resolved_by"), [(0.01, "expired"), (60, "run_stopped")])
 async def test_a_question_that_nobody_answers_has_no_answer(timeout_s: float, resolved_by: str) -> None:
     events: asyncio.Queue[ControlEvent] = asyncio.Queue()
-    questions = Questions(events.put, timeout=timedelta(seconds=timeout_s))
+    questions = Questions(events.put, UnstoredWaits(), timeout=timedelta(seconds=timeout_s))
     request_id, waiting = await asking(questions, events)
     if resolved_by == "run_stopped":
-        await questions.end()
+        await questions.calls.end()
 
     resolution = await waiting
 
@@ -128,7 +129,7 @@ async def test_a_question_that_nobody_answers_has_no_answer(timeout_s: float, re
     assert resolved.resolved_by == resolved_by
     with pytest.raises(QuestionAnswered):
         await questions.answer(request_id, {"0": "Red"})
-    await questions.end()
+    await questions.calls.end()
     assert (await questions.ask([COLOR], source="desk")).reason == "run_stopped"
     assert events.empty()
 
@@ -140,7 +141,7 @@ async def test_a_request_that_readers_cannot_get_is_not_resolved_for_them() -> N
         published.append(event)
         raise Unavailable
 
-    questions = Questions(publish, timeout=timedelta(seconds=60))
+    questions = Questions(publish, UnstoredWaits(), timeout=timedelta(seconds=60))
     with pytest.raises(Unavailable):
         await questions.ask([COLOR], source="desk")
     assert [event.type for event in published] == ["question"]

@@ -1,0 +1,50 @@
+"""RunWaits: the stored calls of a run that this process executes."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from app.events import ResolvedBy
+from app.executors.waiting.port import StoredCall
+from app.ids import RunKey
+from app.platform.db import Database
+from app.runs.waits.repository import (
+    begin_parked,
+    find_call,
+    insert_call,
+    lock_execution,
+    resolve_call,
+)
+from app.streams.port import WriterFenced
+
+
+@dataclass(frozen=True, slots=True)
+class RunWaits:
+    """Implements `Waits` on the database; each statement is fenced by the attempt."""
+
+    database: Database
+    run: RunKey
+    attempt: int
+
+    async def open(self, call: StoredCall) -> None:
+        """See the port."""
+        async with self.database.write() as tx:
+            if not await insert_call(tx, self.run, call, attempt=self.attempt):
+                raise WriterFenced
+
+    async def resolve(
+        self, call_id: str, resolved_by: ResolvedBy, answer: object = None
+    ) -> tuple[ResolvedBy, Any] | None:
+        """See the port."""
+        async with self.database.transaction() as tx:
+            if not await lock_execution(tx, self.run, attempt=self.attempt):
+                raise WriterFenced
+            if await resolve_call(tx, self.run, call_id, resolved_by=resolved_by, answer=answer):
+                return resolved_by, answer
+            found = await find_call(tx, self.run, call_id)
+        return None if found is None or found.resolved_by is None else (found.resolved_by, found.answer)
+
+    async def begin(self) -> None:
+        """See the port."""
+        async with self.database.write() as tx:
+            if not await begin_parked(tx, self.run, attempt=self.attempt):
+                raise WriterFenced
