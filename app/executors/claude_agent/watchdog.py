@@ -5,7 +5,7 @@ import asyncio
 import structlog
 
 from app.executors.claude_agent.process.cli_process import CliProcess
-from app.executors.claude_agent.sandbox.running_sandbox import RunningSandbox
+from app.executors.claude_agent.sandbox.port import Sandbox
 from app.executors.deadline import RunDeadline
 from app.executors.port import ABORTED, BUDGET, INTERNAL, RunContext, RunOutcome
 from app.gateway.channel import Channel
@@ -18,7 +18,7 @@ _SANDBOX_CHECK_S = 0.1
 class Watchdog:
     """Watches one run's process from its creation until `close`."""
 
-    def __init__(self, context: RunContext, process: CliProcess, sandbox: RunningSandbox | None) -> None:
+    def __init__(self, context: RunContext, process: CliProcess, sandbox: Sandbox | None) -> None:
         """Starts the run's timeout."""
         self._control = context.control
         self._process = process
@@ -43,7 +43,7 @@ class Watchdog:
             task.cancel()
         self._process.kill()
 
-    async def _enforce_limits(self, sandbox: RunningSandbox) -> None:
+    async def _enforce_limits(self, sandbox: Sandbox) -> None:
         """Stop an agent whose commands together exceed a limit of its workspace."""
         try:
             while (limit := await asyncio.to_thread(sandbox.exceeded_limit)) is None:
