@@ -133,7 +133,8 @@ class ClaudeAgentExecutor:
             take_result=cli.bridge.calls.take_result,
             meter=self.auth.meter(plan, channel, cli.process),
         )
-        watchdog, seen = Watchdog(context, cli.process, sandbox), SeenText()
+        leave = partial(cli.leave, lambda: stream.open_calls)
+        watchdog, seen = Watchdog(context, cli.process, sandbox, leave=leave), SeenText()
         failure = None
         try:
             if kept is None:

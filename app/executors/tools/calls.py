@@ -80,6 +80,11 @@ class ToolCalls:
             self._message_end.set()
 
     @property
+    def has_results(self) -> bool:
+        """Whether there are results that were not taken."""
+        return bool(self._results)
+
+    @property
     def is_complete(self) -> bool:
         """Whether the agent's current message is complete."""
         return self._message_end.is_set()
@@ -111,6 +116,9 @@ class ToolCalls:
         progress = _Progress(self._events)
         context = replace(self._tool_context(call_id), report_progress=progress.report)
         control = self._control
+        if control is not None and control.parking.is_set():
+            # The run's next attempt makes it: the agent that called is about to end.
+            await asyncio.Event().wait()
         with nullcontext() if control is None else control.executing(call_id):
             result = await self._runner.run(tool_id, args, context)
         self._results[call_id] = result
