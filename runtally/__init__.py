@@ -18,7 +18,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from runtally.tools.hooks import (
+        Hooks as Hooks,
+        SessionResult as SessionResult,
+        ToolCall as ToolCall,
+    )
+    from runtally.tools.result import (
+        ToolResult as ToolResult,
+    )
     from runtally.tools.tool import (
+        HookContext as HookContext,
         Tool as Tool,
         ToolContext as ToolContext,
         ToolFailed as ToolFailed,
@@ -57,6 +66,7 @@ if TYPE_CHECKING:
         ClientToolCall as ClientToolCall,
         Done as Done,
         Event as Event,
+        FilesChanged as FilesChanged,
         Interrupted as Interrupted,
         MessageDiscarded as MessageDiscarded,
         PermissionRequest as PermissionRequest,
@@ -77,6 +87,7 @@ if TYPE_CHECKING:
         UserMessageDelivered as UserMessageDelivered,
     )
     from runtally.options import (
+        DecisionOptions as DecisionOptions,
         Limits as Limits,
         Message as Message,
         RunOptions as RunOptions,
@@ -93,8 +104,11 @@ if TYPE_CHECKING:
         Branch as Branch,
         Conversation as Conversation,
         ConversationMessage as ConversationMessage,
+        FileChange as FileChange,
+        FileChanges as FileChanges,
         FinalUsage as FinalUsage,
         Forecast as Forecast,
+        Grant as Grant,
         Graph as Graph,
         GraphFinal as GraphFinal,
         LanguageModel as LanguageModel,
@@ -113,7 +127,9 @@ if TYPE_CHECKING:
     )
 
 _PLACES = {
-    "runtally.tools.tool": ("Tool", "ToolContext", "ToolFailed", "ToolOutput", "tool"),
+    "runtally.tools.hooks": ("Hooks", "SessionResult", "ToolCall"),
+    "runtally.tools.result": ("ToolResult",),
+    "runtally.tools.tool": ("HookContext", "Tool", "ToolContext", "ToolFailed", "ToolOutput", "tool"),
     "runtally.async_client": ("AsyncClient",),
     "runtally.client": ("Client",),
     "runtally.client_tools": ("ClientTool",),
@@ -127,14 +143,15 @@ _PLACES = {
         *("PermissionRequest", "PermissionResolved", "QuestionAsked", "QuestionResolved"),
         *("Queued", "RunError", "RunStarted", "Status", "Step", "TextDelta", "ThinkingDelta"),
         *("ToolCallResult", "ToolCallStart", "UnknownEvent", "UserMessageDelivered"),
-        *("Citation", "ClientToolCall", "RunWarning"),
+        *("Citation", "ClientToolCall", "FilesChanged", "RunWarning"),
     ),
-    "runtally.options": ("Limits", "Message", "RunOptions"),
+    "runtally.options": ("DecisionOptions", "Limits", "Message", "RunOptions"),
     "runtally.streams": ("AsyncRunStream", "RunStream"),
     "runtally.types": (
-        *("Batch", "BatchPreview", "BatchResult", "Forecast"),
+        *("Batch", "BatchPreview", "BatchResult", "FileChange", "FileChanges", "Forecast"),
         *("Balance", "Branch", "Conversation", "ConversationMessage", "FinalUsage", "Graph", "GraphFinal"),
         *(
+            "Grant",
             "LanguageModel",
             "Receipt",
             "ReceiptLine",

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import Field, ValidationError
 
 from runtally.model import Model
-from runtally.types import FinalUsage
+from runtally.types import FileChanges, FinalUsage
 
 
 class _Event(Model):
@@ -111,16 +111,21 @@ class PermissionRequest(_Event):
     tool_name: str
     args: Any
     expires_at: datetime
+    grantable: bool = False
 
 
 class PermissionResolved(_Event):
-    """A tool call no longer waits: `decision` is `allow` or `deny`; `args` if they were changed."""
+    """A tool call no longer waits: `decision` is `allow`, `deny` or `allow_conversation`.
+
+    `args` if they were changed; `tool_call_id` of a call that an earlier `allow_conversation` allowed.
+    """
 
     type: Literal["permission_resolved"] = "permission_resolved"
     request_id: str
     decision: str
     reason: str
     args: Any = None
+    tool_call_id: str | None = None
 
 
 class ClientToolCall(_Event):
@@ -198,6 +203,12 @@ class Citation(_Event):
     cited_text: str
 
 
+class FilesChanged(FileChanges, _Event):
+    """What the run has changed in its workspace; once, before its end."""
+
+    type: Literal["files_changed"] = "files_changed"
+
+
 class AssistantFinal(_Event):
     """The answer; once, if the run succeeds."""
 
@@ -250,6 +261,7 @@ Event: TypeAlias = (
     | ClientToolCall
     | RunWarning
     | Interrupted
+    | FilesChanged
     | AssistantFinal
     | RunError
     | Done
@@ -258,7 +270,7 @@ Event: TypeAlias = (
 
 _KNOWN: tuple[type[_Event], ...] = (
     *(Queued, RunStarted, TextDelta, ThinkingDelta, MessageDiscarded, Status, Step),
-    *(ToolCallStart, ToolCallResult, Citation),
+    *(ToolCallStart, ToolCallResult, Citation, FilesChanged),
     *(UserMessageDelivered, PermissionRequest, PermissionResolved, Interrupted, AssistantFinal),
     *(RunError, Done, ClientToolCall, RunWarning, QuestionAsked, QuestionResolved),
 )

@@ -20,6 +20,8 @@ from app.runs.conversations.service import ConversationBusy
 from app.runs.deletion.service import with_contents
 from app.runs.dispatch.limits import QueueFull
 from app.runs.events.reader import RunEventReader
+from app.runs.evidence.records import EvidenceRecord
+from app.runs.evidence.repository import find_evidence
 from app.runs.intake.planning import RunPlanning
 from app.runs.intake.submission import RunSubmission
 from app.runs.records import DriftedRuns, RunRecord
@@ -115,6 +117,12 @@ class RunService:
     async def events(self, run: RunKey) -> Sequence[LogEntry]:
         """The events of a run so far; raises `RunNotFound`, `RunDeleted`."""
         return await self.reader.read(await self.get_with_contents(run))
+
+    async def evidence(self, run: RunKey, *, after: int, limit: int) -> list[EvidenceRecord]:
+        """What a run did, after a position; raises `RunNotFound`, `RunDeleted`."""
+        await self.get_with_contents(run)
+        async with self.database.snapshot() as reader:
+            return await find_evidence(reader, run, after=after, limit=limit)
 
     async def has_end_before(self, record: RunRecord, position: int) -> bool:
         """Whether a reader that has received the event at this position has received the end of the run."""

@@ -9,6 +9,7 @@ from typing import Any
 import structlog
 from anyio.abc import TaskGroup
 
+from app.conversations.grants.service import RunGrants
 from app.executors.approvals import Permissions
 from app.executors.control import RunControl
 from app.executors.inbox import MessageLimits
@@ -26,6 +27,7 @@ from app.requests.runs import GraphRunRequest
 from app.runs.dispatch.places import Places
 from app.runs.events.publisher import RunEventPublisher
 from app.runs.events.tracing import traced_plan
+from app.runs.evidence.recorder import EvidenceRecorder
 from app.runs.waits.live import RunWaits
 from app.runs.worker import RunWorker
 from app.streams.port import EventLog
@@ -40,6 +42,7 @@ class ActiveRun:
     plan: RunPlan
     control: RunControl
     publisher: RunEventPublisher
+    evidence: EvidenceRecorder
     trace: RunTrace | None = None
     """None without telemetry."""
     stops_unread: bool = False
@@ -65,6 +68,8 @@ class RunSupervisor:
     telemetry: Telemetry
     conditions: Conditions | None = None
     """Evaluates those of rules; without it, calls that depend on one are denied."""
+    max_evidence_bytes: int = 0
+    """Of each attempt; 0: none is kept."""
     _active: dict[RunKey, ActiveRun] = field(default_factory=dict, init=False)
     _is_stopping: bool = field(default=False, init=False)
 
@@ -82,9 +87,11 @@ class RunSupervisor:
             lease=self.lease,
             observe=None if trace is None else trace.observe,
         )
+        evidence = EvidenceRecorder(self.database, plan.run, plan.attempt, self.max_evidence_bytes)
         control = RunControl(
             publisher.publish,
-            permissions=_permissions(plan, self.conditions),
+            permissions=self._permissions(plan),
+            add_evidence=evidence.keep,
             client_tool_timeout=timedelta(seconds=plan.spec.client_tool_timeout_s),
             question_timeout=timedelta(seconds=plan.spec.question_timeout_s),
             limits=self.message_limits,
@@ -92,7 +99,7 @@ class RunSupervisor:
         )
         control.keep(plan.waits)
         self._active[plan.run] = run = ActiveRun(
-            plan, control, publisher, trace, stops_unread=request.on_disconnect == "cancel"
+            plan, control, publisher, evidence, trace, stops_unread=request.on_disconnect == "cancel"
         )
         if self._is_stopping:
             control.stop.set()
@@ -172,12 +179,28 @@ class RunSupervisor:
             run.is_lost = True
         return lost
 
+    def _permissions(self, plan: RunPlan) -> Permissions:
+        spec, account_id, conversation = plan.spec, plan.run.account_id, plan.conversation
+        return Permissions(
+            CallRules(spec.all_rules, self.conditions, _facts(plan), owner=str(account_id)),
+            spec.permission_mode,
+            timedelta(seconds=spec.approval_timeout_s),
+            grants=None
+            if conversation is None
+            else RunGrants(self.database, account_id, conversation.state_key, spec.id),
+        )
+
     async def _execute(self, run: ActiveRun, request: GraphRunRequest) -> None:
         plan = run.plan
         try:
             with plan.log_context():
                 run.final = await self.worker.execute(
-                    plan, request, run.control, publisher=run.publisher, trace=run.trace
+                    plan,
+                    request,
+                    run.control,
+                    publisher=run.publisher,
+                    evidence=run.evidence,
+                    trace=run.trace,
                 )
         finally:
             self.places.give_back()
@@ -186,17 +209,15 @@ class RunSupervisor:
             run.ended.set()
 
 
-def _permissions(plan: RunPlan, conditions: Conditions | None) -> Permissions:
-    spec, account_id = plan.spec, str(plan.run.account_id)
-    facts: dict[str, dict[str, Any]] = {
+def _facts(plan: RunPlan) -> dict[str, dict[str, Any]]:
+    """What conditions know of a run."""
+    return {
         "run": {
             "id": plan.run.run_id,
-            "graph": spec.id,
+            "graph": plan.spec.id,
             "model": plan.model,
             "conversation": "" if plan.conversation is None else plan.conversation.state_key,
             "attempt": plan.attempt,
         },
-        "account": {"id": account_id, "keyId": str(plan.attribution.api_key_id)},
+        "account": {"id": str(plan.run.account_id), "keyId": str(plan.attribution.api_key_id)},
     }
-    rules = CallRules(spec.all_rules, conditions, facts, owner=account_id)
-    return Permissions(rules, spec.permission_mode, timedelta(seconds=spec.approval_timeout_s))

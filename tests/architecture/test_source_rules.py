@@ -188,14 +188,17 @@ ENDS_WITH_WHAT_STARTS_IT = {
     "app/platform/logs/context.py": 1,
     "app/runs/commands/applied.py": 1,
     "app/runs/dispatch/temporal/dispatcher.py": 1,
+    "app/runs/evidence/recorder.py": 1,
     "app/platform/server/in_process.py": 1,
     "app/simulator/server.py": 1,
     "app/streams/idle_timeout.py": 1,
     "app/streams/process_channel.py": 1,
     "app/streams/relay/server.py": 1,
     "app/streams/relayed.py": 1,
+    "app/tools/extensions/calling.py": 1,
     "app/tools/mcp/connection.py": 1,
     "app/tools/mcp/servers.py": 1,
+    "app/workspaces/egress/proxy.py": 3,
 }
 """How many tasks each module starts that inherit the context of what starts them: a part of the same run or
 request, or the server itself."""

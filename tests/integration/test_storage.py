@@ -20,7 +20,6 @@ from app.runs.events.codec import encode_events
 from app.runs.events.terminal import with_positions
 from app.runs.records import NewRun
 from app.runs.repository import find_run, finish_run, stored_events
-from app.workspaces.records import Upload
 from app.workspaces.service import FilesExpired, Workspaces
 from app.workspaces.spec import WorkspaceSpec
 from tests.factories import a_final, an_account
@@ -84,7 +83,7 @@ async def test_deleting_a_run_frees_its_storage_and_keeps_the_row(database: Data
     run = await an_accepted_run(database, size=100 * KB)
     contents, workspaces = contents_of(database)
     async with database.transaction() as tx:
-        await workspaces.reserve(tx, run, WorkspaceSpec(), [Upload("a.txt", b"f" * 50 * KB)])
+        await workspaces.reserve(tx, run, WorkspaceSpec(), {"a.txt": b"f" * 50 * KB})
     with pytest.raises(RunNotEnded):
         await contents.delete(run)
     await end(database, run, answer_text="y" * 10 * KB)

@@ -59,6 +59,7 @@ from app.requests.messages import SentMessage
 from app.requests.runs import GraphRunRequest
 from app.tools.mcp.servers import McpConnector
 from app.tools.skills.reading import files_in_workspace
+from app.workspaces.egress.proxy import Egress
 from app.workspaces.records import GivenFile
 from app.workspaces.service import Workspaces
 
@@ -79,6 +80,8 @@ class ClaudeAgentExecutor:
     schemas: SchemaChecker
     groups: ControlGroups | None
     """The control groups of sandboxes."""
+    egress: Egress
+    """The way of their commands to other hosts."""
 
     async def run(self, request: GraphRunRequest, context: RunContext) -> None:
         """See the port."""
@@ -104,17 +107,23 @@ class ClaudeAgentExecutor:
             raise ExecutionFailed("internal") from error
         spec = plan.spec.workspace
         given = [GivenFile(*file) for file in files_in_workspace(plan.skills)]
-        workspace = await self.workspaces.open(plan.run, spec, given)
+        in_conversation = plan.conversation is not None
+        workspace = await self.workspaces.open(plan.run, spec, given, in_conversation=in_conversation)
         try:
             group = None if self.groups is None else await asyncio.to_thread(self.groups.create, spec)
         except OSError as error:
             log.error("control_group.create_failed", reason=error.strerror)  # noqa: TRY400
             raise ExecutionFailed("internal") from error
-        sandbox = RunningSandbox(workspace, group)
+        egress = self.egress.proxy(spec.network, max_bytes=spec.max_network_bytes) if spec.network else None
+        sandbox = RunningSandbox(workspace, group, egress)
         try:
             yield sandbox
         finally:
-            await asyncio.shield(asyncio.to_thread(sandbox.close))
+            with anyio.CancelScope(shield=True):
+                if egress is not None:
+                    await egress.aclose()
+                    await self.workspaces.record_traffic(plan.run, egress.traffic)
+                await asyncio.to_thread(sandbox.close)
 
     async def _run(
         self, request: GraphRunRequest, context: RunContext, sandbox: RunningSandbox | None
@@ -131,6 +140,7 @@ class ClaudeAgentExecutor:
         stream = RunStream(
             plan,
             take_result=cli.bridge.calls.take_result,
+            add_evidence=context.add_evidence,
             meter=self.auth.meter(plan, channel, cli.process),
         )
         leave = partial(cli.leave, lambda: stream.open_calls)
@@ -144,7 +154,6 @@ class ClaudeAgentExecutor:
             with control.inbox.forwarding_to(partial(_send_message, cli.process, stream)):
                 async for message in cli.process.messages():
                     await _publish(message, stream, context, calls=cli.bridge.calls, seen=seen)
-                    await cli.hooks.observe(message)
                     watchdog.check_budget(channel)
         except CliFailed as error:
             failure = await self._failure_of(error, cli.process)
@@ -168,7 +177,7 @@ class ClaudeAgentExecutor:
         await _leave_parked(cli, context, stream)
         await self._complete_transcript(cli, plan, stream, seen)
         if sandbox is not None and sandbox.filled:
-            await self.workspaces.store_outputs(plan.run, plan.attempt, workspace=sandbox.workspace)
+            await self._store_files(plan, sandbox, events)
         answer = _answer(stream, stopped, failure=failure, is_silent=seen.is_silent and not channel.has_turns)
         final = await require_match(
             self.schemas,
@@ -223,9 +232,17 @@ class ClaudeAgentExecutor:
         if has_broken_off:
             await store_unfinished(self.starter.launcher.sessions, plan, seen)
 
+    async def _store_files(self, plan: RunPlan, sandbox: RunningSandbox, events: EventSink) -> None:
+        """Store what the run has left in its workspace, and publish what it has changed there."""
+        notices = await self.workspaces.store_outputs(plan.run, plan.attempt, workspace=sandbox.workspace)
+        for event in notices:
+            await events.publish(event)
+
     def _open_channel(self, context: RunContext, *, at: ChannelAddress) -> Channel:
         plan = context.plan
-        hooks = self.metering.hooks_for(plan, executor_type=EXECUTOR_TYPE, trace=context.trace)
+        hooks = self.metering.hooks_for(
+            plan, executor_type=EXECUTOR_TYPE, trace=context.trace, add_evidence=context.add_evidence
+        )
         return self.auth.open_channel(plan, channel_limits(plan), hooks, at=at)
 
 

@@ -17,6 +17,7 @@ from app.executors.claude_agent.tools.names import (
     STRUCTURED_OUTPUT,
     bridged_name,
 )
+from app.executors.evidence import AddEvidence, agent_announced, keep_none
 from app.executors.port import BUDGET, ExecutionFailed, RunOutcome, RunPlan
 from app.executors.text import loggable
 from app.executors.tools.questions import without_questions
@@ -34,8 +35,10 @@ class RunStream:
         *,
         take_result: Callable[[str], ToolResult | None],
         meter: RunMeter,
+        add_evidence: AddEvidence = keep_none,
     ) -> None:
         self._plan = plan
+        self._add_evidence = add_evidence
         self._meter = meter
         self._usage = UsageFold()
         self._result: ResultMessage | None = None
@@ -59,6 +62,7 @@ class RunStream:
         """The events of one SDK message; raises `UnexpectedCapabilities`."""
         match message:
             case SystemMessage(subtype="init", data=init):
+                self._add_evidence(agent_announced(init))
                 check_init(init, tools=self._expected_tools(), servers=self._expected_servers())
                 # A new turn: the result of the previous one is not the run's result.
                 self._result = self._last_error = None

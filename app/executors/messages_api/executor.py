@@ -87,7 +87,9 @@ class MessagesExecutor:
 
     def _open_channel(self, context: RunContext) -> Channel:
         plan = context.plan
-        hooks = self.metering.hooks_for(plan, executor_type=EXECUTOR_TYPE, trace=context.trace)
+        hooks = self.metering.hooks_for(
+            plan, executor_type=EXECUTOR_TYPE, trace=context.trace, add_evidence=context.add_evidence
+        )
         return self.gateway.open_channel(plan.run.run_id, channel_limits(plan), hooks)
 
     def _loop(

@@ -7,6 +7,8 @@ from uuid import UUID
 from app.conversations.branching.placement import KnownMessages
 from app.conversations.branching.records import Place
 from app.conversations.branching.repository import set_current_branch
+from app.conversations.grants.records import PermissionGrant
+from app.conversations.grants.repository import delete_grant, find_grants
 from app.conversations.history import ConversationHistory
 from app.conversations.records import Conversation, EntryGone
 from app.conversations.repository import (
@@ -39,6 +41,7 @@ from app.runs.conversations.repository import has_run, newest_chats
 from app.runs.conversations.view import ConversationView, read_view, require_reading
 from app.runs.records import RunRecord
 from app.runs.repository import find_runs, unfinished_turns
+from app.workspaces.repository import expire_states, find_current_state
 
 _TITLE_CHARS = 120
 
@@ -71,6 +74,12 @@ class ConversationExists(Conflict):
     """There already is a conversation with this key."""
 
     code = "session_exists"
+
+
+class GrantNotFound(NotFound):
+    """This conversation has no grant with this id."""
+
+    code = "grant_not_found"
 
 
 class NothingToFork(Conflict):
@@ -209,7 +218,7 @@ class ConversationService:
         raise ConversationExists
 
     async def delete(self, caller: Principal, state_key: str) -> None:
-        """Delete the transcript; runs and receipts stay.
+        """Delete the transcript and the files kept for it; runs and receipts stay.
 
         Raises `ConversationNotFound`, `ConversationBusy`, and `ScopeMissing` if the caller may not read it.
         """
@@ -221,6 +230,7 @@ class ConversationService:
             if await unfinished_turns(tx, conversation):
                 raise ConversationBusy
             await delete_conversation(tx, conversation)
+            await expire_states(tx, caller.account_id, state_key)
 
     async def active_runs(self, account_id: AccountId, state_key: str) -> list[RunRecord]:
         """The runs of a conversation that have not ended, oldest first; empty if there is none."""
@@ -228,6 +238,16 @@ class ConversationService:
             conversation = await find_conversation(reader, account_id, state_key)
             keys = [] if conversation is None else await unfinished_turns(reader, conversation)
             return await find_runs(reader, account_id, [key.run_id for key in keys])
+
+    async def run_with_files(self, account_id: AccountId, state_key: str) -> RunKey | None:
+        """The run that has left the files with which the next turn begins; None if there are none.
+
+        Raises `ConversationNotFound`.
+        """
+        async with self.database.snapshot() as reader:
+            await _require(find_conversation(reader, account_id, state_key))
+            state = await find_current_state(reader, account_id, state_key)
+            return None if state is None else RunKey(account_id, state.run_id)
 
     async def has_run(self, run: RunKey, state_key: str) -> bool:
         """Whether there is a conversation with this key, and the run belongs to it."""
@@ -318,6 +338,18 @@ class ConversationService:
                 raise ConversationBusy
             await set_current_branch(tx, conversation, chosen.session_id)
             return summaries_of(tree, chosen)
+
+    async def list_grants(self, account_id: AccountId, state_key: str) -> list[PermissionGrant]:
+        """A conversation's grants, newest first: one for each tool at most. Raises `ConversationNotFound`."""
+        async with self.database.snapshot() as reader:
+            await _require(find_conversation(reader, account_id, state_key))
+            return await find_grants(reader, account_id, state_key)
+
+    async def revoke_grant(self, account_id: AccountId, state_key: str, grant_id: UUID) -> None:
+        """The next call of the tool is asked about again; raises `GrantNotFound`."""
+        async with self.database.transaction() as tx:
+            if not await delete_grant(tx, account_id, state_key, grant_id):
+                raise GrantNotFound
 
     async def _require_idle(self, conversation: Conversation, last: str | None) -> None:
         async with self.database.snapshot() as reader:

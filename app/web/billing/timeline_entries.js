@@ -2,6 +2,8 @@
 
 /** @import { Entry, RunState, ToolItem, Turn } from "../runs/run_state.js" */
 
+const DECISIONS = { allow: "Allowed", allow_conversation: "Allowed for this conversation", deny: "Denied" };
+
 /**
  * @typedef {object} TurnEntry
  * @property {"turn"} kind
@@ -99,13 +101,17 @@ function eventEntry(event, error) {
     case "permission_request":
       return note(`Requests permission to use ${event.toolName}`);
     case "permission_resolved":
-      return note(`${event.decision === "allow" ? "Allowed" : "Denied"} (${event.reason})`);
+      return note(`${DECISIONS[event.decision]} (${event.reason})`);
     case "question":
       return note(`Asks: ${event.questions.map(({ question }) => question.slice(0, 200)).join(" ")}`);
     case "question_resolved":
       return note(`Question: ${event.resolvedBy.replace("_", " ")}`);
     case "interrupted":
       return note(`${event.kind === "cancel" ? "Cancel" : "Interrupt"}: ${event.state}`);
+    case "files_changed": {
+      const named = event.files.slice(0, 10).map(({ path, change }) => `${change} ${path.slice(0, 200)}`);
+      return note(`Files: ${named.join(", ")}`);
+    }
     case "status":
       return note("Summarizes earlier messages for the model");
     default:

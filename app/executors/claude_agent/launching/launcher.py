@@ -32,8 +32,7 @@ from app.executors.claude_agent.sandbox.running_sandbox import RunningSandbox
 from app.executors.claude_agent.sandbox.seccomp import refusing_filter
 from app.executors.claude_agent.sdk_session import ConversationTurn, SdkSession
 from app.executors.claude_agent.tools.mcp_bridge import McpBridge
-from app.executors.claude_agent.tools.permissions import ToolPermissions
-from app.executors.claude_agent.tools.sdk_hooks import Observer, SdkHooks, log_hook_call
+from app.executors.claude_agent.tools.sdk_hooks import SdkHooks
 from app.executors.port import RunPlan
 from app.gateway.proxy import ChannelAddress
 
@@ -55,8 +54,6 @@ class CliLauncher:
     auth: ModelAuth
     sessions: PostgresSessionStore
     new_client: Callable[[ClaudeAgentOptions], ClaudeSDKClient] = ClaudeSDKClient
-    observers: Sequence[Observer] = (log_hook_call,)
-    """Notified of every hook call of every run."""
     slots: StartSlots = field(default_factory=lambda: StartSlots(_most_starting()))
     _processes: dict[asyncio.Task[None], CliProcess] = field(init=False, default_factory=dict)
     """By the task that ends with the process."""
@@ -93,8 +90,6 @@ class CliLauncher:
         if keeps_transcript(plan):
             session = SdkSession(self.sessions, turn, kept=kept or ())
         bridge = McpBridge(plan)
-        permissions = ToolPermissions(plan.spec, bridge.denial_reason, bridge.review_builtin, bridge.ask)
-        hooks = SdkHooks(self.observers, permissions, full=spec.full)
         directory = await asyncio.to_thread(
             RunDirectory, self.directory, login=self.auth.login, sandboxed=sandbox is not None
         )
@@ -110,7 +105,7 @@ class CliLauncher:
             system_prompt_file=directory.cli_paths.path / directory.system_prompt_file.name,
             work=directory.work,
             server=bridge.server(),
-            hooks=hooks,
+            hooks=SdkHooks(bridge),
             full=spec.full,
             with_login=self.auth.login is not None,
         )
@@ -133,7 +128,7 @@ class CliLauncher:
             warm_up=self.auth.warming_up(address) if ahead else None,
         )
         self._keep(process, process.start())
-        return StartedCli(process, bridge, hooks, address, spec, session)
+        return StartedCli(process, bridge, address, spec, session)
 
     def _keep(self, process: CliProcess, owner: asyncio.Task[None]) -> None:
         self._processes[owner] = process

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from app.executors.claude_agent.process.cli_process import CliProcess
 from app.executors.claude_agent.sdk_session import ConversationTurn, SdkSession
 from app.executors.claude_agent.tools.mcp_bridge import McpBridge
-from app.executors.claude_agent.tools.sdk_hooks import SdkHooks
 from app.executors.port import RunContext, RunPlan
 from app.gateway.channel import Channel
 from app.gateway.proxy import ChannelAddress
@@ -64,7 +63,6 @@ class StartedCli:
 
     process: CliProcess
     bridge: McpBridge
-    hooks: SdkHooks
     address: ChannelAddress
     """Its base URL and token; they work while a run has its channel open at this address."""
     spec: LaunchSpec
@@ -78,9 +76,8 @@ class StartedCli:
             self.session.start_turn(turn)
 
     def attach_run(self, context: RunContext, channel: Channel) -> None:
-        """Execute tool calls and hooks for this run."""
-        self.bridge.attach_run(context, channel, self.hooks)
-        self.hooks.attach_run(context.plan)
+        """Execute tool calls for this run."""
+        self.bridge.attach_run(context, channel)
 
     async def leave(self, open_calls: Callable[[], Collection[str]]) -> None:
         """Kill the CLI in the middle of its turn, once all is written but the results of the open calls."""
@@ -95,7 +92,6 @@ class StartedCli:
     def end_run(self) -> None:
         """Execute and store nothing until there is another run."""
         self.bridge.detach_run()
-        self.hooks.attach_run(None)
         self.process.leave_run()
         if self.session is not None:
             self.session.end_turn()

@@ -260,7 +260,7 @@ class CliProcess:
             return
         if self._sandbox is not None:
             pid = int(self.directory.pid_file.read_text())
-            await asyncio.to_thread(self._sandbox.enter, pid)
+            await self._sandbox.enter(pid)
             self.directory.use_config(self._sandbox.config)
         if self._reads_usage_baseline:
             self._run.usage_baseline = self._usage = await self._read_usage()

@@ -1,5 +1,6 @@
 """RunningSandbox: a running sandbox seen from the server; its workspace, and what its commands use."""
 
+import asyncio
 import os
 import threading
 from contextlib import suppress
@@ -8,11 +9,12 @@ from typing import NamedTuple
 
 import psutil
 
-from app.executors.claude_agent.sandbox.bubblewrap import CONFIG, TEMPORARY_DIRECTORIES
+from app.executors.claude_agent.sandbox.bubblewrap import CONFIG, EGRESS, TEMPORARY_DIRECTORIES
 from app.executors.claude_agent.sandbox.control_groups import ControlGroup
 from app.executors.claude_agent.sandbox.kernel_memory import socket_bytes, temporary_bytes
 from app.executors.claude_agent.sandbox.tasks import GONE, processes_of, threads_of, unless_ended
 from app.executors.claude_agent.tools.builtin_tools import WORKSPACE
+from app.workspaces.egress.proxy import EgressProxy
 from app.workspaces.mounts import WorkspaceTooLarge
 from app.workspaces.spec import HostPathRefused
 from app.workspaces.workspace import Workspace
@@ -55,22 +57,31 @@ class Usage(NamedTuple):
 class RunningSandbox:
     """The sandbox of one run."""
 
-    def __init__(self, workspace: Workspace, group: ControlGroup | None) -> None:
+    def __init__(
+        self, workspace: Workspace, group: ControlGroup | None, egress: EgressProxy | None = None
+    ) -> None:
+        """`egress` is the proxy of a run whose commands may reach other hosts."""
         self.workspace = workspace
+        self._egress = egress
         self.group = group
         """Its control group, if one is delegated to the server."""
-        self._workspace_directory = self._processes = self._config = -1
+        self._workspace_directory = self._processes = self._config = self._sockets = -1
         self._cpu_s = 0.0
         self._lock = threading.Lock()
         self._closed = False
         self.filled = False
         """Whether the workspace contains all its files."""
 
-    def enter(self, pid: int) -> None:
+    async def enter(self, pid: int) -> None:
         """Fill the workspace of the sandbox with this process id; its CLI is up and has got no prompt.
 
         Raises `SandboxUnreachable`, `WorkspaceUnusable`.
         """
+        await asyncio.to_thread(self._fill, pid)
+        if self._egress is not None:
+            await self._egress.listen(_path_of(self._sockets) / EGRESS.name)
+
+    def _fill(self, pid: int) -> None:
         with self._lock:
             if self._closed:
                 # The run was cancelled meanwhile.
@@ -85,6 +96,8 @@ class RunningSandbox:
             self._workspace_directory = os.open(f"{root}{WORKSPACE}", _DIRECTORY)
             self._processes = os.open(f"{root}/proc", _DIRECTORY)
             self._config = os.open(f"{root}{CONFIG}", _DIRECTORY)
+            if self._egress is not None:
+                self._sockets = os.open(f"{root}{EGRESS.parent}", _DIRECTORY)
         except OSError as error:
             raise SandboxUnreachable(f"the sandbox's files: {error.strerror}") from error
         try:
@@ -102,10 +115,10 @@ class RunningSandbox:
         if self.group is not None:
             self.group.remove()
         with self._lock:
-            for descriptor in (self._workspace_directory, self._processes, self._config):
+            for descriptor in (self._workspace_directory, self._processes, self._config, self._sockets):
                 if descriptor >= 0:
                     os.close(descriptor)
-            self._workspace_directory = self._processes = self._config = -1
+            self._workspace_directory = self._processes = self._config = self._sockets = -1
             self.filled, self._closed = False, True
 
     def exceeded_limit(self) -> str | None:

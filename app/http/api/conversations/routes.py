@@ -15,8 +15,10 @@ from app.http.api.conversations.schemas import (
     ConversationResponse,
     CurrentBranch,
     Fork,
+    GrantResponse,
 )
-from app.http.dependencies import Location, ReadWriter, RunReader, ServicesDep, Writer
+from app.http.api.files.schemas import ConversationFiles
+from app.http.dependencies import Approver, Location, ReadWriter, RunReader, ServicesDep, Writer
 from app.http.openapi.headers import LOCATED
 from app.http.parameters import PageParams
 from app.http.response_model import Page
@@ -25,6 +27,7 @@ from app.platform.pagination import MAX_PAGE
 from app.requests.principal import Principal
 from app.runs.conversations.branching import BranchSummary
 from app.runs.conversations.service import ConversationNotFound
+from app.workspaces.records import NO_FILES
 
 router = APIRouter(route_class=CheckedRoute, prefix="/v1/sessions", tags=["sessions"])
 
@@ -77,6 +80,33 @@ async def list_branches(state_key: StateKey, services: ServicesDep, caller: RunR
     """The branches that regenerated answers and edited messages have begun, oldest first."""
     branches = await services.conversations.list_branches(caller.account_id, state_key)
     return await _branches(services, caller, branches)
+
+
+@router.get("/{stateKey}/workspace", summary="List a conversation's files")
+async def list_workspace(state_key: StateKey, services: ServicesDep, caller: RunReader) -> ConversationFiles:
+    """What its next turn begins with, if its graph keeps the workspace; download it as files of `runId`."""
+    run = await services.conversations.run_with_files(caller.account_id, state_key)
+    if run is None:
+        return ConversationFiles.of(NO_FILES, run_id=None)
+    return ConversationFiles.of(await services.workspaces.listing(run), run_id=run.run_id)
+
+
+@router.get("/{stateKey}/grants", summary="List what is allowed for a conversation")
+async def list_grants(state_key: StateKey, services: ServicesDep, caller: RunReader) -> Page[GrantResponse]:
+    """The tools that `allow_conversation` has allowed, newest first; they always fit on one page."""
+    grants = await services.conversations.list_grants(caller.account_id, state_key)
+    return Page.of((grants, None), GrantResponse.of)
+
+
+@router.delete("/{stateKey}/grants/{grantId}", status_code=204, summary="Revoke a grant")
+async def revoke_grant(
+    state_key: StateKey,
+    grant_id: Annotated[UUID, Path(alias="grantId")],
+    services: ServicesDep,
+    caller: Approver,
+) -> None:
+    """A person is asked again about the next call of the tool, also in a run that is active."""
+    await services.conversations.revoke_grant(caller.account_id, state_key, grant_id)
 
 
 @router.put("/{stateKey}/branch", dependencies=[small_body], summary="Return to a branch")
