@@ -10,6 +10,7 @@ each message that the model has sent. Prints numbers; timing is never a test.
 
 import argparse
 import asyncio
+import sys
 import tempfile
 import time
 from collections import Counter
@@ -28,7 +29,7 @@ from app.simulator.server import Simulator
 from benchmarks.markdown import table
 from benchmarks.servers import UNLIMITED
 from tests.e2e.noting_tool import noted, settings
-from tests.e2e.servers import a_server
+from tests.e2e.servers import a_server, an_environment
 
 GRAPH = "messages:noter"
 _AT_ONCE = 16
@@ -75,6 +76,7 @@ async def measure(runs: int, directory: Path) -> Measured:
             "RUNTALLY_MAX_CONCURRENT_RUNS": "32",
             "DATABASE_URL": running.url,
         }
+        await _migrate(directory, simulator.url, chosen)
         database = await Database.open(running.url)
         try:
             began = time.monotonic()
@@ -107,6 +109,13 @@ async def measure(runs: int, directory: Path) -> Measured:
             )
         finally:
             await database.aclose()
+
+
+async def _migrate(directory: Path, provider_url: str, chosen: dict[str, str]) -> None:
+    environment = an_environment(directory, provider_url, **chosen)
+    migrating = await asyncio.create_subprocess_exec(sys.executable, "-m", "app", "migrate", env=environment)
+    if await migrating.wait():
+        raise SystemExit("the schema could not be migrated")
 
 
 async def _post(http: httpx.AsyncClient, number: int) -> None:
