@@ -26,7 +26,7 @@ def described(prompt: str, spec: WorkspaceSpec) -> str:
         f"- {json.dumps(mount.target)}: copied from the operator's files when a run begins."
         for mount in spec.mounts
     ]
-    if spec.keep is not None:
+    if spec.keep != "run":
         lines.append(_KEPT.format(files=spec.max_files, bytes=spec.max_bytes))
     if spec.network:
         lines.append(_REACHED.format(hosts=", ".join(spec.network)))
