@@ -87,6 +87,7 @@ if TYPE_CHECKING:
         UserMessageDelivered as UserMessageDelivered,
     )
     from runtally.options import (
+        DecisionOptions as DecisionOptions,
         Limits as Limits,
         Message as Message,
         RunOptions as RunOptions,
@@ -107,6 +108,7 @@ if TYPE_CHECKING:
         FileChanges as FileChanges,
         FinalUsage as FinalUsage,
         Forecast as Forecast,
+        Grant as Grant,
         Graph as Graph,
         GraphFinal as GraphFinal,
         LanguageModel as LanguageModel,
@@ -143,12 +145,13 @@ _PLACES = {
         *("ToolCallResult", "ToolCallStart", "UnknownEvent", "UserMessageDelivered"),
         *("Citation", "ClientToolCall", "FilesChanged", "RunWarning"),
     ),
-    "runtally.options": ("Limits", "Message", "RunOptions"),
+    "runtally.options": ("DecisionOptions", "Limits", "Message", "RunOptions"),
     "runtally.streams": ("AsyncRunStream", "RunStream"),
     "runtally.types": (
         *("Batch", "BatchPreview", "BatchResult", "FileChange", "FileChanges", "Forecast"),
         *("Balance", "Branch", "Conversation", "ConversationMessage", "FinalUsage", "Graph", "GraphFinal"),
         *(
+            "Grant",
             "LanguageModel",
             "Receipt",
             "ReceiptLine",

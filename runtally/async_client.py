@@ -14,7 +14,15 @@ from runtally.client_tools import call_async, handler_of, require_over
 from runtally.conversations import AsyncConversations
 from runtally.errors import Conflict, NotFound, RuntallyError
 from runtally.events import ClientToolCall
-from runtally.options import Priority, Prompt, ReceiptFilters, RunOptions, UsageOptions, body_of
+from runtally.options import (
+    DecisionOptions,
+    Priority,
+    Prompt,
+    ReceiptFilters,
+    RunOptions,
+    UsageOptions,
+    body_of,
+)
 from runtally.protocol import calls
 from runtally.protocol.call import Call
 from runtally.protocol.connection import DEFAULT_RETRIES, DEFAULT_TIMEOUT_S, Connection
@@ -156,22 +164,10 @@ class AsyncClient:
         return await self.call(calls.send_message(run_id, text, priority=priority))
 
     async def decide(
-        self,
-        run_id: str,
-        request_id: str,
-        *,
-        allow: bool,
-        args: Mapping[str, Any] | None = None,
-        message: str | None = None,
-        stop: bool = False,
+        self, run_id: str, request_id: str, *, allow: bool, **options: Unpack[DecisionOptions]
     ) -> None:
-        """Allow or deny a tool call that waits for consent.
-
-        `args` replace the arguments of the model; `message` is for the model; `stop`: a denial ends the run.
-        """
-        await self.call(
-            calls.decide_permission(run_id, request_id, allow=allow, args=args, message=message, stop=stop)
-        )
+        """Allow or deny a tool call that waits for consent."""
+        await self.call(calls.decide_permission(run_id, request_id, allow=allow, options=options))
 
     async def answer(
         self, run_id: str, request_id: str, answers: Mapping[str, str | Sequence[str]] | None

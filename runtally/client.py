@@ -14,7 +14,15 @@ from runtally.client_tools import call, handler_of, require_over
 from runtally.conversations import Conversations
 from runtally.errors import Conflict, NotFound, RuntallyError
 from runtally.events import ClientToolCall
-from runtally.options import Priority, Prompt, ReceiptFilters, RunOptions, UsageOptions, body_of
+from runtally.options import (
+    DecisionOptions,
+    Priority,
+    Prompt,
+    ReceiptFilters,
+    RunOptions,
+    UsageOptions,
+    body_of,
+)
 from runtally.protocol import calls
 from runtally.protocol.call import Call
 from runtally.protocol.connection import DEFAULT_RETRIES, DEFAULT_TIMEOUT_S, Connection
@@ -154,22 +162,10 @@ class Client:
         return self.call(calls.send_message(run_id, text, priority=priority))
 
     def decide(
-        self,
-        run_id: str,
-        request_id: str,
-        *,
-        allow: bool,
-        args: Mapping[str, Any] | None = None,
-        message: str | None = None,
-        stop: bool = False,
+        self, run_id: str, request_id: str, *, allow: bool, **options: Unpack[DecisionOptions]
     ) -> None:
-        """Allow or deny a tool call that waits for consent.
-
-        `args` replace the arguments of the model; `message` is for the model; `stop`: a denial ends the run.
-        """
-        self.call(
-            calls.decide_permission(run_id, request_id, allow=allow, args=args, message=message, stop=stop)
-        )
+        """Allow or deny a tool call that waits for consent."""
+        self.call(calls.decide_permission(run_id, request_id, allow=allow, options=options))
 
     def answer(self, run_id: str, request_id: str, answers: Mapping[str, str | Sequence[str]] | None) -> None:
         """Answer a `QuestionAsked`, by the text of each question or its index; None declines to.

@@ -305,6 +305,16 @@ class Branch(Model):
     cost_usd: Decimal | None = None
 
 
+class Grant(Model):
+    """A tool that runs of this graph call in the conversation without asking a person."""
+
+    id: str
+    graph_id: str
+    tool_name: str
+    api_key_id: str
+    created_at: AwareDatetime
+
+
 class ConversationMessage(Model):
     """A message, tool call or result of a conversation; `type` decides which fields are present."""
 

@@ -182,7 +182,7 @@ ENDS_WITH_WHAT_STARTS_IT = {
     "app/executors/messages_api/loop.py": 1,
     "app/executors/waiting/calls.py": 2,
     "app/tools/mcp/asking/elicitation.py": 1,
-    "app/executors/messages_api/tool_turn.py": 1,
+    "app/executors/tools/turn.py": 1,
     "app/executors/messages_api/transcript.py": 1,
     "app/gateway/exchange.py": 1,
     "app/platform/logs/context.py": 1,

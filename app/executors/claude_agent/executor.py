@@ -2,18 +2,23 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import timedelta
 from functools import partial
 
 import anyio
 import structlog
+from claude_agent_sdk import Message
 
 from app.conversations.prompt_store import PromptStore
-from app.events import AssistantFinal, Status, UsageReport
+from app.conversations.records import TranscriptEntry
+from app.events import AssistantFinal
 from app.executors.api_format.failures import outcome_of_refusal, rejected_part
 from app.executors.claude_agent.auth import ModelAuth
+from app.executors.claude_agent.graph_keys import may_be_parked
 from app.executors.claude_agent.launching.started_cli import StartedCli
 from app.executors.claude_agent.meters.port import EXECUTOR_TYPE
 from app.executors.claude_agent.options.init_check import UnexpectedCapabilities
@@ -24,6 +29,7 @@ from app.executors.claude_agent.prompt import user_content
 from app.executors.claude_agent.run_stream import RunStream
 from app.executors.claude_agent.sandbox.port import Sandbox, Sandboxes, SandboxUnavailable
 from app.executors.claude_agent.starter import CliStarter
+from app.executors.claude_agent.tools.open_calls import OpenCalls, parked
 from app.executors.claude_agent.watchdog import Watchdog
 from app.executors.metering import Metering, channel_limits
 from app.executors.port import (
@@ -39,10 +45,12 @@ from app.executors.port import (
 )
 from app.executors.structured_output import require_match
 from app.executors.text import loggable
+from app.executors.tools.calls import ToolCalls
 from app.executors.tools.client_tools import with_client_tools
 from app.executors.tools.questions import with_questions
 from app.executors.tools.servers import connected_tools
 from app.gateway.channel import Channel
+from app.gateway.proxy import ChannelAddress
 from app.ids import new_uuid
 from app.platform.json_schema.checker import SchemaChecker
 from app.requests.messages import SentMessage
@@ -104,32 +112,31 @@ class ClaudeAgentExecutor:
                 await self.workspaces.record_traffic(plan.run, sandbox.traffic)
 
     async def _run(self, request: GraphRunRequest, context: RunContext, sandbox: Sandbox | None) -> None:
-        plan, events = context.plan, context.events
+        kept, context = await self._make_open_calls(context)
+        plan, events, control = context.plan, context.events, context.control
         prompts = await self.prompts.load(plan.conversation)
-        cli, initial_prompt = await self.starter.start(request, plan, sandbox=sandbox)
+        cli, initial_prompt = await self.starter.start(request, plan, sandbox=sandbox, kept=kept)
         # No await from here to the `try`: what was started must be released.
-        channel = self._open_channel(context, cli)
-        channel.stops_before_call = context.control.stops_before_call
+        channel = self._open_channel(context, at=cli.address)
+        channel.stops_before_call = control.stops_before_call
         channel.prompts = prompts
         cli.attach_run(context, channel)
-        calls = cli.bridge.calls
         stream = RunStream(
             plan,
-            take_result=calls.take_result,
+            take_result=cli.bridge.calls.take_result,
             add_evidence=context.add_evidence,
             meter=self.auth.meter(plan, channel, cli.process),
         )
         watchdog, seen = Watchdog(context, cli.process, sandbox), SeenText()
-        failure, is_silent = None, True
+        failure = None
         try:
-            cli.process.send(str(new_uuid()), initial_prompt.content)
-            with context.control.inbox.forwarding_to(partial(_send_message, cli.process, stream)):
+            if kept is None:
+                cli.process.send(str(new_uuid()), initial_prompt.content)
+            else:
+                cli.process.continue_turn()
+            with control.inbox.forwarding_to(partial(_send_message, cli.process, stream)):
                 async for message in cli.process.messages():
-                    for event in stream.feed(message):
-                        is_silent &= isinstance(event, Status | UsageReport)
-                        await events.publish(event)
-                        calls.on_published(event)
-                        seen.feed(event)
+                    await _publish(message, stream, context, calls=cli.bridge.calls, seen=seen)
                     watchdog.check_budget(channel)
         except CliFailed as error:
             failure = await self._failure_of(error, cli.process)
@@ -150,10 +157,11 @@ class ClaudeAgentExecutor:
         await _publish_rejected_part(channel, events)
         for event in stream.finish():
             await events.publish(event)
+        await _leave_parked(cli, context, stream)
         await self._complete_transcript(cli, plan, stream, seen)
         if sandbox is not None and sandbox.filled:
             await self._store_files(plan, sandbox, events)
-        answer = _answer(stream, stopped, failure=failure, is_silent=is_silent and not channel.has_turns)
+        answer = _answer(stream, stopped, failure=failure, is_silent=seen.is_silent and not channel.has_turns)
         final = await require_match(
             self.schemas,
             answer,
@@ -162,8 +170,29 @@ class ClaudeAgentExecutor:
         )
         await events.publish(final)
 
+    async def _make_open_calls(
+        self, context: RunContext
+    ) -> tuple[Sequence[TranscriptEntry] | None, RunContext]:
+        """Make the calls with which the run was parked.
+
+        Returns its transcript, and the context with what is left of its time.
+        """
+        if context.plan.parked is None:
+            return None, context
+        began = time.monotonic()
+        channel = self._open_channel(context, at=self.auth.new_address())
+        try:
+            entries = await OpenCalls(self.starter.launcher.sessions).make(context, channel)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self.auth.close_channel(channel)
+        left = max(timedelta(), context.plan.timeout - timedelta(seconds=time.monotonic() - began))
+        return entries, replace(context, plan=replace(context.plan, timeout=left))
+
     async def _failure_of(self, error: CliFailed, process: CliProcess) -> AgentFailure | None:
         """Log how the CLI failed; None if that is not what ends the run."""
+        if process.is_left:
+            return None
         failure = None if process.killed else error.failure
         if failure == "not_started" and not os.access(self.starter.launcher.cli.path, os.X_OK):
             failure = "missing"
@@ -192,17 +221,37 @@ class ClaudeAgentExecutor:
         for event in notices:
             await events.publish(event)
 
-    def _open_channel(self, context: RunContext, cli: StartedCli) -> Channel:
+    def _open_channel(self, context: RunContext, *, at: ChannelAddress) -> Channel:
         plan = context.plan
         hooks = self.metering.hooks_for(
             plan, executor_type=EXECUTOR_TYPE, trace=context.trace, add_evidence=context.add_evidence
         )
-        return self.auth.open_channel(plan, channel_limits(plan), hooks, at=cli.address)
+        return self.auth.open_channel(plan, channel_limits(plan), hooks, at=at)
 
 
 def _send_message(process: CliProcess, stream: RunStream, sent: SentMessage) -> None:
     process.send(sent.message_id, user_content([sent.message]), priority=sent.priority)
     stream.expect_message(sent)
+
+
+async def _publish(
+    message: Message, stream: RunStream, context: RunContext, *, calls: ToolCalls, seen: SeenText
+) -> None:
+    for event in stream.feed(message):
+        await context.events.publish(event)
+        calls.on_published(event)
+        seen.feed(event)
+    # The transcript has all of a complete message, but not what a subagent has done.
+    can_park = calls.is_complete and not stream.has_subagents
+    context.control.can_park = can_park and may_be_parked(context.plan)
+
+
+async def _leave_parked(cli: StartedCli, context: RunContext, stream: RunStream) -> None:
+    """Raise `RunParked` if the run is, once everything that its CLI has written is stored."""
+    if context.control.parking.is_set():
+        await cli.process.exited.wait()
+        written = [] if cli.session is None else cli.session.written
+        raise parked(context.plan, written, steps=stream.steps)
 
 
 async def _publish_rejected_part(channel: Channel, events: EventSink) -> None:

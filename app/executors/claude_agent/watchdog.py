@@ -23,7 +23,7 @@ class Watchdog:
         self._control = context.control
         self._process = process
         self._deadline = RunDeadline(context.control, context.plan.timeout)
-        self._tasks = [asyncio.create_task(self._stop_in_time())]
+        self._tasks = [asyncio.create_task(self._stop_in_time()), asyncio.create_task(self._leave())]
         if sandbox is not None:
             self._tasks.append(asyncio.create_task(self._enforce_limits(sandbox)))
 
@@ -55,6 +55,11 @@ class Watchdog:
             self._deadline.stop(INTERNAL)
         # Without an interrupt first: the commands may be multiplying.
         self._process.kill()
+
+    async def _leave(self) -> None:
+        """Leave a CLI whose run is parked to the run's next attempt."""
+        await self._control.parking.wait()
+        self._process.leave()
 
     async def _stop_in_time(self) -> None:
         while await self._deadline.next_stop() is None and self._process.has_pending_turn:

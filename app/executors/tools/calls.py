@@ -94,6 +94,11 @@ class ToolCalls:
         elif isinstance(event, Step):
             self._message_end.set()
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether the agent's current message is complete."""
+        return self._message_end.is_set()
+
     def resume(self, call_ids: Iterable[str]) -> None:
         """Clients have got these calls from an earlier attempt, which has not executed them."""
         for call_id in call_ids:

@@ -265,6 +265,16 @@ export interface components {
             at?: string | null;
             stateKey?: string | null;
         };
+        /** @description A tool that runs of this graph call in the conversation without asking a person. */
+        GrantResponse: {
+            /** Format: uuid */
+            id: string;
+            graphId: string;
+            toolName: string;
+            /** Format: uuid */
+            apiKeyId: string;
+            createdAt: string;
+        };
         /** @description How a run ended. */
         GraphFinal: {
             ok: boolean;
@@ -405,11 +415,12 @@ export interface components {
         /**
          * @description A person's decision on a `permission_request`.
          *
-         *     `args` replace the tool call's arguments; `message` is for the model; `stop`: a denial ends the run.
+         *     `allow_conversation` also allows later calls of the tool in the conversation. `args` replace the tool
+         *     call's arguments; `message` is for the model; `stop`: a denial ends the run.
          */
         PermissionDecision: {
             /** @enum {string} */
-            decision: "allow" | "deny";
+            decision: "allow" | "deny" | "allow_conversation";
             args?: {
                 [key: string]: unknown;
             } | null;
@@ -813,13 +824,18 @@ export interface components {
             toolName: string;
             args: components["schemas"]["JsonValue"];
             expiresAt: string;
+            grantable?: boolean;
             /**
              * Format: date-time
              * @description When it was produced; never before an earlier event of the run.
              */
             at: string;
         };
-        /** @description A tool call no longer waits; `args` are set if the decision changed its arguments. */
+        /**
+         * @description A tool call no longer waits; `args` are set if the decision changed its arguments.
+         *
+         *     `toolCallId` is set if it has not waited at all: an earlier decision was for the conversation.
+         */
         PermissionResolved: {
             parentToolCallId?: string | null;
             /**
@@ -829,10 +845,11 @@ export interface components {
             type: "permission_resolved";
             requestId: string;
             /** @enum {string} */
-            decision: "allow" | "deny";
+            decision: "allow" | "deny" | "allow_conversation";
             /** @enum {string} */
-            reason: "decided" | "expired" | "run_stopped";
+            reason: "decided" | "granted" | "expired" | "run_stopped";
             args?: components["schemas"]["JsonValue"];
+            toolCallId?: string | null;
             /**
              * Format: date-time
              * @description When it was produced; never before an earlier event of the run.

@@ -16,6 +16,7 @@ import type {
   ConversationMessage,
   CreatedBatch,
   Decision,
+  Grant,
   Graph,
   GraphFinal,
   LanguageModel,
@@ -118,11 +119,12 @@ export class Client {
 
   /** Allow or deny a tool call that waits for consent. */
   async decide(runId: string, requestId: string, decision: Decision): Promise<void> {
-    const { allow, args, message, stop, signal } = decision;
+    const { allow, args, message, stop, forConversation, signal } = decision;
+    const allowed = forConversation ? "allow_conversation" : "allow";
     await this.#connection.json({
       method: "POST",
       path: `${pathOf(runId)}/permissions/${segment(requestId)}`,
-      body: { decision: allow ? "allow" : "deny", args, message, stop },
+      body: { decision: allow ? allowed : "deny", args, message, stop },
       signal,
     });
   }
@@ -238,6 +240,18 @@ class Conversations {
   async branches(stateKey: string, options: RequestOptions = {}): Promise<Branch[]> {
     const path = `/v1/sessions/${segment(stateKey)}/branches`;
     return pageOf<Branch>(await this.#connection.json({ method: "GET", path, ...options }), "items").items;
+  }
+
+  /** What `forConversation` decisions have allowed, newest first. */
+  async grants(stateKey: string, options: RequestOptions = {}): Promise<Grant[]> {
+    const path = `/v1/sessions/${segment(stateKey)}/grants`;
+    return pageOf<Grant>(await this.#connection.json({ method: "GET", path, ...options }), "items").items;
+  }
+
+  /** Ask a person about the next call of the tool again. */
+  async revoke(stateKey: string, grantId: string, options: RequestOptions = {}): Promise<void> {
+    const path = `/v1/sessions/${segment(stateKey)}/grants/${segment(grantId)}`;
+    await this.#connection.json({ method: "DELETE", path, repeatable: false, ...options });
   }
 
   /** Continue it on this branch; a `Conflict` while one of its runs is active. */

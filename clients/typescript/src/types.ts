@@ -10,6 +10,7 @@ export type BatchLine = Schemas["BatchLine"];
 export type BatchPreview = Schemas["BatchPreviewResponse"];
 export type BatchResult = Schemas["BatchResultResponse"];
 export type Branch = Schemas["BranchResponse"];
+export type Grant = Schemas["GrantResponse"];
 export type Conversation = Schemas["ConversationResponse"];
 export type ConversationMessage = Schemas["ConversationDetailResponse"]["messages"][number];
 export type CreatedBatch = Schemas["CreatedBatchResponse"];
@@ -80,10 +81,14 @@ export interface BatchOptions extends RequestOptions {
   maxUsd?: string;
 }
 
-/** A decision about a tool call: `args` replace the model's arguments, `message` is for the model, `stop`: a denial ends the run. */
+/**
+ * A decision about a tool call: `args` replace the model's arguments, `message` is for the model, `stop`: a denial ends the run,
+ * `forConversation` allows later calls of the tool in the conversation, too.
+ */
 export interface Decision extends RequestOptions {
   allow: boolean;
   args?: Record<string, unknown>;
   message?: string;
   stop?: boolean;
+  forConversation?: boolean;
 }

@@ -2,14 +2,16 @@
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient
 
+from app.conversations.records import TranscriptEntry
 from app.conversations.sdk_store import PostgresSessionStore
 from app.executors.claude_agent.auth import ModelAuth
+from app.executors.claude_agent.graph_keys import keeps_transcript
 from app.executors.claude_agent.launching.processors import available_processors
 from app.executors.claude_agent.launching.start_slots import StartSlots
 from app.executors.claude_agent.launching.started_cli import LaunchSpec, StartedCli
@@ -17,7 +19,7 @@ from app.executors.claude_agent.options.sdk_options import build_options
 from app.executors.claude_agent.process.cli import Cli
 from app.executors.claude_agent.process.cli_process import CliProcess
 from app.executors.claude_agent.process.directory import RunDirectory
-from app.executors.claude_agent.process.environment import launcher
+from app.executors.claude_agent.process.environment import GOES_ON, launcher
 from app.executors.claude_agent.process.failures import StderrTail
 from app.executors.claude_agent.sandbox.port import Sandbox
 from app.executors.claude_agent.sdk_session import ConversationTurn, SdkSession
@@ -66,14 +68,16 @@ class CliLauncher:
         turn: ConversationTurn | None = None,
         sandbox: Sandbox | None = None,
         ahead: bool = False,
+        kept: Sequence[TranscriptEntry] | None = None,
     ) -> StartedCli:
         """Start a CLI with this launch spec, for this run or one like it.
 
-        `ahead`: the run is not known yet, so the CLI warms up meanwhile.
+        `ahead`: the run is not known yet, so the CLI warms up meanwhile. `kept`: the transcript ends in the
+        middle of a turn; it has what a run without a conversation has written before.
         """
         address, session = self.auth.new_address(), None
-        if spec.stores_session:
-            session = SdkSession(self.sessions, turn)
+        if keeps_transcript(plan):
+            session = SdkSession(self.sessions, turn, kept=kept or ())
         bridge = McpBridge(plan)
         directory = await asyncio.to_thread(
             RunDirectory,
@@ -84,7 +88,9 @@ class CliLauncher:
         directory.system_prompt_file.write_text(spec.system_prompt, encoding="utf-8")
         if session is not None:
             await asyncio.to_thread(session.write_transcript, directory)
-        environment = self._environment(spec, directory.cli_paths.path, address=address)
+        environment = self._environment(
+            spec, directory.cli_paths.path, address=address, goes_on=kept is not None
+        )
         options = build_options(
             plan,
             launcher=directory.write_launcher(self._launcher(directory, environment, sandbox)),
@@ -98,7 +104,7 @@ class CliLauncher:
         # The SDK adds the server's own variables, which the launcher has until it removes them.
         options.env = dict.fromkeys(os.environ, "")
         if session is not None:
-            session.configure(options, directory)
+            session.configure(options, directory, is_stored=spec.stores_session)
         stderr = StderrTail()
         options.stderr = stderr.append
         process = CliProcess(
@@ -109,7 +115,7 @@ class CliLauncher:
             before_cleanup=None if session is None else session.save_missed_lines,
             sandbox=sandbox,
             # A login may change meanwhile, and a workspace is filled for one run.
-            stays=session is not None and sandbox is None and self.auth.login is None,
+            stays=spec.stores_session and sandbox is None and self.auth.login is None,
             start_slot=self.slots.slot(),
             warm_up=self.auth.warming_up(address) if ahead else None,
         )
@@ -120,7 +126,9 @@ class CliLauncher:
         self._processes[owner] = process
         owner.add_done_callback(self._processes.pop)
 
-    def _environment(self, spec: LaunchSpec, path: Path, *, address: ChannelAddress) -> dict[str, str]:
+    def _environment(
+        self, spec: LaunchSpec, path: Path, *, address: ChannelAddress, goes_on: bool
+    ) -> dict[str, str]:
         environment = self.auth.environment(
             address,
             directory=path,
@@ -128,7 +136,7 @@ class CliLauncher:
             options=spec.options,
             compacts=spec.stores_session,
         )
-        return {**environment, **self.cli.extra_env}
+        return {**environment, **(GOES_ON if goes_on else {}), **self.cli.extra_env}
 
     def _launcher(
         self, directory: RunDirectory, environment: Mapping[str, str], sandbox: Sandbox | None

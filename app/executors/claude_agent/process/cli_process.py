@@ -76,7 +76,8 @@ class CliProcess:
     ) -> None:
         """`reads_usage_baseline`: get the CLI's usage totals before the first prompt.
 
-        `before_cleanup` is called with the directory if the SDK could not store the transcript.
+        `before_cleanup` is called with the directory if the SDK could not store the transcript, or the
+        process is left.
         `sandbox` is the sandbox the CLI is started in. `stays`: it does not end with a run's last result.
         `start_slot` is held while it starts. `warm_up` is entered while it answers a question that leaves
         nothing behind, which it gets if it has no run once it has started.
@@ -92,6 +93,8 @@ class CliProcess:
         self._warm_up, self._warm_up_s = warm_up, warm_up_s
         self._interrupt_grace_s, self._interrupt_retry_s = interrupt_grace_s, interrupt_retry_s
         self._mirror_failed = False
+        self.is_left = False
+        """Whether it was killed in the middle of a turn that another process goes on with."""
         self._disturbed = False
         """Whether something happened after which its context may differ from what is stored."""
         self.killed = False
@@ -202,6 +205,10 @@ class CliProcess:
             raise RunEnded
         self._run.put(message_id, content, priority)
 
+    def continue_turn(self) -> None:
+        """Instead of a first message: its transcript ends in the middle of a turn, which it goes on with."""
+        self._run.continues = True
+
     async def messages(self) -> AsyncIterator[Message]:
         """Every message of the CLI for the current run, up to its last result. Raises `CliFailed`."""
         try:
@@ -236,6 +243,11 @@ class CliProcess:
         if not self._run.prompted.is_set():
             self.discard()
         self._send_kill()
+
+    def leave(self) -> None:
+        """Kill it in the middle of a turn, which another process goes on with from what it has written."""
+        self.is_left = True
+        self.kill()
 
     def _send_kill(self) -> None:
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
@@ -320,6 +332,7 @@ class CliProcess:
             self._sending.cancel()
 
     async def _send_prompts(self, run: CliRun) -> None:
+        run.begin()
         try:
             while True:
                 await self._write(await run.next_prompt())
@@ -370,7 +383,7 @@ class CliProcess:
         except ClaudeSDKError as error:
             log.warning("cli.disconnect_failed", error=type(error).__name__)
         finally:
-            if self._mirror_failed and self._before_cleanup is not None:
+            if (self._mirror_failed or self.is_left) and self._before_cleanup is not None:
                 await self._before_cleanup(self._directory)
             await asyncio.to_thread(self._directory.remove)
 

@@ -33,7 +33,7 @@ from app.http.openapi.headers import LOCATED
 from app.http.parameters import PageParams
 from app.http.response_model import Page
 from app.platform.pagination import MAX_PAGE
-from app.requests.outcome import GraphFinal
+from app.requests.outcome import GraphFinal, RunStatus
 from app.requests.principal import Principal
 from app.requests.runs import GraphRunRequest
 from app.runs.records import RunRecord
@@ -117,9 +117,10 @@ async def list_runs(
     services: ServicesDep,
     caller: RunReader,
     page: PageParams,
+    status: RunStatus | None = None,
 ) -> Page[RunResponse]:
-    """Runs of the key's account, newest first."""
-    runs, next_cursor = await services.runs.list_runs(caller.account_id, page)
+    """Runs of the key's account, newest first; with `status` only those that have it."""
+    runs, next_cursor = await services.runs.list_runs(caller.account_id, page, status=status)
     return Page(items=await _run_responses(services, caller, runs), next_cursor=next_cursor)
 
 
