@@ -127,7 +127,8 @@ class ClaudeAgentExecutor:
             add_evidence=context.add_evidence,
             meter=self.auth.meter(plan, channel, cli.process),
         )
-        watchdog, seen = Watchdog(context, cli.process, sandbox), SeenText()
+        leave = partial(cli.leave, lambda: stream.open_calls)
+        watchdog, seen = Watchdog(context, cli.process, sandbox, leave=leave), SeenText()
         failure = None
         try:
             if kept is None:
@@ -157,7 +158,7 @@ class ClaudeAgentExecutor:
         await _publish_rejected_part(channel, events)
         for event in stream.finish():
             await events.publish(event)
-        await _leave_parked(cli, context, stream)
+        await _leave_parked(cli, plan, stream)
         await self._complete_transcript(cli, plan, stream, seen)
         if sandbox is not None and sandbox.filled:
             await self._store_files(plan, sandbox, events)
@@ -246,12 +247,12 @@ async def _publish(
     context.control.can_park = can_park and may_be_parked(context.plan)
 
 
-async def _leave_parked(cli: StartedCli, context: RunContext, stream: RunStream) -> None:
-    """Raise `RunParked` if the run is, once everything that its CLI has written is stored."""
-    if context.control.parking.is_set():
+async def _leave_parked(cli: StartedCli, plan: RunPlan, stream: RunStream) -> None:
+    """Raise `RunParked` if the CLI was left, once everything that it has written is stored."""
+    if cli.process.is_left:
         await cli.process.exited.wait()
         written = [] if cli.session is None else cli.session.written
-        raise parked(context.plan, written, steps=stream.steps)
+        raise parked(plan, written, steps=stream.steps)
 
 
 async def _publish_rejected_part(channel: Channel, events: EventSink) -> None:

@@ -85,7 +85,7 @@ class CliProcess:
         self.stderr = stderr or StderrTail()
         self.stays = stays
         self._client = client
-        self._directory = directory
+        self.directory = directory
         self._reads_usage_baseline = reads_usage_baseline
         self._before_cleanup = before_cleanup
         self._sandbox = sandbox
@@ -152,7 +152,7 @@ class CliProcess:
     def pid(self) -> int | None:
         """Its process id; None before its launcher has written it and after its cleanup."""
         try:
-            return int(self._directory.pid_file.read_text())
+            return int(self.directory.pid_file.read_text())
         except (FileNotFoundError, ValueError):
             return None
 
@@ -251,7 +251,7 @@ class CliProcess:
 
     def _send_kill(self) -> None:
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            os.kill(int(self._directory.pid_file.read_text()), signal.SIGKILL)
+            os.kill(int(self.directory.pid_file.read_text()), signal.SIGKILL)
 
     async def _serve(self) -> None:
         async with self._start_slot:
@@ -259,9 +259,9 @@ class CliProcess:
         if self._stopping:
             return
         if self._sandbox is not None:
-            pid = int(self._directory.pid_file.read_text())
+            pid = int(self.directory.pid_file.read_text())
             await self._sandbox.enter(pid)
-            self._directory.use_config(self._sandbox.config)
+            self.directory.use_config(self._sandbox.config)
         if self._reads_usage_baseline:
             self._run.usage_baseline = self._usage = await self._read_usage()
         if self._warm_up is not None:
@@ -384,8 +384,8 @@ class CliProcess:
             log.warning("cli.disconnect_failed", error=type(error).__name__)
         finally:
             if (self._mirror_failed or self.is_left) and self._before_cleanup is not None:
-                await self._before_cleanup(self._directory)
-            await asyncio.to_thread(self._directory.remove)
+                await self._before_cleanup(self.directory)
+            await asyncio.to_thread(self.directory.remove)
 
 
 def _size_of(content: UserContent) -> int:
