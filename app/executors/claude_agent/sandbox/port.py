@@ -92,6 +92,10 @@ class Sandbox(Protocol):
 class Sandboxes(Protocol):
     """Opens sandboxes of one kind."""
 
+    async def require(self) -> None:
+        """Raise `SandboxUnavailable` unless this machine can open some."""
+        ...
+
     async def open(self, workspace: Workspace) -> Sandbox:
         """The sandbox of a run, to be closed by the caller. Raises `SandboxUnavailable`."""
         ...

@@ -25,9 +25,12 @@ class BubblewrapSandboxes:
     egress: Egress
     """The way of their commands to other hosts."""
 
-    async def open(self, workspace: Workspace) -> RunningSandbox:
+    async def require(self) -> None:
         """See the port."""
         await self.probe.require()
+
+    async def open(self, workspace: Workspace) -> RunningSandbox:
+        """See the port."""
         spec = workspace.spec
         try:
             group = None if self.groups is None else await asyncio.to_thread(self.groups.create, spec)
