@@ -87,6 +87,7 @@ if TYPE_CHECKING:
         RunStream as RunStream,
     )
     from runtally.types import (
+        Approval as Approval,
         Balance as Balance,
         Batch as Batch,
         BatchPreview as BatchPreview,
@@ -135,7 +136,16 @@ _PLACES = {
     "runtally.streams": ("AsyncRunStream", "RunStream"),
     "runtally.types": (
         *("Batch", "BatchPreview", "BatchResult", "Forecast"),
-        *("Balance", "Branch", "Conversation", "ConversationMessage", "FinalUsage", "Graph", "GraphFinal"),
+        *(
+            "Approval",
+            "Balance",
+            "Branch",
+            "Conversation",
+            "ConversationMessage",
+            "FinalUsage",
+            "Graph",
+            "GraphFinal",
+        ),
         *(
             "Grant",
             "LanguageModel",
