@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import Field, JsonValue, TypeAdapter
 
-from app.requests.outcome import ErrorCode, FinalUsage, FinishReason
+from app.requests.outcome import ErrorCode, FileChanges, FinalUsage, FinishReason
 from app.requests.wire_models import WireModel
 from app.usage.records import Meters, UsageFact
 
@@ -18,7 +18,12 @@ ConsentDecision = Literal["allow", "deny", "allow_conversation"]
 """The last one allows all later calls of the tool in the conversation, too."""
 QuestionResolvedBy = Literal["answered", "declined", "expired", "run_stopped"]
 WarningCode = Literal[
-    "client_tools_ignored", "attachments_left_out", "attachment_refused", "tools_left_out", "run_stopped"
+    "client_tools_ignored",
+    "attachments_left_out",
+    "attachment_refused",
+    "tools_left_out",
+    "run_stopped",
+    "files_not_kept",
 ]
 StopState = Literal["requested", "acknowledged", "stopped"]
 
@@ -128,6 +133,12 @@ class Citation(_Event):
     url: str
     title: Annotated[str | None, Field(exclude_if=_is_none)] = None
     cited_text: str
+
+
+class FilesChanged(FileChanges, _Event):
+    """What the run has changed in its workspace; once, before its end."""
+
+    type: Literal["files_changed"] = "files_changed"
 
 
 class AssistantFinal(_Event):
@@ -302,6 +313,7 @@ OutputEvent: TypeAlias = (
     | ToolCallResult
     | Citation
     | UserMessageDelivered
+    | FilesChanged
     | AssistantFinal
     | RunWarning
 )

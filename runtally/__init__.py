@@ -18,7 +18,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from runtally.tools.hooks import (
+        Hooks as Hooks,
+        SessionResult as SessionResult,
+        ToolCall as ToolCall,
+    )
+    from runtally.tools.result import (
+        ToolResult as ToolResult,
+    )
     from runtally.tools.tool import (
+        HookContext as HookContext,
         Tool as Tool,
         ToolContext as ToolContext,
         ToolFailed as ToolFailed,
@@ -57,6 +66,7 @@ if TYPE_CHECKING:
         ClientToolCall as ClientToolCall,
         Done as Done,
         Event as Event,
+        FilesChanged as FilesChanged,
         Interrupted as Interrupted,
         MessageDiscarded as MessageDiscarded,
         PermissionRequest as PermissionRequest,
@@ -95,6 +105,8 @@ if TYPE_CHECKING:
         Branch as Branch,
         Conversation as Conversation,
         ConversationMessage as ConversationMessage,
+        FileChange as FileChange,
+        FileChanges as FileChanges,
         FinalUsage as FinalUsage,
         Forecast as Forecast,
         Grant as Grant,
@@ -116,7 +128,9 @@ if TYPE_CHECKING:
     )
 
 _PLACES = {
-    "runtally.tools.tool": ("Tool", "ToolContext", "ToolFailed", "ToolOutput", "tool"),
+    "runtally.tools.hooks": ("Hooks", "SessionResult", "ToolCall"),
+    "runtally.tools.result": ("ToolResult",),
+    "runtally.tools.tool": ("HookContext", "Tool", "ToolContext", "ToolFailed", "ToolOutput", "tool"),
     "runtally.async_client": ("AsyncClient",),
     "runtally.client": ("Client",),
     "runtally.client_tools": ("ClientTool",),
@@ -130,22 +144,13 @@ _PLACES = {
         *("PermissionRequest", "PermissionResolved", "QuestionAsked", "QuestionResolved"),
         *("Queued", "RunError", "RunStarted", "Status", "Step", "TextDelta", "ThinkingDelta"),
         *("ToolCallResult", "ToolCallStart", "UnknownEvent", "UserMessageDelivered"),
-        *("Citation", "ClientToolCall", "RunWarning"),
+        *("Citation", "ClientToolCall", "FilesChanged", "RunWarning"),
     ),
     "runtally.options": ("DecisionOptions", "Limits", "Message", "RunOptions"),
     "runtally.streams": ("AsyncRunStream", "RunStream"),
     "runtally.types": (
-        *("Batch", "BatchPreview", "BatchResult", "Forecast"),
-        *(
-            "Approval",
-            "Balance",
-            "Branch",
-            "Conversation",
-            "ConversationMessage",
-            "FinalUsage",
-            "Graph",
-            "GraphFinal",
-        ),
+        *("Approval", "Batch", "BatchPreview", "BatchResult", "FileChange", "FileChanges", "Forecast"),
+        *("Balance", "Branch", "Conversation", "ConversationMessage", "FinalUsage", "Graph", "GraphFinal"),
         *(
             "Grant",
             "LanguageModel",

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import Field, ValidationError
 
 from runtally.model import Model
-from runtally.types import FinalUsage
+from runtally.types import FileChanges, FinalUsage
 
 
 class _Event(Model):
@@ -203,6 +203,12 @@ class Citation(_Event):
     cited_text: str
 
 
+class FilesChanged(FileChanges, _Event):
+    """What the run has changed in its workspace; once, before its end."""
+
+    type: Literal["files_changed"] = "files_changed"
+
+
 class AssistantFinal(_Event):
     """The answer; once, if the run succeeds."""
 
@@ -255,6 +261,7 @@ Event: TypeAlias = (
     | ClientToolCall
     | RunWarning
     | Interrupted
+    | FilesChanged
     | AssistantFinal
     | RunError
     | Done
@@ -263,7 +270,7 @@ Event: TypeAlias = (
 
 _KNOWN: tuple[type[_Event], ...] = (
     *(Queued, RunStarted, TextDelta, ThinkingDelta, MessageDiscarded, Status, Step),
-    *(ToolCallStart, ToolCallResult, Citation),
+    *(ToolCallStart, ToolCallResult, Citation, FilesChanged),
     *(UserMessageDelivered, PermissionRequest, PermissionResolved, Interrupted, AssistantFinal),
     *(RunError, Done, ClientToolCall, RunWarning, QuestionAsked, QuestionResolved),
 )

@@ -26,6 +26,22 @@ class FinalUsage(Model):
     completion_tokens: int
 
 
+class FileChange(Model):
+    """A file that a run has changed; `change`: `created`, `changed` or `deleted`."""
+
+    path: str
+    change: str
+    diff: str | None = None
+    """How its text differs, in the unified format; None of a file that is not text, or too large."""
+
+
+class FileChanges(Model):
+    """The files of a workspace that a run has changed, by path; `more` are not named."""
+
+    files: list[FileChange]
+    more: int = 0
+
+
 class GraphFinal(Model):
     """How a run ended. `error` is None if it succeeded; the codes are in docs/api/runs.md."""
 
@@ -41,6 +57,7 @@ class GraphFinal(Model):
     """The tokens of the model's last prompt and answer."""
     context_window: int | None = None
     """How many they may have, if the server knows it."""
+    file_changes: FileChanges | None = None
 
     def raise_for_error(self) -> "GraphFinal":
         """Return itself; raises `RunFailed` for a run without an answer."""
@@ -74,7 +91,7 @@ class RunBilling(Model):
 
 
 class RunFile(Model):
-    """A file of a run's workspace; `origin`: `uploaded`, `created` or `changed`."""
+    """A file of a run's workspace; `origin`: `uploaded`, `created`, `changed`, or `kept` from before."""
 
     path: str
     bytes: int

@@ -46,6 +46,7 @@ from app.runs.supervisor import RunSupervisor
 from app.runs.waits.expiry import CallExpiry
 from app.runs.waits.parking import RunParking
 from app.runs.worker import RunWorker
+from app.tools.extensions.loading import Extensions
 
 if TYPE_CHECKING:
     from app.platform.temporal.connection import TemporalConnection
@@ -115,13 +116,16 @@ async def open_runs(
         supervisor=execution.supervisor,
         reader=open_reader(database, log_, execution.supervisor, tasks=infra.tasks),
     )
-    drain = _open_drain(infra, execution, dispatcher, intake=intake, heartbeat=heartbeat)
+    parking = RunParking(execution.supervisor, settings.park_after_s)
+    drain = RunDrain(
+        *(intake, dispatcher, execution.supervisor, heartbeat), _open_handover(infra, execution), parking
+    )
     await _start_recovery(infra, execution, heartbeat, stack=stack)
     stack.push_async_callback(drain.drain, within_s=settings.drain_s)
     await dispatcher.claim()
     infra.tasks.start_soon(dispatcher.work)
     infra.tasks.start_soon(QueueMaintenance(execution.queue, dispatcher, queued.stop).watch)
-    infra.tasks.start_soon(RunParking(execution.supervisor, settings.park_after_s).watch)
+    infra.tasks.start_soon(parking.watch)
     infra.tasks.start_soon(CallExpiry(execution.queue).watch)
     infra.tasks.start_soon(infra.workspaces.sweep)
     if infra.agent is not None and any(graph.native_tools for graph in infra.planner.graphs.definitions()):
@@ -161,6 +165,7 @@ def _open_execution(infra: Infrastructure, executor: ExecutorAggregator) -> _Exe
         max_output_bytes=settings.max_run_output_mb * 2**20,
         lease=infra.lease,
         metrics=infra.metrics.runs,
+        extensions=Extensions.load(infra.metrics.runs) if infra.role.executes_runs else Extensions(),
     )
     supervisor = RunSupervisor(
         infra.database,
@@ -172,6 +177,7 @@ def _open_execution(infra: Infrastructure, executor: ExecutorAggregator) -> _Exe
         lease=infra.lease,
         telemetry=infra.telemetry,
         conditions=Conditions(infra.schemas.checker.pool),
+        max_evidence_bytes=settings.max_run_output_mb * 2**20 if settings.evidence else 0,
     )
     closer = RunCloser(
         infra.log,
@@ -265,22 +271,14 @@ def _open_heartbeat(infra: Infrastructure, execution: _Execution, dispatcher: Di
     )
 
 
-def _open_drain(
-    infra: Infrastructure,
-    execution: _Execution,
-    dispatcher: Dispatcher,
-    *,
-    intake: IntakeReadiness,
-    heartbeat: Heartbeat,
-) -> RunDrain:
-    handover = RunHandover(
+def _open_handover(infra: Infrastructure, execution: _Execution) -> RunHandover:
+    return RunHandover(
         infra.database,
         infra.log,
         process_id=infra.process_id,
         supervisor=execution.supervisor,
         graphs=infra.planner.graphs,
     )
-    return RunDrain(intake, dispatcher, execution.supervisor, heartbeat, handover)
 
 
 async def _start_recovery(

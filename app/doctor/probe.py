@@ -12,6 +12,7 @@ from app.doctor.report import Check
 from app.events import AiEvent, AssistantFinal, ControlEvent, MeterReport, UsageReport
 from app.executors.claude_agent.executor import ClaudeAgentExecutor
 from app.executors.control import RunControl
+from app.executors.evidence import AddEvidence, keep_none
 from app.executors.port import ExecutionFailed, RunContext, RunPlan
 from app.gateway.answer_usage import MessageUsage
 from app.gateway.call import CallCost, MeteringHooks
@@ -46,6 +47,7 @@ class UnbilledMetering:
         *,
         executor_type: ExecutorType,  # noqa: ARG002
         trace: RunTrace | None = None,  # noqa: ARG002
+        add_evidence: AddEvidence = keep_none,  # noqa: ARG002
     ) -> MeteringHooks:
         """See the protocol."""
         return MeteringHooks(

@@ -12,6 +12,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from app.conversations.grants.service import RunGrants
 from app.errors import AppError, Conflict, FieldError, Invalid, NotFound
 from app.events import PermissionRequest, PermissionResolved, ResolvedBy
+from app.executors.evidence import AddEvidence, CallDecision, keep_none
 from app.executors.waiting.calls import CallKind, Publish, Resolution, WaitingCalls
 from app.executors.waiting.port import Waits
 from app.graphs.rules.evaluation import CallRules
@@ -111,8 +112,16 @@ class Permissions:
 class Approvals:
     """One run's tool calls that need approval, and its permission mode."""
 
-    def __init__(self, publish: Publish, permissions: Permissions, waits: Waits) -> None:
+    def __init__(
+        self,
+        publish: Publish,
+        permissions: Permissions,
+        waits: Waits,
+        *,
+        add_evidence: AddEvidence = keep_none,
+    ) -> None:
         self._publish = publish
+        self._add_evidence = add_evidence
         self._rules = permissions.rules
         self._grants = permissions.grants
         self._given = 0
@@ -122,30 +131,43 @@ class Approvals:
 
     async def review(self, tool: ApprovableTool, args: object, context: ToolContext) -> object:
         """The arguments to call the tool with; raises `ToolCallDenied`."""
+        decided = CallDecision(context.tool_call_id, shown_name(tool.id), self.mode, args)
+        try:
+            await self._decide(tool, decided, context)
+        except ToolCallDenied as denied:
+            decided.decision, decided.message = "deny", str(denied)
+            raise
+        else:
+            decided.decision = "allow"
+            return decided.args
+        finally:
+            self._add_evidence(decided.evidence())
+
+    async def _decide(self, tool: ApprovableTool, decided: CallDecision, context: ToolContext) -> None:
         resolved = None
         if self.calls.keeps(context.tool_call_id):
             # Readers get to know the answer, whatever the rules are now.
-            resolved = await self._request_decision(tool, args, context)
-        rule = await self._rule_for(tool, args)
+            resolved = await self._request_decision(tool, decided, context)
+        rule = await self._rule_for(tool, decided)
         if resolved is None:
             if permitted(self.mode, tool, rule.do) == "allow":
-                return args
-            resolved = await self._request_decision(tool, args, context, grantable=rule.grants)
-        reason, decision = resolved
-        if reason == "granted":
+                return
+            resolved = await self._request_decision(tool, decided, context, grantable=rule.grants)
+        decided.reason, decision = resolved
+        if decided.reason == "granted":
             # Not by a person who has seen this call: the mode may be stricter by now.
             permitted(self.mode, tool, rule.do)
         if decision.decision == "deny":
             refusal = RunDenied if decision.stop else ToolCallDenied
             raise refusal(decision.message or rule.message or _DENIED)
-        if decision.args is None:
-            return args
-        await self._rule_for(tool, decision.args)
-        return decision.args
+        if decision.args is not None:
+            decided.args = decision.args
+            await self._rule_for(tool, decided)
 
-    async def _rule_for(self, tool: ApprovableTool, args: object) -> ToolRule:
+    async def _rule_for(self, tool: ApprovableTool, decided: CallDecision) -> ToolRule:
         """The rule for a call, unless it denies the call: then it raises `ToolCallDenied`."""
-        rule = await matching_rule(self._rules, tool, args) or _NO_RULE
+        decided.rule = await matching_rule(self._rules, tool, decided.args)
+        rule = decided.rule or _NO_RULE
         if rule.do == "deny":
             raise (RunDenied if rule.stop else ToolCallDenied)(rule.message or _FORBIDDEN)
         return rule
@@ -165,23 +187,33 @@ class Approvals:
             await self.calls.grant(lambda other: is_granted(other, tool_id))
 
     async def _request_decision(
-        self, tool: ApprovableTool, args: object, context: ToolContext, *, grantable: bool = False
+        self,
+        tool: ApprovableTool,
+        decided: CallDecision,
+        context: ToolContext,
+        *,
+        grantable: bool = False,
     ) -> tuple[ResolvedBy, Decision]:
         request_id = str(new_uuid())
         grantable = grantable and self._grants is not None and not is_client_tool(tool.id)
+
+        def request(expires_at: str) -> PermissionRequest:
+            decided.request_id = request_id
+            return PermissionRequest(
+                request_id=request_id,
+                tool_call_id=context.tool_call_id,
+                tool_name=shown_name(tool.id),
+                args=storable(decided.args),
+                expires_at=expires_at,
+                grantable=grantable,
+            )
+
         try:
             if grantable and await self._is_granted(tool, context):
                 return "granted", GRANTED
             resolution = await self.calls.wait(
                 request_id,
-                lambda expires_at: PermissionRequest(
-                    request_id=request_id,
-                    tool_call_id=context.tool_call_id,
-                    tool_name=shown_name(tool.id),
-                    args=storable(args),
-                    expires_at=expires_at,
-                    grantable=grantable,
-                ),
+                request,
                 check=partial(_check_args, tool),
                 tool_call_id=context.tool_call_id,
             )

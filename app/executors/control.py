@@ -11,6 +11,7 @@ from app.errors import AppError
 from app.events import Interrupted, OutputEvent, StopKind, StopState, ToolCallResult, ToolCallStart
 from app.executors.approvals import Approvals, Permissions
 from app.executors.client_calls import ClientToolCalls
+from app.executors.evidence import AddEvidence, keep_none
 from app.executors.inbox import MessageInbox, MessageLimits, RunEnded
 from app.executors.waiting.calls import Publish
 from app.executors.waiting.port import StoredCall, UnstoredWaits, Waits
@@ -35,11 +36,12 @@ class RunControl:
         question_timeout: timedelta = timedelta(),
         limits: MessageLimits | None = None,
         waits: Waits | None = None,
+        add_evidence: AddEvidence = keep_none,
     ) -> None:
         """`publish` appends an event to the run's log; `waits` stores its calls that wait."""
         self._publish = publish
         self.waits: Waits = waits or UnstoredWaits()
-        self.approvals = Approvals(publish, permissions, self.waits)
+        self.approvals = Approvals(publish, permissions, self.waits, add_evidence=add_evidence)
         self.client_calls = ClientToolCalls(publish, self.waits, timeout=client_tool_timeout)
         self.questions = Questions(publish, self.waits, timeout=question_timeout)
         self._waiting = (self.client_calls.calls, self.approvals.calls, self.questions.calls)

@@ -18,10 +18,12 @@ from app.billing.receipts.records import Receipt
 from app.billing.reconciliation.calls.counter import CallCounter
 from app.executors.call_tracing import PricedTracing
 from app.executors.credit_check import LEDGER_WAIT_S, CreditCheck, LedgerTurns
+from app.executors.evidence import AddEvidence, RunEvidence, keep_none
 from app.executors.port import RunPlan
 from app.gateway.answer_usage import MessageUsage
 from app.gateway.call import MeteringHooks
 from app.gateway.channel import ChannelLimits
+from app.gateway.prompt_cache.rendered import PromptEvidence
 from app.ids import AccountId
 from app.platform.clock.clock import Clock
 from app.platform.clock.lease import Lease
@@ -35,7 +37,12 @@ class Metering(Protocol):
     """Provides the hooks by which a run's gateway channel checks credit and reports usage."""
 
     def hooks_for(
-        self, plan: RunPlan, *, executor_type: ExecutorType, trace: RunTrace | None = None
+        self,
+        plan: RunPlan,
+        *,
+        executor_type: ExecutorType,
+        trace: RunTrace | None = None,
+        add_evidence: AddEvidence = keep_none,
     ) -> MeteringHooks:
         """The hooks of a run that starts now; its calls of the model become spans of `trace`."""
         ...
@@ -60,7 +67,12 @@ class BilledMetering:
     lease: Lease = field(default_factory=Lease)
 
     def hooks_for(
-        self, plan: RunPlan, *, executor_type: ExecutorType, trace: RunTrace | None = None
+        self,
+        plan: RunPlan,
+        *,
+        executor_type: ExecutorType,
+        trace: RunTrace | None = None,
+        add_evidence: AddEvidence = keep_none,
     ) -> MeteringHooks:
         """See the protocol."""
         to_fact = partial(usage_fact, plan=plan, executor_type=executor_type)
@@ -95,6 +107,9 @@ class BilledMetering:
             profile_id=self.find_profile(plan.run.account_id),
             now=self.clock.now,
             tracing=None if trace is None else PricedTracing(trace, self.prices, to_fact),
+            evidence=None
+            if add_evidence is keep_none
+            else PromptEvidence(lambda content: add_evidence(RunEvidence("prompt_rendered", content))),
         )
 
     async def _unpriced_of(self, plan: RunPlan) -> Sequence[Receipt]:

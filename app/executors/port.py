@@ -11,6 +11,7 @@ from app.conversations.cuts.answer_cuts import ShownAnswer
 from app.conversations.records import Conversation
 from app.events import AiEvent
 from app.executors.control import RunControl
+from app.executors.evidence import AddEvidence, keep_none
 from app.executors.waiting.port import StoredCall
 from app.graphs.spec import GraphSpec
 from app.ids import RunKey
@@ -24,6 +25,7 @@ from app.platform.telemetry.trace_context import RunTraceContext
 from app.requests.client_tools import ClientTool
 from app.requests.outcome import ErrorCode, FinishReason
 from app.requests.runs import GraphRunRequest, RunLimits
+from app.tools.extensions.loading import Extensions
 from app.tools.skills.records import Skill
 from app.usage.records import NOTHING_SPENT, Attribution, Spent
 from runtally.tools.tool import Tool
@@ -203,6 +205,10 @@ class RunContext:
     """Whether this process may act for the run."""
     trace: RunTrace | None = None
     """Where calls of the model are traced; None without telemetry."""
+    add_evidence: AddEvidence = keep_none
+    """Keeps what operators may see of it."""
+    extensions: Extensions = field(default_factory=Extensions)
+    """The operator's hooks and credentials."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from app.gateway.answer_usage import UNNAMED, MessageUsage
 from app.gateway.estimate import CallSize
 from app.gateway.prompt_cache.history import PromptHistory
 from app.gateway.prompt_cache.prompt import AgentPrompt
+from app.gateway.prompt_cache.rendered import PromptEvidence
 from app.ids import MessageId
 from app.platform.clock.clock import host_time
 from app.platform.telemetry.model_call import ModelCall
@@ -91,6 +92,8 @@ class MeteringHooks:
     now: Callable[[], datetime] = host_time
     """The time by which messages are charged."""
     tracing: CallTracing | None = None
+    evidence: PromptEvidence | None = None
+    """None: prompts are not kept."""
 
 
 @dataclass(slots=True)

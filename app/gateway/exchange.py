@@ -15,7 +15,8 @@ from app.gateway.answer import AnswerForwarder, AnswerTooLarge, MessageCutOff
 from app.gateway.answers.encodings import BodyDecoder, UndecodableBody, body_decoder
 from app.gateway.call import Call, Rejection
 from app.gateway.error_responses import UNREACHABLE, UNUSABLE, send_error
-from app.gateway.prompt_cache.prompt import AgentPrompt, read_prompt
+from app.gateway.prompt_cache.prompt import AgentPrompt, CachedPrompt, cached_prompt, read_request
+from app.gateway.prompt_cache.rendered import PromptEvidence
 from app.gateway.provider_refusals import refusal_code
 from app.gateway.upstream import Upstream
 from app.platform.background import first_of, run_to_completion
@@ -167,7 +168,7 @@ class Exchange:
             call.on_refused()
         elif call is not None:
             # Only now, while the model works: reading a long prompt takes milliseconds.
-            call.prompt = await self._read_prompt(request.content)
+            call.prompt = await self._read_prompt(request.content, call.hooks.evidence)
         decoder = body_decoder(response.headers.get("content-encoding", ""))
         if decoder is not None and (response.is_success or response.is_error):
             await self._forward_response(request, response, decoder, call)
@@ -191,8 +192,12 @@ class Exchange:
                 await AnswerForwarder(response, call, self._provider, self._send).forward(pieces)
         await self._send({"type": "http.response.body", "body": b""})
 
-    async def _read_prompt(self, body: bytes) -> AgentPrompt:
-        return AgentPrompt(self.agent, await self._offload.run(partial(read_prompt, body), size=len(body)))
+    async def _read_prompt(self, body: bytes, evidence: PromptEvidence | None) -> AgentPrompt:
+        read = partial(_read, body, self.agent, evidence)
+        prompt, rendered = await self._offload.run(read, size=len(body))
+        if evidence is not None and rendered is not None:
+            evidence.add(rendered)
+        return AgentPrompt(self.agent, prompt)
 
     def _block_run(self, call: Call | None, reason: str) -> None:
         log.error("gateway.response_unusable", reason=reason)
@@ -216,6 +221,14 @@ class Exchange:
 
     async def _send_part(self, body: bytes) -> None:
         await self._send({"type": "http.response.body", "body": body, "more_body": True})
+
+
+def _read(body: bytes, agent: str, evidence: PromptEvidence | None) -> tuple[CachedPrompt | None, str | None]:
+    """The prompt of a request, and what operators get of it; None if the request cannot be read."""
+    if (request := read_request(body)) is None:
+        return None, None
+    prompt = cached_prompt(request)
+    return prompt, None if evidence is None else evidence.render(request, prompt, agent=agent)
 
 
 async def _whole(chunks: AsyncIterator[bytes]) -> bytes:

@@ -11,7 +11,9 @@ from app.graphs.spec import AGENT_TOOL, GraphSpec
 from app.platform.serialization.strict_yaml import did_you_mean
 from app.tools.mcp.spec import remote_effects, secret_names
 from app.tools.skills.library import NO_SKILLS, SkillLibrary
-from app.tools.skills.reading import SKILL_TOOL, SkillArgs, described
+from app.tools.skills.reading import SKILL_TOOL, SkillArgs
+from app.tools.skills.reading import described as with_skills
+from app.workspaces.prompt import described as with_workspace
 from app.workspaces.spec import HostPathRefused, resolve_host_path
 
 SHIPPED_GRAPHS = Path(__file__).parent / "builtin"
@@ -92,7 +94,7 @@ class GraphCatalog:
         for path in [path for directory in directories for path in _graph_files(directory)]:
             graph, errors = _read(path, known_tools, known_secrets, describe)
             if graph is not None:
-                graph, unknown = _with_skills(path, graph, skills)
+                graph, unknown = _described(path, graph, skills)
                 errors = [
                     *errors,
                     *unknown,
@@ -228,10 +230,10 @@ def _executor_errors(
         yield _error(path, key, problem)
 
 
-def _with_skills(
+def _described(
     path: Path, graph: GraphSpec, library: SkillLibrary
 ) -> tuple[GraphSpec, list[GraphDefinitionError]]:
-    """The graph whose prompt names its skills."""
+    """The graph whose prompt says which skills it has, and what is in its workspace."""
     unknown = [name for name in graph.skills if name not in library.skills]
     if unknown:
         return graph, [
@@ -239,7 +241,8 @@ def _with_skills(
             for name in unknown
         ]
     skills = library.named(graph.skills)
-    prompt = described(graph.system_prompt, skills, in_workspace=bool(graph.native_tools))
+    prompt = with_skills(graph.system_prompt, skills, in_workspace=bool(graph.native_tools))
+    prompt = with_workspace(prompt, graph.workspace)
     return graph.model_copy(update={"system_prompt": prompt}), []
 
 

@@ -43,7 +43,28 @@ def _is_none(value: object) -> bool:
     return value is None
 
 
+def _is_zero(value: object) -> bool:
+    return value == 0
+
+
 _Tokens = Annotated[int | None, Field(exclude_if=_is_none)]
+
+
+class FileChange(WireModel):
+    """A file that the run created, changed or deleted, and how its text differs from before."""
+
+    path: str
+    change: Literal["created", "changed", "deleted"]
+    diff: Annotated[str | None, Field(exclude_if=_is_none)] = None
+    """In the unified format; none of a file that is not text, is too large, or came from a mount."""
+
+
+class FileChanges(WireModel):
+    """The files that differ from those with which the run began, by path."""
+
+    files: tuple[FileChange, ...]
+    more: Annotated[int, Field(exclude_if=_is_zero)] = 0
+    """How many further files are not named."""
 
 
 class GraphFinal(WireModel):
@@ -61,6 +82,8 @@ class GraphFinal(WireModel):
     """How long the conversation is for the model: the tokens of its last prompt and answer."""
     context_window: _Tokens = None
     """How long it may be, if that is known."""
+    file_changes: Annotated[FileChanges | None, Field(exclude_if=_is_none)] = None
+    """What it changed in its workspace."""
 
     @property
     def status(self) -> RunStatus:

@@ -6,7 +6,9 @@ from typing import Literal, Self, get_args
 from app.errors import Forbidden
 from app.ids import AccountId, ApiKeyId
 
-Scope = Literal["runs:write", "runs:read", "runs:approve", "receipts:read", "metrics:read", "admin"]
+Scope = Literal[
+    "runs:write", "runs:read", "runs:approve", "runs:audit", "receipts:read", "metrics:read", "admin"
+]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 
 

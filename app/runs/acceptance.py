@@ -16,7 +16,6 @@ from app.runs.dispatch.queue import RunQueue
 from app.runs.records import DEFAULT_PRIORITY, QUESTION_CHARS, NewRun, RunRecord
 from app.runs.requests.codec import RequestCodec
 from app.runs.requests.posted import PostedRun
-from app.workspaces.records import Upload
 from app.workspaces.service import Workspaces
 
 _LARGE_BYTES = 1_048_576
@@ -85,7 +84,7 @@ class RunAcceptance:
             if (record := await self.queue.insert(tx, replace(new, conversation=plan.conversation))) is None:
                 raise _IdTaken
             if plan.spec.native_tools:
-                uploads = [Upload(file.path, file.content) for file in request.files]
+                uploads = {file.path: file.content for file in request.files}
                 await self.workspaces.reserve(tx, plan.run, plan.spec.workspace, uploads)
             checked_at = asyncio.get_running_loop().time()
             reserved = await self.ledger.reserve(tx, plan.run, plan.credits_to_reserve)

@@ -12,7 +12,7 @@ from app.ids import AccountId, RunId, RunKey, new_uuid
 from app.platform.db import Database
 from app.platform.logs.context import note
 from app.platform.pagination import PageRequest
-from app.requests.outcome import GraphFinal
+from app.requests.outcome import GraphFinal, RunStatus
 from app.requests.principal import Principal
 from app.requests.runs import GraphRunRequest
 from app.runs.commands.service import RunNotFound
@@ -20,6 +20,8 @@ from app.runs.conversations.service import ConversationBusy
 from app.runs.deletion.service import with_contents
 from app.runs.dispatch.limits import QueueFull
 from app.runs.events.reader import RunEventReader
+from app.runs.evidence.records import EvidenceRecord
+from app.runs.evidence.repository import find_evidence
 from app.runs.intake.planning import RunPlanning
 from app.runs.intake.submission import RunSubmission
 from app.runs.records import DriftedRuns, RunRecord
@@ -94,10 +96,12 @@ class RunService:
         """The run, if its contents were not deleted; raises `RunNotFound`, `RunDeleted`."""
         return with_contents(await self.get(run))
 
-    async def list_runs(self, account_id: AccountId, page: PageRequest) -> tuple[list[RunRecord], str | None]:
-        """A page of an account's runs, newest first, and the cursor of the next page."""
+    async def list_runs(
+        self, account_id: AccountId, page: PageRequest, *, status: RunStatus | None = None
+    ) -> tuple[list[RunRecord], str | None]:
+        """A page of an account's runs with this status, newest first, and the cursor of the next page."""
         async with self.database.snapshot() as reader:
-            found = await newest_runs(reader, account_id, page)
+            found = await newest_runs(reader, account_id, page, status=status)
         return page.cut(found, lambda run: (run.created_at, run.key.run_id))
 
     async def drifted(
@@ -115,6 +119,12 @@ class RunService:
     async def events(self, run: RunKey) -> Sequence[LogEntry]:
         """The events of a run so far; raises `RunNotFound`, `RunDeleted`."""
         return await self.reader.read(await self.get_with_contents(run))
+
+    async def evidence(self, run: RunKey, *, after: int, limit: int) -> list[EvidenceRecord]:
+        """What a run did, after a position; raises `RunNotFound`, `RunDeleted`."""
+        await self.get_with_contents(run)
+        async with self.database.snapshot() as reader:
+            return await find_evidence(reader, run, after=after, limit=limit)
 
     async def has_end_before(self, record: RunRecord, position: int) -> bool:
         """Whether a reader that has received the event at this position has received the end of the run."""

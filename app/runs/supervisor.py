@@ -27,6 +27,7 @@ from app.requests.runs import GraphRunRequest
 from app.runs.dispatch.places import Places
 from app.runs.events.publisher import RunEventPublisher
 from app.runs.events.tracing import traced_plan
+from app.runs.evidence.recorder import EvidenceRecorder
 from app.runs.waits.live import RunWaits
 from app.runs.worker import RunWorker
 from app.streams.port import EventLog
@@ -41,6 +42,7 @@ class ActiveRun:
     plan: RunPlan
     control: RunControl
     publisher: RunEventPublisher
+    evidence: EvidenceRecorder
     trace: RunTrace | None = None
     """None without telemetry."""
     stops_unread: bool = False
@@ -66,6 +68,8 @@ class RunSupervisor:
     telemetry: Telemetry
     conditions: Conditions | None = None
     """Evaluates those of rules; without it, calls that depend on one are denied."""
+    max_evidence_bytes: int = 0
+    """Of each attempt; 0: none is kept."""
     _active: dict[RunKey, ActiveRun] = field(default_factory=dict, init=False)
     _is_stopping: bool = field(default=False, init=False)
 
@@ -83,9 +87,11 @@ class RunSupervisor:
             lease=self.lease,
             observe=None if trace is None else trace.observe,
         )
+        evidence = EvidenceRecorder(self.database, plan.run, plan.attempt, self.max_evidence_bytes)
         control = RunControl(
             publisher.publish,
             permissions=self._permissions(plan),
+            add_evidence=evidence.keep,
             client_tool_timeout=timedelta(seconds=plan.spec.client_tool_timeout_s),
             question_timeout=timedelta(seconds=plan.spec.question_timeout_s),
             limits=self.message_limits,
@@ -93,7 +99,7 @@ class RunSupervisor:
         )
         control.keep(plan.waits)
         self._active[plan.run] = run = ActiveRun(
-            plan, control, publisher, trace, stops_unread=request.on_disconnect == "cancel"
+            plan, control, publisher, evidence, trace, stops_unread=request.on_disconnect == "cancel"
         )
         if self._is_stopping:
             control.stop.set()
@@ -189,7 +195,12 @@ class RunSupervisor:
         try:
             with plan.log_context():
                 run.final = await self.worker.execute(
-                    plan, request, run.control, publisher=run.publisher, trace=run.trace
+                    plan,
+                    request,
+                    run.control,
+                    publisher=run.publisher,
+                    evidence=run.evidence,
+                    trace=run.trace,
                 )
         finally:
             self.places.give_back()

@@ -20,14 +20,17 @@ from app.executors.control import RunControl
 from app.executors.port import (
     ABORTED,
     FIRST_ATTEMPT,
+    INTERNAL,
     NO_DATABASE,
     AgentFailed,
     ExecutionFailed,
     GraphExecutor,
     RunContext,
+    RunOutcome,
     RunParked,
     RunPlan,
 )
+from app.executors.tools.sessions import RunSession
 from app.ids import RunKey
 from app.platform.clock.event_times import milliseconds
 from app.platform.clock.lease import Lease
@@ -48,11 +51,13 @@ from app.runs.events.stored import unstored_entries
 from app.runs.events.terminal import close_log, last_position, terminal_events, with_positions
 from app.runs.events.timing import TimedEvents
 from app.runs.events.tracing import run_result
+from app.runs.evidence.recorder import EvidenceRecorder
 from app.runs.records import StoredEvents
 from app.runs.repository import finish_run, has_ended
 from app.runs.requeueing.repository import requeue_run
 from app.runs.waits.repository import park_run
 from app.streams.port import EventLog, LogEntry, WriterFenced
+from app.tools.extensions.loading import Extensions
 
 log = structlog.get_logger(__name__)
 
@@ -79,6 +84,7 @@ class _FinishedRun:
     output_bytes: int
     """About how large its events are."""
     trace: RunTrace | None
+    evidence: EvidenceRecorder
     repeats: bool
     """Whether it begins another attempt instead."""
     parked: RunParked | None
@@ -129,6 +135,7 @@ class RunWorker:
     lease: Lease
     store_retry_s: float = STORE_RETRY_S
     metrics: RunMetrics = field(default_factory=RunMetrics)
+    extensions: Extensions = field(default_factory=Extensions)
 
     async def execute(
         self,
@@ -137,6 +144,7 @@ class RunWorker:
         control: RunControl,
         *,
         publisher: RunEventPublisher,
+        evidence: EvidenceRecorder,
         trace: RunTrace | None = None,
     ) -> GraphFinal | None:
         """Execute a run that is stored as running, and store its result.
@@ -153,35 +161,33 @@ class RunWorker:
         )
         events = TimedEvents(output, self.metrics.attempt(plan.spec.id))
         self.receipts.count_charges(plan.run)
+        session = RunSession(self.extensions.hooks, plan)
+        context = RunContext(*(plan, control, events, self.lease, trace), evidence.keep, self.extensions)
         began, repeats, parked = time.monotonic(), False, None
         try:
             await self._start(plan, control, publisher)
             request = await self.complete(request, plan)
-            context = RunContext(plan, control, events, self.lease, trace)
+            await session.start()
             parked = await self._run(request, context, publisher)
         except ExecutionFailed as error:
-            output.outcome = error.outcome
             repeats = self._repeats(error, plan, control)
-        except DatabaseUnavailable:
-            log.warning("run.database_unavailable")
-            output.outcome = NO_DATABASE
-        except (AttemptOver, WriterFenced):
-            # Found out again, and logged, when the run is stored.
-            output.outcome = ABORTED
-        except Exception:
-            # A failed run must not end other runs.
-            log.exception("run.crashed")
+            output.outcome = error.outcome
+        except Exception as error:  # noqa: BLE001 - a failed run must not end other runs
+            output.outcome = _outcome_of(error)
         finally:
             with anyio.CancelScope(shield=True):
                 await control.end(is_parked=parked is not None)
+                await evidence.end()
                 if trace is not None:
                     trace.close()
                 await self.receipts.flush(plan.run, within_s=_FLUSH_S)
                 finished = self._finished(
-                    plan, control, output, trace=trace, began=began, repeats=repeats, parked=parked
+                    context, output, evidence, began=began, repeats=repeats, parked=parked
                 )
                 entries = await self._entries(finished)
                 stored = await self._finish(finished, entries)
+                if parked is None:
+                    await session.end(finished.final)
         while stored is _NotStored.LATER:
             await asyncio.sleep(self.store_retry_s)
             stored = await self._finish(finished, entries)
@@ -236,19 +242,21 @@ class RunWorker:
 
     def _finished(
         self,
-        plan: RunPlan,
-        control: RunControl,
+        context: RunContext,
         output: RunOutput,
+        evidence: EvidenceRecorder,
         *,
-        trace: RunTrace | None,
         began: float,
         repeats: bool,
         parked: RunParked | None,
     ) -> _FinishedRun:
+        plan, control, trace = context.plan, context.control, context.trace
         final, duration = output.final(), timedelta(seconds=time.monotonic() - began)
         charged = self.receipts.counted_charges(plan.run)
         ended = EndedRun.of_plan(plan, final, duration=duration, charged=charged)
-        return _FinishedRun(plan, control, final, output.report, ended, output.size, trace, repeats, parked)
+        return _FinishedRun(
+            plan, control, final, output.report, ended, output.size, trace, evidence, repeats, parked
+        )
 
     async def _entries(self, finished: _FinishedRun) -> list[LogEntry]:
         """The events of the run, with its end unless it is parked."""
@@ -286,6 +294,7 @@ class RunWorker:
         """Store a finished run and release its credit; returns when it has ended."""
         try:
             async with self.database.transaction() as tx:
+                await finished.evidence.store(tx)
                 rows = await self._rows(tx, finished, entries)
                 if finished.parked is not None:
                     is_parked = await self._park(tx, finished, finished.parked, rows)
@@ -352,6 +361,20 @@ class RunWorker:
             await debit_undelivered(tx, self.receipts, run)
             await self.ledger.release(tx, run)
         return is_parked
+
+
+def _outcome_of(error: Exception) -> RunOutcome:
+    """How a run ended that its executor did not end; logs why."""
+    match error:
+        case DatabaseUnavailable():
+            log.warning("run.database_unavailable")
+            return NO_DATABASE
+        case AttemptOver() | WriterFenced():
+            # Found out again, and logged, when the run is stored.
+            return ABORTED
+        case _:
+            log.error("run.crashed", exc_info=error)
+            return INTERNAL
 
 
 def _log_failure(finished: _FinishedRun, error: Exception) -> None:

@@ -15,7 +15,9 @@ from typing import NamedTuple
 
 import structlog
 
+from app.workspaces.changes import MAX_TEXT_BYTES
 from app.workspaces.no_follow import DIRECTORY, FILE, open_no_follow
+from app.workspaces.records import FileOrigin, GivenFile
 from app.workspaces.spec import Mount, WorkspaceSpec, is_within, resolve_host_path
 
 log = structlog.get_logger(__name__)
@@ -32,7 +34,9 @@ class FileBaseline(NamedTuple):
 
     size: int
     sha256: str
-    uploaded: bool
+    origin: FileOrigin | None = None
+    text: bytes | None = None
+    """What a difference is compared with; None of a file of the graph, whose contents are not for clients."""
 
 
 @dataclass(slots=True)
@@ -162,14 +166,15 @@ def _copy(descriptor: int, target: Path, *, at_most: int) -> FileBaseline:
     executable = os.fstat(descriptor).st_mode & stat.S_IXUSR
     with os.fdopen(os.dup(descriptor), "rb") as source:
         content = source.read(at_most)
-    return write_file(target, content, uploaded=False, executable=bool(executable))
+    return write_file(target, GivenFile("", content, bool(executable)))
 
 
-def write_file(target: Path, content: bytes, *, uploaded: bool, executable: bool = False) -> FileBaseline:
+def write_file(target: Path, file: GivenFile) -> FileBaseline:
     """Write a file of a workspace before the agent starts."""
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     target.unlink(missing_ok=True)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-    with os.fdopen(os.open(target, flags, 0o700 if executable else 0o600), "wb") as file:
-        file.write(content)
-    return FileBaseline(len(content), hashlib.sha256(content).hexdigest(), uploaded)
+    with os.fdopen(os.open(target, flags, 0o700 if file.is_executable else 0o600), "wb") as opened:
+        opened.write(file.content)
+    text = None if file.origin is None or len(file.content) > MAX_TEXT_BYTES else file.content
+    return FileBaseline(len(file.content), hashlib.sha256(file.content).hexdigest(), file.origin, text)

@@ -5,7 +5,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, NamedTuple
 
-FileOrigin = Literal["uploaded", "created", "changed"]
+from app.ids import RunId
+from app.requests.outcome import FileChanges
+
+FileOrigin = Literal["uploaded", "created", "changed", "kept"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,19 +21,21 @@ class WorkspaceRecord:
     expired: bool
 
 
-class Upload(NamedTuple):
-    """A file uploaded with the run."""
-
-    path: str
-    content: bytes
-
-
 class GivenFile(NamedTuple):
-    """A file that the graph gives to each of its runs."""
+    """A file with which a workspace begins."""
 
     path: str
     content: bytes
-    is_executable: bool
+    is_executable: bool = False
+    origin: FileOrigin | None = None
+    """`uploaded` with the run or `kept` from the turn before; None for a file of the graph."""
+
+
+class KeptState(NamedTuple):
+    """The files that a conversation has at some point: those of one of its runs."""
+
+    run_id: RunId
+    expired: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +46,7 @@ class StoredFile:
     origin: FileOrigin
     bytes: int
     sha256: str
+    is_executable: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +54,13 @@ class CollectedFiles:
     """The files to store after a run."""
 
     files: Sequence[StoredFile]
+    changes: FileChanges
     truncated: bool
-    """Whether there were more than the limits allow."""
+    """Whether there is more than these files: too many, too large, or with a name that is no path."""
+    exceeds: bool
+    """Whether there were more files or bytes than the limits allow."""
+    left_out: Sequence[str]
+    """The files that did not fit, as far as they were looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,3 +72,17 @@ class WorkspaceListing:
     """Whether the files that the run left are included."""
     truncated: bool
     expires_at: datetime | None
+
+
+NO_FILES = WorkspaceListing((), outputs_collected=False, truncated=False, expires_at=None)
+
+
+@dataclass(slots=True)
+class HostTraffic:
+    """What the commands of a run have exchanged with one host."""
+
+    host: str
+    """With its port if that is not 443."""
+    sent_bytes: int = 0
+    received_bytes: int = 0
+    connections: int = 0

@@ -1,17 +1,40 @@
 """SQL for workspaces and their files."""
 
-from collections.abc import Collection
-from dataclasses import fields
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, fields
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import Text, all_, and_, delete, func, insert, literal, select, tuple_, update
+from sqlalchemy import (
+    ColumnElement,
+    Text,
+    all_,
+    and_,
+    any_,
+    delete,
+    func,
+    insert,
+    literal,
+    select,
+    text,
+    true,
+    tuple_,
+    update,
+)
 from sqlalchemy.dialects import postgresql
 
-from app.ids import RunKey
+from app.ids import AccountId, RunId, RunKey
 from app.platform.db import Reader, Transaction
-from app.workspaces.records import StoredFile, Upload, WorkspaceRecord
-from app.workspaces.tables import workspace_files, workspaces
+from app.platform.postgres.statements import is_one_of
+from app.workspaces.records import (
+    FileOrigin,
+    GivenFile,
+    HostTraffic,
+    KeptState,
+    StoredFile,
+    WorkspaceRecord,
+)
+from app.workspaces.tables import file_contents, workspace_files, workspace_traffic, workspaces
 
 
 async def insert_workspace(tx: Transaction, run: RunKey, *, keep: timedelta) -> None:
@@ -29,9 +52,19 @@ async def find_workspace(reader: Reader, run: RunKey) -> WorkspaceRecord | None:
     return None if row is None else WorkspaceRecord(**row)
 
 
-async def record_outputs_collected(tx: Transaction, run: RunKey, *, truncated: bool, keep: timedelta) -> None:
-    """Mark the run's outputs as stored; its files expire after `keep`."""
-    values = {"harvested": True, "truncated": truncated, "expires_at": func.now() + keep}
+async def record_outputs_collected(
+    tx: Transaction, run: RunKey, *, truncated: bool, is_state: bool, keep: timedelta
+) -> None:
+    """Mark the run's outputs as stored; its files expire after `keep`.
+
+    `is_state`: they are all that the next turn of its conversation begins with.
+    """
+    values = {
+        "harvested": True,
+        "truncated": truncated,
+        "is_state": is_state,
+        "expires_at": func.now() + keep,
+    }
     await tx.execute(update(workspaces).where(_is(workspaces, run)).values(**values))
 
 
@@ -44,27 +77,64 @@ async def list_files(reader: Reader, run: RunKey) -> list[StoredFile]:
 
 async def find_content(reader: Reader, run: RunKey, path: str) -> bytes | None:
     """The bytes of one file."""
-    statement = select(workspace_files.c.content).where(
-        _is(workspace_files, run), workspace_files.c.path == path
-    )
-    return (await reader.execute(statement)).scalar_one_or_none()
+    statement = select(_CONTENT).select_from(_WITH_CONTENTS)
+    of_path = statement.where(_is(workspace_files, run), workspace_files.c.path == path)
+    found: bytes | None = (await reader.execute(of_path)).scalar_one_or_none()
+    return found
 
 
-async def find_uploads(reader: Reader, run: RunKey) -> list[Upload]:
+async def find_uploads(reader: Reader, run: RunKey) -> list[GivenFile]:
     """The files uploaded with a run."""
-    columns = (workspace_files.c.path, workspace_files.c.content)
-    statement = select(*columns).where(_is(workspace_files, run), workspace_files.c.origin == "uploaded")
-    return [Upload(row.path, row.content) for row in await reader.execute(statement)]
+    return await _given_files(reader, workspace_files.c.origin == "uploaded", run=run, origin="uploaded")
 
 
-async def upsert_file(tx: Transaction, run: RunKey, file: StoredFile, content: bytes) -> None:
-    """Store a file, replacing one with the same path."""
-    values = {"origin": file.origin, "bytes": file.bytes, "sha256": file.sha256, "content": content}
-    statement = postgresql.insert(workspace_files).values(
-        account_id=run.account_id, run_id=run.run_id, path=file.path, **values
-    )
+async def find_kept_files(reader: Reader, run: RunKey) -> list[GivenFile]:
+    """All files that a run has left, for a later turn."""
+    return await _given_files(reader, true(), run=run, origin="kept")
+
+
+async def find_state_before(reader: Reader, run: RunKey) -> KeptState | None:
+    """The last state of the files in the conversation before a run, on its branch."""
+    return await _find_state(reader, run.account_id, run_id=run.run_id, state_key=None)
+
+
+async def find_current_state(reader: Reader, account_id: AccountId, state_key: str) -> KeptState | None:
+    """The last state of the files of a conversation, on its current branch."""
+    return await _find_state(reader, account_id, run_id=None, state_key=state_key)
+
+
+async def expire_states(tx: Transaction, account_id: AccountId, state_key: str) -> None:
+    """Expire the states of a conversation's files, unless a fork of it may begin with them."""
+    await tx.execute(_EXPIRE_STATES, {"account_id": account_id, "state_key": state_key})
+
+
+async def upsert_files(tx: Transaction, run: RunKey, files: Iterable[tuple[StoredFile, bytes]]) -> None:
+    """Store files with their contents, or nothing for shared ones; they replace those with the same paths."""
+    rows = [{**run._asdict(), **asdict(file), "content": content} for file, content in files]
+    insert_ = postgresql.insert(workspace_files)
     key = ["account_id", "run_id", "path"]
-    await tx.execute(statement.on_conflict_do_update(index_elements=key, set_=values))
+    values = {column: insert_.excluded[column] for column in _REPLACED}
+    if rows:
+        await tx.execute(insert_.on_conflict_do_update(index_elements=key, set_=values), rows)
+
+
+async def lock_contents(tx: Transaction, account_id: AccountId, hashes: Iterable[str]) -> set[str]:
+    """Those of these shared contents that are stored; none is deleted before the transaction ends."""
+    is_named = and_(_contents.account_id == account_id, is_one_of(_contents.sha256, hashes))
+    # In one order, here and where they are deleted: no deadlock.
+    statement = select(_contents.sha256).where(is_named).order_by(_contents.sha256)
+    return set((await tx.execute(statement.with_for_update(key_share=True, read=True))).scalars())
+
+
+async def insert_contents(tx: Transaction, account_id: AccountId, contents: Mapping[str, bytes]) -> None:
+    """Store shared contents by their hashes."""
+    rows = [
+        {"account_id": account_id, "sha256": sha256, "content": each} for sha256, each in contents.items()
+    ]
+    insert_ = postgresql.insert(file_contents)
+    # Another transaction may have stored one since: the update locks it.
+    same = {"sha256": insert_.excluded.sha256}
+    await tx.execute(insert_.on_conflict_do_update(index_elements=["account_id", "sha256"], set_=same), rows)
 
 
 async def delete_files_except(tx: Transaction, run: RunKey, paths: Collection[str]) -> None:
@@ -97,6 +167,105 @@ async def delete_expired_files(tx: Transaction, *, most: int) -> int:
         await tx.execute(delete(workspace_files).where(of_files))
         await tx.execute(update(workspaces).where(of_workspaces).values(emptied=True))
     return len(found)
+
+
+async def add_traffic(tx: Transaction, run: RunKey, traffic: Sequence[HostTraffic]) -> None:
+    """Add what an attempt's commands have exchanged to what those of earlier ones have."""
+    rows = [{"account_id": run.account_id, "run_id": run.run_id, **asdict(host)} for host in traffic]
+    statement = postgresql.insert(workspace_traffic).values(rows)
+    counted = ("sent_bytes", "received_bytes", "connections")
+    sums = {name: workspace_traffic.c[name] + statement.excluded[name] for name in counted}
+    key = ["account_id", "run_id", "host"]
+    await tx.execute(statement.on_conflict_do_update(index_elements=key, set_=sums))
+
+
+async def find_traffic(
+    reader: Reader, account_id: AccountId, run_ids: Sequence[RunId]
+) -> dict[RunId, list[HostTraffic]]:
+    """The traffic of these runs, by run and host."""
+    table = workspace_traffic
+    of_runs = table.c.run_id == any_(literal(list(run_ids), postgresql.ARRAY(Text)))
+    statement = select(table).where(table.c.account_id == account_id, of_runs).order_by(table.c.host)
+    found: dict[RunId, list[HostTraffic]] = {run_id: [] for run_id in run_ids}
+    for row in await reader.execute(statement):
+        found[row.run_id].append(HostTraffic(row.host, row.sent_bytes, row.received_bytes, row.connections))
+    return found
+
+
+async def _given_files(
+    reader: Reader, which: ColumnElement[bool], *, run: RunKey, origin: FileOrigin
+) -> list[GivenFile]:
+    columns = (workspace_files.c.path, _CONTENT.label("content"), workspace_files.c.is_executable)
+    statement = select(*columns).select_from(_WITH_CONTENTS).where(_is(workspace_files, run), which)
+    return [GivenFile(**row, origin=origin) for row in (await reader.execute(statement)).mappings()]
+
+
+async def _find_state(
+    reader: Reader, account_id: AccountId, *, run_id: RunId | None, state_key: str | None
+) -> KeptState | None:
+    parameters = {"account_id": account_id, "run_id": run_id, "state_key": state_key}
+    row = (await reader.execute(_LAST_STATE, parameters)).one_or_none()
+    return None if row is None else KeptState(RunId(row.run_id), row.expired)
+
+
+# From a point of a conversation back over the points at which its branch, and then itself, was forked.
+_LAST_STATE = text(
+    """
+    WITH RECURSIVE start AS (
+        SELECT state_key, session_id, turn - 1 AS turn, 0 AS forks FROM runs
+         WHERE account_id = :account_id AND run_id = CAST(:run_id AS text)
+         UNION ALL
+        SELECT state_key, session_id, turns, 0 FROM sessions
+         WHERE account_id = :account_id AND state_key = CAST(:state_key AS text)
+    ), points AS (
+        SELECT * FROM start
+         UNION ALL
+        SELECT earlier.state_key, earlier.session_id, earlier.turn, points.forks + 1
+          FROM points
+          LEFT JOIN conversation_branches AS branch
+            ON branch.account_id = :account_id AND branch.session_id = points.session_id
+          LEFT JOIN sessions AS conversation
+            ON conversation.account_id = :account_id AND conversation.state_key = points.state_key
+           -- Not one with the key of a deleted one.
+           AND (conversation.session_id = points.session_id OR branch.state_key = points.state_key)
+          JOIN runs AS earlier
+            ON earlier.account_id = :account_id
+           AND earlier.run_id = CASE WHEN branch.is_forked THEN branch.forked_from_run
+                                     ELSE conversation.forked_at END
+    )
+    SELECT state.run_id, state.expires_at <= now() AS expired
+      FROM points
+     CROSS JOIN LATERAL (
+           SELECT run_id, turn, expires_at FROM runs JOIN workspaces USING (account_id, run_id)
+            WHERE account_id = :account_id AND runs.state_key = points.state_key
+              AND runs.session_id = points.session_id AND runs.turn <= points.turn AND is_state
+            ORDER BY turn DESC LIMIT 1) AS state
+     ORDER BY points.forks LIMIT 1
+    """
+)
+
+_EXPIRE_STATES = text(
+    """
+    UPDATE workspaces SET expires_at = least(workspaces.expires_at, now())
+      FROM runs
+     WHERE runs.account_id = :account_id AND runs.state_key = :state_key
+       AND workspaces.account_id = runs.account_id AND workspaces.run_id = runs.run_id
+       AND workspaces.is_state
+       AND NOT EXISTS (SELECT FROM sessions AS fork
+                         JOIN runs AS last
+                           ON last.account_id = fork.account_id AND last.run_id = fork.forked_at
+                        WHERE fork.account_id = :account_id AND fork.state_key <> :state_key
+                          AND last.state_key = :state_key)
+    """
+)
+
+_contents = file_contents.c
+_WITH_CONTENTS = workspace_files.outerjoin(
+    file_contents,
+    and_(_contents.account_id == workspace_files.c.account_id, _contents.sha256 == workspace_files.c.sha256),
+)
+_CONTENT = func.coalesce(_contents.content, workspace_files.c.content)
+_REPLACED = ("origin", "bytes", "sha256", "is_executable", "content")
 
 
 def _is(table: Any, run: RunKey) -> Any:

@@ -2,36 +2,47 @@
 
 import asyncio
 import hashlib
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import structlog
 
 from app.errors import Gone, NotFound, Unavailable
-from app.ids import RunKey
+from app.events import FilesChanged, RunWarning
+from app.ids import AccountId, RunId, RunKey
 from app.platform.background import forever
 from app.platform.db import Database, Transaction, require_attempt
 from app.requests.file_paths import relative_path
+from app.workspaces.archive import Archive, ArchiveFormat
+from app.workspaces.notices import FILES_LOST, events_of
 from app.workspaces.records import (
+    NO_FILES,
     CollectedFiles,
     GivenFile,
+    HostTraffic,
     StoredFile,
-    Upload,
     WorkspaceListing,
     WorkspaceRecord,
 )
 from app.workspaces.repository import (
+    add_traffic,
     delete_expired_files,
     delete_files,
     delete_files_except,
     find_content,
+    find_kept_files,
+    find_state_before,
+    find_traffic,
     find_uploads,
     find_workspace,
+    insert_contents,
     insert_workspace,
     list_files,
+    lock_contents,
     record_outputs_collected,
-    upsert_file,
+    upsert_files,
 )
 from app.workspaces.spec import WorkspaceSpec
 from app.workspaces.workspace import Workspace
@@ -68,44 +79,69 @@ class Workspaces:
         self._roots = roots
 
     async def reserve(
-        self, tx: Transaction, run: RunKey, spec: WorkspaceSpec, uploads: Sequence[Upload]
+        self, tx: Transaction, run: RunKey, spec: WorkspaceSpec, uploads: Mapping[str, bytes]
     ) -> None:
-        """Create the workspace of a new run with these uploads."""
+        """Create the workspace of a new run with these uploads, by their paths."""
         await insert_workspace(tx, run, keep=_RETENTION_BEFORE_END + timedelta(seconds=spec.keep_s))
-        for path, content in uploads:
-            sha256 = hashlib.sha256(content).hexdigest()
-            await upsert_file(tx, run, StoredFile(path, "uploaded", len(content), sha256), content)
+        hashed = {path: hashlib.sha256(content).hexdigest() for path, content in uploads.items()}
+        files = (StoredFile(path, "uploaded", len(uploads[path]), sha256) for path, sha256 in hashed.items())
+        await upsert_files(tx, run, ((file, uploads[file.path]) for file in files))
 
-    async def open(self, run: RunKey, spec: WorkspaceSpec, given: Sequence[GivenFile] = ()) -> Workspace:
+    async def open(
+        self,
+        run: RunKey,
+        spec: WorkspaceSpec,
+        given: Sequence[GivenFile] = (),
+        *,
+        in_conversation: bool = False,
+    ) -> Workspace:
         """The run's workspace, to be populated with mounts, uploads and the given files.
 
-        Raises `Unavailable`.
+        With `keep` in a conversation also with what the turn before has left. Raises `Unavailable`.
         """
-        async with self._database.read() as reader:
-            return Workspace(spec, self._roots, await find_uploads(reader, run), given)
+        keeps = in_conversation and spec.keep == "conversation"
+        async with self._database.snapshot() as reader:
+            files = [*await find_uploads(reader, run), *given]
+            state = await find_state_before(reader, run) if keeps else None
+            if state is not None and not state.expired:
+                files += await find_kept_files(reader, RunKey(run.account_id, state.run_id))
+        has_expired = state is not None and state.expired
+        return Workspace(spec, self._roots, files, keeps=keeps, has_expired=has_expired)
 
-    async def store_outputs(self, run: RunKey, attempt: int, *, workspace: Workspace) -> None:
+    async def store_outputs(
+        self, run: RunKey, attempt: int, *, workspace: Workspace
+    ) -> Sequence[FilesChanged | RunWarning]:
         """Store the files the run left; no process may be using the directory any more.
 
-        If the database stays unavailable the files are lost, but the run does not fail. Raises `AttemptOver`
-        if the attempt that left them is over.
+        Returns what clients are to know. If the database stays unavailable the files are lost, but the run
+        does not fail. Raises `AttemptOver` if the attempt that left them is over.
         """
         outputs = await asyncio.to_thread(workspace.collect_outputs)
-        for attempts_left in reversed(range(_STORE_ATTEMPTS)):
-            try:
-                await self._store(run, attempt, workspace=workspace, outputs=outputs)
-            except Unavailable as error:
-                log.warning("workspace.store_failed", reason=error.detail, attempts_left=attempts_left)
-                await asyncio.sleep(_STORE_RETRY_S)
-            else:
-                return
-        log.error("workspace.files_lost", run_id=run.run_id)
+        if not await _persistently(partial(self._store, run, attempt, workspace=workspace, outputs=outputs)):
+            log.error("workspace.files_lost", run_id=run.run_id)
+            return [FILES_LOST]
+        return events_of(outputs, workspace)
+
+    async def record_traffic(self, run: RunKey, traffic: Sequence[HostTraffic]) -> None:
+        """Add what the commands of an attempt have exchanged with other hosts to the run.
+
+        If the database stays unavailable that is lost, but the run does not fail.
+        """
+        if traffic and not await _persistently(partial(self._add_traffic, run, traffic)):
+            log.error("workspace.traffic_lost", run_id=run.run_id)
+
+    async def traffic(
+        self, account_id: AccountId, run_ids: Sequence[RunId]
+    ) -> Mapping[RunId, Sequence[HostTraffic]]:
+        """What the commands of these runs have exchanged with other hosts."""
+        async with self._database.read() as reader:
+            return await find_traffic(reader, account_id, run_ids)
 
     async def listing(self, run: RunKey) -> WorkspaceListing:
         """The files of a run, none if it has no workspace. Raises `FilesExpired`."""
         async with self._database.snapshot() as reader:
             if (record := await find_workspace(reader, run)) is None:
-                return WorkspaceListing((), outputs_collected=False, truncated=False, expires_at=None)
+                return NO_FILES
             _require_not_expired(record)
             files = await list_files(reader, run)
         return WorkspaceListing(files, record.harvested, record.truncated, record.expires_at)
@@ -126,6 +162,15 @@ class Workspaces:
             raise WorkspaceFileNotFound
         return content
 
+    async def archive(self, run: RunKey, form: ArchiveFormat) -> AsyncIterator[bytes]:
+        """An archive of a run's files, one file after the other. Raises `FilesExpired`."""
+        archive, listing = Archive(form), await self.listing(run)
+        for file in listing.files:
+            given = GivenFile(file.path, await self.read(run, file.path), file.is_executable)
+            if piece := await asyncio.to_thread(archive.add, given):
+                yield piece
+        yield archive.end()
+
     async def delete(self, tx: Transaction, run: RunKey) -> None:
         """Delete the files of an ended run."""
         await delete_files(tx, run)
@@ -143,19 +188,51 @@ class Workspaces:
         while await self.delete_expired_files() == _DELETE_BATCH:
             pass
 
+    async def _add_traffic(self, run: RunKey, traffic: Sequence[HostTraffic]) -> None:
+        async with self._database.transaction() as tx:
+            await add_traffic(tx, run, traffic)
+
     async def _store(
         self, run: RunKey, attempt: int, *, workspace: Workspace, outputs: CollectedFiles
     ) -> None:
+        is_state = workspace.keeps and not outputs.exceeds
         async with self._database.transaction() as tx:
+            if is_state:
+                await _share_contents(tx, run.account_id, workspace=workspace, files=outputs.files)
+                await upsert_files(tx, run, ((file, b"") for file in outputs.files))
+            else:
+                batches = workspace.batches(file for file in outputs.files if file.origin != "uploaded")
+                while (batch := await asyncio.to_thread(next, batches, None)) is not None:
+                    await upsert_files(tx, run, batch)
             await delete_files_except(tx, run, [file.path for file in outputs.files])
-            for file in outputs.files:
-                if file.origin != "uploaded":
-                    content = await asyncio.to_thread(workspace.content, file)
-                    await upsert_file(tx, run, file, content)
             keep = timedelta(seconds=workspace.spec.keep_s)
-            await record_outputs_collected(tx, run, truncated=outputs.truncated, keep=keep)
+            await record_outputs_collected(tx, run, truncated=outputs.truncated, is_state=is_state, keep=keep)
             # Last: it locks the run's row, and large files take a while.
             await require_attempt(tx, run, attempt)
+
+
+async def _share_contents(
+    tx: Transaction, account_id: AccountId, *, workspace: Workspace, files: Sequence[StoredFile]
+) -> None:
+    """Store the contents that no file of the account has yet."""
+    by_hash = {file.sha256: file for file in files if file.bytes}
+    known = await lock_contents(tx, account_id, by_hash)
+    batches = workspace.batches(by_hash[sha256] for sha256 in sorted(by_hash.keys() - known))
+    while (batch := await asyncio.to_thread(next, batches, None)) is not None:
+        await insert_contents(tx, account_id, {file.sha256: content for file, content in batch})
+
+
+async def _persistently(store: Callable[[], Awaitable[None]]) -> bool:
+    """Try to store something until the database is available; returns whether it was in time."""
+    for attempts_left in reversed(range(_STORE_ATTEMPTS)):
+        try:
+            await store()
+        except Unavailable as error:
+            log.warning("workspace.store_failed", reason=error.detail, attempts_left=attempts_left)
+            await asyncio.sleep(_STORE_RETRY_S)
+        else:
+            return True
+    return False
 
 
 def _require_not_expired(record: WorkspaceRecord) -> None:

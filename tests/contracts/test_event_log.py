@@ -245,3 +245,16 @@ async def test_stop_following_ends_readers_that_wait(event_log: Log) -> None:
     event_log.stop_following(run)
     async with asyncio.timeout(PATIENCE_S):
         assert await asyncio.gather(*readers) == [[], [], []]
+
+
+async def test_readers_of_a_parked_run_wait_for_its_next_attempt(event_log: Log) -> None:
+    run, events = a_run(), some_events(5)
+    await append_all(event_log, run, events[:2])
+    reader = asyncio.create_task(read_all(event_log, run))
+    await asyncio.wait({reader}, timeout=0.02)
+    await event_log.park(run, within_s=PATIENCE_S)
+    await event_log.resume(run, attempt=1, after=1_000_000)
+    for event in events[2:]:
+        await event_log.append(run, event)
+
+    assert [entry.event for entry in await reader] == events

@@ -9,7 +9,7 @@ import pytest
 from app.simulator.script import Reply, Responder, Text, ToolUse, in_turn
 from tests.e2e.agents import MESSAGES
 from tests.e2e.office import MAIL, MAILER, office, settings
-from tests.e2e.stories import Heard, World, WorldOf, a_request, until
+from tests.e2e.stories import CLOCK, Heard, World, WorldOf, a_request, until
 from tests.patience import PATIENCE_S
 
 ARGS = {"to": "bob@example.org", "text": "Hello Bob"}
@@ -166,3 +166,54 @@ async def test_of_two_answers_the_first_counts(world_of: WorldOf, tmp_path: Path
     assert len(refused) == 1
     assert refused[0] in {"permission_decided", "run_ended"}
     assert len(office().sent) == int(answers[0].status_code == 200)
+
+
+COLOR = {
+    "question": "Which color?",
+    "header": "Color",
+    "options": [{"label": "Red", "description": "warm"}, {"label": "Blue", "description": "cold"}],
+    "multiSelect": False,
+}
+CONFIRM = {"name": "confirm", "description": "Confirms.", "inputSchema": {"type": "object", "properties": {}}}
+
+
+@parking_agents
+@pytest.mark.parametrize("conversation", [{}, {"stateKey": "chat"}])
+async def test_calls_of_one_message_wait_together_and_the_others_are_not_repeated(
+    world_of: WorldOf, tmp_path: Path, conversation: dict[str, str]
+) -> None:
+    """One has ended, one asks a person, one is for the client; the last one has not begun."""
+    calls = [
+        ToolUse(CLOCK, {"timezone": "UTC"}, id="toolu_clock"),
+        ToolUse("AskUserQuestion", {"questions": [COLOR]}, id="toolu_ask"),
+        ToolUse("mcp__runtally__client-confirm", {}, id="toolu_confirm"),
+        ToolUse(MAIL, ARGS, id="toolu_mail"),
+    ]
+    chosen = settings(tmp_path)
+    (tmp_path / "graphs" / "mailer.md").write_text(
+        "---\ndescription: Sends mail.\ntools: [core__get_current_time, office__send_mail]\n"
+        "questions: true\nclient_tools: true\n---\nSend mail.\n"
+    )
+    world = await world_of(in_turn(Reply(calls), Reply([Text("So be it.")])), **chosen, **SOON)
+    run_id = await world.start(a_request(graphId=MAILER, clientTools=[CONFIRM], **conversation))
+    asked = (await world.events(run_id, until="question"))[-1].data
+    await world.events(run_id, until="client_tool_call")
+    await waits(world, run_id)
+
+    wrong = await world.http.post(
+        f"/v1/runs/{run_id}/questions/{asked['requestId']}", json={"answers": {"1": "Red"}}
+    )
+    await world.http.post(f"/v1/runs/{run_id}/questions/{asked['requestId']}", json={"answers": {"0": "Red"}})
+    still = (await world.http.get(f"/v1/runs/{run_id}")).json()["status"]
+    await world.http.post(f"/v1/runs/{run_id}/tool-results/toolu_confirm", json={"result": {"ok": True}})
+    events = await world.events(run_id)
+
+    assert (wrong.status_code, still) == (422, "waiting")
+    assert office().sent == [("bob@example.org", "Hello Bob")]
+    (first, second) = (request.body["messages"] for request in world.simulator.requests)
+    assert len(second) == len(first) + 2
+    results = {block["tool_use_id"]: block for block in second[-1]["content"]}
+    assert list(results) == ["toolu_clock", "toolu_ask", "toolu_confirm", "toolu_mail"]
+    assert not any(block.get("is_error") for block in results.values())
+    assert "Red" in str(results["toolu_ask"])
+    assert kinds(events).count("tool_call_result") == 4

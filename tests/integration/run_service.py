@@ -60,6 +60,7 @@ from app.runs.requests.repeated import RepeatedRequests
 from app.runs.requests.schemas import SchemaPreparation
 from app.runs.service import RunService
 from app.runs.starting import RunStarter
+from app.runs.waits.parking import RunParking
 from app.streams.port import EventLog
 from app.streams.relay.server import Relay
 from app.tools.catalog import ToolCatalog
@@ -305,7 +306,8 @@ def _a_drain(
         supervisor=process.supervisor,
         graphs=GraphCatalog([ONCE, RETRIED]),
     )
-    return RunDrain(intake, dispatcher, process.supervisor, heartbeat, handover)
+    parking = RunParking(process.supervisor, after_s=60)
+    return RunDrain(intake, dispatcher, process.supervisor, heartbeat, handover, parking)
 
 
 def _a_recovery(

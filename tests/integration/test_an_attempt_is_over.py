@@ -32,7 +32,7 @@ from app.runs.recovery.repository import record_takeovers
 from app.runs.repository import find_run, store_interruption
 from app.runs.requeueing.repository import requeue_run
 from app.usage.records import TokenUsage, UsageFact
-from app.workspaces.records import Upload
+from app.workspaces.records import GivenFile
 from app.workspaces.service import Workspaces
 from app.workspaces.spec import WorkspaceSpec
 from app.workspaces.workspace import Workspace
@@ -48,7 +48,7 @@ async def a_run(database: Database) -> tuple[KeyRecord, RunKey]:
     run = RunKey(key.account_id, RunId("run-1"))
     async with database.transaction() as tx:
         await insert(tx, NewRun(run, key.id, "a:b", "m", "{}", "", b"", None, ELSEWHERE))
-        await Workspaces(database, []).reserve(tx, run, SPEC, [])
+        await Workspaces(database, []).reserve(tx, run, SPEC, {})
     return key, run
 
 
@@ -79,13 +79,19 @@ class Writer:
         await MessageStore(self.database).add(self._transcript, entries)
 
     async def of_files(self, attempt: int) -> None:
-        workspace = Workspace(SPEC, [], [Upload(f"{attempt}.txt", b"x")])
+        workspace = Workspace(SPEC, [], [GivenFile(f"{attempt}.txt", b"x", origin="uploaded")])
+        workspace.populate(self.directory)
+        await Workspaces(self.database, []).store_outputs(self.run, attempt, workspace=workspace)
+
+    async def of_kept_files(self, attempt: int) -> None:
+        files = [GivenFile(f"{attempt}.txt", b"x", origin="uploaded")]
+        workspace = Workspace(WorkspaceSpec(keep="conversation"), [], files, keeps=True)
         workspace.populate(self.directory)
         await Workspaces(self.database, []).store_outputs(self.run, attempt, workspace=workspace)
 
     async def written(self) -> Sequence[object]:
         """Everything that an attempt could change."""
-        tables = ("session_entries", "workspace_files", "workspaces", "runs")
+        tables = ("session_entries", "workspace_files", "file_contents", "workspaces", "runs")
         async with self.database.read() as reader:
             return [(await reader.execute(text(f"SELECT * FROM {each}"))).all() for each in tables]  # noqa: S608
 
@@ -100,7 +106,7 @@ def a_line() -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     ("write", "is_resumed"),
-    list(product([Writer.of_cli, Writer.of_messages, Writer.of_files], [True, False])),
+    list(product([Writer.of_cli, Writer.of_messages, Writer.of_files, Writer.of_kept_files], [True, False])),
 )
 async def test_it_writes_nothing_more(
     database: Database, tmp_path: Path, write: Callable[[Writer, int], Awaitable[None]], *, is_resumed: bool

@@ -10,7 +10,6 @@ import pytest
 
 from app.ids import RunId, RunKey
 from app.simulator.script import ApiRequest, Hold, Reply, Text
-from app.workspaces.records import Upload
 from app.workspaces.spec import WorkspaceSpec
 from tests.batches import a_line, created, ended, joined, post, results
 from tests.e2e.agents import MESSAGES
@@ -231,8 +230,8 @@ async def test_the_lines_may_be_a_file_of_a_run(world_of: WorldOf) -> None:
     await world.ended(run_id)
     run = RunKey(await world.account_id(), RunId(run_id))
     async with world.services.database.transaction() as tx:
-        upload = Upload("out/lines.jsonl", joined(lines(2)))
-        await world.services.workspaces.reserve(tx, run, WorkspaceSpec(), [upload])
+        upload = {"out/lines.jsonl": joined(lines(2))}
+        await world.services.workspaces.reserve(tx, run, WorkspaceSpec(), upload)
 
     file = {"fileRunId": run_id, "filePath": "out/lines.jsonl"}
     answer = await post(world.http, b"", **file)

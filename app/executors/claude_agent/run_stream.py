@@ -17,6 +17,7 @@ from app.executors.claude_agent.tools.names import (
     STRUCTURED_OUTPUT,
     bridged_name,
 )
+from app.executors.evidence import AddEvidence, agent_announced, keep_none
 from app.executors.port import BUDGET, ExecutionFailed, RunOutcome, RunPlan
 from app.executors.text import loggable
 from app.executors.tools.questions import without_questions
@@ -34,8 +35,10 @@ class RunStream:
         *,
         take_result: Callable[[str], ToolResult | None],
         meter: RunMeter,
+        add_evidence: AddEvidence = keep_none,
     ) -> None:
         self._plan = plan
+        self._add_evidence = add_evidence
         self._meter = meter
         self._usage = UsageFold()
         self._result: ResultMessage | None = None
@@ -52,12 +55,14 @@ class RunStream:
             take_result=take_result,
             show_thinking=plan.spec.show_thinking,
             step_budget=plan.limits.max_turns,
+            steps=steps_of(plan),
         )
 
     def feed(self, message: Message) -> Iterator[AiEvent]:
         """The events of one SDK message; raises `UnexpectedCapabilities`."""
         match message:
             case SystemMessage(subtype="init", data=init):
+                self._add_evidence(agent_announced(init))
                 check_init(init, tools=self._expected_tools(), servers=self._expected_servers())
                 # A new turn: the result of the previous one is not the run's result.
                 self._result = self._last_error = None
@@ -101,6 +106,21 @@ class RunStream:
         raise ExecutionFailed(*failure(result, stop, last_error=self._last_error, last_stop=self.last_stop))
 
     @property
+    def open_calls(self) -> set[str]:
+        """The ids of the calls without a result."""
+        return self._mapper.open_calls
+
+    @property
+    def steps(self) -> int:
+        """The steps so far."""
+        return self._mapper.steps
+
+    @property
+    def has_subagents(self) -> bool:
+        """Whether a subagent is at work."""
+        return self._mapper.has_subagents
+
+    @property
     def is_clean(self) -> bool:
         """Whether the run ended by itself, without an error on the way and with every message answered."""
         answered = self._result is not None and stop_of(self._result) == "natural"
@@ -131,3 +151,8 @@ class RunStream:
 
     def _expected_servers(self) -> set[str]:
         return {SERVER_NAME} if without_questions(self._plan) else set()
+
+
+def steps_of(plan: RunPlan) -> int:
+    """The steps of the run before it was parked."""
+    return 0 if plan.parked is None else int(plan.parked["steps"])

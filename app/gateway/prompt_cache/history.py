@@ -56,7 +56,11 @@ def _continued(sent: deque[SentPrompt], prompt: CachedPrompt) -> SentPrompt | No
 
     def similarity(number: int) -> tuple[int, bool, int]:
         other = sent[number].prompt
-        return _common(other, prompt), (other.tools, other.system) == (prompt.tools, prompt.system), number
+        return (
+            other.messages_shared_with(prompt),
+            (other.tools, other.system) == (prompt.tools, prompt.system),
+            number,
+        )
 
     candidates = [number for number, each in enumerate(sent) if _may_continue(each.prompt, prompt)]
     return sent[max(candidates, key=similarity)] if candidates else None
@@ -64,14 +68,4 @@ def _continued(sent: deque[SentPrompt], prompt: CachedPrompt) -> SentPrompt | No
 
 def _may_continue(before: CachedPrompt, prompt: CachedPrompt) -> bool:
     longer = len(prompt.messages) > len(before.messages)
-    return longer or _common(before, prompt) > 0
-
-
-def _common(one: CachedPrompt, other: CachedPrompt) -> int:
-    """The number of equal messages at the beginning."""
-    count = 0
-    for mine, its in zip(one.messages, other.messages, strict=False):
-        if mine != its:
-            break
-        count += 1
-    return count
+    return longer or before.messages_shared_with(prompt) > 0

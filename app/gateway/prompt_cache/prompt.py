@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
+from itertools import takewhile
 from typing import Any, Literal, TypeAlias
 
 from pydantic_core import from_json, to_json
@@ -49,6 +50,11 @@ class CachedPrompt:
             for index, digest in enumerate(getattr(self, name)):
                 yield name, index, digest
 
+    def messages_shared_with(self, other: "CachedPrompt") -> int:
+        """The number of equal messages at the beginning."""
+        pairs = zip(self.messages, other.messages, strict=False)
+        return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
 
 @dataclass(frozen=True, slots=True)
 class AgentPrompt:
@@ -60,18 +66,19 @@ class AgentPrompt:
     """None if the request cannot be read."""
 
 
-def read_prompt(body: bytes) -> CachedPrompt | None:
-    """The prompt of a request of the Messages API; None if the request cannot be read."""
+def read_request(body: bytes) -> dict[str, Any] | None:
+    """A request of the Messages API; None if it cannot be read."""
     if count_parts(body) > MOST_PARTS:
         return None
     try:
         request = from_json(body)
     except ValueError:
         return None
-    return _prompt(request) if isinstance(request, dict) else None
+    return request if isinstance(request, dict) else None
 
 
-def _prompt(request: Mapping[str, Any]) -> CachedPrompt:
+def cached_prompt(request: Mapping[str, Any]) -> CachedPrompt:
+    """The prompt of a request."""
     tools, system, messages = (_blocks(request.get(name)) for name in PARTS)
     marks: list[tuple[int, Any]] = []
     for position, part in enumerate((*tools, *system, *messages), start=1):

@@ -17,6 +17,7 @@ from app.events import (
     ClientEvent,
     ClientToolCall,
     Done,
+    FilesChanged,
     Interrupted,
     MessageDiscarded,
     PermissionRequest,
@@ -156,6 +157,7 @@ class AiSdkMessageMapper:
         | Step
         | UserMessageDelivered
         | Citation
+        | FilesChanged
         | QuestionAsked
         | QuestionResolved,
     ) -> Iterator[Part]:
@@ -164,6 +166,9 @@ class AiSdkMessageMapper:
             return
         if isinstance(event, QuestionAsked | QuestionResolved):
             yield self._questions.map(event, self.run_id)
+            return
+        if isinstance(event, FilesChanged):
+            yield data_part("files-changed", fields_of(event))
             return
         if isinstance(event, UserMessageDelivered):
             yield from self._blocks.close()

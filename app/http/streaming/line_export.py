@@ -1,4 +1,4 @@
-"""LineExport: lines as an attachment."""
+"""LineExport: lines, or the bytes of an archive, as an attachment."""
 
 from collections.abc import AsyncIterator
 
@@ -9,10 +9,10 @@ from app.http.streaming.sse import ReaderScope
 
 
 class LineExport(StreamingResponse):
-    """Lines as an attachment; an error aborts the chunked response, so the client notices."""
+    """Lines or bytes as an attachment; an error aborts the chunked response, so the client notices."""
 
     def __init__(
-        self, lines: AsyncIterator[str], *, media_type: str, filename: str, reader_scope: ReaderScope
+        self, lines: AsyncIterator[str | bytes], *, media_type: str, filename: str, reader_scope: ReaderScope
     ) -> None:
         """`reader_scope` is held while the response is sent."""
         headers = {"Content-Disposition": f'attachment; filename="{filename}"', "Vary": "Accept"}

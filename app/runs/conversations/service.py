@@ -41,6 +41,7 @@ from app.runs.conversations.repository import has_run, newest_chats
 from app.runs.conversations.view import ConversationView, read_view, require_reading
 from app.runs.records import RunRecord
 from app.runs.repository import find_runs, unfinished_turns
+from app.workspaces.repository import expire_states, find_current_state
 
 _TITLE_CHARS = 120
 
@@ -217,7 +218,7 @@ class ConversationService:
         raise ConversationExists
 
     async def delete(self, caller: Principal, state_key: str) -> None:
-        """Delete the transcript; runs and receipts stay.
+        """Delete the transcript and the files kept for it; runs and receipts stay.
 
         Raises `ConversationNotFound`, `ConversationBusy`, and `ScopeMissing` if the caller may not read it.
         """
@@ -229,6 +230,7 @@ class ConversationService:
             if await unfinished_turns(tx, conversation):
                 raise ConversationBusy
             await delete_conversation(tx, conversation)
+            await expire_states(tx, caller.account_id, state_key)
 
     async def active_runs(self, account_id: AccountId, state_key: str) -> list[RunRecord]:
         """The runs of a conversation that have not ended, oldest first; empty if there is none."""
@@ -236,6 +238,16 @@ class ConversationService:
             conversation = await find_conversation(reader, account_id, state_key)
             keys = [] if conversation is None else await unfinished_turns(reader, conversation)
             return await find_runs(reader, account_id, [key.run_id for key in keys])
+
+    async def run_with_files(self, account_id: AccountId, state_key: str) -> RunKey | None:
+        """The run that has left the files with which the next turn begins; None if there are none.
+
+        Raises `ConversationNotFound`.
+        """
+        async with self.database.snapshot() as reader:
+            await _require(find_conversation(reader, account_id, state_key))
+            state = await find_current_state(reader, account_id, state_key)
+            return None if state is None else RunKey(account_id, state.run_id)
 
     async def has_run(self, run: RunKey, state_key: str) -> bool:
         """Whether there is a conversation with this key, and the run belongs to it."""

@@ -7,6 +7,7 @@ from sqlalchemy import ColumnElement, and_, delete, func, null, select, update
 from app.ids import AccountId, RunId, RunKey
 from app.platform.db import Transaction
 from app.requests.outcome import GraphFinal
+from app.runs.evidence.repository import delete_evidence
 from app.runs.tables import run_events, runs
 from app.runs.waits.repository import delete_calls
 
@@ -46,11 +47,11 @@ async def _lock_ended(
 
 
 async def delete_contents(tx: Transaction, key: RunKey) -> None:
-    """Delete request, answer and events of an ended run."""
+    """Delete request, answer, events and evidence of an ended run."""
     is_run = _is_run(key)
     found = await tx.execute(select(runs.c.final).where(is_run))
     final = GraphFinal.model_validate(found.scalar_one(), extra="ignore")
-    emptied = final.model_copy(update={"content": "", "structured_output": None})
+    emptied = final.model_copy(update={"content": "", "structured_output": None, "file_changes": None})
     values = {
         "request": null(),
         "question": None,
@@ -59,6 +60,7 @@ async def delete_contents(tx: Transaction, key: RunKey) -> None:
     }
     await tx.execute(update(runs).where(is_run).values(values))
     await delete_events(tx, key)
+    await delete_evidence(tx, key)
 
 
 async def delete_events(tx: Transaction, key: RunKey) -> None:

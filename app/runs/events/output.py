@@ -9,6 +9,7 @@ from app.billing.receipts.queue import ReceiptQueue
 from app.events import (
     AiEvent,
     AssistantFinal,
+    FilesChanged,
     MessageDiscarded,
     MeterReport,
     OutputEvent,
@@ -21,7 +22,7 @@ from app.executors.control import RunControl
 from app.executors.port import BUDGET, INTERNAL, RunOutcome, RunPlan
 from app.models.context_windows import known_window
 from app.platform.telemetry.run_trace import RunTrace
-from app.requests.outcome import FinalUsage, GraphFinal
+from app.requests.outcome import FileChanges, FinalUsage, GraphFinal
 from app.runs.events.publisher import RunEventPublisher
 from app.streams.event_json import to_json
 from app.usage.records import UsageTotal
@@ -50,6 +51,7 @@ class RunOutput:
     """About how many bytes its events take."""
     _limit_exceeded: bool = False
     _answer: AssistantFinal | None = None
+    _file_changes: FileChanges | None = None
     _usage: UsageTotal = field(init=False)
     _context_used: int | None = None
     _context_window: int | None = None
@@ -96,6 +98,7 @@ class RunOutput:
             ),
             context_used=self._context_used,
             context_window=self._context_window,
+            file_changes=self._file_changes,
         )
 
     def _window_of(self, model: str) -> int | None:
@@ -123,6 +126,8 @@ class RunOutput:
         self.size += _size_of(event)
         if isinstance(event, AssistantFinal):
             self._answer = event
+        elif isinstance(event, FilesChanged):
+            self._file_changes = FileChanges(files=event.files, more=event.more)
         elif isinstance(event, TextDelta) and event.parent_tool_call_id is None:
             if event.message_id != self._message_id:
                 self._message_id, self._text = event.message_id, []

@@ -13,6 +13,7 @@ from app.runs.intake.readiness import IntakeReadiness
 from app.runs.recovery.handover import RunHandover
 from app.runs.recovery.heartbeat import Heartbeat
 from app.runs.supervisor import RunSupervisor
+from app.runs.waits.parking import RunParking
 
 log = structlog.get_logger(__name__)
 
@@ -24,13 +25,14 @@ _HEARTBEAT_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class RunDrain:
-    """Takes no more runs, lets the active ones end, hands over those that may be resumed, stops the rest."""
+    """Takes no more runs, parks those that wait, lets the others end, hands over or stops what is left."""
 
     intake: IntakeReadiness
     dispatcher: Dispatcher
     supervisor: RunSupervisor
     heartbeat: Heartbeat
     handover: RunHandover
+    parking: RunParking
     _is_urgent: asyncio.Event = field(default_factory=asyncio.Event)
 
     def hurry(self) -> None:
@@ -43,6 +45,7 @@ class RunDrain:
         Those that have not ended `within_s` are handed over or stopped.
         """
         self.intake.close()
+        self.parking.hurry()
         if not self.dispatcher.is_draining:
             self.dispatcher.drain()
             await self._announce()

@@ -65,7 +65,8 @@ class RunHandover:
             for run in self.supervisor.active():
                 # No answer may be published meanwhile: it would be given twice.
                 paused = run.publisher.paused(within_s=max(0.0, deadline - time.monotonic()))
-                if await stack.enter_async_context(paused) and not run.control.has_ended:
+                is_leaving = run.control.has_ended or run.control.parking.is_set()
+                if await stack.enter_async_context(paused) and not is_leaving:
                     attempts[run.plan.run] = run.plan.attempt
             async with self.database.transaction() as tx:
                 running = await lock_running_attempts(tx, self.process_id, attempts)

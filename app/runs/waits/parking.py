@@ -1,5 +1,6 @@
 """RunParking: lets runs that only wait for answers wait in no process."""
 
+import asyncio
 import time
 from dataclasses import dataclass, field
 
@@ -21,12 +22,21 @@ class RunParking:
     after_s: float
     """For how long a run must only have waited."""
     _since: dict[RunKey, float] = field(default_factory=dict)
+    _is_urgent: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def watch(self) -> None:
         """Park runs until cancelled."""
         await forever(self._step, min(_EVERY_S, self.after_s), name="parking")
 
+    def hurry(self) -> None:
+        """The process stops: park runs as soon as they only wait."""
+        self._is_urgent.set()
+        self._park_idle()
+
     async def _step(self) -> None:
+        self._park_idle()
+
+    def _park_idle(self) -> None:
         now = time.monotonic()
         idle = {
             run.plan.run: run
@@ -37,5 +47,5 @@ class RunParking:
         self._since.clear()
         self._since.update(since)
         for key, run in idle.items():
-            if now - since[key] >= self.after_s:
+            if self._is_urgent.is_set() or now - since[key] >= self.after_s:
                 run.control.park()

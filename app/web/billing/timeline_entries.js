@@ -108,6 +108,10 @@ function eventEntry(event, error) {
       return note(`Question: ${event.resolvedBy.replace("_", " ")}`);
     case "interrupted":
       return note(`${event.kind === "cancel" ? "Cancel" : "Interrupt"}: ${event.state}`);
+    case "files_changed": {
+      const named = event.files.slice(0, 10).map(({ path, change }) => `${change} ${path.slice(0, 200)}`);
+      return note(`Files: ${named.join(", ")}`);
+    }
     case "status":
       return note("Summarizes earlier messages for the model");
     default:

@@ -31,6 +31,7 @@ export function Turn({ turn, busy, actions }) {
       ${run.queuePosition !== null && html`<p class="note">${activityOf(run)}</p>`}
       <div class="answer"><${Items} items=${run.items} turn=${turn} actions=${actions} /></div>
       ${run.sources.size > 0 && html`<${Sources} pages=${[...run.sources]} />`}
+      ${run.fileChanges && html`<${Files} changes=${run.fileChanges} />`}
       ${run.done && html`<${End} turn=${turn} busy=${busy} actions=${actions} />`}
     </article>
   `;
@@ -101,6 +102,24 @@ function Sources({ pages }) {
           `,
         )}
       </ul>
+    </section>
+  `;
+}
+
+/** @param {{changes: Schemas["FilesChanged"]}} props */
+function Files({ changes }) {
+  return html`
+    <section class="sources">
+      <h3>Files</h3>
+      <ul>
+        ${changes.files.map(({ path, change, diff }) => {
+          const name = html`${path} <span class="hint">${change}</span>`;
+          const shown =
+            diff && html`<details><summary>${name}</summary><pre class="plain-mono plain">${diff}</pre></details>`;
+          return html`<li key=${path}>${shown || name}</li>`;
+        })}
+      </ul>
+      ${changes.more ? html`<p class="hint">and ${changes.more} more</p>` : null}
     </section>
   `;
 }

@@ -53,6 +53,8 @@ export class RunState {
     this.entries = [];
     /** @type {Map<string, string>} the pages that it cites: their titles by address */
     this.sources = new Map();
+    /** @type {Schemas["FilesChanged"] | null} */
+    this.fileChanges = null;
     /** @type {number | null} */
     this.queuePosition = null;
     this.started = false;
@@ -311,6 +313,10 @@ const HANDLERS = {
   },
   citation(run, event) {
     if (WEB.test(event.url) && URL.canParse(event.url)) run.sources.set(event.url, event.title || event.url);
+  },
+  files_changed(run, event) {
+    run.fileChanges = event;
+    addEntry(run, event);
   },
   user_message(run, event) {
     run._close();

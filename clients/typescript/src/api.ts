@@ -254,6 +254,20 @@ export interface components {
             field: string;
             message: string;
         };
+        /** @description A file that the run created, changed or deleted, and how its text differs from before. */
+        FileChange: {
+            path: string;
+            /** @enum {string} */
+            change: "created" | "changed" | "deleted";
+            /** @default null */
+            diff?: string | null;
+        };
+        /** @description The files that differ from those with which the run began, by path. */
+        FileChanges: {
+            files: components["schemas"]["FileChange"][];
+            /** @default 0 */
+            more?: number;
+        };
         /** @description Tokens of the whole run: `promptTokens` counts input, cache reads and cache writes. */
         FinalUsage: {
             /** @default 0 */
@@ -296,6 +310,7 @@ export interface components {
             usage: components["schemas"]["FinalUsage"];
             contextUsed?: number | null;
             contextWindow?: number | null;
+            fileChanges?: components["schemas"]["FileChanges"] | null;
         };
         /** @description A graph, without its system prompt. */
         GraphResponse: {
@@ -348,6 +363,14 @@ export interface components {
             onDisconnect?: ("continue" | "cancel") | null;
             /** @default [] */
             clientTools?: components["schemas"]["ClientTool"][];
+        };
+        /** @description What a run's commands have exchanged with one host. */
+        HostTrafficResponse: {
+            /** @description With its port if that is not 443. */
+            host: string;
+            sentBytes: number;
+            receivedBytes: number;
+            connections: number;
         };
         /** @description An image: base64 encoded, or by a URL that only the provider opens. */
         ImagePart: {
@@ -582,6 +605,8 @@ export interface components {
             skills: {
                 [key: string]: string;
             } | null;
+            /** @description What its commands have exchanged with hosts, after the end of each attempt. */
+            network: components["schemas"]["HostTrafficResponse"][];
             billing: components["schemas"]["RunBillingResponse"] | null;
         };
         /**
@@ -773,6 +798,22 @@ export interface components {
              */
             at: string;
         };
+        /** @description What the run has changed in its workspace; once, before its end. */
+        FilesChanged: {
+            parentToolCallId?: string | null;
+            files: components["schemas"]["FileChange"][];
+            more?: number;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "files_changed";
+            /**
+             * Format: date-time
+             * @description When it was produced; never before an earlier event of the run.
+             */
+            at: string;
+        };
         /** @description The state of a request to stop the turn (`interrupt`) or the run (`cancel`). */
         Interrupted: {
             parentToolCallId?: string | null;
@@ -958,7 +999,7 @@ export interface components {
              */
             type: "warning";
             /** @enum {string} */
-            code: "client_tools_ignored" | "attachments_left_out" | "attachment_refused" | "tools_left_out" | "run_stopped";
+            code: "client_tools_ignored" | "attachments_left_out" | "attachment_refused" | "tools_left_out" | "run_stopped" | "files_not_kept";
             message: string;
             names: string[];
             /**
@@ -1085,7 +1126,7 @@ export interface components {
              */
             at: string;
         };
-        ClientEvent: components["schemas"]["Queued"] | components["schemas"]["PermissionRequest"] | components["schemas"]["PermissionResolved"] | components["schemas"]["QuestionAsked"] | components["schemas"]["QuestionResolved"] | components["schemas"]["ClientToolCall"] | components["schemas"]["Interrupted"] | components["schemas"]["RunStarted"] | components["schemas"]["TextDelta"] | components["schemas"]["ThinkingDelta"] | components["schemas"]["MessageDiscarded"] | components["schemas"]["Status"] | components["schemas"]["Step"] | components["schemas"]["ToolCallStart"] | components["schemas"]["ToolCallResult"] | components["schemas"]["Citation"] | components["schemas"]["UserMessageDelivered"] | components["schemas"]["AssistantFinal"] | components["schemas"]["RunWarning"] | components["schemas"]["RunError"] | components["schemas"]["Done"];
+        ClientEvent: components["schemas"]["Queued"] | components["schemas"]["PermissionRequest"] | components["schemas"]["PermissionResolved"] | components["schemas"]["QuestionAsked"] | components["schemas"]["QuestionResolved"] | components["schemas"]["ClientToolCall"] | components["schemas"]["Interrupted"] | components["schemas"]["RunStarted"] | components["schemas"]["TextDelta"] | components["schemas"]["ThinkingDelta"] | components["schemas"]["MessageDiscarded"] | components["schemas"]["Status"] | components["schemas"]["Step"] | components["schemas"]["ToolCallStart"] | components["schemas"]["ToolCallResult"] | components["schemas"]["Citation"] | components["schemas"]["UserMessageDelivered"] | components["schemas"]["FilesChanged"] | components["schemas"]["AssistantFinal"] | components["schemas"]["RunWarning"] | components["schemas"]["RunError"] | components["schemas"]["Done"];
         /** @description One line of a batch; `customId` is in its result again. */
         BatchLine: {
             customId: string;

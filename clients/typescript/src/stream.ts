@@ -36,6 +36,7 @@ const KNOWN: ReadonlySet<string> = new Set<Exclude<RunEvent["type"], "unknown">>
   "client_tool_call",
   "warning",
   "interrupted",
+  "files_changed",
   "assistant_final",
   "error",
   "done",

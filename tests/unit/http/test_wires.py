@@ -11,6 +11,7 @@ from app.events import (
     ClientEvent,
     ClientToolCall,
     Done,
+    FilesChanged,
     Interrupted,
     MessageDiscarded,
     PermissionRequest,
@@ -35,6 +36,7 @@ from app.http.ai_sdk.encoder import AiSdkEncoder
 from app.http.ai_sdk.mapper import AiSdkMessageMapper
 from app.http.native.encoder import NativeEncoder
 from app.http.streaming.encoder import Encoder
+from app.requests.outcome import FileChange
 from app.requests.wire_models import WireModel
 from app.streams.port import LogEntry
 from tests.unit.http.events import (
@@ -78,6 +80,7 @@ RUNS: dict[type[Any], list[ClientEvent]] = {
     RunWarning: [STARTED, RunWarning(code="client_tools_ignored", message="x", names=["x"])],
     Interrupted: [STARTED, Interrupted(kind="cancel", state="requested")],
     UserMessageDelivered: [STARTED, UserMessageDelivered(message_id="u", content="x")],
+    FilesChanged: [STARTED, FilesChanged(files=(FileChange(path="a", change="created"),))],
     AssistantFinal: [STARTED, AssistantFinal(content="x", structured_output={})],
     RunError: [STARTED, RunError(error="internal")],
     Done: [STARTED, DONE],

@@ -1,17 +1,20 @@
 import os
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from app.workspaces.mounts import WorkspaceTooLarge
-from app.workspaces.records import Upload
+from app.workspaces.records import GivenFile
 from app.workspaces.spec import Mount, WorkspaceSpec
 from app.workspaces.workspace import Workspace
 
 
-def a_workspace(parent: Path, *uploads: Upload, spec: WorkspaceSpec | None = None) -> Workspace:
-    workspace = Workspace(spec or WorkspaceSpec(), [parent], uploads)
+def a_workspace(
+    parent: Path, *files: GivenFile, spec: WorkspaceSpec | None = None, keeps: bool = False
+) -> Workspace:
+    workspace = Workspace(spec or WorkspaceSpec(), [parent], files, keeps=keeps)
     path = parent / "workspace"
     path.mkdir()
     workspace.populate(path)
@@ -23,7 +26,12 @@ def kept(workspace: Workspace) -> dict[str, str]:
 
 
 def test_uploaded_created_and_changed_files_are_distinguished(tmp_path: Path) -> None:
-    workspace = a_workspace(tmp_path, Upload("same", b"1"), Upload("d/other", b"1"), Upload("gone", b"1"))
+    workspace = a_workspace(
+        tmp_path,
+        GivenFile("same", b"1", origin="uploaded"),
+        GivenFile("d/other", b"1", origin="uploaded"),
+        GivenFile("gone", b"1", origin="uploaded"),
+    )
     (workspace.path / "d" / "other").write_text("2")
     (workspace.path / "gone").unlink()
     (workspace.path / "new").write_text("3")
@@ -45,7 +53,7 @@ def test_an_upload_replaces_a_mounted_file(tmp_path: Path) -> None:
     (tmp_path / "m" / "b").write_text("mounted")
     spec = WorkspaceSpec(mounts=(Mount(host_path=tmp_path / "m"),))
 
-    workspace = a_workspace(tmp_path, Upload("m/a", b"uploaded"), spec=spec)
+    workspace = a_workspace(tmp_path, GivenFile("m/a", b"uploaded", origin="uploaded"), spec=spec)
 
     assert (workspace.path / "m" / "a").read_text() == "uploaded"
     assert kept(workspace) == {"m/a": "uploaded"}
@@ -56,7 +64,7 @@ def test_links_pipes_and_files_with_invalid_names_are_not_stored(tmp_path: Path)
     (tmp_path / "secret").write_text("no")
     (tmp_path / "dir").mkdir()
     (tmp_path / "dir" / "secret").write_text("no")
-    workspace = a_workspace(tmp_path, Upload("was", b"a file"))
+    workspace = a_workspace(tmp_path, GivenFile("was", b"a file", origin="uploaded"))
     path = workspace.path
     (path / "was").unlink()
     (path / "was").symlink_to(tmp_path / "secret")
@@ -89,7 +97,7 @@ def test_outputs_beyond_the_limits_are_dropped_and_reported_as_truncated(tmp_pat
 
 def test_uploads_larger_than_the_workspace_are_refused(tmp_path: Path) -> None:
     with pytest.raises(WorkspaceTooLarge):
-        a_workspace(tmp_path, Upload("a", b"x" * 11), spec=WorkspaceSpec(max_bytes=10))
+        a_workspace(tmp_path, GivenFile("a", b"x" * 11, origin="uploaded"), spec=WorkspaceSpec(max_bytes=10))
 
 
 def test_placeholders_of_the_sandbox_are_not_outputs(tmp_path: Path) -> None:
@@ -124,3 +132,83 @@ def test_deep_and_unreadable_directories_can_be_read_and_removed(tmp_path: Path)
     assert harvest.truncated
     # Too deep for Python's own walkers, also those that clean up after tests.
     subprocess.run(["/bin/rm", "-rf", workspace.path], check=True)
+
+
+def kept_file(path: str, content: bytes, **more: Any) -> GivenFile:
+    return GivenFile(path, content, origin="kept", **more)
+
+
+def test_kept_files_replace_those_of_mounts_and_give_way_to_all_others(tmp_path: Path) -> None:
+    (tmp_path / "m").mkdir()
+    for name in ("a", "dir"):
+        (tmp_path / "m" / name).write_text("mounted")
+    spec = WorkspaceSpec(mounts=(Mount(host_path=tmp_path / "m"),), keep="conversation")
+
+    workspace = a_workspace(
+        tmp_path,
+        kept_file("m/a", b"kept"),
+        # What the agent has put in the place of directories, or of files, that are there now.
+        *(kept_file(path, b"kept") for path in ("m/dir/below", "skills", "up", "new/file", "given")),
+        GivenFile("skills/mail/SKILL.md", b"of the graph"),
+        GivenFile("given", b"of the graph"),
+        GivenFile("up/a", b"uploaded", origin="uploaded"),
+        GivenFile("new", b"uploaded", origin="uploaded"),
+        spec=spec,
+        keeps=True,
+    )
+
+    assert kept(workspace) == {"m/a": "kept", "new": "uploaded", "up/a": "uploaded"}
+    read = {path: (workspace.path / path).read_text() for path in ("m/a", "m/dir", "given", "new")}
+    assert read == {"m/a": "kept", "m/dir": "mounted", "given": "of the graph", "new": "uploaded"}
+
+
+def test_everything_that_is_kept_counts_and_what_exceeds_the_limits_is_named(tmp_path: Path) -> None:
+    spec = WorkspaceSpec(max_bytes=10, keep="conversation")
+    workspace = a_workspace(tmp_path, kept_file("k", b"x" * 8), spec=spec, keeps=True)
+    (workspace.path / "n").write_bytes(b"x" * 3)
+    os.truncate(os.open(workspace.path / "sparse", os.O_CREAT | os.O_WRONLY), 2**40)
+
+    left = workspace.collect_outputs()
+
+    assert (left.exceeds, left.left_out, list(left.files)) == (True, ["n", "sparse"], [])
+
+
+def test_a_link_in_the_place_of_a_kept_file_is_its_deletion(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("no")
+    workspace = a_workspace(tmp_path, kept_file("a", b"1\n"), kept_file("b", b"2"), keeps=True)
+    (workspace.path / "a").unlink()
+    (workspace.path / "a").symlink_to(tmp_path / "secret")
+    (workspace.path / "other").hardlink_to(workspace.path / "b")
+
+    left = workspace.collect_outputs()
+
+    assert [(file.path, file.origin) for file in left.files] == [("b", "kept"), ("other", "created")]
+    assert [(change.path, change.change) for change in left.changes.files] == [
+        ("a", "deleted"),
+        ("other", "created"),
+    ]
+    assert not left.exceeds
+
+
+def test_the_content_of_a_mount_is_in_no_difference(tmp_path: Path) -> None:
+    (tmp_path / "m").mkdir()
+    for name in ("changed", "deleted"):
+        (tmp_path / "m" / name).write_text("of the operator")
+    workspace = a_workspace(tmp_path, spec=WorkspaceSpec(mounts=(Mount(host_path=tmp_path / "m"),)))
+    (workspace.path / "m" / "changed").write_text("of the agent")
+    (workspace.path / "m" / "deleted").unlink()
+
+    changes = workspace.collect_outputs().changes.files
+
+    assert [(change.change, change.diff) for change in changes] == [("changed", None), ("deleted", None)]
+
+
+def test_of_large_directories_not_every_text_is_remembered(tmp_path: Path) -> None:
+    texts = [kept_file(f"{number:03}", b"x" * 64_000) for number in range(140)]
+    workspace = a_workspace(tmp_path, *texts, keeps=True)
+    for name in ("000", "139"):
+        (workspace.path / name).write_text("y")
+
+    changes = workspace.collect_outputs().changes.files
+
+    assert [(change.path, change.diff is None) for change in changes] == [("000", False), ("139", True)]

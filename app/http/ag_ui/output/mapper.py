@@ -38,6 +38,7 @@ from app.events import (
     Citation,
     ClientToolCall,
     Done,
+    FilesChanged,
     Interrupted,
     MessageDiscarded,
     PermissionRequest,
@@ -213,7 +214,8 @@ class AgUiEventMapper:
         | QuestionResolved
         | RunStarted
         | MessageDiscarded
-        | Citation,
+        | Citation
+        | FilesChanged,
     ) -> Iterator[BaseEvent]:
         """Events without an AG-UI counterpart: CUSTOM, with the name and fields of the native wire."""
         if isinstance(event, RunStarted):
@@ -227,7 +229,7 @@ class AgUiEventMapper:
             self._pending.pop(event.request_id, None)
         elif isinstance(event, MessageDiscarded):
             yield from self._builder(event.parent_tool_call_id).close()
-        elif not isinstance(event, Queued | Status | RunWarning | Interrupted | Citation):
+        elif not isinstance(event, Queued | Status | RunWarning | Interrupted | Citation | FilesChanged):
             assert_never(event)
         value = event.model_dump(mode="json", by_alias=True, exclude={"type", "parent_tool_call_id"})
         yield CustomEvent(name=event.type, value=value, subagent_run_id=event.parent_tool_call_id)

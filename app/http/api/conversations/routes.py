@@ -17,6 +17,7 @@ from app.http.api.conversations.schemas import (
     Fork,
     GrantResponse,
 )
+from app.http.api.files.schemas import ConversationFiles
 from app.http.dependencies import Approver, Location, ReadWriter, RunReader, ServicesDep, Writer
 from app.http.openapi.headers import LOCATED
 from app.http.parameters import PageParams
@@ -26,6 +27,7 @@ from app.platform.pagination import MAX_PAGE
 from app.requests.principal import Principal
 from app.runs.conversations.branching import BranchSummary
 from app.runs.conversations.service import ConversationNotFound
+from app.workspaces.records import NO_FILES
 
 router = APIRouter(route_class=CheckedRoute, prefix="/v1/sessions", tags=["sessions"])
 
@@ -78,6 +80,15 @@ async def list_branches(state_key: StateKey, services: ServicesDep, caller: RunR
     """The branches that regenerated answers and edited messages have begun, oldest first."""
     branches = await services.conversations.list_branches(caller.account_id, state_key)
     return await _branches(services, caller, branches)
+
+
+@router.get("/{stateKey}/workspace", summary="List a conversation's files")
+async def list_workspace(state_key: StateKey, services: ServicesDep, caller: RunReader) -> ConversationFiles:
+    """What its next turn begins with, if its graph keeps the workspace; download it as files of `runId`."""
+    run = await services.conversations.run_with_files(caller.account_id, state_key)
+    if run is None:
+        return ConversationFiles.of(NO_FILES, run_id=None)
+    return ConversationFiles.of(await services.workspaces.listing(run), run_id=run.run_id)
 
 
 @router.get("/{stateKey}/grants", summary="List what is allowed for a conversation")
@@ -133,7 +144,7 @@ async def fork_session(
 
 @router.delete("/{stateKey}", status_code=204, summary="Delete a conversation")
 async def delete_session(state_key: StateKey, services: ServicesDep, caller: Writer) -> None:
-    """Delete its transcript. Its runs and their receipts stay.
+    """Delete its transcript and the files kept for it. Its runs and their receipts stay.
 
     Needs `runs:read` as well if it is a fork or another key has started one of its runs.
     """

@@ -2,6 +2,7 @@
 
 import mimetypes
 from collections.abc import Sequence
+from typing import Any, Self
 
 from app.http.response_model import Moment, ResponseModel
 from app.workspaces.records import FileOrigin, StoredFile, WorkspaceListing
@@ -39,11 +40,18 @@ class FileListing(ResponseModel):
     expires_at: Moment | None
 
     @classmethod
-    def of(cls, listing: WorkspaceListing) -> "FileListing":
+    def of(cls, listing: WorkspaceListing, **more: Any) -> Self:
         """Build from a file listing."""
         return cls(
+            **more,
             items=[RunFileResponse.of(file) for file in listing.files],
             complete=listing.outputs_collected,
             truncated=listing.truncated,
             expires_at=listing.expires_at if listing.outputs_collected else None,
         )
+
+
+class ConversationFiles(FileListing):
+    """The files with which a conversation's next turn begins: those that the run `runId` has left."""
+
+    run_id: str | None

@@ -1,18 +1,20 @@
 """Runs: start, follow, look up, and their receipts."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 from sse_starlette import EventSourceResponse
 
+from app.billing.receipts.records import RunTotals
 from app.bootstrap.services import Services
 from app.http.admission.checks import CheckedRoute, large_body
 from app.http.api.receipts.schemas import ReceiptResponse
 from app.http.api.runs.preview_schemas import PreviewResponse
-from app.http.api.runs.schemas import AcceptedRunResponse, RunResponse
+from app.http.api.runs.schemas import AcceptedRunResponse, EvidenceResponse, RunResponse
 from app.http.dependencies import (
+    Auditor,
     KeyedPosting,
     LastEventId,
     Location,
@@ -30,7 +32,8 @@ from app.http.native.openapi import NOTHING_MORE, STREAM
 from app.http.openapi.headers import LOCATED
 from app.http.parameters import PageParams
 from app.http.response_model import Page
-from app.requests.outcome import GraphFinal
+from app.platform.pagination import MAX_PAGE
+from app.requests.outcome import GraphFinal, RunStatus
 from app.requests.principal import Principal
 from app.requests.runs import GraphRunRequest
 from app.runs.records import RunRecord
@@ -114,9 +117,10 @@ async def list_runs(
     services: ServicesDep,
     caller: RunReader,
     page: PageParams,
+    status: RunStatus | None = None,
 ) -> Page[RunResponse]:
-    """Runs of the key's account, newest first."""
-    runs, next_cursor = await services.runs.list_runs(caller.account_id, page)
+    """Runs of the key's account, newest first; with `status` only those that have it."""
+    runs, next_cursor = await services.runs.list_runs(caller.account_id, page, status=status)
     return Page(items=await _run_responses(services, caller, runs), next_cursor=next_cursor)
 
 
@@ -164,6 +168,23 @@ async def follow_run(
     return streams.events(caller, run.key, NativeEncoder(), after=position, stops_unread=run.stops_unread)
 
 
+@router.get("/{runId}/evidence", summary="What a run did, for operators")
+async def run_evidence(
+    run_id: RunIdParam,
+    services: ServicesDep,
+    caller: Auditor,
+    cursor: Annotated[int, Query(ge=0, le=MAX_POSITION)] = 0,
+    limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 50,
+) -> Page[EvidenceResponse]:
+    """Prompts as the model got them, announced capabilities and decisions about tool calls, oldest first.
+
+    Unlike events it has whole arguments and results of tools, and the graph's prompt.
+    """
+    found = await services.runs.evidence(run_key(caller, run_id), after=cursor, limit=limit)
+    more = str(found[-1].position) if len(found) == limit else None
+    return Page(items=[EvidenceResponse.model_validate(each) for each in found], next_cursor=more)
+
+
 @router.get("/{runId}/receipts", summary="A run's receipts")
 async def run_receipts(
     run_id: RunIdParam,
@@ -187,8 +208,9 @@ async def _run_responses(
     caller: Principal,
     runs: Sequence[RunRecord],
 ) -> list[RunResponse]:
-    if not caller.may("receipts:read"):
-        return [RunResponse.of(run, None) for run in runs]
     ids = [run.key.run_id for run in runs]
-    totals = await services.billing.totals(caller.account_id, ids)
-    return [RunResponse.of(run, totals[run.key.run_id]) for run in runs]
+    traffic = await services.workspaces.traffic(caller.account_id, ids)
+    totals: Mapping[str, RunTotals] = {}
+    if caller.may("receipts:read"):
+        totals = await services.billing.totals(caller.account_id, ids)
+    return [RunResponse.of(run, totals.get(run.key.run_id), traffic[run.key.run_id]) for run in runs]

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from app.gateway.prompt_cache.prompt import CachedPrompt, read_prompt
+from app.gateway.prompt_cache.prompt import CachedPrompt, cached_prompt, read_request
 
 MARK = {"cache_control": {"type": "ephemeral"}}
 HOUR = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
@@ -34,6 +34,6 @@ def a_request(turns: int = 1, **fields: Any) -> dict[str, Any]:
 
 
 def a_prompt(turns: int = 1, **fields: Any) -> CachedPrompt:
-    prompt = read_prompt(json.dumps(a_request(turns, **fields)).encode())
-    assert prompt is not None
-    return prompt
+    request = read_request(json.dumps(a_request(turns, **fields)).encode())
+    assert request is not None
+    return cached_prompt(request)

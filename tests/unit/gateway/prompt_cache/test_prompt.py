@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from app.gateway.prompt_cache.prompt import MOST_PARTS, read_prompt
+from app.gateway.prompt_cache.prompt import MOST_PARTS, cached_prompt, read_request
 from tests.unit.gateway.prompt_cache.prompts import HOUR, MARK, a_prompt, a_request, text
 
 
@@ -45,7 +45,7 @@ def test_parameters_are_what_decides_about_the_cache() -> None:
     ids=["empty", "list", "cut", "text", "no UTF-8", "deep", "too many parts"],
 )
 def test_what_is_no_request_has_no_prompt(body: bytes) -> None:
-    assert read_prompt(body) is None
+    assert read_request(body) is None
 
 
 @pytest.mark.parametrize(
@@ -64,5 +64,8 @@ def test_hostile_requests_have_some_prompt(fields: dict[str, Any]) -> None:
 
 def test_a_lone_surrogate_is_text_like_any_other() -> None:
     body = json.dumps(a_request(messages=[{"role": "user", "content": "\ud800"}])).encode()
-    prompt = read_prompt(body)
-    assert prompt is None or prompt.messages != a_prompt(messages=[{"role": "user", "content": "?"}]).messages
+    request = read_request(body)
+    assert (
+        request is None
+        or cached_prompt(request).messages != a_prompt(messages=[{"role": "user", "content": "?"}]).messages
+    )

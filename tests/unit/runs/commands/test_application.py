@@ -15,6 +15,7 @@ from app.runs.commands.answers import NotApplied
 from app.runs.commands.application import apply
 from app.runs.commands.records import COMMANDS, ChangeMode, Command, Send, Stop
 from app.runs.events.publisher import RunEventPublisher
+from app.runs.evidence.recorder import EvidenceRecorder
 from app.runs.supervisor import ActiveRun
 from app.streams.memory import MemoryEventLog
 from tests.factories import a_plan, an_unused_database, unpublished
@@ -26,8 +27,10 @@ MESSAGE = Send(message_id="m1", content="hello", priority="next")
 
 def a_run(control: RunControl | None = None) -> ActiveRun:
     plan = a_plan(spec=SPEC)
-    publisher = RunEventPublisher(an_unused_database(), MemoryEventLog(), plan.run, attempt=0, lease=Lease())
-    return ActiveRun(plan, control or RunControl(unpublished), publisher)
+    database = an_unused_database()
+    publisher = RunEventPublisher(database, MemoryEventLog(), plan.run, attempt=0, lease=Lease())
+    evidence = EvidenceRecorder(database, plan.run, attempt=0, max_bytes=0)
+    return ActiveRun(plan, control or RunControl(unpublished), publisher, evidence)
 
 
 async def test_a_mode_is_one_of_the_graph_and_not_less_strict_without_the_scope() -> None:

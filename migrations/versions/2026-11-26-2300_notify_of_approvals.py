@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from alembic import op
 
 revision: str = "3f8a1c6be052"
-down_revision: str | None = "e19c5b7a03d4"
+down_revision: str | None = "e7a30c5d9b14"
 branch_labels: str | Sequence[str] | None = None
 depends_on: str | Sequence[str] | None = None
 compatibility: str = "expand"

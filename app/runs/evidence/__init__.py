@@ -1,0 +1,1 @@
+"""Evidence: what runs did, kept for operators as long as their contents."""
