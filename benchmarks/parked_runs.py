@@ -49,6 +49,8 @@ class Measured:
     """Its processes besides."""
     answers: list[float]
     """The seconds that each answer took."""
+    cpu_s: float
+    """Of the server from the first answer on."""
     resume_s: float
     """From the first answer until the last run has ended."""
     succeeded: int
@@ -89,10 +91,10 @@ async def measure(runs: int, directory: Path) -> Measured:
                 children = [child.name() for child in server.children(recursive=True)]
                 requests = await _rows(database, "SELECT run_id, call_id FROM run_waits ORDER BY run_id")
                 answers: list[float] = []
-                began = time.monotonic()
+                began, used = time.monotonic(), _cpu_s(server)
                 await _each(requests, lambda row: _allow(http, row, answers))
                 await _until(database, runs, "succeeded")
-                resume_s = time.monotonic() - began
+                resume_s, cpu_s = time.monotonic() - began, _cpu_s(server) - used
                 receipts = await _receipts(database, len(simulator.requests))
             counted = Counter(noted(directory))
             return Measured(
@@ -101,6 +103,7 @@ async def measure(runs: int, directory: Path) -> Measured:
                 server_mib,
                 len(children),
                 answers,
+                cpu_s,
                 resume_s,
                 succeeded=await _count(database, "succeeded"),
                 executed_once=sum(count == 1 for count in counted.values()),
@@ -179,11 +182,17 @@ def report(found: Measured) -> str:
         ["processes of the runs", str(found.children)],
         ["an answer, ms: p50, p99", f"{_at(answers, 0.5):.0f}, {_at(answers, 0.99):.0f}"],
         ["answered, executed and ended, runs/s", f"{found.runs / found.resume_s:.0f}"],
+        ["CPU of the server for each of these, ms", f"{found.cpu_s / found.runs * 1000:.0f}"],
         ["runs that succeeded", str(found.succeeded)],
         ["tools executed exactly once", str(found.executed_once)],
         ["messages of the model, receipts", f"{found.messages}, {found.receipts}"],
     ]
     return table(["", "measured"], rows)
+
+
+def _cpu_s(server: psutil.Process) -> float:
+    times = server.cpu_times()
+    return times.user + times.system
 
 
 def _at(values: list[float], part: float) -> float:

@@ -21,6 +21,9 @@ from app.workspaces.spec import WorkspaceSpec
 _WRITABLE = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
 _ENTRIES_PER_FILE = 4
 """Other entries (directories, links) that may be read for each allowed file."""
+_REMEMBERED_BYTES = 8 * 1024 * 1024
+"""Of texts that differences are made with: they are in the server's memory while the run executes."""
+
 _BATCH_BYTES = 4 * 1024 * 1024
 _OWN = ("created", "changed")
 _OVERGROWTH = 4 * _ENTRIES_PER_FILE
@@ -63,12 +66,16 @@ class Workspace:
         for mount in self.spec.mounts:
             self._baselines |= MountCopy(mount, self._roots, budget).into(self.path)
         placed: set[str] = set()
+        remembered = 0
         for file in sorted(self._files, key=lambda file: file.origin == "kept"):
             is_kept = file.origin == "kept"
             if is_kept and (file.path in placed or not self._has_room_at(file.path)):
                 continue
             (of_kept if is_kept else budget).take(len(file.content))
-            self._baselines[file.path] = write_file(self.path / file.path, file)
+            written = write_file(self.path / file.path, file)
+            remembered += len(written.text or b"")
+            is_remembered = remembered <= _REMEMBERED_BYTES
+            self._baselines[file.path] = written if is_remembered else written._replace(text=None)
             placed.add(file.path)
         self._files = ()
 

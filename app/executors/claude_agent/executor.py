@@ -26,9 +26,7 @@ from app.executors.claude_agent.process.cli_process import CliProcess
 from app.executors.claude_agent.process.failures import CliFailed
 from app.executors.claude_agent.prompt import user_content
 from app.executors.claude_agent.run_stream import RunStream
-from app.executors.claude_agent.sandbox.control_groups import ControlGroups
-from app.executors.claude_agent.sandbox.probe import SandboxProbe, SandboxUnavailable
-from app.executors.claude_agent.sandbox.running_sandbox import RunningSandbox
+from app.executors.claude_agent.sandbox.port import Sandbox, Sandboxes, SandboxUnavailable
 from app.executors.claude_agent.starter import CliStarter
 from app.executors.claude_agent.transcripts.open_calls import OpenCalls, parked
 from app.executors.claude_agent.transcripts.unfinished import SeenText, store_unfinished
@@ -58,7 +56,6 @@ from app.requests.messages import SentMessage
 from app.requests.runs import GraphRunRequest
 from app.tools.mcp.servers import McpConnector
 from app.tools.skills.reading import files_in_workspace
-from app.workspaces.egress.proxy import Egress
 from app.workspaces.records import GivenFile
 from app.workspaces.service import Workspaces
 
@@ -75,12 +72,8 @@ class ClaudeAgentExecutor:
     prompts: PromptStore
     servers: McpConnector
     workspaces: Workspaces
-    sandbox_probe: SandboxProbe
+    sandboxes: Sandboxes
     schemas: SchemaChecker
-    groups: ControlGroups | None
-    """The control groups of sandboxes."""
-    egress: Egress
-    """The way of their commands to other hosts."""
 
     async def run(self, request: GraphRunRequest, context: RunContext) -> None:
         """See the port."""
@@ -94,39 +87,30 @@ class ClaudeAgentExecutor:
             await self._run(request, with_client_tools(with_questions(connected), self.schemas), sandbox)
 
     @asynccontextmanager
-    async def _open_sandbox(self, plan: RunPlan) -> AsyncIterator[RunningSandbox | None]:
+    async def _open_sandbox(self, plan: RunPlan) -> AsyncIterator[Sandbox | None]:
         """The sandbox of a run with native tools; None for any other run."""
         if not plan.spec.native_tools:
             yield None
             return
+        workspace = await self.workspaces.open(
+            plan.run,
+            plan.spec.workspace,
+            [GivenFile(*file) for file in files_in_workspace(plan.skills)],
+            in_conversation=plan.conversation is not None,
+        )
         try:
-            await self.sandbox_probe.require()
+            sandbox = await self.sandboxes.open(workspace)
         except SandboxUnavailable as error:
             log.error("run.start_failed", reason=str(error))  # noqa: TRY400 - no traceback needed
             raise ExecutionFailed("internal") from error
-        spec = plan.spec.workspace
-        given = [GivenFile(*file) for file in files_in_workspace(plan.skills)]
-        in_conversation = plan.conversation is not None
-        workspace = await self.workspaces.open(plan.run, spec, given, in_conversation=in_conversation)
-        try:
-            group = None if self.groups is None else await asyncio.to_thread(self.groups.create, spec)
-        except OSError as error:
-            log.error("control_group.create_failed", reason=error.strerror)  # noqa: TRY400
-            raise ExecutionFailed("internal") from error
-        egress = self.egress.proxy(spec.network, max_bytes=spec.max_network_bytes) if spec.network else None
-        sandbox = RunningSandbox(workspace, group, egress)
         try:
             yield sandbox
         finally:
             with anyio.CancelScope(shield=True):
-                if egress is not None:
-                    await egress.aclose()
-                    await self.workspaces.record_traffic(plan.run, egress.traffic)
-                await asyncio.to_thread(sandbox.close)
+                await sandbox.aclose()
+                await self.workspaces.record_traffic(plan.run, sandbox.traffic)
 
-    async def _run(
-        self, request: GraphRunRequest, context: RunContext, sandbox: RunningSandbox | None
-    ) -> None:
+    async def _run(self, request: GraphRunRequest, context: RunContext, sandbox: Sandbox | None) -> None:
         kept, context = await self._make_open_calls(context)
         plan, events, control = context.plan, context.events, context.control
         prompts = await self.prompts.load(plan.conversation)
@@ -228,7 +212,7 @@ class ClaudeAgentExecutor:
         if has_broken_off:
             await store_unfinished(self.starter.launcher.sessions, plan, seen)
 
-    async def _store_files(self, plan: RunPlan, sandbox: RunningSandbox, events: EventSink) -> None:
+    async def _store_files(self, plan: RunPlan, sandbox: Sandbox, events: EventSink) -> None:
         """Store what the run has left in its workspace, and publish what it has changed there."""
         notices = await self.workspaces.store_outputs(plan.run, plan.attempt, workspace=sandbox.workspace)
         for event in notices:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 import structlog
 
 from app.executors.claude_agent.process.cli_process import CliProcess
-from app.executors.claude_agent.sandbox.running_sandbox import RunningSandbox
+from app.executors.claude_agent.sandbox.port import Sandbox
 from app.executors.deadline import RunDeadline
 from app.executors.port import ABORTED, BUDGET, INTERNAL, RunContext, RunOutcome
 from app.gateway.channel import Channel
@@ -23,7 +23,7 @@ class Watchdog:
         self,
         context: RunContext,
         process: CliProcess,
-        sandbox: RunningSandbox | None,
+        sandbox: Sandbox | None,
         *,
         leave: Callable[[], Awaitable[object]],
     ) -> None:
@@ -51,7 +51,7 @@ class Watchdog:
             task.cancel()
         self._process.kill()
 
-    async def _enforce_limits(self, sandbox: RunningSandbox) -> None:
+    async def _enforce_limits(self, sandbox: Sandbox) -> None:
         """Stop an agent whose commands together exceed a limit of its workspace."""
         try:
             while (limit := await asyncio.to_thread(sandbox.exceeded_limit)) is None:

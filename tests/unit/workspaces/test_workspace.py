@@ -201,3 +201,14 @@ def test_the_content_of_a_mount_is_in_no_difference(tmp_path: Path) -> None:
     changes = workspace.collect_outputs().changes.files
 
     assert [(change.change, change.diff) for change in changes] == [("changed", None), ("deleted", None)]
+
+
+def test_of_large_directories_not_every_text_is_remembered(tmp_path: Path) -> None:
+    texts = [kept_file(f"{number:03}", b"x" * 64_000) for number in range(140)]
+    workspace = a_workspace(tmp_path, *texts, keeps=True)
+    for name in ("000", "139"):
+        (workspace.path / name).write_text("y")
+
+    changes = workspace.collect_outputs().changes.files
+
+    assert [(change.path, change.diff is None) for change in changes] == [("000", False), ("139", True)]

@@ -35,7 +35,7 @@ from app.executors.claude_agent.process.cli_run import CliRun, UserContent
 from app.executors.claude_agent.process.directory import RunDirectory
 from app.executors.claude_agent.process.failures import CliFailed, OutputEnded, StderrTail, failure_of
 from app.executors.claude_agent.process.sanitizer import sanitize
-from app.executors.claude_agent.sandbox.running_sandbox import RunningSandbox
+from app.executors.claude_agent.sandbox.port import Sandbox
 from app.executors.inbox import RunEnded
 from app.ids import new_uuid
 from app.platform.concurrency.offload import SMALL_BYTES
@@ -67,7 +67,7 @@ class CliProcess:
         stderr: StderrTail | None = None,
         reads_usage_baseline: bool = False,
         before_cleanup: Callable[[RunDirectory], Awaitable[None]] | None = None,
-        sandbox: RunningSandbox | None = None,
+        sandbox: Sandbox | None = None,
         stays: bool = False,
         start_slot: AbstractAsyncContextManager[object] | None = None,
         warm_up: AbstractContextManager[None] | None = None,
