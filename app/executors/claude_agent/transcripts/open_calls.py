@@ -51,7 +51,7 @@ class OpenCalls:
         calls.attach_run(context, channel)
         turn, deadline = ToolTurn(calls, context.events), RunDeadline(control, plan.timeout)
         uses = _resumed(turn, open_calls(lines))
-        await control.waits.begin()
+        await control.waits.resume()
         making = asyncio.create_task(turn.run(uses))
         control.can_park = True
         try:
