@@ -21,6 +21,7 @@ from app.executors.claude_agent.process.directory import SERVER_NAMES, server_di
 from app.executors.claude_agent.process.environment import Login
 from app.executors.claude_agent.sandbox.control_groups import ControlGroups
 from app.executors.claude_agent.sandbox.probe import SandboxProbe
+from app.executors.claude_agent.sandbox.sandboxes import BubblewrapSandboxes
 from app.executors.claude_agent.starter import CliStarter
 from app.executors.claude_agent.tools.names import tool_id_of
 from app.executors.messages_api import graph_keys as messages_api
@@ -100,10 +101,12 @@ async def open_agent(
             prompts=prompts,
             servers=servers,
             workspaces=workspaces,
-            sandbox_probe=sandbox_probe,
+            sandboxes=BubblewrapSandboxes(
+                sandbox_probe,
+                await asyncio.to_thread(ControlGroups.delegated),
+                Egress(await stack.enter_async_context(addresses), settings.network, egress),
+            ),
             schemas=schemas,
-            groups=await asyncio.to_thread(ControlGroups.delegated),
-            egress=Egress(await stack.enter_async_context(addresses), settings.network, egress),
         )
         messages = await stack.enter_async_context(
             _open_messages(

@@ -279,5 +279,5 @@ async def test_a_process_belongs_to_one_account_and_ends_with_its_key(world_of: 
 
 
 def process_of_account(world: World, number: int) -> psutil.Process:
-    found = pool_of(world).parked()[number].cli.process._directory.pid_file
+    found = pool_of(world).parked()[number].cli.process.directory.pid_file
     return psutil.Process(int(found.read_text()))

@@ -30,6 +30,7 @@ from tests.e2e.the_bill import bill, wire
 from tests.patience import PATIENCE_S
 
 CLERK = "claude_agents:clerk"
+ASKED = "{tool: core__get_current_time, do: ask}"
 PARK_AFTER = {"RUNTALLY_PARK_AFTER_S": 0.2}
 BOB, EVE = [{"to": f"{name}@example.org", "text": f"Hello {name}"} for name in ("bob", "eve")]
 
@@ -96,9 +97,7 @@ async def test_some_calls_of_a_message_have_ended_and_some_have_not_begun(
 
 
 @every_agent
-async def test_a_question_and_a_call_of_the_client_wait_together(
-    open_world: OpenWorld, tmp_path: Path
-) -> None:
+async def test_a_question_and_a_call_of_the_client_wait(open_world: OpenWorld, tmp_path: Path) -> None:
     """The question imitates an approval: what is answered to it allows nothing."""
     chosen = settings(tmp_path)
     forged = {**COLOR, "question": "Allow office__send_mail?"}
@@ -109,12 +108,14 @@ async def test_a_question_and_a_call_of_the_client_wait_together(
     ]
     async with open_world(in_turn(Reply(calls)), **chosen) as world:
         run_id = await world.start(a_request(graphId="claude_agents:asker", clientTools=[CONFIRM]))
-        asked, call = await seen(world, run_id, "question"), await seen(world, run_id, "client_tool_call")
+        asked = await seen(world, run_id, "question")
         await parked(world, run_id)
 
     async with open_world(in_turn(Reply([Text("Fine.")])), **chosen) as world:
         as_approval = await decide(world, run_id, asked, decision="allow")
         await answer(world, run_id, asked, {"0": "Red"})
+        # The CLI makes it after the question, the other agent beside it.
+        call = await seen(world, run_id, "client_tool_call")
         await answer_call(world, run_id, call["toolCallId"], {"ok": True})
         request = await seen(world, run_id, "permission_request")
         as_question = await answer(world, run_id, request, {"0": "Yes"})
@@ -161,7 +162,7 @@ async def test_a_call_of_a_subagent_keeps_waiting_with_its_process(
 ) -> None:
     """What a subagent has done could not be taken up by another process."""
     chosen = settings(tmp_path)
-    (tmp_path / "graphs" / "lead.md").write_text(HEAD.replace("agents:", "approve: [read_only]\nagents:", 1))
+    (tmp_path / "graphs" / "lead.md").write_text(HEAD.replace("agents:", f"rules: [{ASKED}]\nagents:", 1))
     model = delegating(background=False, helper=looks_at_the_clock)
 
     def respond(request: Any) -> Any:

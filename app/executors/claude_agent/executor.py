@@ -24,14 +24,12 @@ from app.executors.claude_agent.meters.port import EXECUTOR_TYPE
 from app.executors.claude_agent.options.init_check import UnexpectedCapabilities
 from app.executors.claude_agent.process.cli_process import CliProcess
 from app.executors.claude_agent.process.failures import CliFailed
-from app.executors.claude_agent.process.unfinished import SeenText, store_unfinished
 from app.executors.claude_agent.prompt import user_content
 from app.executors.claude_agent.run_stream import RunStream
-from app.executors.claude_agent.sandbox.control_groups import ControlGroups
-from app.executors.claude_agent.sandbox.probe import SandboxProbe, SandboxUnavailable
-from app.executors.claude_agent.sandbox.running_sandbox import RunningSandbox
+from app.executors.claude_agent.sandbox.port import Sandbox, Sandboxes, SandboxUnavailable
 from app.executors.claude_agent.starter import CliStarter
-from app.executors.claude_agent.tools.open_calls import OpenCalls, parked
+from app.executors.claude_agent.transcripts.open_calls import OpenCalls, parked
+from app.executors.claude_agent.transcripts.unfinished import SeenText, store_unfinished
 from app.executors.claude_agent.watchdog import Watchdog
 from app.executors.metering import Metering, channel_limits
 from app.executors.port import (
@@ -53,13 +51,11 @@ from app.executors.tools.questions import with_questions
 from app.executors.tools.servers import connected_tools
 from app.gateway.channel import Channel
 from app.gateway.proxy import ChannelAddress
-from app.ids import new_uuid
 from app.platform.json_schema.checker import SchemaChecker
 from app.requests.messages import SentMessage
 from app.requests.runs import GraphRunRequest
 from app.tools.mcp.servers import McpConnector
 from app.tools.skills.reading import files_in_workspace
-from app.workspaces.egress.proxy import Egress
 from app.workspaces.records import GivenFile
 from app.workspaces.service import Workspaces
 
@@ -76,12 +72,8 @@ class ClaudeAgentExecutor:
     prompts: PromptStore
     servers: McpConnector
     workspaces: Workspaces
-    sandbox_probe: SandboxProbe
+    sandboxes: Sandboxes
     schemas: SchemaChecker
-    groups: ControlGroups | None
-    """The control groups of sandboxes."""
-    egress: Egress
-    """The way of their commands to other hosts."""
 
     async def run(self, request: GraphRunRequest, context: RunContext) -> None:
         """See the port."""
@@ -95,39 +87,30 @@ class ClaudeAgentExecutor:
             await self._run(request, with_client_tools(with_questions(connected), self.schemas), sandbox)
 
     @asynccontextmanager
-    async def _open_sandbox(self, plan: RunPlan) -> AsyncIterator[RunningSandbox | None]:
+    async def _open_sandbox(self, plan: RunPlan) -> AsyncIterator[Sandbox | None]:
         """The sandbox of a run with native tools; None for any other run."""
         if not plan.spec.native_tools:
             yield None
             return
+        given = [GivenFile(*file) for file in files_in_workspace(plan.skills)]
+        in_conversation = plan.conversation is not None
         try:
-            await self.sandbox_probe.require()
+            await self.sandboxes.require()
+            workspace = await self.workspaces.open(
+                plan.run, plan.spec.workspace, given, in_conversation=in_conversation
+            )
+            sandbox = await self.sandboxes.open(workspace)
         except SandboxUnavailable as error:
             log.error("run.start_failed", reason=str(error))  # noqa: TRY400 - no traceback needed
             raise ExecutionFailed("internal") from error
-        spec = plan.spec.workspace
-        given = [GivenFile(*file) for file in files_in_workspace(plan.skills)]
-        in_conversation = plan.conversation is not None
-        workspace = await self.workspaces.open(plan.run, spec, given, in_conversation=in_conversation)
-        try:
-            group = None if self.groups is None else await asyncio.to_thread(self.groups.create, spec)
-        except OSError as error:
-            log.error("control_group.create_failed", reason=error.strerror)  # noqa: TRY400
-            raise ExecutionFailed("internal") from error
-        egress = self.egress.proxy(spec.network, max_bytes=spec.max_network_bytes) if spec.network else None
-        sandbox = RunningSandbox(workspace, group, egress)
         try:
             yield sandbox
         finally:
             with anyio.CancelScope(shield=True):
-                if egress is not None:
-                    await egress.aclose()
-                    await self.workspaces.record_traffic(plan.run, egress.traffic)
-                await asyncio.to_thread(sandbox.close)
+                await sandbox.aclose()
+                await self.workspaces.record_traffic(plan.run, sandbox.traffic)
 
-    async def _run(
-        self, request: GraphRunRequest, context: RunContext, sandbox: RunningSandbox | None
-    ) -> None:
+    async def _run(self, request: GraphRunRequest, context: RunContext, sandbox: Sandbox | None) -> None:
         kept, context = await self._make_open_calls(context)
         plan, events, control = context.plan, context.events, context.control
         prompts = await self.prompts.load(plan.conversation)
@@ -143,13 +126,11 @@ class ClaudeAgentExecutor:
             add_evidence=context.add_evidence,
             meter=self.auth.meter(plan, channel, cli.process),
         )
-        watchdog, seen = Watchdog(context, cli.process, sandbox), SeenText()
+        leave = partial(cli.leave, lambda: stream.open_calls)
+        watchdog, seen = Watchdog(context, cli.process, sandbox, leave=leave), SeenText()
         failure = None
         try:
-            if kept is None:
-                cli.process.send(str(new_uuid()), initial_prompt.content)
-            else:
-                cli.process.continue_turn()
+            cli.process.send_first(None if kept is not None else initial_prompt.content)
             with control.inbox.forwarding_to(partial(_send_message, cli.process, stream)):
                 async for message in cli.process.messages():
                     await _publish(message, stream, context, calls=cli.bridge.calls, seen=seen)
@@ -173,7 +154,7 @@ class ClaudeAgentExecutor:
         await _publish_rejected_part(channel, events)
         for event in stream.finish():
             await events.publish(event)
-        await _leave_parked(cli, context, stream)
+        await _leave_parked(cli, plan, stream)
         await self._complete_transcript(cli, plan, stream, seen)
         if sandbox is not None and sandbox.filled:
             await self._store_files(plan, sandbox, events)
@@ -231,7 +212,7 @@ class ClaudeAgentExecutor:
         if has_broken_off:
             await store_unfinished(self.starter.launcher.sessions, plan, seen)
 
-    async def _store_files(self, plan: RunPlan, sandbox: RunningSandbox, events: EventSink) -> None:
+    async def _store_files(self, plan: RunPlan, sandbox: Sandbox, events: EventSink) -> None:
         """Store what the run has left in its workspace, and publish what it has changed there."""
         notices = await self.workspaces.store_outputs(plan.run, plan.attempt, workspace=sandbox.workspace)
         for event in notices:
@@ -262,12 +243,12 @@ async def _publish(
     context.control.can_park = can_park and may_be_parked(context.plan)
 
 
-async def _leave_parked(cli: StartedCli, context: RunContext, stream: RunStream) -> None:
-    """Raise `RunParked` if the run is, once everything that its CLI has written is stored."""
-    if context.control.parking.is_set():
+async def _leave_parked(cli: StartedCli, plan: RunPlan, stream: RunStream) -> None:
+    """Raise `RunParked` if the CLI was left, once everything that it has written is stored."""
+    if cli.process.is_left:
         await cli.process.exited.wait()
         written = [] if cli.session is None else cli.session.written
-        raise parked(context.plan, written, steps=stream.steps)
+        raise parked(plan, written, steps=stream.steps)
 
 
 async def _publish_rejected_part(channel: Channel, events: EventSink) -> None:

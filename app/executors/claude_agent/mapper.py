@@ -81,6 +81,11 @@ class EventMapper:
         return AGENT_TOOL in self._open_calls.values()
 
     @property
+    def open_calls(self) -> set[str]:
+        """The ids of the calls without a result."""
+        return set(self._open_calls)
+
+    @property
     def expects_messages(self) -> bool:
         """Whether the agent has not started to process every message it was sent."""
         return bool(self._expected)

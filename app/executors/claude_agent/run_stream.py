@@ -106,6 +106,11 @@ class RunStream:
         raise ExecutionFailed(*failure(result, stop, last_error=self._last_error, last_stop=self.last_stop))
 
     @property
+    def open_calls(self) -> set[str]:
+        """The ids of the calls without a result."""
+        return self._mapper.open_calls
+
+    @property
     def steps(self) -> int:
         """The steps so far."""
         return self._mapper.steps

@@ -16,7 +16,7 @@ from app.executors.claude_agent.launching.start_ahead import StartAhead
 from app.executors.claude_agent.launching.started_cli import LaunchSpec, StartedCli
 from app.executors.claude_agent.process.cli_process import CliProcess
 from app.executors.claude_agent.prompt import system_prompt
-from app.executors.claude_agent.sandbox.running_sandbox import RunningSandbox
+from app.executors.claude_agent.sandbox.port import Sandbox
 from app.executors.claude_agent.sdk_session import ConversationTurn, ConversationTurns, InitialPrompt
 from app.executors.port import FIRST_ATTEMPT, RunPlan
 from app.platform.logs.context import start_detached
@@ -51,7 +51,7 @@ class CliStarter:
         request: GraphRunRequest,
         plan: RunPlan,
         *,
-        sandbox: RunningSandbox | None = None,
+        sandbox: Sandbox | None = None,
         kept: Sequence[TranscriptEntry] | None = None,
     ) -> tuple[StartedCli, InitialPrompt]:
         """A CLI that waits for the run's first prompt, and that prompt. Raises `ExecutionFailed`.

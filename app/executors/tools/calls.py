@@ -95,6 +95,11 @@ class ToolCalls:
             self._message_end.set()
 
     @property
+    def has_results(self) -> bool:
+        """Whether there are results that were not taken."""
+        return bool(self._results)
+
+    @property
     def is_complete(self) -> bool:
         """Whether the agent's current message is complete."""
         return self._message_end.is_set()
@@ -126,6 +131,9 @@ class ToolCalls:
         progress, context = _Progress(self._events), self._tool_context(call_id)
         credentials, control = self._extensions.credentials(context, tool_id), self._control
         context = replace(context, report_progress=progress.report, credential=credentials.get)
+        if control is not None and control.parking.is_set():
+            # The run's next attempt makes it: the agent that called is about to end.
+            await asyncio.Event().wait()
         with nullcontext() if control is None else control.executing(call_id), unlogged(credentials.given):
             result = credentials.hidden_in(await self._runner.run(tool_id, args, context))
         self._results[call_id] = result

@@ -21,23 +21,12 @@ from app.executors.claude_agent.process.cli_process import CliProcess
 from app.executors.claude_agent.process.directory import RunDirectory
 from app.executors.claude_agent.process.environment import GOES_ON, launcher
 from app.executors.claude_agent.process.failures import StderrTail
-from app.executors.claude_agent.programs import write_program
-from app.executors.claude_agent.sandbox.bubblewrap import (
-    CLI,
-    SANDBOX_PATH,
-    bubblewrap_arguments,
-    command_sandbox,
-)
-from app.executors.claude_agent.sandbox.running_sandbox import RunningSandbox
-from app.executors.claude_agent.sandbox.seccomp import refusing_filter
+from app.executors.claude_agent.sandbox.port import Sandbox
 from app.executors.claude_agent.sdk_session import ConversationTurn, SdkSession
 from app.executors.claude_agent.tools.mcp_bridge import McpBridge
 from app.executors.claude_agent.tools.sdk_hooks import SdkHooks
 from app.executors.port import RunPlan
 from app.gateway.proxy import ChannelAddress
-
-_CONFIG_BYTES = 256 * 1024 * 1024
-"""What a CLI in a sandbox may add to its transcript, and keep of results too long for it."""
 
 
 def _most_starting() -> int:
@@ -77,7 +66,7 @@ class CliLauncher:
         plan: RunPlan,
         *,
         turn: ConversationTurn | None = None,
-        sandbox: RunningSandbox | None = None,
+        sandbox: Sandbox | None = None,
         ahead: bool = False,
         kept: Sequence[TranscriptEntry] | None = None,
     ) -> StartedCli:
@@ -91,7 +80,10 @@ class CliLauncher:
             session = SdkSession(self.sessions, turn, kept=kept or ())
         bridge = McpBridge(plan)
         directory = await asyncio.to_thread(
-            RunDirectory, self.directory, login=self.auth.login, sandboxed=sandbox is not None
+            RunDirectory,
+            self.directory,
+            login=self.auth.login,
+            inside=None if sandbox is None else sandbox.paths,
         )
         directory.system_prompt_file.write_text(spec.system_prompt, encoding="utf-8")
         if session is not None:
@@ -147,27 +139,9 @@ class CliLauncher:
         return {**environment, **(GOES_ON if goes_on else {}), **self.cli.extra_env}
 
     def _launcher(
-        self, directory: RunDirectory, environment: Mapping[str, str], sandbox: RunningSandbox | None
+        self, directory: RunDirectory, environment: Mapping[str, str], sandbox: Sandbox | None
     ) -> str:
-        if sandbox is None:
-            return launcher(self.cli.path, environment, pid_file=directory.pid_file)
-        spec = sandbox.workspace.spec
-        write_program(directory.command_sandbox_file, command_sandbox(spec))
-        directory.syscall_filter_file.write_bytes(refusing_filter())
-        files = directory.files_for_sandbox()
-        arguments = bubblewrap_arguments(
-            cli=self.cli.path,
-            files=list(files.values()),
-            config_bytes=_CONFIG_BYTES + 2 * sum(path.stat().st_size for path in files),
-            spec=spec,
-        )
-        directory.bubblewrap_arguments_file.write_text(
-            "".join(f"{argument}\0" for argument in arguments), encoding="utf-8"
-        )
-        return launcher(
-            CLI,
-            {**environment, "PATH": SANDBOX_PATH, "PWD": str(directory.cli_paths.work)},
-            pid_file=directory.pid_file,
-            sandbox_files=[directory.bubblewrap_arguments_file, *files],
-            group=None if sandbox.group is None else sandbox.group.processes,
-        )
+        wrapping = None
+        if sandbox is not None:
+            wrapping = sandbox.wrap(self.cli.path, directory.files_for_sandbox(), directory.path)
+        return launcher(self.cli.path, environment, pid_file=directory.pid_file, wrapping=wrapping)

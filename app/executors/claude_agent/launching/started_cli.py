@@ -1,6 +1,7 @@
 """StartedCli: a CLI process and what it was started with."""
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from app.executors.claude_agent.process.cli_process import CliProcess
@@ -12,6 +13,9 @@ from app.gateway.proxy import ChannelAddress
 from app.graphs.spec import GraphSpec
 from app.models.registry import ModelOptions
 from app.platform.json_schema.model_schema import ModelSchema
+
+_WRITING_S = 0.02
+"""The CLI writes a line that long after it has sent it, if the machine is not busy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +78,16 @@ class StartedCli:
     def attach_run(self, context: RunContext, channel: Channel) -> None:
         """Execute tool calls for this run."""
         self.bridge.attach_run(context, channel)
+
+    async def leave(self, open_calls: Callable[[], Collection[str]]) -> None:
+        """Kill the CLI in the middle of its turn, once all is written but the results of the open calls."""
+        session, process = self.session, self.process
+        while session is not None and process.alive:
+            written = await session.open_calls(process.directory)
+            if written == open_calls() and not self.bridge.calls.has_results:
+                process.leave()
+                return
+            await asyncio.sleep(_WRITING_S)
 
     def end_run(self) -> None:
         """Execute and store nothing until there is another run."""

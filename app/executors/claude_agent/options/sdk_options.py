@@ -17,7 +17,7 @@ from claude_agent_sdk.types import McpSdkServerConfig
 
 from app.executors.claude_agent.graph_keys import keeps_transcript
 from app.executors.claude_agent.options.long_context import cli_model
-from app.executors.claude_agent.sandbox.bubblewrap import sandbox_settings
+from app.executors.claude_agent.sandbox.cli_settings import sandbox_settings
 from app.executors.claude_agent.tools.builtin_tools import permission_rules
 from app.executors.claude_agent.tools.names import SERVER_NAME, bridged_name
 from app.executors.claude_agent.tools.sdk_hooks import SdkHooks

@@ -1,4 +1,4 @@
-"""The bubblewrap sandbox of a CLI with native tools: its arguments and settings; reads `/`, no other I/O.
+"""The bubblewrap sandbox of a CLI with native tools: its arguments; reads `/`, no other I/O.
 
 The CLI's own command sandbox confines commands, but not its file tools: only permission rules hold those,
 and a command that swaps a file for a link at the right moment gets past a rule. So the whole CLI runs in
@@ -6,13 +6,14 @@ a file system that contains the system's programs, its own few files and the wor
 Every writable directory is in memory and has a size limit; no path of this machine is visible.
 """
 
-import json
 import os
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
 from app.executors.claude_agent.programs import PROGRAM_PATH
+from app.executors.claude_agent.sandbox.cli_settings import SHOWN
+from app.executors.claude_agent.sandbox.port import CliPaths
 from app.executors.claude_agent.tools.builtin_tools import WORKSPACE
 from app.workspaces.spec import WorkspaceSpec
 
@@ -21,6 +22,7 @@ AGENT = Path("/agent")
 
 CLI = AGENT / "claude"
 CONFIG = AGENT / "config"
+PATHS = CliPaths(AGENT, CONFIG, Path(WORKSPACE))
 COMMAND_SANDBOX = AGENT / "bin" / "bwrap"
 SYSCALL_FILTER = AGENT / "syscalls"
 EGRESS = AGENT / "egress" / "proxy"
@@ -32,8 +34,6 @@ SANDBOX_PATH = f"{COMMAND_SANDBOX.parent}:{PROGRAM_PATH}"
 """The CLI starts its command sandbox by the name `bwrap`: ours comes first."""
 
 _PROGRAMS = ("/usr", "/bin", "/sbin", "/lib", "/lib64")
-_ALTERNATIVES = "/etc/alternatives"
-_AUTHORITIES = "/etc/ssl/certs"
 _EGRESS_BYTES = 65_536
 _PROXY_OF_CLI = AGENT / "tmp" / "claude-http-*.sock"
 """The socket to which all that a command sends to the CLI's own proxy is passed on."""
@@ -58,7 +58,7 @@ def bubblewrap_arguments(
 
     The files are read from the descriptors from `FIRST_FILE` on: a mount would show their path on this
     machine. `config_bytes` limits the CLI's transcript and stored results. The network is the machine's,
-    because the CLI must reach the gateway; its commands have none, see `sandbox_settings`, but a socket to
+    because the CLI must reach the gateway; its commands have none, see `cli_settings`, but a socket to
     the proxy if the graph names hosts, see `command_sandbox`.
     """
     own = AGENT.as_posix()
@@ -84,28 +84,6 @@ def bubblewrap_arguments(
         *("--remount-ro", "/dev", "--remount-ro", "/"),
         *("--chdir", WORKSPACE),
     ]
-
-
-def sandbox_settings() -> str:
-    """The CLI's settings for its command sandbox: no network, only the workspace and the programs.
-
-    The SDK's own `sandbox` option would replace the key, and has no settings for files.
-    """
-    sandbox = {
-        "enabled": True,
-        "failIfUnavailable": True,
-        "autoAllowBashIfSandboxed": True,
-        "allowUnsandboxedCommands": False,
-        # Means only that it uses the outer sandbox's /proc, which shows the sandbox's own processes,
-        # because a nested sandbox cannot mount a new one.
-        "enableWeakerNestedSandbox": True,
-        "network": {"allowedDomains": []},
-        "filesystem": {
-            "denyRead": ["/"],
-            "allowRead": [WORKSPACE, "/usr", "/bin", "/lib", "/lib64", _ALTERNATIVES, _AUTHORITIES],
-        },
-    }
-    return json.dumps({"sandbox": sandbox})
 
 
 def command_sandbox(spec: WorkspaceSpec) -> str:
@@ -174,7 +152,7 @@ def _programs() -> list[str]:
             arguments += ["--symlink", str(path.readlink()), name]
         elif path.is_dir():
             arguments += ["--ro-bind", name, name]
-    for name in (_ALTERNATIVES, _AUTHORITIES, "/etc/ld.so.cache"):
+    for name in (*SHOWN, "/etc/ld.so.cache"):
         arguments += ["--ro-bind-try", name, name]
     return arguments
 

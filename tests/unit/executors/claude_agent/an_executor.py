@@ -16,6 +16,7 @@ from app.executors.claude_agent.meters.sdk_meter import SdkMeter
 from app.executors.claude_agent.process.cli import Cli
 from app.executors.claude_agent.process.cli_process import CliProcess
 from app.executors.claude_agent.sandbox.probe import SandboxProbe
+from app.executors.claude_agent.sandbox.sandboxes import BubblewrapSandboxes
 from app.executors.claude_agent.starter import CliStarter
 from app.executors.evidence import AddEvidence, keep_none
 from app.executors.port import RunContext, RunPlan
@@ -136,10 +137,8 @@ async def an_executor(
         prompts=PromptStore(NO_DATABASE),
         servers=McpConnector({}, schemas),
         workspaces=Workspaces(NO_DATABASE, []),
-        sandbox_probe=SandboxProbe(behind_gateway=False),
+        sandboxes=BubblewrapSandboxes(SandboxProbe(behind_gateway=False), None, Egress(AddressPolicy())),
         schemas=schemas,
-        groups=None,
-        egress=Egress(AddressPolicy()),
     )
     try:
         yield Bench(executor, starter, own)

@@ -8,7 +8,7 @@ import pytest
 from claude_agent_sdk import ClaudeAgentOptions
 
 from app.executors.claude_agent.options.sdk_options import build_options, cli_tools
-from app.executors.claude_agent.sandbox.bubblewrap import sandbox_settings
+from app.executors.claude_agent.sandbox.cli_settings import sandbox_settings
 from app.executors.claude_agent.tools.mcp_bridge import McpBridge
 from app.executors.claude_agent.tools.sdk_hooks import SdkHooks
 from app.executors.port import RunPlan

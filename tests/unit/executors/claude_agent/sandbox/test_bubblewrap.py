@@ -12,8 +12,8 @@ from app.executors.claude_agent.sandbox.bubblewrap import (
     SYSCALL_FILTER,
     bubblewrap_arguments,
     command_sandbox,
-    sandbox_settings,
 )
+from app.executors.claude_agent.sandbox.cli_settings import sandbox_settings
 from app.executors.claude_agent.sandbox.seccomp import refusing_filter
 from app.workspaces.spec import WorkspaceSpec
 

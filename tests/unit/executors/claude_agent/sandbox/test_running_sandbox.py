@@ -12,7 +12,7 @@ async def test_a_sandbox_whose_run_is_over_is_not_entered() -> None:
     sandbox = RunningSandbox(Workspace(WorkspaceSpec(), [], []), None)
     before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - no path of ours
 
-    sandbox.close()
+    await sandbox.aclose()
     with pytest.raises(SandboxUnreachable, match="over"):
         await sandbox.enter(os.getpid())
 

@@ -3,14 +3,16 @@
 from typing import Any
 
 from app.conversations.records import TranscriptEntry
-from app.executors.claude_agent.process.transcript_lines import chained_lines, open_calls, result_lines
+from app.executors.claude_agent.transcripts.lines import chained_lines, open_calls, result_lines
 
 RUN = "run_1"
 
 
-def a_line(uuid: str, *blocks: dict[str, Any], parent: str | None = None, **fields: Any) -> dict[str, Any]:
-    message = {"role": "assistant", "content": list(blocks)}
-    return {"type": "assistant", "uuid": uuid, "parentUuid": parent, "message": message, **fields}
+def a_line(
+    uuid: str, *blocks: dict[str, Any], parent: str | None = None, of: str | None = "msg_2", **fields: Any
+) -> dict[str, Any]:
+    message = {"id": of, "role": "assistant", "content": list(blocks)}
+    return {"type": "assistant", "uuid": uuid, "parentUuid": parent, "message": message} | fields
 
 
 def call(call_id: str) -> dict[str, Any]:
@@ -26,12 +28,13 @@ def test_calls_without_a_result_are_open_in_the_order_of_the_model() -> None:
     before, own = (
         TranscriptEntry(a_line("0", call("t0")), "before"),
         [
+            a_line("0", call("of an earlier message"), of="msg_1"),
             a_line("1", {"type": "text", "text": "Well."}),
             a_line("2", call("t1"), parent="1"),
             a_line("3", call("t2"), parent="2"),
             a_line("4", call("t3"), parent="3"),
             a_line("5", call("sub"), isSidechain=True),
-            a_line("6", result("t2"), parent="3"),
+            a_line("6", result("t2"), parent="3", type="user", of=None),
             {"type": "queue-operation", "uuid": "7"},
         ],
     )

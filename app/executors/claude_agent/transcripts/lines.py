@@ -16,7 +16,11 @@ _SHARED = ("isSidechain", "userType", "entrypoint", "cwd", "sessionId", "version
 
 def chained_lines(entries: Sequence[TranscriptEntry], run_id: str) -> list[dict[str, Any]]:
     """The lines of a run's main agent that others can follow."""
-    lines = [entry.line for entry in entries if entry.run_id == run_id]
+    return chained([entry.line for entry in entries if entry.run_id == run_id])
+
+
+def chained(lines: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Those of these lines that belong to the main agent, and that others can follow."""
     return [line for line in lines if "parentUuid" in line and not line.get("isSidechain")]
 
 
@@ -44,10 +48,13 @@ def result_lines(
 
 
 def open_calls(lines: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The `tool_use` blocks of these lines without a result, in the order of the model."""
-    blocks = [block for line in lines for block in _blocks_of(line)]
-    answered = {block["tool_use_id"] for block in blocks if block["type"] == "tool_result"}
-    return [block for block in blocks if block["type"] == "tool_use" and block["id"] not in answered]
+    """The `tool_use` blocks of the last message that have no result, in the order of the model."""
+    ids = [message_of(line).get("id") for line in lines if line.get("type") == "assistant"]
+    answered = {
+        block["tool_use_id"] for line in lines for block in _blocks_of(line) if block["type"] == "tool_result"
+    }
+    last = [block for line in lines if message_of(line).get("id") in ids[-1:] for block in _blocks_of(line)]
+    return [block for block in last if block["type"] == "tool_use" and block["id"] not in answered]
 
 
 def message_of(line: Mapping[str, Any]) -> Mapping[str, Any]:
