@@ -1,6 +1,7 @@
 """BubblewrapSandboxes: opens sandboxes of bubblewrap; implements the port."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import structlog
