@@ -13,7 +13,9 @@ from app.requests.wire_models import WireModel
 from app.usage.records import Meters, UsageFact
 
 StopKind = Literal["interrupt", "cancel"]
-ResolvedBy = Literal["decided", "expired", "run_stopped"]
+ResolvedBy = Literal["decided", "granted", "expired", "run_stopped"]
+ConsentDecision = Literal["allow", "deny", "allow_conversation"]
+"""The last one allows all later calls of the tool in the conversation, too."""
 QuestionResolvedBy = Literal["answered", "declined", "expired", "run_stopped"]
 WarningCode = Literal[
     "client_tools_ignored",
@@ -184,16 +186,22 @@ class PermissionRequest(_Event):
     tool_name: str
     args: JsonValue
     expires_at: str
+    grantable: Annotated[bool, Field(exclude_if=_is_false)] = False
+    """Whether the decision may be `allow_conversation`."""
 
 
 class PermissionResolved(_Event):
-    """A tool call no longer waits; `args` are set if the decision changed its arguments."""
+    """A tool call no longer waits; `args` are set if the decision changed its arguments.
+
+    `toolCallId` is set if it has not waited at all: an earlier decision was for the conversation.
+    """
 
     type: Literal["permission_resolved"] = "permission_resolved"
     request_id: str
-    decision: Literal["allow", "deny"]
+    decision: ConsentDecision
     reason: ResolvedBy
     args: Annotated[JsonValue, Field(exclude_if=_is_none)] = None
+    tool_call_id: Annotated[str | None, Field(exclude_if=_is_none)] = None
 
 
 class ClientToolCall(_Event):

@@ -10,6 +10,7 @@ each message that the model has sent. Prints numbers; timing is never a test.
 
 import argparse
 import asyncio
+import sys
 import tempfile
 import time
 from collections import Counter
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import psutil
 from sqlalchemy import text
 
 from app.platform.db import Database
@@ -28,7 +30,7 @@ from app.simulator.server import Simulator
 from benchmarks.markdown import table
 from benchmarks.servers import UNLIMITED
 from tests.e2e.noting_tool import noted, settings
-from tests.e2e.servers import a_server
+from tests.e2e.servers import a_server, an_environment
 
 GRAPH = "messages:noter"
 _AT_ONCE = 16
@@ -48,6 +50,8 @@ class Measured:
     """Its processes besides."""
     answers: list[float]
     """The seconds that each answer took."""
+    cpu_s: float
+    """Of the server from the first answer on."""
     resume_s: float
     """From the first answer until the last run has ended."""
     succeeded: int
@@ -75,6 +79,7 @@ async def measure(runs: int, directory: Path) -> Measured:
             "RUNTALLY_MAX_CONCURRENT_RUNS": "32",
             "DATABASE_URL": running.url,
         }
+        await _migrate(directory, simulator.url, chosen)
         database = await Database.open(running.url)
         try:
             began = time.monotonic()
@@ -87,10 +92,10 @@ async def measure(runs: int, directory: Path) -> Measured:
                 children = [child.name() for child in server.children(recursive=True)]
                 requests = await _rows(database, "SELECT run_id, call_id FROM run_waits ORDER BY run_id")
                 answers: list[float] = []
-                began = time.monotonic()
+                began, used = time.monotonic(), _cpu_s(server)
                 await _each(requests, lambda row: _allow(http, row, answers))
                 await _until(database, runs, "succeeded")
-                resume_s = time.monotonic() - began
+                resume_s, cpu_s = time.monotonic() - began, _cpu_s(server) - used
                 receipts = await _receipts(database, len(simulator.requests))
             counted = Counter(noted(directory))
             return Measured(
@@ -99,6 +104,7 @@ async def measure(runs: int, directory: Path) -> Measured:
                 server_mib,
                 len(children),
                 answers,
+                cpu_s,
                 resume_s,
                 succeeded=await _count(database, "succeeded"),
                 executed_once=sum(count == 1 for count in counted.values()),
@@ -107,6 +113,13 @@ async def measure(runs: int, directory: Path) -> Measured:
             )
         finally:
             await database.aclose()
+
+
+async def _migrate(directory: Path, provider_url: str, chosen: dict[str, str]) -> None:
+    environment = an_environment(directory, provider_url, **chosen)
+    migrating = await asyncio.create_subprocess_exec(sys.executable, "-m", "app", "migrate", env=environment)
+    if await migrating.wait():
+        raise SystemExit("the schema could not be migrated")
 
 
 async def _post(http: httpx.AsyncClient, number: int) -> None:
@@ -170,11 +183,17 @@ def report(found: Measured) -> str:
         ["processes of the runs", str(found.children)],
         ["an answer, ms: p50, p99", f"{_at(answers, 0.5):.0f}, {_at(answers, 0.99):.0f}"],
         ["answered, executed and ended, runs/s", f"{found.runs / found.resume_s:.0f}"],
+        ["CPU of the server for each of these, ms", f"{found.cpu_s / found.runs * 1000:.0f}"],
         ["runs that succeeded", str(found.succeeded)],
         ["tools executed exactly once", str(found.executed_once)],
         ["messages of the model, receipts", f"{found.messages}, {found.receipts}"],
     ]
     return table(["", "measured"], rows)
+
+
+def _cpu_s(server: psutil.Process) -> float:
+    times = server.cpu_times()
+    return times.user + times.system
 
 
 def _at(values: list[float], part: float) -> float:

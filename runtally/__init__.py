@@ -18,7 +18,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from runtally.tools.hooks import (
+        Hooks as Hooks,
+        SessionResult as SessionResult,
+        ToolCall as ToolCall,
+    )
+    from runtally.tools.result import (
+        ToolResult as ToolResult,
+    )
     from runtally.tools.tool import (
+        HookContext as HookContext,
         Tool as Tool,
         ToolContext as ToolContext,
         ToolFailed as ToolFailed,
@@ -78,6 +87,7 @@ if TYPE_CHECKING:
         UserMessageDelivered as UserMessageDelivered,
     )
     from runtally.options import (
+        DecisionOptions as DecisionOptions,
         Limits as Limits,
         Message as Message,
         RunOptions as RunOptions,
@@ -87,6 +97,7 @@ if TYPE_CHECKING:
         RunStream as RunStream,
     )
     from runtally.types import (
+        Approval as Approval,
         Balance as Balance,
         Batch as Batch,
         BatchPreview as BatchPreview,
@@ -98,6 +109,7 @@ if TYPE_CHECKING:
         FileChanges as FileChanges,
         FinalUsage as FinalUsage,
         Forecast as Forecast,
+        Grant as Grant,
         Graph as Graph,
         GraphFinal as GraphFinal,
         LanguageModel as LanguageModel,
@@ -116,7 +128,9 @@ if TYPE_CHECKING:
     )
 
 _PLACES = {
-    "runtally.tools.tool": ("Tool", "ToolContext", "ToolFailed", "ToolOutput", "tool"),
+    "runtally.tools.hooks": ("Hooks", "SessionResult", "ToolCall"),
+    "runtally.tools.result": ("ToolResult",),
+    "runtally.tools.tool": ("HookContext", "Tool", "ToolContext", "ToolFailed", "ToolOutput", "tool"),
     "runtally.async_client": ("AsyncClient",),
     "runtally.client": ("Client",),
     "runtally.client_tools": ("ClientTool",),
@@ -132,12 +146,13 @@ _PLACES = {
         *("ToolCallResult", "ToolCallStart", "UnknownEvent", "UserMessageDelivered"),
         *("Citation", "ClientToolCall", "FilesChanged", "RunWarning"),
     ),
-    "runtally.options": ("Limits", "Message", "RunOptions"),
+    "runtally.options": ("DecisionOptions", "Limits", "Message", "RunOptions"),
     "runtally.streams": ("AsyncRunStream", "RunStream"),
     "runtally.types": (
-        *("Batch", "BatchPreview", "BatchResult", "FileChange", "FileChanges", "Forecast"),
+        *("Approval", "Batch", "BatchPreview", "BatchResult", "FileChange", "FileChanges", "Forecast"),
         *("Balance", "Branch", "Conversation", "ConversationMessage", "FinalUsage", "Graph", "GraphFinal"),
         *(
+            "Grant",
             "LanguageModel",
             "Receipt",
             "ReceiptLine",

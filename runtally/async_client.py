@@ -14,7 +14,16 @@ from runtally.client_tools import call_async, handler_of, require_over
 from runtally.conversations import AsyncConversations
 from runtally.errors import Conflict, NotFound, RuntallyError
 from runtally.events import ClientToolCall
-from runtally.options import Priority, Prompt, ReceiptFilters, RunOptions, UsageOptions, body_of
+from runtally.options import (
+    ApprovalFilters,
+    DecisionOptions,
+    Priority,
+    Prompt,
+    ReceiptFilters,
+    RunOptions,
+    UsageOptions,
+    body_of,
+)
 from runtally.protocol import calls
 from runtally.protocol.call import Call
 from runtally.protocol.connection import DEFAULT_RETRIES, DEFAULT_TIMEOUT_S, Connection
@@ -23,6 +32,7 @@ from runtally.protocol.pages import each_async
 from runtally.protocol.retries import Retries
 from runtally.streams import AsyncRunStream
 from runtally.types import (
+    Approval,
     Balance,
     Graph,
     GraphFinal,
@@ -156,22 +166,10 @@ class AsyncClient:
         return await self.call(calls.send_message(run_id, text, priority=priority))
 
     async def decide(
-        self,
-        run_id: str,
-        request_id: str,
-        *,
-        allow: bool,
-        args: Mapping[str, Any] | None = None,
-        message: str | None = None,
-        stop: bool = False,
+        self, run_id: str, request_id: str, *, allow: bool, **options: Unpack[DecisionOptions]
     ) -> None:
-        """Allow or deny a tool call that waits for consent.
-
-        `args` replace the arguments of the model; `message` is for the model; `stop`: a denial ends the run.
-        """
-        await self.call(
-            calls.decide_permission(run_id, request_id, allow=allow, args=args, message=message, stop=stop)
-        )
+        """Allow or deny a tool call that waits for consent."""
+        await self.call(calls.decide_permission(run_id, request_id, allow=allow, options=options))
 
     async def answer(
         self, run_id: str, request_id: str, answers: Mapping[str, str | Sequence[str]] | None
@@ -196,6 +194,10 @@ class AsyncClient:
             await self.submit_tool_result(run_id, called.tool_call_id, result, is_error=is_error)
         except (Conflict, NotFound) as error:
             require_over(error)
+
+    def approvals(self, **filters: Unpack[ApprovalFilters]) -> AsyncIterator[Approval]:
+        """What waits for a person, newest first; `decide`, `answer` and `submit_tool_result` answer it."""
+        return each_async(self.call, partial(calls.list_approvals, filters))
 
     def receipts(self, **filters: Unpack[ReceiptFilters]) -> AsyncIterator[Receipt]:
         """All receipts that match, newest first; pages are requested as they are read."""

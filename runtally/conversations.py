@@ -6,7 +6,7 @@ from functools import partial
 from runtally.protocol import calls
 from runtally.protocol.call import AsyncSend, Send
 from runtally.protocol.pages import each, each_async
-from runtally.types import Branch, Conversation, ConversationMessage
+from runtally.types import Branch, Conversation, ConversationMessage, Grant
 
 
 class Conversations:
@@ -34,6 +34,14 @@ class Conversations:
     def branches(self, state_key: str) -> Sequence[Branch]:
         """The branches that edited messages and repeated answers have begun, oldest first."""
         return self._send(calls.list_branches(state_key)).items
+
+    def grants(self, state_key: str) -> Sequence[Grant]:
+        """What `for_conversation` decisions have allowed, newest first."""
+        return self._send(calls.list_grants(state_key)).items
+
+    def revoke(self, state_key: str, grant_id: str) -> None:
+        """Ask a person about the next call of the tool again."""
+        self._send(calls.revoke_grant(state_key, grant_id))
 
     def return_to(self, state_key: str, branch_id: str) -> Sequence[Branch]:
         """Continue it on this branch; a `Conflict` while one of its runs is active."""
@@ -71,6 +79,14 @@ class AsyncConversations:
     async def branches(self, state_key: str) -> Sequence[Branch]:
         """The branches that edited messages and repeated answers have begun, oldest first."""
         return (await self._send(calls.list_branches(state_key))).items
+
+    async def grants(self, state_key: str) -> Sequence[Grant]:
+        """What `for_conversation` decisions have allowed, newest first."""
+        return (await self._send(calls.list_grants(state_key))).items
+
+    async def revoke(self, state_key: str, grant_id: str) -> None:
+        """Ask a person about the next call of the tool again."""
+        await self._send(calls.revoke_grant(state_key, grant_id))
 
     async def return_to(self, state_key: str, branch_id: str) -> Sequence[Branch]:
         """Continue it on this branch; a `Conflict` while one of its runs is active."""

@@ -111,16 +111,21 @@ class PermissionRequest(_Event):
     tool_name: str
     args: Any
     expires_at: datetime
+    grantable: bool = False
 
 
 class PermissionResolved(_Event):
-    """A tool call no longer waits: `decision` is `allow` or `deny`; `args` if they were changed."""
+    """A tool call no longer waits: `decision` is `allow`, `deny` or `allow_conversation`.
+
+    `args` if they were changed; `tool_call_id` of a call that an earlier `allow_conversation` allowed.
+    """
 
     type: Literal["permission_resolved"] = "permission_resolved"
     request_id: str
     decision: str
     reason: str
     args: Any = None
+    tool_call_id: str | None = None
 
 
 class ClientToolCall(_Event):

@@ -71,6 +71,28 @@ Priority: TypeAlias = Literal["now", "next", "later"]
 GroupBy: TypeAlias = Literal["day", "model", "graph", "key"]
 
 
+class DecisionOptions(TypedDict, total=False):
+    """What a decision about a tool call can have; no value means the server's default."""
+
+    args: dict[str, Any]
+    """Replace the arguments of the model."""
+    message: str
+    """For the model."""
+    stop: bool
+    """Whether a denial ends the run."""
+    for_conversation: bool
+    """Whether later calls of the tool in the conversation are allowed, too."""
+
+
+class ApprovalFilters(TypedDict, total=False):
+    """What to list of all that waits for a person; `kind` is `approval`, `question` or `client_tool`."""
+
+    kind: str
+    graph_id: str
+    run_id: str
+    state_key: str
+
+
 class ReceiptFilters(TypedDict, total=False):
     """Which receipts to list; `since` is inclusive and `until` exclusive, by the time of use."""
 
@@ -139,6 +161,14 @@ def body_of(run_id: str, graph: str, prompt: Prompt, *, options: RunOptions) -> 
     if "client_tools" in given:
         body["clientTools"] = body_of_tools(given["client_tools"])
     return body
+
+
+def decision_body(options: DecisionOptions, *, allow: bool) -> dict[str, Any]:
+    """The JSON of a decision; raises `TypeError` for unknown options."""
+    given: dict[str, Any] = dict(options)
+    _refuse_unknown(given, set(DecisionOptions.__annotations__))
+    allowed = "allow_conversation" if given.pop("for_conversation", False) else "allow"
+    return {"decision": allowed if allow else "deny", **given}
 
 
 def moment(at: datetime) -> str:

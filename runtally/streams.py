@@ -4,13 +4,13 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 import httpx
 
 from runtally.errors import Forbidden, RuntallyError
 from runtally.events import Event
-from runtally.options import Priority
+from runtally.options import DecisionOptions, Priority
 from runtally.protocol import calls
 from runtally.protocol.call import AsyncSend, Send
 from runtally.protocol.following import Following, not_ended
@@ -87,21 +87,9 @@ class RunStream(_Stream):
         """See `Client.send`."""
         return self._call(calls.send_message(self.run_id, text, priority=priority))
 
-    def decide(
-        self,
-        request_id: str,
-        *,
-        allow: bool,
-        args: Mapping[str, Any] | None = None,
-        message: str | None = None,
-        stop: bool = False,
-    ) -> None:
+    def decide(self, request_id: str, *, allow: bool, **options: Unpack[DecisionOptions]) -> None:
         """See `Client.decide`."""
-        self._call(
-            calls.decide_permission(
-                self.run_id, request_id, allow=allow, args=args, message=message, stop=stop
-            )
-        )
+        self._call(calls.decide_permission(self.run_id, request_id, allow=allow, options=options))
 
     def answer(self, request_id: str, answers: Mapping[str, str | Sequence[str]] | None) -> None:
         """See `Client.answer`."""
@@ -182,21 +170,9 @@ class AsyncRunStream(_Stream):
         """See `AsyncClient.send`."""
         return await self._call(calls.send_message(self.run_id, text, priority=priority))
 
-    async def decide(
-        self,
-        request_id: str,
-        *,
-        allow: bool,
-        args: Mapping[str, Any] | None = None,
-        message: str | None = None,
-        stop: bool = False,
-    ) -> None:
+    async def decide(self, request_id: str, *, allow: bool, **options: Unpack[DecisionOptions]) -> None:
         """See `AsyncClient.decide`."""
-        await self._call(
-            calls.decide_permission(
-                self.run_id, request_id, allow=allow, args=args, message=message, stop=stop
-            )
-        )
+        await self._call(calls.decide_permission(self.run_id, request_id, allow=allow, options=options))
 
     async def answer(self, request_id: str, answers: Mapping[str, str | Sequence[str]] | None) -> None:
         """See `AsyncClient.answer`."""

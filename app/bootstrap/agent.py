@@ -21,6 +21,7 @@ from app.executors.claude_agent.process.directory import SERVER_NAMES, server_di
 from app.executors.claude_agent.process.environment import Login
 from app.executors.claude_agent.sandbox.control_groups import ControlGroups
 from app.executors.claude_agent.sandbox.probe import SandboxProbe
+from app.executors.claude_agent.sandbox.sandboxes import BubblewrapSandboxes
 from app.executors.claude_agent.starter import CliStarter
 from app.executors.claude_agent.tools.names import tool_id_of
 from app.executors.messages_api import graph_keys as messages_api
@@ -34,9 +35,11 @@ from app.gateway.proxy import Gateway
 from app.gateway.upstream import Upstream
 from app.graphs.spec import GraphSpec
 from app.ids import AccountId, ApiKeyId, RunId, RunKey
+from app.platform.addresses import AddressPolicy
 from app.platform.clock.clock import Clock
 from app.platform.db import Database
 from app.platform.json_schema.checker import SchemaChecker
+from app.platform.metrics.egress import EgressMetrics
 from app.platform.metrics.gateway import GatewayMetrics
 from app.platform.settings import Settings
 from app.requests.client_tools import shown_name
@@ -45,6 +48,7 @@ from app.requests.runs import GraphRunRequest
 from app.runs.planner import RunPlanner
 from app.tools.mcp.oauth.service import McpLogins
 from app.tools.mcp.servers import McpConnector
+from app.workspaces.egress.proxy import Egress
 from app.workspaces.service import Workspaces
 
 
@@ -72,6 +76,7 @@ async def open_agent(
     cli: Cli | None = None,
     clock: Clock | None = None,
     metrics: GatewayMetrics | None = None,
+    egress: EgressMetrics | None = None,
 ) -> AsyncIterator[Agent]:
     """Open the executors while the body runs."""
     cli, prompts = cli or Cli(bundled_cli()), PromptStore(database)
@@ -88,6 +93,7 @@ async def open_agent(
             max_idle_s=settings.idle_process_minutes * 60,
         )
         stack.push_async_callback(starter.aclose)
+        addresses = AddressPolicy(allow_private=settings.egress_allow_private)
         executor = ClaudeAgentExecutor(
             auth=auth,
             metering=metering,
@@ -95,9 +101,12 @@ async def open_agent(
             prompts=prompts,
             servers=servers,
             workspaces=workspaces,
-            sandbox_probe=sandbox_probe,
+            sandboxes=BubblewrapSandboxes(
+                sandbox_probe,
+                await asyncio.to_thread(ControlGroups.delegated),
+                Egress(await stack.enter_async_context(addresses), settings.network, egress),
+            ),
             schemas=schemas,
-            groups=await asyncio.to_thread(ControlGroups.delegated),
         )
         messages = await stack.enter_async_context(
             _open_messages(

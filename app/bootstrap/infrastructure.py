@@ -37,6 +37,7 @@ from app.platform.clock.lease import Lease
 from app.platform.concurrency.offload import Offload
 from app.platform.db import Database
 from app.platform.json_schema.checker import SchemaChecker
+from app.platform.metrics.egress import EgressMetrics
 from app.platform.metrics.gateway import GatewayMetrics
 from app.platform.metrics.server import ServerMetrics
 from app.platform.server.memory import MemoryCeiling
@@ -125,7 +126,7 @@ async def open_infrastructure(
             find_unpriced=reports.unpriced_of_month,
             lease=lease,
         )
-        parts = _AgentParts(metering, sessions, workspaces, schemas, clock, metrics.gateway)
+        parts = _AgentParts(metering, sessions, workspaces, schemas, clock, metrics.gateway, metrics.egress)
         agent = await _open_agent(settings, database, parts, cli=cli, stack=stack)
     event_log, channel = await open_shared_log(settings, process_id, clock, stack=stack)
     tasks = await _open_tasks(stack, *writing, chain.work, partial(watch_clock, clock, database))
@@ -174,6 +175,7 @@ class _AgentParts:
     schemas: SchemaChecker
     clock: Clock
     metrics: GatewayMetrics
+    egress: EgressMetrics
 
 
 async def _open_agent(
@@ -189,6 +191,7 @@ async def _open_agent(
         cli=cli,
         clock=parts.clock,
         metrics=parts.metrics,
+        egress=parts.egress,
     )
     return await stack.enter_async_context(opened)
 

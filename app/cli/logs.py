@@ -16,6 +16,7 @@ import structlog
 
 from app.cli.terminal import sanitized
 from app.platform.logs.context import add_context
+from app.platform.logs.secrets import without_secrets_of_context
 
 LogFormat: TypeAlias = Literal["auto", "console", "json"]
 LogLevel: TypeAlias = Literal["debug", "info", "warning", "error", "critical"]
@@ -147,6 +148,7 @@ def _described(value: object) -> str:
 
 
 def _clean_text(text: str) -> str:
+    text = without_secrets_of_context(text)
     left = len(text) - _MOST_CHARS
     return sanitized(text if left <= 0 else f"{text[:_MOST_CHARS]}… ({left} more characters)")
 

@@ -44,7 +44,7 @@ _CLOSE_TICK_S = 0.005
 _ACCEPTED_AT_ONCE = 64
 _KEEP_ALIVE_S = 30
 _OWN_FILES = 128
-_FILES_PER_RUN = 16
+_FILES_PER_RUN = 48
 """File descriptors not available for connections: databases, journals, agent processes."""
 
 

@@ -75,6 +75,23 @@ Index(
     conversation_branches.c.state_key,
 )
 
+permission_grants = Table(
+    "permission_grants",
+    metadata,
+    Column("id", Uuid, primary_key=True),
+    Column("account_id", Uuid, nullable=False),
+    Column("state_key", Text, nullable=False),
+    Column("graph_id", Text, nullable=False),
+    Column("tool_id", Text, nullable=False),
+    Column("api_key_id", Uuid, ForeignKey("api_keys.id"), nullable=False, comment="Who has given it"),
+    Column("created_at", UtcDateTime, nullable=False),
+    ForeignKeyConstraint(
+        ["account_id", "state_key"], ["sessions.account_id", "sessions.state_key"], ondelete="CASCADE"
+    ),
+    UniqueConstraint("account_id", "state_key", "graph_id", "tool_id", name="uq_permission_grants_tool"),
+)
+"""The tools that runs of a conversation call without asking a person."""
+
 session_entries = Table(
     "session_entries",
     metadata,

@@ -22,6 +22,7 @@ from app.requests.messages import Message
 from app.requests.runs import GraphRunRequest
 from app.runs.planner import RunPlanner
 from app.tools.catalog import ToolCatalog, ToolCatalogError
+from app.tools.extensions.loading import ExtensionInvalid, Extensions
 from app.tools.skills.library import NO_SKILLS, SkillInvalid, SkillLibrary
 
 _NO_ID = UUID(int=0)
@@ -54,7 +55,10 @@ def check_catalogs(settings: Settings) -> Catalogs:
     if not checks_of_graphs:
         checks_of_graphs = [Check("graphs", "ok", ", ".join(graph.id for graph in graphs.all()))]
     return Catalogs(
-        [*tool_checks, *skill_checks, *checks_of_graphs, *model_checks, *price_checks], graphs, models, prices
+        [*tool_checks, *_extensions(), *skill_checks, *checks_of_graphs, *model_checks, *price_checks],
+        graphs,
+        models,
+        prices,
     )
 
 
@@ -72,6 +76,14 @@ def _tools(settings: Settings) -> tuple[ToolCatalog, list[Check]]:
     except ToolCatalogError as error:
         return ToolCatalog.load(()), [*errors, Check("tools", "error", str(error))]
     return tools, errors or [Check("tools", "ok", ", ".join(tool.id for tool in tools.all()))]
+
+
+def _extensions() -> list[Check]:
+    try:
+        names = Extensions.load().names
+    except ExtensionInvalid as error:
+        return [Check("extensions", "error", str(error))]
+    return [Check("extensions", "ok", ", ".join(names))] if names else []
 
 
 def _skills(settings: Settings) -> tuple[SkillLibrary, list[Check]]:

@@ -48,10 +48,22 @@ async def check_sandbox(settings: Settings, graphs: Sequence[GraphSpec]) -> Chec
     problem = await SandboxProbe(behind_gateway=settings.claude_auth == "api_key").problem()
     needing = ", ".join(graph.id for graph in graphs if graph.native_tools)
     if problem is None:
-        return Check("sandbox", "ok", f"native tools can be sandboxed; {limits_in_force()}")
+        detail = f"native tools can be sandboxed; {limits_in_force()}; {reached_by(graphs)}"
+        if settings.egress_allow_private:
+            detail = f"{detail}; RUNTALLY_EGRESS_ALLOW_PRIVATE allows addresses in the server's own network"
+            return Check("sandbox", "warning", detail)
+        return Check("sandbox", "ok", detail)
     if needing:
         return Check("sandbox", "error", f"these graphs cannot run: {needing}: {problem}")
     return Check("sandbox", "ok", f"not available, but no graph needs it: {problem}")
+
+
+def reached_by(graphs: Iterable[GraphSpec]) -> str:
+    """Which hosts the commands of graphs may reach."""
+    reaching = [
+        f"{graph.id} {', '.join(graph.workspace.network)}" for graph in graphs if graph.workspace.network
+    ]
+    return f"commands reach: {'; '.join(reaching)}" if reaching else "commands reach no host"
 
 
 def check_data_directory(settings: Settings) -> Check:

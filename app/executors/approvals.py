@@ -9,15 +9,16 @@ from typing import Any, Final, Literal, Protocol
 import structlog
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
+from app.conversations.grants.service import RunGrants
 from app.errors import AppError, Conflict, FieldError, Invalid, NotFound
-from app.events import PermissionRequest, PermissionResolved
+from app.events import PermissionRequest, PermissionResolved, ResolvedBy
 from app.executors.evidence import AddEvidence, CallDecision, keep_none
 from app.executors.waiting.calls import CallKind, Publish, Resolution, WaitingCalls
 from app.executors.waiting.port import Waits
 from app.graphs.rules.evaluation import CallRules
 from app.graphs.rules.modes import permitted
 from app.graphs.rules.spec import ToolRule
-from app.ids import new_uuid
+from app.ids import ApiKeyId, new_uuid
 from app.platform.serialization.mistakes import problem_of
 from app.requests.client_tools import is_client_tool, shown_name
 from app.requests.runs import PermissionMode
@@ -32,6 +33,8 @@ _UNAVAILABLE = "Approval of this call cannot be requested now."
 _DENIED = "A person has denied this call."
 _FORBIDDEN = "A rule of this graph denies this call."
 
+
+_NOT_GRANTABLE = "must be allow or deny: calls of this tool are allowed one by one"
 
 _NO_RULE: Final = ToolRule(tool="*", do="allow")
 
@@ -59,6 +62,12 @@ class Decision:
     args: dict[str, Any] | None = None
     message: str | None = None
     stop: bool = False
+    grant_by: ApiKeyId | None = field(default=None, compare=False)
+    """The key whose holder allows later calls of the tool in the conversation, too; None: only this one."""
+
+
+GRANTED: Final = Decision("allow")
+"""What an earlier decision for the conversation means for a call."""
 
 
 class RunDenied(ToolCallDenied):
@@ -96,6 +105,8 @@ class Permissions:
     mode: PermissionMode = "default"
     timeout: timedelta = timedelta()
     """How long a call waits for a decision."""
+    grants: RunGrants | None = None
+    """None for a run without a conversation."""
 
 
 class Approvals:
@@ -109,8 +120,12 @@ class Approvals:
         *,
         add_evidence: AddEvidence = keep_none,
     ) -> None:
-        self._rules = permissions.rules
+        self._publish = publish
         self._add_evidence = add_evidence
+        self._rules = permissions.rules
+        self._grants = permissions.grants
+        self._given = 0
+        """How many grants the run has got."""
         self.calls = WaitingCalls(publish, permissions.timeout, PERMISSIONS, waits)
         self.mode: PermissionMode = permissions.mode
 
@@ -129,15 +144,19 @@ class Approvals:
             self._add_evidence(decided.evidence())
 
     async def _decide(self, tool: ApprovableTool, decided: CallDecision, context: ToolContext) -> None:
-        decision = None
+        resolved = None
         if self.calls.keeps(context.tool_call_id):
             # Readers get to know the answer, whatever the rules are now.
-            decision = await self._request_decision(tool, decided, context)
+            resolved = await self._request_decision(tool, decided, context)
         rule = await self._rule_for(tool, decided)
-        if decision is None:
+        if resolved is None:
             if permitted(self.mode, tool, rule.do) == "allow":
                 return
-            decision = await self._request_decision(tool, decided, context)
+            resolved = await self._request_decision(tool, decided, context, grantable=rule.grants)
+        decided.reason, decision = resolved
+        if decided.reason == "granted":
+            # Not by a person who has seen this call: the mode may be stricter by now.
+            permitted(self.mode, tool, rule.do)
         if decision.decision == "deny":
             refusal = RunDenied if decision.stop else ToolCallDenied
             raise refusal(decision.message or rule.message or _DENIED)
@@ -157,24 +176,44 @@ class Approvals:
         """Allow or deny a waiting call; the same decision twice counts once.
 
         Raises `PermissionNotFound`, `PermissionDecided`, and `Invalid` for arguments that the tool does
-        not accept: then the call keeps waiting.
+        not accept, or a grant that may not be given: then the call keeps waiting.
         """
+        request = self.calls.request(request_id)
+        tool_id = None if decision.grant_by is None or not request else granted_tool(request)
         await self.calls.answer(request_id, decision)
+        if self._grants is not None and decision.grant_by is not None and tool_id is not None:
+            await self._grants.give(tool_id, by=decision.grant_by)
+            self._given += 1
+            await self.calls.grant(lambda other: is_granted(other, tool_id))
 
     async def _request_decision(
-        self, tool: ApprovableTool, decided: CallDecision, context: ToolContext
-    ) -> Decision:
-        decided.request_id = request_id = str(new_uuid())
+        self,
+        tool: ApprovableTool,
+        decided: CallDecision,
+        context: ToolContext,
+        *,
+        grantable: bool = False,
+    ) -> tuple[ResolvedBy, Decision]:
+        request_id = str(new_uuid())
+        grantable = grantable and self._grants is not None and not is_client_tool(tool.id)
+
+        def request(expires_at: str) -> PermissionRequest:
+            decided.request_id = request_id
+            return PermissionRequest(
+                request_id=request_id,
+                tool_call_id=context.tool_call_id,
+                tool_name=shown_name(tool.id),
+                args=storable(decided.args),
+                expires_at=expires_at,
+                grantable=grantable,
+            )
+
         try:
+            if grantable and await self._is_granted(tool, context):
+                return "granted", GRANTED
             resolution = await self.calls.wait(
                 request_id,
-                lambda expires_at: PermissionRequest(
-                    request_id=request_id,
-                    tool_call_id=context.tool_call_id,
-                    tool_name=shown_name(tool.id),
-                    args=storable(decided.args),
-                    expires_at=expires_at,
-                ),
+                request,
                 check=partial(_check_args, tool),
                 tool_call_id=context.tool_call_id,
             )
@@ -182,13 +221,45 @@ class Approvals:
             raise ToolCallDenied(_UNAVAILABLE) from error
         if resolution.answer is None:
             raise ToolCallDenied(_EXPIRED if resolution.reason == "expired" else _UNAVAILABLE)
-        return resolution.answer
+        return resolution.reason, resolution.answer
+
+    async def _is_granted(self, tool: ApprovableTool, context: ToolContext) -> bool:
+        """Whether an earlier decision allows the call; readers get to know that."""
+        given = -1
+        # Again, if there was a grant meanwhile: it has found only the calls that waited by then.
+        while self._grants is not None and given != self._given:
+            given = self._given
+            if await self._grants.covers(tool.id):
+                call_id = context.tool_call_id
+                await self._publish(
+                    PermissionResolved(
+                        request_id=str(new_uuid()), decision="allow", reason="granted", tool_call_id=call_id
+                    )
+                )
+                return True
+        return False
+
+
+def granted_tool(request: Mapping[str, Any]) -> str:
+    """The tool of a stored request that a grant is about; raises `Invalid` if there may be none."""
+    if not request.get("grantable"):
+        raise Invalid.field("decision", _NOT_GRANTABLE)
+    tool_id: str = request["toolName"]
+    return tool_id
+
+
+def is_granted(request: Mapping[str, Any], tool_id: str) -> bool:
+    """Whether a grant for this tool allows the call of a stored request."""
+    return bool(request.get("grantable")) and request["toolName"] == tool_id
 
 
 def _resolved_event(request_id: str, resolution: Resolution[Decision]) -> PermissionResolved:
     decision = resolution.answer or Decision("deny")
     return PermissionResolved(
-        request_id=request_id, decision=decision.decision, reason=resolution.reason, args=decision.args
+        request_id=request_id,
+        decision=decision.decision if decision.grant_by is None else "allow_conversation",
+        reason=resolution.reason,
+        args=decision.args,
     )
 
 
@@ -198,6 +269,7 @@ PERMISSIONS: Final = CallKind(
     unknown=PermissionNotFound,
     answered=PermissionDecided,
     resolved_event=_resolved_event,
+    granted=GRANTED,
 )
 
 

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final
 
@@ -41,9 +41,9 @@ class ClientAnswer:
     """A result as it is kept: within the limit, with the digest of all of it, by which it is compared."""
 
     digest: str
-    text: str
-    visible: JsonValue
-    is_error: bool
+    text: str = field(compare=False)
+    visible: JsonValue = field(compare=False)
+    is_error: bool = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
+from app.events import ResolvedBy
 from app.graphs.rules.spec import ToolRule
 from app.platform.serialization.stored_json import dump_json
 from app.requests.runs import PermissionMode
@@ -61,6 +62,8 @@ class CallDecision:
     """The first rule that matches; None: the mode alone decides."""
     request_id: str | None = None
     """The approval that was requested for it."""
+    reason: ResolvedBy | None = None
+    """Why that waits no longer; `granted`: it was not requested, because the conversation allows the tool."""
     decision: Literal["allow", "deny"] | None = None
     """None: the run ended first."""
     message: str | None = None
@@ -76,6 +79,7 @@ class CallDecision:
             "args": self.args,
             "rule": rule,
             "requestId": self.request_id,
+            "reason": self.reason,
             "decision": self.decision,
             "message": self.message,
         }

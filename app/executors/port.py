@@ -25,6 +25,7 @@ from app.platform.telemetry.trace_context import RunTraceContext
 from app.requests.client_tools import ClientTool
 from app.requests.outcome import ErrorCode, FinishReason
 from app.requests.runs import GraphRunRequest, RunLimits
+from app.tools.extensions.loading import Extensions
 from app.tools.skills.records import Skill
 from app.usage.records import NOTHING_SPENT, Attribution, Spent
 from runtally.tools.tool import Tool
@@ -206,6 +207,8 @@ class RunContext:
     """Where calls of the model are traced; None without telemetry."""
     add_evidence: AddEvidence = keep_none
     """Keeps what operators may see of it."""
+    extensions: Extensions = field(default_factory=Extensions)
+    """The operator's hooks and credentials."""
 
 
 @dataclass(frozen=True, slots=True)

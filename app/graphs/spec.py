@@ -156,6 +156,8 @@ class GraphSpec(BaseModel):
     def _only_for_native_tools(cls, workspace: WorkspaceSpec, info: ValidationInfo) -> WorkspaceSpec:
         if not info.data.get("native_tools", ("unknown",)):
             raise ValueError("is only for graphs with native_tools")
+        if workspace.network and "Bash" not in info.data.get("native_tools", ("Bash",)):
+            raise ValueError("with network is only for graphs with the native tool Bash")
         return workspace
 
     @field_validator("tools", "native_tools", "skills")

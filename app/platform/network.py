@@ -14,6 +14,8 @@ SYSTEM: Final = Path("system")
 """The certificate authorities of the operating system alone."""
 
 _NAME: Final = re.compile(r"\.?[a-z0-9_-]+(\.[a-z0-9_-]+)*")
+_HOST_NAME: Final = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*\.?")
+_NUMBER: Final = re.compile(r"[0-9]+|0x[0-9a-f]*")
 _PROXY_FORM: Final = (
     "must be http:// or https://, a host and a port and nothing after it, for example "
     "http://user:password@proxy.internal:3128 (special characters of the password as %XX)"
@@ -161,6 +163,12 @@ def check_key(key: Path | None, certificate: Path | None) -> Path | None:
     except OSError as error:
         raise ValueError(f"or RUNTALLY_CLIENT_CERT_FILE cannot be read ({error.strerror})") from None
     return key
+
+
+def is_host_name(host: str) -> bool:
+    """Whether it is a host name and cannot be read as an address by a resolver."""
+    last = host.removesuffix(".").rpartition(".")[2]
+    return _HOST_NAME.fullmatch(host) is not None and _NUMBER.fullmatch(last) is None
 
 
 def load_certificate(context: ssl.SSLContext, certificate: Path, key: Path) -> None:

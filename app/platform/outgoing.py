@@ -4,7 +4,10 @@ Nothing of this machine's environment is used: no `HTTPS_PROXY`, no `.netrc`, no
 which settings make, has the proxy, the certificate authorities and our certificate.
 """
 
+import asyncio
+import base64
 import ssl
+from asyncio import StreamReader, StreamWriter
 from dataclasses import replace
 from functools import cache
 from typing import Self
@@ -14,7 +17,7 @@ import httpx2
 
 from app.platform.concurrency.time_slice import TimeSlice
 from app.platform.hops import send_directly, send_through
-from app.platform.network import DIRECT, SYSTEM, Network, load_certificate
+from app.platform.network import DIRECT, SYSTEM, Network, Proxy, load_certificate
 
 _KEPT_CONNECTIONS = 64
 _IDLE_S = 5.0
@@ -41,6 +44,54 @@ _shared_tls_context = cache(tls_context)
 """Loading takes 25 ms."""
 
 
+def _tls_of_proxy(network: Network, proxy: Proxy) -> ssl.SSLContext | None:
+    return _shared_tls_context(replace(network, certificate=None)) if proxy.scheme == "https" else None
+
+
+class TunnelRefused(ConnectionError):
+    """The proxy does not connect to an address."""
+
+
+async def open_stream(
+    network: Network, host: str, address: str, port: int
+) -> tuple[StreamReader, StreamWriter]:
+    """A connection to an address of a host, for bytes that are encrypted already. Raises `OSError`.
+
+    A proxy gets the address, which was checked, and not the name.
+    """
+    proxy = network.proxy_for("https", host, address)
+    if proxy is None:
+        return await asyncio.open_connection(address, port)
+    name, _, proxy_port = proxy.address.rpartition(":")
+    context = _tls_of_proxy(network, proxy)
+    reader, writer = await asyncio.open_connection(name.strip("[]"), int(proxy_port), ssl=context)
+    target = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+    try:
+        await _open_tunnel(reader, writer, proxy, target)
+    except BaseException:
+        writer.transport.abort()
+        raise
+    return reader, writer
+
+
+async def _open_tunnel(reader: StreamReader, writer: StreamWriter, proxy: Proxy, target: str) -> None:
+    writer.write(_tunnel_request(proxy, target))
+    try:
+        answer = await reader.readuntil(b"\r\n\r\n")
+    except (asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
+        raise TunnelRefused(TunnelRefused.__doc__) from error
+    if answer.split(maxsplit=2)[1:2] != [b"200"]:
+        raise TunnelRefused(TunnelRefused.__doc__)
+
+
+def _tunnel_request(proxy: Proxy, target: str) -> bytes:
+    lines = [f"CONNECT {target} HTTP/1.1", f"Host: {target}"]
+    if proxy.credentials is not None:
+        pair = base64.b64encode(":".join(proxy.credentials).encode()).decode("ascii")
+        lines.append(f"Proxy-Authorization: Basic {pair}")
+    return "\r\n".join([*lines, "", ""]).encode("ascii")
+
+
 def outgoing_transport(network: Network, *, idle_s: float = _IDLE_S) -> httpx2.AsyncBaseTransport:
     """A bare transport: unlike a client it follows no redirects and stores no cookies.
 
@@ -63,8 +114,7 @@ class _OutgoingTransport(httpx2.AsyncBaseTransport):
         self._direct = httpx2.AsyncHTTPTransport(verify=verify, trust_env=False, limits=limits)
         self._proxied = self._direct
         if (proxy := network.proxy) is not None:
-            unnamed = replace(network, certificate=None)
-            context = _shared_tls_context(unnamed) if proxy.scheme == "https" else None
+            context = _tls_of_proxy(network, proxy)
             self._proxied = httpx2.AsyncHTTPTransport(
                 verify=verify,
                 trust_env=False,

@@ -152,6 +152,7 @@ class Settings(NetworkSettings, DatabaseSettings):
     max_failed_keys_per_minute: int = Field(60, ge=1, validation_alias="RUNTALLY_MAX_FAILED_KEYS_PER_MINUTE")
     metrics_port: int | None = Field(None, ge=0, le=65_535, validation_alias="RUNTALLY_METRICS_PORT")
     webhook_allow_private: bool = Field(default=False, validation_alias="RUNTALLY_WEBHOOK_ALLOW_PRIVATE")
+    egress_allow_private: bool = Field(default=False, validation_alias="RUNTALLY_EGRESS_ALLOW_PRIVATE")
     cors_origins: Annotated[tuple[str, ...], NoDecode] = Field((), validation_alias="RUNTALLY_CORS_ORIGINS")
     on_disconnect: Literal["continue", "cancel"] = Field(
         "continue", validation_alias="RUNTALLY_ON_DISCONNECT"

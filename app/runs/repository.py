@@ -31,7 +31,7 @@ from app.platform.pagination import PageRequest
 from app.platform.postgres.statements import is_one_of
 from app.platform.serialization.stored_json import dump_json
 from app.platform.telemetry.trace_context import CallerTrace
-from app.requests.outcome import GraphFinal
+from app.requests.outcome import GraphFinal, RunStatus
 from app.runs.records import AT_END, UNFINISHED, DriftedRuns, RunRecord, StoredEvents
 from app.runs.tables import DRIFTED, run_events, runs
 from app.tools.skills.records import Skill
@@ -66,9 +66,12 @@ async def existing_runs(reader: Reader, account_id: AccountId, run_ids: Sequence
     return set((await reader.execute(statement)).scalars())
 
 
-async def newest_runs(reader: Reader, account_id: AccountId, page: PageRequest) -> list[RunRecord]:
-    """A page of an account's runs, newest first."""
-    of_account = select(*RUN_COLUMNS).where(runs.c.account_id == account_id)
+async def newest_runs(
+    reader: Reader, account_id: AccountId, page: PageRequest, *, status: RunStatus | None
+) -> list[RunRecord]:
+    """A page of an account's runs, or of those with this status, newest first."""
+    is_chosen = true() if status is None else runs.c.status == status
+    of_account = select(*RUN_COLUMNS).where(runs.c.account_id == account_id, is_chosen)
     statement = page_of(of_account, page, at=runs.c.created_at, id_=runs.c.run_id)
     return [run_of(row) for row in await reader.execute(statement)]
 

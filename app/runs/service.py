@@ -12,7 +12,7 @@ from app.ids import AccountId, RunId, RunKey, new_uuid
 from app.platform.db import Database
 from app.platform.logs.context import note
 from app.platform.pagination import PageRequest
-from app.requests.outcome import GraphFinal
+from app.requests.outcome import GraphFinal, RunStatus
 from app.requests.principal import Principal
 from app.requests.runs import GraphRunRequest
 from app.runs.commands.service import RunNotFound
@@ -96,10 +96,12 @@ class RunService:
         """The run, if its contents were not deleted; raises `RunNotFound`, `RunDeleted`."""
         return with_contents(await self.get(run))
 
-    async def list_runs(self, account_id: AccountId, page: PageRequest) -> tuple[list[RunRecord], str | None]:
-        """A page of an account's runs, newest first, and the cursor of the next page."""
+    async def list_runs(
+        self, account_id: AccountId, page: PageRequest, *, status: RunStatus | None = None
+    ) -> tuple[list[RunRecord], str | None]:
+        """A page of an account's runs with this status, newest first, and the cursor of the next page."""
         async with self.database.snapshot() as reader:
-            found = await newest_runs(reader, account_id, page)
+            found = await newest_runs(reader, account_id, page, status=status)
         return page.cut(found, lambda run: (run.created_at, run.key.run_id))
 
     async def drifted(

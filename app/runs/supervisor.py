@@ -9,6 +9,7 @@ from typing import Any
 import structlog
 from anyio.abc import TaskGroup
 
+from app.conversations.grants.service import RunGrants
 from app.executors.approvals import Permissions
 from app.executors.control import RunControl
 from app.executors.inbox import MessageLimits
@@ -89,7 +90,7 @@ class RunSupervisor:
         evidence = EvidenceRecorder(self.database, plan.run, plan.attempt, self.max_evidence_bytes)
         control = RunControl(
             publisher.publish,
-            permissions=_permissions(plan, self.conditions),
+            permissions=self._permissions(plan),
             add_evidence=evidence.keep,
             client_tool_timeout=timedelta(seconds=plan.spec.client_tool_timeout_s),
             question_timeout=timedelta(seconds=plan.spec.question_timeout_s),
@@ -178,6 +179,17 @@ class RunSupervisor:
             run.is_lost = True
         return lost
 
+    def _permissions(self, plan: RunPlan) -> Permissions:
+        spec, account_id, conversation = plan.spec, plan.run.account_id, plan.conversation
+        return Permissions(
+            CallRules(spec.all_rules, self.conditions, _facts(plan), owner=str(account_id)),
+            spec.permission_mode,
+            timedelta(seconds=spec.approval_timeout_s),
+            grants=None
+            if conversation is None
+            else RunGrants(self.database, account_id, conversation.state_key, spec.id),
+        )
+
     async def _execute(self, run: ActiveRun, request: GraphRunRequest) -> None:
         plan = run.plan
         try:
@@ -197,17 +209,15 @@ class RunSupervisor:
             run.ended.set()
 
 
-def _permissions(plan: RunPlan, conditions: Conditions | None) -> Permissions:
-    spec, account_id = plan.spec, str(plan.run.account_id)
-    facts: dict[str, dict[str, Any]] = {
+def _facts(plan: RunPlan) -> dict[str, dict[str, Any]]:
+    """What conditions know of a run."""
+    return {
         "run": {
             "id": plan.run.run_id,
-            "graph": spec.id,
+            "graph": plan.spec.id,
             "model": plan.model,
             "conversation": "" if plan.conversation is None else plan.conversation.state_key,
             "attempt": plan.attempt,
         },
-        "account": {"id": account_id, "keyId": str(plan.attribution.api_key_id)},
+        "account": {"id": str(plan.run.account_id), "keyId": str(plan.attribution.api_key_id)},
     }
-    rules = CallRules(spec.all_rules, conditions, facts, owner=account_id)
-    return Permissions(rules, spec.permission_mode, timedelta(seconds=spec.approval_timeout_s))

@@ -20,14 +20,18 @@ from app.executors.control import RunControl
 from app.executors.port import (
     ABORTED,
     FIRST_ATTEMPT,
+    INTERNAL,
     NO_DATABASE,
     AgentFailed,
     ExecutionFailed,
     GraphExecutor,
     RunContext,
+    RunOutcome,
     RunParked,
     RunPlan,
 )
+from app.executors.tools.sessions import RunSession
+from app.graphs.spec import GraphSpec
 from app.ids import RunKey
 from app.platform.clock.event_times import milliseconds
 from app.platform.clock.lease import Lease
@@ -36,7 +40,7 @@ from app.platform.metrics.runs import RunMetrics
 from app.platform.telemetry.run_trace import RunTrace
 from app.requests.outcome import GraphFinal
 from app.requests.runs import GraphRunRequest
-from app.runs.commands.pending import pending_commands
+from app.requests.wire_models import WireModel
 from app.runs.dispatch.queue import RunQueue
 from app.runs.dispatch.records import QueuedCommand
 from app.runs.dispatch.repository import insert_queued_command
@@ -54,6 +58,7 @@ from app.runs.repository import finish_run, has_ended
 from app.runs.requeueing.repository import requeue_run
 from app.runs.waits.repository import park_run
 from app.streams.port import EventLog, LogEntry, WriterFenced
+from app.tools.extensions.loading import Extensions
 
 log = structlog.get_logger(__name__)
 
@@ -127,10 +132,13 @@ class RunWorker:
     receipts: ReceiptQueue
     ledger: CreditLedger
     queue: RunQueue
+    pending: Callable[[RunControl, GraphSpec], Sequence[WireModel]]
+    """The commands to an attempt that the next one must get again."""
     max_output_bytes: int
     lease: Lease
     store_retry_s: float = STORE_RETRY_S
     metrics: RunMetrics = field(default_factory=RunMetrics)
+    extensions: Extensions = field(default_factory=Extensions)
 
     async def execute(
         self,
@@ -156,24 +164,19 @@ class RunWorker:
         )
         events = TimedEvents(output, self.metrics.attempt(plan.spec.id))
         self.receipts.count_charges(plan.run)
+        session = RunSession(self.extensions.hooks, plan)
+        context = RunContext(*(plan, control, events, self.lease, trace), evidence.keep, self.extensions)
         began, repeats, parked = time.monotonic(), False, None
         try:
             await self._start(plan, control, publisher)
             request = await self.complete(request, plan)
-            context = RunContext(plan, control, events, self.lease, trace, evidence.keep)
+            await session.start()
             parked = await self._run(request, context, publisher)
         except ExecutionFailed as error:
-            output.outcome = error.outcome
             repeats = self._repeats(error, plan, control)
-        except DatabaseUnavailable:
-            log.warning("run.database_unavailable")
-            output.outcome = NO_DATABASE
-        except (AttemptOver, WriterFenced):
-            # Found out again, and logged, when the run is stored.
-            output.outcome = ABORTED
-        except Exception:
-            # A failed run must not end other runs.
-            log.exception("run.crashed")
+            output.outcome = error.outcome
+        except Exception as error:  # noqa: BLE001 - a failed run must not end other runs
+            output.outcome = _outcome_of(error)
         finally:
             with anyio.CancelScope(shield=True):
                 await control.end(is_parked=parked is not None)
@@ -182,17 +185,12 @@ class RunWorker:
                     trace.close()
                 await self.receipts.flush(plan.run, within_s=_FLUSH_S)
                 finished = self._finished(
-                    plan,
-                    control,
-                    output,
-                    trace=trace,
-                    evidence=evidence,
-                    began=began,
-                    repeats=repeats,
-                    parked=parked,
+                    context, output, evidence, began=began, repeats=repeats, parked=parked
                 )
                 entries = await self._entries(finished)
                 stored = await self._finish(finished, entries)
+                if parked is None:
+                    await session.end(finished.final)
         while stored is _NotStored.LATER:
             await asyncio.sleep(self.store_retry_s)
             stored = await self._finish(finished, entries)
@@ -247,16 +245,15 @@ class RunWorker:
 
     def _finished(
         self,
-        plan: RunPlan,
-        control: RunControl,
+        context: RunContext,
         output: RunOutput,
-        *,
-        trace: RunTrace | None,
         evidence: EvidenceRecorder,
+        *,
         began: float,
         repeats: bool,
         parked: RunParked | None,
     ) -> _FinishedRun:
+        plan, control, trace = context.plan, context.control, context.trace
         final, duration = output.final(), timedelta(seconds=time.monotonic() - began)
         charged = self.receipts.counted_charges(plan.run)
         ended = EndedRun.of_plan(plan, final, duration=duration, charged=charged)
@@ -359,7 +356,7 @@ class RunWorker:
             events=rows,
         )
         if is_parked:
-            for command in pending_commands(control, finished.plan.spec):
+            for command in self.pending(control, finished.plan.spec):
                 stored = command.model_dump(mode="json", by_alias=True)
                 await insert_queued_command(tx, QueuedCommand(run, stored))
             # An answer may have been stored after the decision to park it.
@@ -367,6 +364,20 @@ class RunWorker:
             await debit_undelivered(tx, self.receipts, run)
             await self.ledger.release(tx, run)
         return is_parked
+
+
+def _outcome_of(error: Exception) -> RunOutcome:
+    """How a run ended that its executor did not end; logs why."""
+    match error:
+        case DatabaseUnavailable():
+            log.warning("run.database_unavailable")
+            return NO_DATABASE
+        case AttemptOver() | WriterFenced():
+            # Found out again, and logged, when the run is stored.
+            return ABORTED
+        case _:
+            log.error("run.crashed", exc_info=error)
+            return INTERNAL
 
 
 def _log_failure(finished: _FinishedRun, error: Exception) -> None:

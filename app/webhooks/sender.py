@@ -5,9 +5,9 @@ from datetime import UTC, datetime
 
 import httpx2
 
+from app.platform.addresses import AddressPolicy, AddressRefused, NameNotFound, UrlRefused
 from app.platform.network import DIRECT, Network
 from app.platform.outgoing import HttpSender
-from app.webhooks.addresses import AddressPolicy, AddressRefused, NameNotFound, UrlRefused
 from app.webhooks.message import WebhookMessage
 from app.webhooks.retries import ReceiverResponse, parse_response
 

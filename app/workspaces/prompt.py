@@ -13,10 +13,11 @@ _KEPT = (
     "before you begin. At most {files} files with {bytes} bytes together are kept; with more, the next turn "
     "begins as this one did. Links are not kept."
 )
+_REACHED = "- Commands reach these hosts, by https and the proxy in HTTPS_PROXY, and no others: {hosts}."
 
 
 def described(prompt: str, spec: WorkspaceSpec) -> str:
-    """The system prompt with what is mounted and kept.
+    """The system prompt with what is mounted and kept, and which hosts commands reach.
 
     It names no file of a conversation: such names are the agent's or its users', and a prompt that changes
     with each turn would not be found in the provider's cache.
@@ -25,6 +26,8 @@ def described(prompt: str, spec: WorkspaceSpec) -> str:
         f"- {json.dumps(mount.target)}: copied from the operator's files when a run begins."
         for mount in spec.mounts
     ]
-    if spec.keep is not None:
+    if spec.keep != "run":
         lines.append(_KEPT.format(files=spec.max_files, bytes=spec.max_bytes))
+    if spec.network:
+        lines.append(_REACHED.format(hosts=", ".join(spec.network)))
     return "\n\n".join([prompt, "\n".join([_RULE, *lines])]) if lines else prompt

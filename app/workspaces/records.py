@@ -75,3 +75,14 @@ class WorkspaceListing:
 
 
 NO_FILES = WorkspaceListing((), outputs_collected=False, truncated=False, expires_at=None)
+
+
+@dataclass(slots=True)
+class HostTraffic:
+    """What the commands of a run have exchanged with one host."""
+
+    host: str
+    """With its port if that is not 443."""
+    sent_bytes: int = 0
+    received_bytes: int = 0
+    connections: int = 0

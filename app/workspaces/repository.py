@@ -1,6 +1,6 @@
 """SQL for workspaces and their files."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, fields
 from datetime import timedelta
 from typing import Any
@@ -10,6 +10,7 @@ from sqlalchemy import (
     Text,
     all_,
     and_,
+    any_,
     delete,
     func,
     insert,
@@ -25,8 +26,15 @@ from sqlalchemy.dialects import postgresql
 from app.ids import AccountId, RunId, RunKey
 from app.platform.db import Reader, Transaction
 from app.platform.postgres.statements import is_one_of
-from app.workspaces.records import FileOrigin, GivenFile, KeptState, StoredFile, WorkspaceRecord
-from app.workspaces.tables import file_contents, workspace_files, workspaces
+from app.workspaces.records import (
+    FileOrigin,
+    GivenFile,
+    HostTraffic,
+    KeptState,
+    StoredFile,
+    WorkspaceRecord,
+)
+from app.workspaces.tables import file_contents, workspace_files, workspace_traffic, workspaces
 
 
 async def insert_workspace(tx: Transaction, run: RunKey, *, keep: timedelta) -> None:
@@ -159,6 +167,29 @@ async def delete_expired_files(tx: Transaction, *, most: int) -> int:
         await tx.execute(delete(workspace_files).where(of_files))
         await tx.execute(update(workspaces).where(of_workspaces).values(emptied=True))
     return len(found)
+
+
+async def add_traffic(tx: Transaction, run: RunKey, traffic: Sequence[HostTraffic]) -> None:
+    """Add what an attempt's commands have exchanged to what those of earlier ones have."""
+    rows = [{"account_id": run.account_id, "run_id": run.run_id, **asdict(host)} for host in traffic]
+    statement = postgresql.insert(workspace_traffic).values(rows)
+    counted = ("sent_bytes", "received_bytes", "connections")
+    sums = {name: workspace_traffic.c[name] + statement.excluded[name] for name in counted}
+    key = ["account_id", "run_id", "host"]
+    await tx.execute(statement.on_conflict_do_update(index_elements=key, set_=sums))
+
+
+async def find_traffic(
+    reader: Reader, account_id: AccountId, run_ids: Sequence[RunId]
+) -> dict[RunId, list[HostTraffic]]:
+    """The traffic of these runs, by run and host."""
+    table = workspace_traffic
+    of_runs = table.c.run_id == any_(literal(list(run_ids), postgresql.ARRAY(Text)))
+    statement = select(table).where(table.c.account_id == account_id, of_runs).order_by(table.c.host)
+    found: dict[RunId, list[HostTraffic]] = {run_id: [] for run_id in run_ids}
+    for row in await reader.execute(statement):
+        found[row.run_id].append(HostTraffic(row.host, row.sent_bytes, row.received_bytes, row.connections))
+    return found
 
 
 async def _given_files(

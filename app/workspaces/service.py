@@ -2,15 +2,16 @@
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import structlog
 
 from app.errors import Gone, NotFound, Unavailable
 from app.events import FilesChanged, RunWarning
-from app.ids import AccountId, RunKey
+from app.ids import AccountId, RunId, RunKey
 from app.platform.background import forever
 from app.platform.db import Database, Transaction, require_attempt
 from app.requests.file_paths import relative_path
@@ -20,17 +21,20 @@ from app.workspaces.records import (
     NO_FILES,
     CollectedFiles,
     GivenFile,
+    HostTraffic,
     StoredFile,
     WorkspaceListing,
     WorkspaceRecord,
 )
 from app.workspaces.repository import (
+    add_traffic,
     delete_expired_files,
     delete_files,
     delete_files_except,
     find_content,
     find_kept_files,
     find_state_before,
+    find_traffic,
     find_uploads,
     find_workspace,
     insert_contents,
@@ -113,16 +117,25 @@ class Workspaces:
         does not fail. Raises `AttemptOver` if the attempt that left them is over.
         """
         outputs = await asyncio.to_thread(workspace.collect_outputs)
-        for attempts_left in reversed(range(_STORE_ATTEMPTS)):
-            try:
-                await self._store(run, attempt, workspace=workspace, outputs=outputs)
-            except Unavailable as error:
-                log.warning("workspace.store_failed", reason=error.detail, attempts_left=attempts_left)
-                await asyncio.sleep(_STORE_RETRY_S)
-            else:
-                return events_of(outputs, workspace)
-        log.error("workspace.files_lost", run_id=run.run_id)
-        return [FILES_LOST]
+        if not await _persistently(partial(self._store, run, attempt, workspace=workspace, outputs=outputs)):
+            log.error("workspace.files_lost", run_id=run.run_id)
+            return [FILES_LOST]
+        return events_of(outputs, workspace)
+
+    async def record_traffic(self, run: RunKey, traffic: Sequence[HostTraffic]) -> None:
+        """Add what the commands of an attempt have exchanged with other hosts to the run.
+
+        If the database stays unavailable that is lost, but the run does not fail.
+        """
+        if traffic and not await _persistently(partial(self._add_traffic, run, traffic)):
+            log.error("workspace.traffic_lost", run_id=run.run_id)
+
+    async def traffic(
+        self, account_id: AccountId, run_ids: Sequence[RunId]
+    ) -> Mapping[RunId, Sequence[HostTraffic]]:
+        """What the commands of these runs have exchanged with other hosts."""
+        async with self._database.read() as reader:
+            return await find_traffic(reader, account_id, run_ids)
 
     async def listing(self, run: RunKey) -> WorkspaceListing:
         """The files of a run, none if it has no workspace. Raises `FilesExpired`."""
@@ -175,6 +188,10 @@ class Workspaces:
         while await self.delete_expired_files() == _DELETE_BATCH:
             pass
 
+    async def _add_traffic(self, run: RunKey, traffic: Sequence[HostTraffic]) -> None:
+        async with self._database.transaction() as tx:
+            await add_traffic(tx, run, traffic)
+
     async def _store(
         self, run: RunKey, attempt: int, *, workspace: Workspace, outputs: CollectedFiles
     ) -> None:
@@ -203,6 +220,19 @@ async def _share_contents(
     batches = workspace.batches(by_hash[sha256] for sha256 in sorted(by_hash.keys() - known))
     while (batch := await asyncio.to_thread(next, batches, None)) is not None:
         await insert_contents(tx, account_id, {file.sha256: content for file, content in batch})
+
+
+async def _persistently(store: Callable[[], Awaitable[None]]) -> bool:
+    """Try to store something until the database is available; returns whether it was in time."""
+    for attempts_left in reversed(range(_STORE_ATTEMPTS)):
+        try:
+            await store()
+        except Unavailable as error:
+            log.warning("workspace.store_failed", reason=error.detail, attempts_left=attempts_left)
+            await asyncio.sleep(_STORE_RETRY_S)
+        else:
+            return True
+    return False
 
 
 def _require_not_expired(record: WorkspaceRecord) -> None:

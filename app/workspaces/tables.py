@@ -65,3 +65,17 @@ file_contents = Table(
     CheckConstraint("sha256 = encode(sha256(content), 'hex')", name="sha256"),
 )
 """The contents of files that are kept from turn to turn; a trigger deletes those that no file has."""
+
+workspace_traffic = Table(
+    "workspace_traffic",
+    metadata,
+    Column("account_id", Uuid, primary_key=True),
+    Column("run_id", Text, primary_key=True),
+    Column("host", Text, primary_key=True, comment="With its port if that is not 443"),
+    Column("sent_bytes", BigInteger, nullable=False, comment="By the run's commands, over TLS"),
+    Column("received_bytes", BigInteger, nullable=False),
+    Column("connections", BigInteger, nullable=False),
+    ForeignKeyConstraint(
+        ["account_id", "run_id"], ["workspaces.account_id", "workspaces.run_id"], ondelete="CASCADE"
+    ),
+)

@@ -6,7 +6,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision: str = "e63a9d0b41c8"
-down_revision: str | None = "7e03c5d9a1f4"
+down_revision: str | None = "e19c5b7a03d4"
 branch_labels: str | Sequence[str] | None = None
 depends_on: str | Sequence[str] | None = None
 compatibility: str = "expand"

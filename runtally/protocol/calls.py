@@ -5,13 +5,22 @@ from typing import Any
 from uuid import uuid4
 
 from runtally.model import read
-from runtally.options import Priority, ReceiptFilters, UsageOptions
+from runtally.options import (
+    ApprovalFilters,
+    DecisionOptions,
+    Priority,
+    ReceiptFilters,
+    UsageOptions,
+    decision_body,
+)
 from runtally.protocol.call import Call, nothing, one, page, page_call, page_query, query_of, segment
 from runtally.types import (
+    Approval,
     Balance,
     Branch,
     Conversation,
     ConversationMessage,
+    Grant,
     Graph,
     GraphFinal,
     LanguageModel,
@@ -83,22 +92,15 @@ def send_message(run_id: str, text: str, *, priority: Priority) -> Call[SentMess
     )
 
 
-def decide_permission(
-    run_id: str,
-    request_id: str,
-    *,
-    allow: bool,
-    args: Mapping[str, Any] | None,
-    message: str | None,
-    stop: bool,
-) -> Call[None]:
+def decide_permission(run_id: str, request_id: str, *, allow: bool, options: DecisionOptions) -> Call[None]:
     """Decide on a tool call that waits for consent."""
-    body: dict[str, Any] = {"decision": "allow" if allow else "deny"}
-    body |= {} if args is None else {"args": dict(args)}
-    body |= {} if message is None else {"message": message}
-    body |= {"stop": True} if stop else {}
     path = f"{_run(run_id)}/permissions/{segment(request_id)}"
-    return Call(method="POST", path=path, body=body, parse=nothing)
+    return Call(method="POST", path=path, body=decision_body(options, allow=allow), parse=nothing)
+
+
+def list_approvals(filters: ApprovalFilters, cursor: str | None) -> Call[Page[Approval]]:
+    """A page of what waits for a person."""
+    return page_call("/v1/approvals", Approval, cursor, query_of(filters))
 
 
 def answer_question(
@@ -187,6 +189,17 @@ def fork_conversation(state_key: str, *, at: str | None, new_key: str | None) ->
 def list_branches(state_key: str) -> Call[Page[Branch]]:
     """The branches of a conversation, oldest first."""
     return Call(method="GET", path=f"{_conversation(state_key)}/branches", parse=page(Branch))
+
+
+def list_grants(state_key: str) -> Call[Page[Grant]]:
+    """What is allowed for the rest of a conversation."""
+    return Call(method="GET", path=f"{_conversation(state_key)}/grants", parse=page(Grant))
+
+
+def revoke_grant(state_key: str, grant_id: str) -> Call[None]:
+    """Revoke a grant; a repeated request would not find it."""
+    path = f"{_conversation(state_key)}/grants/{segment(grant_id)}"
+    return Call(method="DELETE", path=path, parse=nothing, repeatable=False)
 
 
 def return_to_branch(state_key: str, branch_id: str) -> Call[Page[Branch]]:

@@ -20,7 +20,7 @@ from typing import (
 )
 from uuid import UUID
 
-from pydantic import BaseModel, RootModel
+from pydantic import BaseModel, RootModel, SecretStr
 from pydantic.errors import PydanticUserError
 from pydantic_core import to_json
 
@@ -98,13 +98,22 @@ class CallingRun(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class ToolContext:
-    """What a tool gets to know about the run that calls it."""
+GetCredential: TypeAlias = Callable[[str], Awaitable[SecretStr]]
+"""Takes the name of a credential, returns that of the run's account; raises `ToolFailed` if there is none."""
+
+
+async def _no_credential(_name: str) -> SecretStr:
+    raise ToolFailed("There are no credentials for tools here.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HookContext:
+    """What hooks and tools get to know about a run."""
 
     run: CallingRun
-    tool_call_id: str
-    request_id: str | None
+    attempt: int = 0
+    """How often it was begun before, in processes that could not end it."""
+    request_id: str | None = None
     graph_id: str = ""
     conversation: str | None = None
     """The `stateKey` of its conversation; None for a run without one."""
@@ -112,7 +121,15 @@ class ToolContext:
     """When the run is stopped, in UTC."""
     budget_left_usd: Decimal | None = None
     """What the run may still cost in dollars; None without such a limit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolContext(HookContext):
+    """What a tool gets to know about the run that calls it, and what it may ask for during the call."""
+
+    tool_call_id: str
     report_progress: ReportProgress = field(default=_no_progress, repr=False, compare=False)
+    credential: GetCredential = field(default=_no_credential, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

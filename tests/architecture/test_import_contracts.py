@@ -31,6 +31,7 @@ PLANTS = {
         )
     },
     "executors": {"app/executors/messages_api/planted.py": "import app.executors.claude_agent.auth"},
+    "sandboxes": {"app/executors/planted.py": "import app.executors.claude_agent.sandbox.bubblewrap"},
     "pure": {"app/http/native/encoder.py": "import asyncio"},
     "public": {"runtally/tools/planted.py": "import app.ids\nimport app.runs.service"},
     "client": {"app/http/planted.py": "import runtally.client\nimport runtally.protocol.calls"},

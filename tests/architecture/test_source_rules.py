@@ -176,13 +176,14 @@ ENDS_WITH_WHAT_STARTS_IT = {
     "app/platform/background.py": 2,
     "app/cli/serve.py": 2,
     "app/executors/claude_agent/process/cli_process.py": 1,
-    "app/executors/claude_agent/watchdog.py": 2,
+    "app/executors/claude_agent/transcripts/open_calls.py": 1,
+    "app/executors/claude_agent/watchdog.py": 3,
     "app/executors/control.py": 1,
     "app/executors/messages_api/executor.py": 1,
     "app/executors/messages_api/loop.py": 1,
     "app/executors/waiting/calls.py": 2,
     "app/tools/mcp/asking/elicitation.py": 1,
-    "app/executors/messages_api/tool_turn.py": 1,
+    "app/executors/tools/turn.py": 1,
     "app/executors/messages_api/transcript.py": 1,
     "app/gateway/exchange.py": 1,
     "app/platform/logs/context.py": 1,
@@ -195,8 +196,10 @@ ENDS_WITH_WHAT_STARTS_IT = {
     "app/streams/process_channel.py": 1,
     "app/streams/relay/server.py": 1,
     "app/streams/relayed.py": 1,
+    "app/tools/extensions/calling.py": 1,
     "app/tools/mcp/connection.py": 1,
     "app/tools/mcp/servers.py": 1,
+    "app/workspaces/egress/proxy.py": 3,
 }
 """How many tasks each module starts that inherit the context of what starts them: a part of the same run or
 request, or the server itself."""

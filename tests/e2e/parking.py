@@ -38,7 +38,7 @@ def pool_of(world: World) -> CliPool:
 
 def idle_pid_files(services: Services) -> list[Path]:
     """Where the idle processes' launchers wrote their process ids."""
-    return [idle.cli.process._directory.pid_file for idle in _pool(services)._idle]
+    return [idle.cli.process.directory.pid_file for idle in _pool(services)._idle]
 
 
 def idle_pids(services: Services) -> list[int]:
@@ -86,7 +86,7 @@ def process_of(world: World, key: str) -> psutil.Process:
 
 def pid_file(found: ParkedCli) -> Path:
     """Where its launcher wrote its process id."""
-    return found.cli.process._directory.pid_file
+    return found.cli.process.directory.pid_file
 
 
 async def gone(process: psutil.Process) -> None:

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-from structlog.contextvars import merge_contextvars
-from structlog.testing import capture_logs
+import pytest
 
 from app.simulator.script import ApiRequest, Hold, Reply, Text, ToolUse, text_of
+from tests.e2e.auditing import heard
 from tests.e2e.office import MAIL, MAILER, office, settings
 from tests.e2e.parking import a_parking_world, gone, parked, pool_of, process_of
 from tests.e2e.stories import (
@@ -25,6 +25,7 @@ from tests.e2e.stories import (
 from tests.e2e.test_a_graph_gives_work_to_subagents import LEAD
 from tests.e2e.test_a_graph_gives_work_to_subagents import graphs as lead_graphs
 from tests.e2e.the_bill import bill, wire
+from tests.unit.tools.extensions.packages import install
 
 
 def echo(request: ApiRequest) -> Reply:
@@ -180,9 +181,11 @@ async def test_consent_and_its_mode_belong_to_one_run(world_of: WorldOf, tmp_pat
 
 
 async def test_subagents_and_hooks_belong_to_the_run_that_has_the_process(
-    world_of: WorldOf, tmp_path: Path
+    world_of: WorldOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In full mode, where the CLI calls hooks in the context in which it was started."""
+    install(tmp_path, monkeypatch, hooks={"audit": "tests.e2e.auditing:Audit"})
+    heard.clear()
 
     def delegates(request: ApiRequest) -> Reply:
         if "You are the clock-watcher" in request.system:
@@ -195,19 +198,17 @@ async def test_subagents_and_hooks_belong_to_the_run_that_has_the_process(
 
     world = await a_parking_world(world_of, delegates, **lead_graphs(tmp_path))
     runs = []
-    with capture_logs([merge_contextvars]) as lines:
-        for _ in range(2):
-            runs.append((await turn(world, "time?", graphId=LEAD))["runId"])
-            process = process_of(world, "chat-1")
+    for _ in range(2):
+        runs.append((await turn(world, "time?", graphId=LEAD))["runId"])
+        process = process_of(world, "chat-1")
 
     assert process.is_running()
-    called = [(line["run_id"], line["hook"]) for line in lines if line["event"] == "hook.called"]
-    assert {hook for _, hook in called} >= {"PreToolUse", "PostToolUse", "SubagentStart", "SubagentStop"}
     # The same hooks for the first and for the second run, each under its own name.
-    assert [hook for run_id, hook in called if run_id == runs[0]] == [
-        hook for run_id, hook in called if run_id == runs[1]
+    of_a_run = ("session_start", "before_tool", "before_tool", "after_tool", "after_tool", "session_end")
+    assert [(context.run.run_id, method) for method, context, *_ in heard] == [
+        (run_id, method) for run_id in runs for method in of_a_run
     ]
-    assert {run_id for run_id, _ in called} == set(runs)
+    heard.clear()
     for run_id in runs:
         origins = [receipt["origin"] for receipt in await world.receipts(run_id)]
         assert sorted(origins) == ["assistant", "assistant", "subagent", "subagent"]
@@ -278,5 +279,5 @@ async def test_a_process_belongs_to_one_account_and_ends_with_its_key(world_of: 
 
 
 def process_of_account(world: World, number: int) -> psutil.Process:
-    found = pool_of(world).parked()[number].cli.process._directory.pid_file
+    found = pool_of(world).parked()[number].cli.process.directory.pid_file
     return psutil.Process(int(found.read_text()))

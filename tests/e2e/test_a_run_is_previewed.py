@@ -43,6 +43,7 @@ def _arguments_of(sdk_options: dict[str, Any]) -> list[str]:
     """The arguments the SDK would start a CLI with, had it only what a preview shows."""
     options = {_snake(name): value for name, value in sdk_options.items()}
     assert options.pop("can_use_tool") is False
+    assert options.pop("network") == []
     options["system_prompt"]["path"] = "path"
     options["hooks"] = options["hooks"] or None
     options["agents"] = options["agents"] or None

@@ -256,6 +256,7 @@ async def test_the_fleet_is_in_the_metrics(world: World) -> None:
         ("queue_depth",): 2,
         ("runs", "queued"): 2,
         ("runs", "running"): 0,
+        ("runs", "waiting"): 0,
         ("runs_ready",): 1,
         ("places",): expected.places,
         ("places_free",): expected.places,

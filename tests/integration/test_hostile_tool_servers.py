@@ -66,7 +66,7 @@ async def call(connections: McpConnections, **arguments: Any) -> ToolResult:
     """What the model gets for a call."""
     tools = {tool.id: tool for tool in connections.tools}
     policy = ToolPolicy(frozenset(tools), lambda: None, _unchanged)
-    context = ToolContext(RUN, "call", None)
+    context = ToolContext(run=RUN, tool_call_id="call")
     return await ToolRunner(tools, policy).run(ID, arguments, context)
 
 

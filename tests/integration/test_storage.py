@@ -20,6 +20,7 @@ from app.runs.events.codec import encode_events
 from app.runs.events.terminal import with_positions
 from app.runs.records import NewRun
 from app.runs.repository import find_run, finish_run, stored_events
+from app.workspaces.records import HostTraffic
 from app.workspaces.service import FilesExpired, Workspaces
 from app.workspaces.spec import WorkspaceSpec
 from tests.factories import a_final, an_account
@@ -77,6 +78,23 @@ async def test_conversations_count_until_they_are_deleted(database: Database) ->
     async with database.transaction() as tx:
         await delete_entries(tx, transcript)
     assert await kept(database, account_id) == 0
+
+
+async def test_the_traffic_of_attempts_is_added_and_is_of_one_account(database: Database) -> None:
+    run = await an_accepted_run(database)
+    other = RunKey((await an_account(database, name="other")).account_id, run.run_id)
+    _, workspaces = contents_of(database)
+    async with database.transaction() as tx:
+        await workspaces.reserve(tx, run, WorkspaceSpec(), {})
+
+    await workspaces.record_traffic(run, [HostTraffic("b.test", 1, 2, 1)])
+    await workspaces.record_traffic(run, [HostTraffic("b.test", 10, 20, 3), HostTraffic("a.test", 5, 0, 1)])
+    await workspaces.record_traffic(run, [])
+
+    assert await workspaces.traffic(run.account_id, [run.run_id]) == {
+        run.run_id: [HostTraffic("a.test", 5, 0, 1), HostTraffic("b.test", 11, 22, 4)]
+    }
+    assert await workspaces.traffic(other.account_id, [run.run_id]) == {run.run_id: []}
 
 
 async def test_deleting_a_run_frees_its_storage_and_keeps_the_row(database: Database) -> None:

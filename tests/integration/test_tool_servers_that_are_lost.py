@@ -35,7 +35,7 @@ class Calls:
     async def call(self, tool_id: str, **arguments: Any) -> ToolResult:
         """What the model gets for a call."""
         tools = {tool.id: tool for tool in self.tools}
-        context = ToolContext(RUN, "call", None, report_progress=self._report)
+        context = ToolContext(run=RUN, tool_call_id="call", report_progress=self._report)
         return await ToolRunner(tools, ToolPolicy(frozenset(tools))).run(tool_id, arguments, context)
 
     async def _report(self, label: str) -> None:

@@ -94,7 +94,7 @@ async def called(
 ) -> ToolResult:
     """What the model gets."""
     wanted = [f"desk__{name}" for name in TOOLS]
-    context = ToolContext(RUN, "call", None)
+    context = ToolContext(run=RUN, tool_call_id="call")
     if report_progress is not None:
         context = replace(context, report_progress=report_progress)
     person = None if somebody is None else Person(somebody, timeout_s=60)

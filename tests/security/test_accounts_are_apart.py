@@ -55,6 +55,7 @@ class Victim:
             "scheduleId": self.schedule_id,
             "batchId": self.batch_id,
             "deliveryId": str(uuid4()),
+            "grantId": str(uuid4()),
             "path": "a.txt",
             "account": self.account,
             "keyId": str(uuid4()),

@@ -47,6 +47,11 @@ def ways_to_approve(run_id: str, request_id: str) -> dict[str, tuple[str, str, A
     resume = {"threadId": "t-1", "runId": "r-2", "messages": [], "resume": [entry]}
     return {
         "as it is": ("POST", f"/v1/runs/{run_id}/permissions/{request_id}", {"decision": "allow"}),
+        "for the conversation": (
+            "POST",
+            f"/v1/runs/{run_id}/permissions/{request_id}",
+            {"decision": "allow_conversation"},
+        ),
         "over AG-UI": ("POST", AG_UI, resume),
         "over the AI SDK": ("POST", CHAT, {"id": "t-1", "messages": [answer]}),
         "by asking nobody": ("PATCH", f"/v1/runs/{run_id}", {"permissionMode": "bypassPermissions"}),

@@ -1,8 +1,19 @@
-"""Content of tool results in the format of the Messages API; pure."""
+"""Tool calls of the model, and the content of their results in the format of the Messages API; pure."""
 
+from dataclasses import dataclass
 from typing import Any
 
 from runtally.tools.content import ToolContent, ToolImage, ToolText
+
+
+@dataclass(frozen=True, slots=True)
+class ModelToolCall:
+    """A tool call of the model."""
+
+    call_id: str
+    name: str
+    args: Any
+    """As the model wrote them; text if they are not JSON."""
 
 
 def content_block(content: ToolContent) -> dict[str, Any]:

@@ -2,30 +2,34 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import timedelta
 from functools import partial
 
 import anyio
 import structlog
+from claude_agent_sdk import Message
 
 from app.conversations.prompt_store import PromptStore
-from app.events import AssistantFinal, Status, UsageReport
+from app.conversations.records import TranscriptEntry
+from app.events import AssistantFinal
 from app.executors.api_format.failures import outcome_of_refusal, rejected_part
 from app.executors.claude_agent.auth import ModelAuth
+from app.executors.claude_agent.graph_keys import may_be_parked
 from app.executors.claude_agent.launching.started_cli import StartedCli
 from app.executors.claude_agent.meters.port import EXECUTOR_TYPE
 from app.executors.claude_agent.options.init_check import UnexpectedCapabilities
 from app.executors.claude_agent.process.cli_process import CliProcess
 from app.executors.claude_agent.process.failures import CliFailed
-from app.executors.claude_agent.process.unfinished import SeenText, store_unfinished
 from app.executors.claude_agent.prompt import user_content
 from app.executors.claude_agent.run_stream import RunStream
-from app.executors.claude_agent.sandbox.control_groups import ControlGroups
-from app.executors.claude_agent.sandbox.probe import SandboxProbe, SandboxUnavailable
-from app.executors.claude_agent.sandbox.running_sandbox import RunningSandbox
+from app.executors.claude_agent.sandbox.port import Sandbox, Sandboxes, SandboxUnavailable
 from app.executors.claude_agent.starter import CliStarter
+from app.executors.claude_agent.transcripts.open_calls import OpenCalls, parked
+from app.executors.claude_agent.transcripts.unfinished import SeenText, store_unfinished
 from app.executors.claude_agent.watchdog import Watchdog
 from app.executors.metering import Metering, channel_limits
 from app.executors.port import (
@@ -41,11 +45,12 @@ from app.executors.port import (
 )
 from app.executors.structured_output import require_match
 from app.executors.text import loggable
+from app.executors.tools.calls import ToolCalls
 from app.executors.tools.client_tools import with_client_tools
 from app.executors.tools.questions import with_questions
 from app.executors.tools.servers import connected_tools
 from app.gateway.channel import Channel
-from app.ids import new_uuid
+from app.gateway.proxy import ChannelAddress
 from app.platform.json_schema.checker import SchemaChecker
 from app.requests.messages import SentMessage
 from app.requests.runs import GraphRunRequest
@@ -67,10 +72,8 @@ class ClaudeAgentExecutor:
     prompts: PromptStore
     servers: McpConnector
     workspaces: Workspaces
-    sandbox_probe: SandboxProbe
+    sandboxes: Sandboxes
     schemas: SchemaChecker
-    groups: ControlGroups | None
-    """The control groups of sandboxes."""
 
     async def run(self, request: GraphRunRequest, context: RunContext) -> None:
         """See the port."""
@@ -84,61 +87,53 @@ class ClaudeAgentExecutor:
             await self._run(request, with_client_tools(with_questions(connected), self.schemas), sandbox)
 
     @asynccontextmanager
-    async def _open_sandbox(self, plan: RunPlan) -> AsyncIterator[RunningSandbox | None]:
+    async def _open_sandbox(self, plan: RunPlan) -> AsyncIterator[Sandbox | None]:
         """The sandbox of a run with native tools; None for any other run."""
         if not plan.spec.native_tools:
             yield None
             return
+        given = [GivenFile(*file) for file in files_in_workspace(plan.skills)]
+        in_conversation = plan.conversation is not None
         try:
-            await self.sandbox_probe.require()
+            await self.sandboxes.require()
+            workspace = await self.workspaces.open(
+                plan.run, plan.spec.workspace, given, in_conversation=in_conversation
+            )
+            sandbox = await self.sandboxes.open(workspace)
         except SandboxUnavailable as error:
             log.error("run.start_failed", reason=str(error))  # noqa: TRY400 - no traceback needed
             raise ExecutionFailed("internal") from error
-        spec = plan.spec.workspace
-        given = [GivenFile(*file) for file in files_in_workspace(plan.skills)]
-        in_conversation = plan.conversation is not None
-        workspace = await self.workspaces.open(plan.run, spec, given, in_conversation=in_conversation)
-        try:
-            group = None if self.groups is None else await asyncio.to_thread(self.groups.create, spec)
-        except OSError as error:
-            log.error("control_group.create_failed", reason=error.strerror)  # noqa: TRY400
-            raise ExecutionFailed("internal") from error
-        sandbox = RunningSandbox(workspace, group)
         try:
             yield sandbox
         finally:
-            await asyncio.shield(asyncio.to_thread(sandbox.close))
+            with anyio.CancelScope(shield=True):
+                await sandbox.aclose()
+                await self.workspaces.record_traffic(plan.run, sandbox.traffic)
 
-    async def _run(
-        self, request: GraphRunRequest, context: RunContext, sandbox: RunningSandbox | None
-    ) -> None:
-        plan, events = context.plan, context.events
+    async def _run(self, request: GraphRunRequest, context: RunContext, sandbox: Sandbox | None) -> None:
+        kept, context = await self._make_open_calls(context)
+        plan, events, control = context.plan, context.events, context.control
         prompts = await self.prompts.load(plan.conversation)
-        cli, initial_prompt = await self.starter.start(request, plan, sandbox=sandbox)
+        cli, initial_prompt = await self.starter.start(request, plan, sandbox=sandbox, kept=kept)
         # No await from here to the `try`: what was started must be released.
-        channel = self._open_channel(context, cli)
-        channel.stops_before_call = context.control.stops_before_call
+        channel = self._open_channel(context, at=cli.address)
+        channel.stops_before_call = control.stops_before_call
         channel.prompts = prompts
         cli.attach_run(context, channel)
-        calls = cli.bridge.calls
         stream = RunStream(
             plan,
-            take_result=calls.take_result,
+            take_result=cli.bridge.calls.take_result,
             add_evidence=context.add_evidence,
             meter=self.auth.meter(plan, channel, cli.process),
         )
-        watchdog, seen = Watchdog(context, cli.process, sandbox), SeenText()
-        failure, is_silent = None, True
+        leave = partial(cli.leave, lambda: stream.open_calls)
+        watchdog, seen = Watchdog(context, cli.process, sandbox, leave=leave), SeenText()
+        failure = None
         try:
-            cli.process.send(str(new_uuid()), initial_prompt.content)
-            with context.control.inbox.forwarding_to(partial(_send_message, cli.process, stream)):
+            cli.process.send_first(None if kept is not None else initial_prompt.content)
+            with control.inbox.forwarding_to(partial(_send_message, cli.process, stream)):
                 async for message in cli.process.messages():
-                    for event in stream.feed(message):
-                        is_silent &= isinstance(event, Status | UsageReport)
-                        await events.publish(event)
-                        calls.on_published(event)
-                        seen.feed(event)
-                    await cli.hooks.observe(message)
+                    await _publish(message, stream, context, calls=cli.bridge.calls, seen=seen)
                     watchdog.check_budget(channel)
         except CliFailed as error:
             failure = await self._failure_of(error, cli.process)
@@ -159,10 +154,11 @@ class ClaudeAgentExecutor:
         await _publish_rejected_part(channel, events)
         for event in stream.finish():
             await events.publish(event)
+        await _leave_parked(cli, plan, stream)
         await self._complete_transcript(cli, plan, stream, seen)
         if sandbox is not None and sandbox.filled:
             await self._store_files(plan, sandbox, events)
-        answer = _answer(stream, stopped, failure=failure, is_silent=is_silent and not channel.has_turns)
+        answer = _answer(stream, stopped, failure=failure, is_silent=seen.is_silent and not channel.has_turns)
         final = await require_match(
             self.schemas,
             answer,
@@ -171,8 +167,29 @@ class ClaudeAgentExecutor:
         )
         await events.publish(final)
 
+    async def _make_open_calls(
+        self, context: RunContext
+    ) -> tuple[Sequence[TranscriptEntry] | None, RunContext]:
+        """Make the calls with which the run was parked.
+
+        Returns its transcript, and the context with what is left of its time.
+        """
+        if context.plan.parked is None:
+            return None, context
+        began = time.monotonic()
+        channel = self._open_channel(context, at=self.auth.new_address())
+        try:
+            entries = await OpenCalls(self.starter.launcher.sessions).make(context, channel)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self.auth.close_channel(channel)
+        left = max(timedelta(), context.plan.timeout - timedelta(seconds=time.monotonic() - began))
+        return entries, replace(context, plan=replace(context.plan, timeout=left))
+
     async def _failure_of(self, error: CliFailed, process: CliProcess) -> AgentFailure | None:
         """Log how the CLI failed; None if that is not what ends the run."""
+        if process.is_left:
+            return None
         failure = None if process.killed else error.failure
         if failure == "not_started" and not os.access(self.starter.launcher.cli.path, os.X_OK):
             failure = "missing"
@@ -195,23 +212,43 @@ class ClaudeAgentExecutor:
         if has_broken_off:
             await store_unfinished(self.starter.launcher.sessions, plan, seen)
 
-    async def _store_files(self, plan: RunPlan, sandbox: RunningSandbox, events: EventSink) -> None:
+    async def _store_files(self, plan: RunPlan, sandbox: Sandbox, events: EventSink) -> None:
         """Store what the run has left in its workspace, and publish what it has changed there."""
         notices = await self.workspaces.store_outputs(plan.run, plan.attempt, workspace=sandbox.workspace)
         for event in notices:
             await events.publish(event)
 
-    def _open_channel(self, context: RunContext, cli: StartedCli) -> Channel:
+    def _open_channel(self, context: RunContext, *, at: ChannelAddress) -> Channel:
         plan = context.plan
         hooks = self.metering.hooks_for(
             plan, executor_type=EXECUTOR_TYPE, trace=context.trace, add_evidence=context.add_evidence
         )
-        return self.auth.open_channel(plan, channel_limits(plan), hooks, at=cli.address)
+        return self.auth.open_channel(plan, channel_limits(plan), hooks, at=at)
 
 
 def _send_message(process: CliProcess, stream: RunStream, sent: SentMessage) -> None:
     process.send(sent.message_id, user_content([sent.message]), priority=sent.priority)
     stream.expect_message(sent)
+
+
+async def _publish(
+    message: Message, stream: RunStream, context: RunContext, *, calls: ToolCalls, seen: SeenText
+) -> None:
+    for event in stream.feed(message):
+        await context.events.publish(event)
+        calls.on_published(event)
+        seen.feed(event)
+    # The transcript has all of a complete message, but not what a subagent has done.
+    can_park = calls.is_complete and not stream.has_subagents
+    context.control.can_park = can_park and may_be_parked(context.plan)
+
+
+async def _leave_parked(cli: StartedCli, plan: RunPlan, stream: RunStream) -> None:
+    """Raise `RunParked` if the CLI was left, once everything that it has written is stored."""
+    if cli.process.is_left:
+        await cli.process.exited.wait()
+        written = [] if cli.session is None else cli.session.written
+        raise parked(plan, written, steps=stream.steps)
 
 
 async def _publish_rejected_part(channel: Channel, events: EventSink) -> None:

@@ -1,8 +1,9 @@
-"""The keys of a graph that only the CLI supports."""
+"""The keys of a graph that only the CLI supports, and what they need of it."""
 
 from collections.abc import Iterator
 from typing import Literal, get_args
 
+from app.executors.port import RunPlan
 from app.graphs.catalog import KeyProblem
 from app.graphs.spec import GraphSpec
 
@@ -26,3 +27,17 @@ def check_graph(spec: GraphSpec) -> Iterator[KeyProblem]:
 def needs_full_mode(spec: GraphSpec) -> bool:
     """Whether the graph needs the CLI's full mode, for subagents, native tools or questions."""
     return bool(spec.agents or spec.native_tools or spec.questions)
+
+
+def may_be_parked(plan: RunPlan) -> bool:
+    """Whether calls of the run may wait, and another process could go on with it.
+
+    None has the files of its workspace, and the CLI's own tools are executed by the CLI alone.
+    """
+    waits = plan.spec.asks or plan.spec.questions or bool(plan.client_tools)
+    return waits and not plan.spec.native_tools
+
+
+def keeps_transcript(plan: RunPlan) -> bool:
+    """Whether the CLI writes down what happens: for the next turn, or to go on in another process."""
+    return plan.conversation is not None or may_be_parked(plan)

@@ -35,6 +35,7 @@ from app.executors.api_format.web import PAUSED
 from app.executors.claude_agent.meters.usage import MeteredMessage, is_message_id
 from app.executors.claude_agent.tools.builtin_tools import visible_args
 from app.executors.claude_agent.tools.names import STRUCTURED_OUTPUT, tool_id_of
+from app.graphs.spec import AGENT_TOOL
 from app.requests.client_tools import is_client_tool, shown_name
 from app.requests.messages import SentMessage
 from runtally.tools.result import ToolResult
@@ -59,8 +60,9 @@ class EventMapper:
     """The result of a call of our tools: clients see its visible part, never the model's text."""
     show_thinking: bool
     step_budget: int | None
+    steps: int = 0
+    """The steps so far, of earlier attempts as well if the run was parked."""
     _expected: dict[str, SentMessage] = field(default_factory=dict)
-    _steps: int = 0
     _streaming: dict[str | None, str] = field(default_factory=dict)
     _streamed: set[str] = field(default_factory=set)
     _writing: dict[str | None, WrittenMessage] = field(default_factory=dict)
@@ -72,6 +74,16 @@ class EventMapper:
 
     def __post_init__(self) -> None:
         self._deltas = DeltaMapper(self.show_thinking, _label, STRUCTURED_OUTPUT)
+
+    @property
+    def has_subagents(self) -> bool:
+        """Whether a subagent is at work."""
+        return AGENT_TOOL in self._open_calls.values()
+
+    @property
+    def open_calls(self) -> set[str]:
+        """The ids of the calls without a result."""
+        return set(self._open_calls)
 
     @property
     def expects_messages(self) -> bool:
@@ -110,8 +122,8 @@ class EventMapper:
     def step_events(self, message: MeteredMessage) -> Iterator[Step]:
         """The step event of a completed message; a truncated message is no step."""
         if message.final and message.parent_tool_call_id is None:
-            self._steps += 1
-            yield Step(step_index=self._steps, step_budget=self.step_budget)
+            self.steps += 1
+            yield Step(step_index=self.steps, step_budget=self.step_budget)
 
     def _stream_event(self, event: Mapping[str, Any], parent: str | None) -> Iterator[OutputEvent]:
         match event.get("type"):

@@ -8,7 +8,6 @@ from app.executors.claude_agent.options.preview import preview_options
 from app.executors.claude_agent.options.sdk_options import build_options
 from app.executors.claude_agent.prompt import content_blocks, system_prompt
 from app.executors.claude_agent.tools.mcp_bridge import McpBridge
-from app.executors.claude_agent.tools.permissions import ToolPermissions
 from app.executors.claude_agent.tools.sdk_hooks import SdkHooks
 from app.executors.port import Preview, RunPlan
 from app.requests.runs import GraphRunRequest
@@ -25,19 +24,18 @@ class ClaudeAgentPreviewer:
         """See the port."""
         full = self.needs_full_mode or needs_full_mode(plan.spec)
         bridge = McpBridge(plan)
-        permissions = ToolPermissions(plan.spec, bridge.denial_reason, bridge.review_builtin, bridge.ask)
         options = build_options(
             plan,
             launcher=Path(),
             system_prompt_file=Path(),
             work=Path(),
             server=bridge.server(),
-            hooks=SdkHooks([], permissions, full=full),
+            hooks=SdkHooks(bridge),
             full=full,
             with_login=self.needs_full_mode,
         )
         return Preview(
             system_prompt=system_prompt(plan.spec.system_prompt, request.messages),
             prompt=content_blocks(request.messages),
-            options=preview_options(options),
+            options={**preview_options(options), "network": plan.spec.workspace.network},
         )

@@ -55,6 +55,7 @@ class RunStream:
             take_result=take_result,
             show_thinking=plan.spec.show_thinking,
             step_budget=plan.limits.max_turns,
+            steps=steps_of(plan),
         )
 
     def feed(self, message: Message) -> Iterator[AiEvent]:
@@ -105,6 +106,21 @@ class RunStream:
         raise ExecutionFailed(*failure(result, stop, last_error=self._last_error, last_stop=self.last_stop))
 
     @property
+    def open_calls(self) -> set[str]:
+        """The ids of the calls without a result."""
+        return self._mapper.open_calls
+
+    @property
+    def steps(self) -> int:
+        """The steps so far."""
+        return self._mapper.steps
+
+    @property
+    def has_subagents(self) -> bool:
+        """Whether a subagent is at work."""
+        return self._mapper.has_subagents
+
+    @property
     def is_clean(self) -> bool:
         """Whether the run ended by itself, without an error on the way and with every message answered."""
         answered = self._result is not None and stop_of(self._result) == "natural"
@@ -135,3 +151,8 @@ class RunStream:
 
     def _expected_servers(self) -> set[str]:
         return {SERVER_NAME} if without_questions(self._plan) else set()
+
+
+def steps_of(plan: RunPlan) -> int:
+    """The steps of the run before it was parked."""
+    return 0 if plan.parked is None else int(plan.parked["steps"])

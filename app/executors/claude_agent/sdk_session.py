@@ -30,7 +30,8 @@ from app.executors.api_format.prompt import RESUME_PROMPT
 from app.executors.claude_agent.process.cli_run import UserContent
 from app.executors.claude_agent.process.directory import RunDirectory
 from app.executors.claude_agent.prompt import has_earlier_turns, system_prompt, user_content
-from app.executors.claude_agent.tools.names import tool_id_of
+from app.executors.claude_agent.tools.names import STRUCTURED_OUTPUT, tool_id_of
+from app.executors.claude_agent.transcripts.lines import chained, open_calls
 from app.executors.port import ExecutionFailed, RunPlan
 from app.ids import RunKey, new_uuid
 from app.platform.db import AttemptOver
@@ -132,17 +133,29 @@ class ConversationTurns:
 class SdkSession:
     """The session of one CLI process, which belongs to a conversation from its first turn on."""
 
-    def __init__(self, store: PostgresSessionStore, turn: ConversationTurn | None = None) -> None:
-        """Without a turn the process is started before its conversation is known."""
+    def __init__(
+        self,
+        store: PostgresSessionStore,
+        turn: ConversationTurn | None = None,
+        *,
+        kept: Sequence[TranscriptEntry] = (),
+    ) -> None:
+        """Without a turn the process is started before its conversation is known, or its run has none.
+
+        `kept` is what such a run has written before.
+        """
         self._store = store
         self._session_id = new_uuid() if turn is None else turn.conversation.session_id
         self._writer = CliSessionStore(store, self._session_id)
-        self._entries: Sequence[TranscriptEntry] = ()
+        self._entries = kept
+        self.written: list[dict[str, Any]] = []
+        """What the CLI of a run without a conversation had written when it was left."""
         self.turn: ConversationTurn | None = None
         """The last turn, without transcript and prompt: with a parked process they would stay in memory."""
         if turn is not None:
             self._entries = () if turn.is_first else turn.entries
             self.start_turn(turn)
+        self._resumes = bool(self._entries)
 
     def start_turn(self, turn: ConversationTurn) -> None:
         """Store what the CLI adds as part of this turn."""
@@ -167,12 +180,14 @@ class SdkSession:
             path.write_text("".join(f"{json.dumps(self._own(line))}\n" for line in lines), "utf-8")
             self._entries = ()
 
-    def configure(self, options: ClaudeAgentOptions, directory: RunDirectory) -> None:
-        """Make the CLI resume the session, and the SDK store what it adds."""
-        if self.turn is not None and not self.turn.is_first:
+    def configure(self, options: ClaudeAgentOptions, directory: RunDirectory, *, is_stored: bool) -> None:
+        """Make the CLI resume the session; if it `is_stored`, make the SDK store what the CLI adds."""
+        if self._resumes:
             options.resume = str(self._session_id)
         else:
             options.session_id = str(self._session_id)
+        if not is_stored:
+            return
         options.session_store = cast("SessionStore", self._writer)
         # Lines must be stored even if the server is killed.
         options.session_store_flush = "eager"
@@ -180,15 +195,19 @@ class SdkSession:
         options.env["CLAUDE_CONFIG_DIR"] = str(directory.cli_paths.config)
 
     async def save_missed_lines(self, directory: RunDirectory) -> None:
-        """Store what the SDK could not: every line the CLI wrote. Adds nothing twice."""
+        """Store what the SDK could not: every line the CLI wrote. Adds nothing twice.
+
+        Of a run without a conversation they are `written`.
+        """
+        lines = await asyncio.to_thread(self._written_lines, directory)
         if self.turn is None:
+            self.written = lines
             return
         transcript, run_id, attempt = (
             self.turn.conversation.transcript,
             self.turn.run.run_id,
             self.turn.attempt,
         )
-        lines = await asyncio.to_thread(self._written_lines, directory)
         entries = [
             TranscriptEntry(self._writer.stored(line), run_id, attempt) for line in lines if "uuid" in line
         ]
@@ -208,6 +227,11 @@ class SdkSession:
         except AttemptOver:
             log.warning("transcript.fenced")
         return True
+
+    async def open_calls(self, directory: RunDirectory) -> set[str]:
+        """The ids of the calls without a result, by what the CLI has written."""
+        lines = await asyncio.to_thread(self._written_lines, directory)
+        return {call["id"] for call in open_calls(chained(lines)) if call["name"] != STRUCTURED_OUTPUT}
 
     def _written_lines(self, directory: RunDirectory) -> list[dict[str, Any]]:
         path = self._path(directory)

@@ -1,11 +1,13 @@
 """CliStarter: provides a started CLI for a run: the conversation's own, a ready one, or a new one."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
 import structlog
 
+from app.conversations.records import TranscriptEntry
 from app.executors.claude_agent.graph_keys import needs_full_mode
 from app.executors.claude_agent.launching.launcher import CliLauncher
 from app.executors.claude_agent.launching.pool import CliPool, ParkedCli
@@ -14,7 +16,7 @@ from app.executors.claude_agent.launching.start_ahead import StartAhead
 from app.executors.claude_agent.launching.started_cli import LaunchSpec, StartedCli
 from app.executors.claude_agent.process.cli_process import CliProcess
 from app.executors.claude_agent.prompt import system_prompt
-from app.executors.claude_agent.sandbox.running_sandbox import RunningSandbox
+from app.executors.claude_agent.sandbox.port import Sandbox
 from app.executors.claude_agent.sdk_session import ConversationTurn, ConversationTurns, InitialPrompt
 from app.executors.port import FIRST_ATTEMPT, RunPlan
 from app.platform.logs.context import start_detached
@@ -45,11 +47,17 @@ class CliStarter:
         self._turns = ConversationTurns(self.launcher.sessions)
 
     async def start(
-        self, request: GraphRunRequest, plan: RunPlan, *, sandbox: RunningSandbox | None = None
+        self,
+        request: GraphRunRequest,
+        plan: RunPlan,
+        *,
+        sandbox: Sandbox | None = None,
+        kept: Sequence[TranscriptEntry] | None = None,
     ) -> tuple[StartedCli, InitialPrompt]:
         """A CLI that waits for the run's first prompt, and that prompt. Raises `ExecutionFailed`.
 
         With a sandbox the CLI is started in it, and its workspace is filled before the prompt is sent.
+        `kept`: it goes on without the prompt, see `CliLauncher.launch`.
         The caller must `release` the CLI.
         """
         if (found := await self._continue_parked(request, plan)) is not None:
@@ -57,9 +65,9 @@ class CliStarter:
         turn = await self._turns.load(plan, request.messages)
         prompt = InitialPrompt.of(plan, request.messages) if turn is None else turn.prompt
         spec = self._launch_spec(plan, prompt)
-        resumes = turn is not None and not turn.is_first
+        resumes = kept is not None or (turn is not None and not turn.is_first)
         if resumes or sandbox is not None or self.launcher.auth.login is not None:
-            return await self.launcher.launch(spec, plan, turn=turn, sandbox=sandbox), prompt
+            return await self.launcher.launch(spec, plan, turn=turn, sandbox=sandbox, kept=kept), prompt
         if (cli := self.pool.take(spec)) is None:
             cli = await self.launcher.launch(spec, plan, turn=turn)
         else:

@@ -27,6 +27,7 @@ from app.executors.api_format.failures import (
 from app.executors.api_format.refused_part import refused_part
 from app.executors.api_format.retried import ATTACHMENTS_LEFT_OUT, OTHER_MODEL, retrying
 from app.executors.api_format.retry_policy import MAX_RETRIES, is_temporary, pause_s
+from app.executors.api_format.sent_attachments import sendable
 from app.executors.api_format.stream import DeltaMapper
 from app.executors.messages_api.client import CallFailed, MessagesClient, StreamBroken
 from app.executors.messages_api.message import MessageFold, MessageMalformed
@@ -38,7 +39,6 @@ from app.executors.messages_api.request import (
     AgentRequest,
     end_of_request_before,
 )
-from app.executors.messages_api.sent_attachments import sendable
 from app.executors.messages_api.transcript import INTERRUPTED, RunTranscript
 from app.executors.port import ExecutionFailed, RunContext
 from app.executors.text import loggable

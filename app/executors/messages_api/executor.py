@@ -15,7 +15,6 @@ from app.executors.messages_api.exchange import ModelCalls
 from app.executors.messages_api.loop import AgentLoop
 from app.executors.messages_api.meter import EXECUTOR_TYPE, LoopMeter
 from app.executors.messages_api.request import AgentRequest
-from app.executors.messages_api.tool_turn import ToolTurn
 from app.executors.messages_api.transcript import RunTranscript
 from app.executors.metering import Metering, channel_limits
 from app.executors.port import ABORTED, ExecutionFailed, RunContext, RunParked
@@ -24,6 +23,7 @@ from app.executors.tools.calls import ToolCalls
 from app.executors.tools.client_tools import with_client_tools
 from app.executors.tools.questions import with_questions
 from app.executors.tools.servers import connected_tools
+from app.executors.tools.turn import ToolTurn
 from app.gateway.channel import Channel
 from app.gateway.proxy import Gateway
 from app.platform.background import first_of, run_to_completion

@@ -11,14 +11,15 @@ import structlog
 from app.conversations.neutral_transcript import tool_result
 from app.events import AssistantFinal, UserMessageDelivered
 from app.executors.api_format.failures import NO_ANSWER
+from app.executors.api_format.tool_content import ModelToolCall
 from app.executors.api_format.web import MOST_PAUSES, PAUSED
 from app.executors.messages_api.exchange import ModelCalls
-from app.executors.messages_api.message import MessageFold, ModelToolCall
+from app.executors.messages_api.message import MessageFold
 from app.executors.messages_api.request import STRUCTURED_OUTPUT, text_block, user_blocks
-from app.executors.messages_api.tool_turn import ToolTurn
 from app.executors.messages_api.waiting_messages import WaitingMessages
 from app.executors.port import BUDGET, INTERNAL, ExecutionFailed, RunContext
 from app.executors.text import loggable
+from app.executors.tools.turn import ToolTurn
 from app.platform.background import run_to_completion
 from app.requests.messages import SentMessage
 
@@ -137,7 +138,7 @@ class AgentLoop:
         self.calls.continued_text = ""
         if self._resumed:
             uses, self._resumed = self._resumed, ()
-            await self.context.control.waits.begin()
+            await self.context.control.waits.resume()
             await self._add_user(await self.tools.run(uses), self.waiting.take_urgent())
         while True:
             message = await self.calls.next_message()

@@ -8,6 +8,7 @@ from typing import Any
 
 from app.events import OutputEvent, TextDelta, ThinkingDelta, ToolCallStart
 from app.executors.api_format.stream import DeltaMapper
+from app.executors.api_format.tool_content import ModelToolCall
 from app.ids import new_uuid
 from app.requests.client_tools import is_client_tool
 from app.storable import identifier, storable
@@ -41,16 +42,6 @@ class _Block:
     @property
     def kind(self) -> str:
         return str(self.block["type"])
-
-
-@dataclass(frozen=True, slots=True)
-class ModelToolCall:
-    """A tool call of the model."""
-
-    call_id: str
-    name: str
-    args: Any
-    """As the model wrote them; text if they are not JSON."""
 
 
 @dataclass(slots=True)

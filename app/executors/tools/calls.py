@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable
-from contextlib import nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -14,9 +14,12 @@ from app.executors.tools.questions import ASK_USER_QUESTION
 from app.gateway.channel import Channel
 from app.ids import AccountId, RunId, RunKey
 from app.platform.clock.lease import Lease
+from app.platform.logs.secrets import unlogged
 from app.requests.client_tools import is_client_tool, shown_name
+from app.tools.extensions.loading import Extensions
 from app.tools.policy import ToolCallDenied, ToolPolicy
 from app.tools.runner import ToolRunner
+from runtally.tools.hooks import ToolCall
 from runtally.tools.result import ToolResult
 from runtally.tools.tool import Tool, ToolContext
 
@@ -48,6 +51,7 @@ class ToolCalls:
         self._lease: Lease | None = None
         self._channel: Channel | None = None
         self._events: EventSink | None = None
+        self._extensions = Extensions()
         self.tools: dict[str, Tool] = {tool.id: tool for tool in plan.tools}
         policy = ToolPolicy(frozenset(self.tools), self.denial_reason, self._review)
         self._runner = ToolRunner(self.tools, policy)
@@ -56,11 +60,20 @@ class ToolCalls:
         """Set when the agent's current message is complete."""
         self._results: dict[str, ToolResult] = {}
         """Results by tool-call id, from the end of the call until `take_result`."""
+        self._parents: dict[str, str] = {}
+        """The calls that started subagents, by the calls of these."""
+        self._reviewed: dict[str, ToolCall] = {}
+        """Calls that hooks may have denied, by id, until hooks have got the result."""
 
     def attach_run(self, context: RunContext, channel: Channel) -> None:
         """Execute calls for this run from now on."""
         self.plan, self._channel, self._events = context.plan, channel, context.events
         self._control, self._lease = context.control, context.lease
+        self._extensions = context.extensions
+
+    def log_context(self) -> AbstractContextManager[object]:
+        """Log lines of the body name the run, if there is one."""
+        return nullcontext() if self._channel is None else self.plan.log_context()
 
     @property
     def longest_call_s(self) -> float:
@@ -73,11 +86,23 @@ class ToolCalls:
         if isinstance(event, ToolCallStart):
             if self._message_end.is_set() and event.parent_tool_call_id is None:
                 self._message_end = asyncio.Event()
+            if event.parent_tool_call_id is not None:
+                self._parents[event.tool_call_id] = event.parent_tool_call_id
             self._published_event(event.tool_call_id).set()
         elif isinstance(event, ToolCallResult):
             self._published.pop(event.tool_call_id, None)
         elif isinstance(event, Step):
             self._message_end.set()
+
+    @property
+    def has_results(self) -> bool:
+        """Whether there are results that were not taken."""
+        return bool(self._results)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the agent's current message is complete."""
+        return self._message_end.is_set()
 
     def resume(self, call_ids: Iterable[str]) -> None:
         """Clients have got these calls from an earlier attempt, which has not executed them."""
@@ -103,17 +128,29 @@ class ToolCalls:
 
     async def run(self, tool_id: str, args: object, call_id: str) -> ToolResult:
         """Execute a call of one of our tools, and keep the result for `take_result`."""
-        progress = _Progress(self._events)
-        context = replace(self._tool_context(call_id), report_progress=progress.report)
-        control = self._control
-        with nullcontext() if control is None else control.executing(call_id):
-            result = await self._runner.run(tool_id, args, context)
+        progress, context = _Progress(self._events), self._tool_context(call_id)
+        credentials, control = self._extensions.credentials(context, tool_id), self._control
+        context = replace(context, report_progress=progress.report, credential=credentials.get)
+        if control is not None and control.parking.is_set():
+            # The run's next attempt makes it: the agent that called is about to end.
+            await asyncio.Event().wait()
+        with nullcontext() if control is None else control.executing(call_id), unlogged(credentials.given):
+            result = credentials.hidden_in(await self._runner.run(tool_id, args, context))
         self._results[call_id] = result
+        if (tool := self.tools.get(tool_id)) is not None:
+            await self.report_result(tool, args, call_id, result)
         return result
 
     async def review_builtin(self, tool: ApprovableTool, args: object, call_id: str) -> object:
         """The arguments to call one of the agent's own tools with; raises `ToolCallDenied`."""
         return await self._review(tool, args, self._tool_context(call_id))
+
+    async def report_result(
+        self, tool: ApprovableTool, args: object, call_id: str, result: ToolResult
+    ) -> None:
+        """Report the result of a call to the hooks; `args` are what the model wrote."""
+        call = self._reviewed.pop(call_id, None) or self._hooked_call(tool, args, call_id)
+        await self._extensions.hooks.after_tool(self._tool_context(call_id), call, result)
 
     async def _review(self, tool: ApprovableTool, args: object, context: ToolContext) -> object:
         # An approval request names the tool call, so clients must have got the call's event before.
@@ -130,6 +167,7 @@ class ToolCalls:
         except RunDenied as denied:
             await self._end_run(self._control, tool, denied)
             raise
+        await self._require_no_denial(tool, reviewed, context)
         # Another process may have taken the run over, and may call the same tool.
         run = RunKey(AccountId(context.run.account_id), RunId(context.run.run_id))
         if not await self._lease.wait_held(run, within_s=_LEASE_WAIT_S):
@@ -145,6 +183,23 @@ class ToolCalls:
         # The call is cancelled meanwhile: with its result the agent would call the model again.
         await asyncio.sleep(_STOP_S)
 
+    async def _require_no_denial(self, tool: ApprovableTool, args: object, context: ToolContext) -> None:
+        """Raise `ToolCallDenied` if a hook denies the call."""
+        call = self._hooked_call(tool, args, context.tool_call_id)
+        self._reviewed[call.tool_call_id] = call
+        denial = await self._extensions.hooks.before_tool(self._tool_context(call.tool_call_id), call)
+        if denial is not None:
+            raise ToolCallDenied(denial)
+
+    def _hooked_call(self, tool: ApprovableTool, args: object, call_id: str) -> ToolCall:
+        return ToolCall(
+            tool_call_id=call_id,
+            tool_name=shown_name(tool.id),
+            arguments=args if isinstance(args, dict) else {},
+            effect=None if is_client_tool(tool.id) else tool.effect,
+            parent_tool_call_id=self._parents.get(call_id),
+        )
+
     def _published_event(self, call_id: str) -> asyncio.Event:
         return self._published.setdefault(call_id, asyncio.Event())
 
@@ -152,6 +207,7 @@ class ToolCalls:
         plan, channel = self.plan, self._channel
         return ToolContext(
             run=plan.run,
+            attempt=plan.attempt,
             tool_call_id=call_id,
             request_id=plan.request_id,
             graph_id=plan.spec.id,

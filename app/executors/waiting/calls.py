@@ -1,10 +1,10 @@
 """WaitingCalls: calls of a run that wait for an answer from outside, each until its deadline."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import structlog
 from pydantic import TypeAdapter
@@ -23,7 +23,7 @@ Publish: TypeAlias = Callable[[ControlEvent], Awaitable[object]]
 
 @dataclass(frozen=True, slots=True)
 class Resolution(Generic[AnswerT]):
-    """Why a call waits no longer; it has an answer only if it was `decided`."""
+    """Why a call waits no longer; it has an answer only if it was `decided` or `granted`."""
 
     reason: ResolvedBy
     answer: AnswerT | None = None
@@ -45,17 +45,22 @@ class CallKind(Generic[AnswerT]):
     answered: type[AppError]
     """To one that is resolved otherwise."""
     resolved_event: ResolvedEvent[AnswerT] | None = None
+    granted: AnswerT | None = None
+    """The answer to a call that was granted with another one."""
 
     def resolution(self, resolved_by: ResolvedBy, answer: object) -> Resolution[AnswerT]:
         """The resolution that is stored so."""
-        is_decided = resolved_by == "decided"
-        return Resolution(resolved_by, self.answers.validate_python(answer) if is_decided else None)
+        if resolved_by == "decided":
+            return Resolution(resolved_by, self.answers.validate_python(answer))
+        return Resolution(resolved_by, self.granted if resolved_by == "granted" else None)
 
 
 @dataclass(slots=True)
 class _Call(Generic[AnswerT]):
     tool_call_id: str | None
     deadline: datetime
+    request: dict[str, Any] = field(default_factory=dict)
+    """The event that asks for the answer."""
     check: Callable[[AnswerT], Awaitable[object]] | None = None
     published: asyncio.Future[object] = field(
         default_factory=lambda: asyncio.get_running_loop().create_future()
@@ -112,7 +117,9 @@ class WaitingCalls(Generic[AnswerT]):
 
     def keep(self, stored: StoredCall) -> None:
         """Add a call of an earlier attempt; `wait` goes on with one that was parked, and asks no more."""
-        call = _Call[AnswerT](stored.tool_call_id, stored.expires_at, is_over=not stored.is_parked)
+        call = _Call[AnswerT](
+            stored.tool_call_id, stored.expires_at, stored.request, is_over=not stored.is_parked
+        )
         call.published.set_result(None)
         if stored.resolved_by is not None:
             call.resolve(self._kind.resolution(stored.resolved_by, stored.answer))
@@ -168,18 +175,22 @@ class WaitingCalls(Generic[AnswerT]):
             await call.check(answer)
         if not call.resolution.done():
             dumped = self._kind.answers.dump_python(answer, mode="json")
-            stored = await self._waits.resolve(call_id, "decided", dumped)
-            if stored is None:
-                raise self._kind.unknown
-            # The first that was stored counts.
-            resolution = self._kind.resolution(*stored)
-            if not self._is_parking:
-                # Otherwise the next attempt goes on with it.
-                call.resolve(resolution)
+            resolution = await self._store(call_id, call, "decided", dumped)
         else:
             resolution = call.resolution.result()
         if resolution.answer != answer:
             raise self._kind.answered
+
+    def request(self, call_id: str) -> Mapping[str, Any]:
+        """The event that asks for the answer to a call; empty for one that is not known."""
+        call = self._calls.get(call_id)
+        return {} if call is None else call.request
+
+    async def grant(self, covers: Callable[[Mapping[str, Any]], bool]) -> None:
+        """Resolve the calls that wait and whose requests an answer to another call covers."""
+        for call_id, call in list(self._calls.items()):
+            if not call.resolution.done() and covers(call.request):
+                await self._store(call_id, call, "granted")
 
     def park(self) -> list[str]:
         """From now on the calls that wait are left to the run's next attempt; returns their ids."""
@@ -197,12 +208,26 @@ class WaitingCalls(Generic[AnswerT]):
         for call_id, call in list(self._calls.items()):
             await self._resolve(call_id, call, "run_stopped")
 
+    async def _store(
+        self, call_id: str, call: _Call[AnswerT], reason: ResolvedBy, answer: object = None
+    ) -> Resolution[AnswerT]:
+        """Resolve it; the first resolution that was stored counts."""
+        stored = await self._waits.resolve(call_id, reason, answer)
+        if stored is None:
+            raise self._kind.unknown
+        resolution = self._kind.resolution(*stored)
+        if not self._is_parking:
+            # Otherwise the next attempt goes on with it.
+            call.resolve(resolution)
+        return resolution
+
     async def _request(
         self, call_id: str, call: _Call[AnswerT], request: Callable[[str], ControlEvent]
     ) -> None:
         event = request(call.deadline.isoformat().replace("+00:00", "Z"))
-        data = event.model_dump(mode="json", by_alias=True)
-        await self._waits.open(StoredCall(call_id, self._kind.name, call.tool_call_id, data, call.deadline))
+        call.request = event.model_dump(mode="json", by_alias=True)
+        stored = StoredCall(call_id, self._kind.name, call.tool_call_id, call.request, call.deadline)
+        await self._waits.open(stored)
         await self._publish(event)
 
     async def _resolve(self, call_id: str, call: _Call[AnswerT], reason: ResolvedBy) -> None:

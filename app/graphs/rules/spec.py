@@ -36,6 +36,8 @@ class ToolRule(BaseModel):
     """What the model reads if the call is denied."""
     stop: Annotated[bool, Field(strict=True)] = False
     """Whether a denied call ends the run."""
+    grants: Annotated[bool, Field(strict=True)] = True
+    """Whether a person who is asked may allow all later calls of the conversation."""
 
     @field_validator("message")
     @classmethod
@@ -50,6 +52,13 @@ class ToolRule(BaseModel):
         if stop and info.data.get("do", "deny") != "deny":
             raise ValueError("is only for do: deny")
         return stop
+
+    @field_validator("grants")
+    @classmethod
+    def _only_where_a_person_is_asked(cls, grants: bool, info: ValidationInfo) -> bool:  # noqa: FBT001 - pydantic's
+        if not grants and info.data.get("do", "ask") != "ask":
+            raise ValueError("is only for do: ask")
+        return grants
 
     def covers(self, tool_id: str, effect: Effect | None) -> bool:
         """Whether the rule is about this tool; `effect` is None for one that declares none."""

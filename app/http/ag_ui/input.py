@@ -73,6 +73,7 @@ class InterruptAnswer(BaseModel):
     edited_args: dict[str, Any] | None = None
     message: Annotated[str, Field(min_length=1, max_length=4_000)] | None = None
     stop: Annotated[bool, Field(strict=True)] = False
+    for_conversation: Annotated[bool, Field(strict=True)] = False
 
     @field_validator("stop")
     @classmethod
@@ -80,6 +81,13 @@ class InterruptAnswer(BaseModel):
         if stop and info.data.get("approved"):
             raise ValueError("is only for a denial")
         return stop
+
+    @field_validator("for_conversation")
+    @classmethod
+    def _only_with_an_approval(cls, is_set: bool, info: ValidationInfo) -> bool:  # noqa: FBT001 - pydantic's
+        if is_set and not info.data.get("approved", True):
+            raise ValueError("is only for an approval")
+        return is_set
 
 
 _PayloadT = TypeVar("_PayloadT")

@@ -21,6 +21,10 @@ DECISION_SCHEMA: Final[dict[str, Any]] = {
         "editedArgs": {"type": "object", "description": "Replaces the arguments; not merged."},
         "message": {"type": "string", "description": "For the model: why."},
         "stop": {"type": "boolean", "description": "Whether a denial ends the run."},
+        "forConversation": {
+            "type": "boolean",
+            "description": "Whether later calls are approved, too; if the metadata has grantable.",
+        },
     },
     "required": ["approved"],
 }
@@ -82,6 +86,10 @@ def build_interrupt(interrupt_id: InterruptId, request: PersonRequest, *, subage
         tool_call_id=request.tool_call_id,
         response_schema=DECISION_SCHEMA,
         expires_at=request.expires_at,
-        metadata={METADATA_KEY: {"toolName": request.tool_name, "args": request.args}},
+        metadata={
+            METADATA_KEY: request.model_dump(
+                mode="json", by_alias=True, include={"tool_name", "args", "grantable"}
+            )
+        },
         subagent_run_id=subagent,
     )

@@ -56,7 +56,7 @@ async def resume_segment(
         raise Invalid.field("graphId", "is not the graph of the interrupted run")
     log = await services.runs.events(run)
     requested = {event.request_id: event for event in _requests(log, after)}
-    answers = [_parse_entry(index, entry, requested) for index, entry in enumerate(entries)]
+    answers = [_parse_entry(index, entry, requested, caller) for index, entry in enumerate(entries)]
     if not all(isinstance(requested.get(answer.request_id), QuestionAsked) for answer in answers):
         caller.require("runs:approve")
     if any(answer.command is not None and answer.request_id not in requested for answer in answers):
@@ -86,7 +86,9 @@ def _interrupted_run(entries: Sequence[ResumeEntry]) -> tuple[RunId, int]:
     return RunId(run_id), position
 
 
-def _parse_entry(index: int, entry: ResumeEntry, requested: Mapping[str, PersonRequest]) -> AnswerToInterrupt:
+def _parse_entry(
+    index: int, entry: ResumeEntry, requested: Mapping[str, PersonRequest], caller: Principal
+) -> AnswerToInterrupt:
     request_id = entry.interrupt_id.rpartition("/")[2]
     if entry.status == "cancelled":
         return AnswerToInterrupt(index, request_id, None)
@@ -100,6 +102,7 @@ def _parse_entry(index: int, entry: ResumeEntry, requested: Mapping[str, PersonR
         args=answer.edited_args,
         message=answer.message,
         stop=answer.stop,
+        grant_by=caller.api_key_id if answer.for_conversation else None,
     )
     return AnswerToInterrupt(index, request_id, decide)
 
@@ -221,5 +224,7 @@ def _require_same_answer(
             if resolution.resolved_by not in {"answered", "declined"} or given != resolution.answers:
                 raise QuestionAnswered
         case Decide() as decide, _, PermissionResolved():
-            if (decide.decision, decide.args) != (resolution.decision, resolution.args):
-                raise PermissionDecided(None if resolution.reason == "decided" else _NOT_DECIDED)
+            allowed = resolution.decision != "deny"
+            if (decide.decision == "allow", decide.args) != (allowed, resolution.args):
+                is_decided = resolution.reason in {"decided", "granted"}
+                raise PermissionDecided(None if is_decided else _NOT_DECIDED)

@@ -27,7 +27,13 @@ async def continue_run(
     if (message := body.decided_message) is not None:
         caller.require("runs:approve")
         run = run_key(caller, message.id)
-        decided = await services.chats.decide(caller, chat, run, decisions=message.decisions)
+        decisions = [
+            decision.model_copy(update={"grant_by": caller.api_key_id})
+            if body.approve_for_conversation and decision.decision == "allow"
+            else decision
+            for decision in message.decisions
+        ]
+        decided = await services.chats.decide(caller, chat, run, decisions=decisions)
     elif (message := body.answered_message) is None:
         return None
     run, results = run_key(caller, message.id), message.tool_results

@@ -73,6 +73,8 @@ class ChatRequest(ModelChoices):
     limits: RunLimits = RunLimits()
     files: tuple[UploadedFile, ...] = ()
     on_disconnect: OnDisconnect | None = None
+    approve_for_conversation: Annotated[bool, Field(strict=True)] = False
+    """Whether the approvals of tool calls that it contains are for the rest of the conversation."""
 
     tools: Annotated[dict[str, Any] | list[Any] | None, BeforeValidator(_dict_or_list)] = None
     """Tools that the client executes: by name `{description, parameters}` or `{description, inputSchema}`, or

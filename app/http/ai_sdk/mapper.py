@@ -319,7 +319,7 @@ class AiSdkMessageMapper:
 
     def _resolve(self, request: PermissionRequest, event: PermissionResolved) -> Iterator[Part]:
         if not self.approvals:
-            state = "allowed" if event.decision == "allow" else "denied"
+            state = "denied" if event.decision == "deny" else "allowed"
             yield self._permission_data(request, state=state, reason=event.reason)
         call = self._open.get(request.tool_call_id)
         if call is None:

@@ -1,7 +1,9 @@
 """Hides secrets in texts of other programs, and nothing else."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Final
 
 HIDDEN: Final = "[hidden]"
@@ -11,6 +13,24 @@ _KEYS: Final = re.compile(r"\b(?:sk-ant-|rt_)[A-Za-z0-9_-]{16,}")
 _LEAST_MIXED: Final = 10
 _LEAST_OF_ONE_KIND: Final = 24
 _KINDS: Final = tuple(map(re.compile, ("[a-z]", "[A-Z]", "[0-9]", "[^A-Za-z0-9_.-]")))
+
+_of_context: ContextVar[Sequence[str]] = ContextVar("secrets", default=())
+
+
+@contextmanager
+def unlogged(secrets: Sequence[str]) -> Iterator[None]:
+    """Log lines of the body, and of tasks it starts, contain none of these, also of those added meanwhile."""
+    token = _of_context.set(secrets)
+    try:
+        yield
+    finally:
+        _of_context.reset(token)
+
+
+def without_secrets_of_context(text: str) -> str:
+    """The text as the log may contain it."""
+    secrets = _of_context.get()
+    return without_secrets(text, secrets) if secrets else text
 
 
 def without_secrets(text: str, secrets: Iterable[str]) -> str:

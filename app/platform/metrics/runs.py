@@ -35,6 +35,12 @@ class RunMetrics:
             ["failure"],
             registry=registry,
         )
+        self._hook_failures = Counter(
+            f"{PREFIX}hook_failures",
+            "Calls of the operator's hooks that raised or took too long.",
+            ["hook", "method"],
+            registry=registry,
+        )
         self._wait = Histogram(
             f"{PREFIX}queue_wait_seconds",
             "From the acceptance of a run, or its start time, to its start.",
@@ -73,6 +79,10 @@ class RunMetrics:
     def agent_failed(self, failure: str) -> None:
         """The agent's program has failed in a run."""
         self._agent_failures.labels(failure).inc()
+
+    def hook_failed(self, hook: str, method: str) -> None:
+        """A method of one of the operator's hooks has raised, or took too long."""
+        self._hook_failures.labels(hook, method).inc()
 
     def run_ended(self, graph_id: str, final: GraphFinal, report: MeterReport | None = None) -> None:
         """The end of a run is stored."""

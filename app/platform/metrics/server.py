@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Self
 
+from app.platform.metrics.egress import EgressMetrics
 from app.platform.metrics.event_loop import EventLoopLag
 from app.platform.metrics.families import gauges
 from app.platform.metrics.gateway import GatewayMetrics
@@ -21,6 +22,7 @@ class ServerMetrics:
     models: KnownNames
     runs: RunMetrics
     gateway: GatewayMetrics
+    egress: EgressMetrics
     receipts: ReceiptMetrics
     webhooks: WebhookMetrics
     event_loop: EventLoopLag
@@ -45,6 +47,7 @@ class ServerMetrics:
             models=models,
             runs=RunMetrics(instruments, graphs=graphs),
             gateway=GatewayMetrics(instruments, models=models),
+            egress=EgressMetrics(instruments),
             receipts=ReceiptMetrics(instruments, models=models),
             webhooks=WebhookMetrics(instruments),
             event_loop=EventLoopLag(instruments),

@@ -65,7 +65,9 @@ async def _apply(run: ActiveRun, command: Command) -> dict[str, Any]:
             position = await control.inbox.wait_for_position(command.message_id, within_s=DELIVERY_WAIT_S)
             return {"position": position}
         case Decide():
-            decision = Decision(command.decision, command.args, command.message, command.stop)
+            decision = Decision(
+                command.decision, command.args, command.message, command.stop, command.grant_by
+            )
             await control.approvals.decide(command.request_id, decision)
         case SubmitToolResult():
             result = ClientToolResult(command.result, command.is_error)

@@ -6,15 +6,19 @@ from typing import Any, assert_never
 
 import structlog
 
+from app.conversations.grants.records import GrantKey
+from app.conversations.grants.repository import insert_grant
 from app.events import Interrupted, StopKind, StopState
+from app.executors.approvals import Decision, granted_tool
 from app.executors.inbox import RETRY_AFTER_S, MessageLimits, MessageQueueFull
 from app.executors.port import ABORTED
 from app.graphs.catalog import GraphCatalog
-from app.ids import RunKey
+from app.ids import ApiKeyId, RunKey
 from app.platform.db import Database, Transaction
 from app.platform.storage.service import StorageQuota
 from app.requests.runs import PermissionMode
 from app.runs.closing import RunCloser, RunEnd
+from app.runs.commands.answered_calls import AnswerCommand, answer_of, answered_call, resolved_events
 from app.runs.commands.answers import NotApplied
 from app.runs.commands.application import check_mode
 from app.runs.commands.records import (
@@ -36,8 +40,7 @@ from app.runs.dispatch.repository import (
 )
 from app.runs.records import RunRecord
 from app.runs.repository import store_interruption
-from app.runs.waits.answers import AnswerCommand, answer_of, answered_call, resolved_events
-from app.runs.waits.repository import calls_of, find_call, resolve_call
+from app.runs.waits.repository import calls_of, find_call, grant_calls, resolve_call
 
 log = structlog.get_logger(__name__)
 
@@ -98,7 +101,7 @@ class QueuedRuns:
         """Answer a call; the same answer twice counts once. The run is queued if no other call waits."""
         call_id, kind = answered_call(command)
         async with self.database.transaction() as tx:
-            await self._lock(tx, run)
+            record = await self._lock(tx, run)
             call = await find_call(tx, run, call_id)
             if call is None or call.kind != kind.name:
                 raise kind.unknown
@@ -109,7 +112,15 @@ class QueuedRuns:
                 return
             dumped = kind.answers.dump_python(answer, mode="json")
             await resolve_call(tx, run, call_id, resolved_by="decided", answer=dumped)
+            if isinstance(answer, Decision) and answer.grant_by is not None:
+                await self._grant(tx, record, granted_tool(call.request), by=answer.grant_by)
             await self.closer.queue.release_answered(tx, run)
+
+    async def _grant(self, tx: Transaction, record: RunRecord, tool_id: str, *, by: ApiKeyId) -> None:
+        if record.state_key is not None:
+            key = GrantKey(record.key.account_id, record.state_key, record.graph_id, tool_id)
+            await insert_grant(tx, key, by=by)
+            await grant_calls(tx, record.key, tool_id)
 
     async def _store_message(self, run: RunKey, command: Send) -> None:
         async with self.database.transaction() as tx:

@@ -4,6 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, JsonValue, TypeAdapter
 
+from app.ids import ApiKeyId
 from app.platform.concurrency.offload import SMALL_BYTES
 from app.requests.messages import Content, Message, Priority
 from app.requests.runs import PermissionMode
@@ -45,6 +46,8 @@ class Decide(WireModel):
     args: dict[str, Any] | None = None
     message: str | None = None
     stop: bool = False
+    grant_by: ApiKeyId | None = None
+    """See `Decision`."""
 
 
 class SubmitToolResult(WireModel):

@@ -7,6 +7,8 @@ from uuid import UUID
 from app.conversations.branching.placement import KnownMessages
 from app.conversations.branching.records import Place
 from app.conversations.branching.repository import set_current_branch
+from app.conversations.grants.records import PermissionGrant
+from app.conversations.grants.repository import delete_grant, find_grants
 from app.conversations.history import ConversationHistory
 from app.conversations.records import Conversation, EntryGone
 from app.conversations.repository import (
@@ -72,6 +74,12 @@ class ConversationExists(Conflict):
     """There already is a conversation with this key."""
 
     code = "session_exists"
+
+
+class GrantNotFound(NotFound):
+    """This conversation has no grant with this id."""
+
+    code = "grant_not_found"
 
 
 class NothingToFork(Conflict):
@@ -330,6 +338,18 @@ class ConversationService:
                 raise ConversationBusy
             await set_current_branch(tx, conversation, chosen.session_id)
             return summaries_of(tree, chosen)
+
+    async def list_grants(self, account_id: AccountId, state_key: str) -> list[PermissionGrant]:
+        """A conversation's grants, newest first: one for each tool at most. Raises `ConversationNotFound`."""
+        async with self.database.snapshot() as reader:
+            await _require(find_conversation(reader, account_id, state_key))
+            return await find_grants(reader, account_id, state_key)
+
+    async def revoke_grant(self, account_id: AccountId, state_key: str, grant_id: UUID) -> None:
+        """The next call of the tool is asked about again; raises `GrantNotFound`."""
+        async with self.database.transaction() as tx:
+            if not await delete_grant(tx, account_id, state_key, grant_id):
+                raise GrantNotFound
 
     async def _require_idle(self, conversation: Conversation, last: str | None) -> None:
         async with self.database.snapshot() as reader:

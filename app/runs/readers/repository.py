@@ -46,8 +46,8 @@ async def forget_readers_of_ended_runs(tx: Transaction) -> None:
     await tx.execute(_FORGET_ENDED)
 
 
-async def queued_runs_with_readers(reader: Reader) -> list[RunKey]:
-    """The queued runs that have, or had, readers."""
+async def unexecuted_runs_with_readers(reader: Reader) -> list[RunKey]:
+    """The runs in no process that have, or had, readers."""
     return [RunKey(AccountId(row.account_id), RunId(row.run_id)) for row in await reader.execute(_QUEUED)]
 
 
@@ -89,7 +89,7 @@ _LEFT_BEFORE = text(
     """
     SELECT account_id, run_id FROM runs JOIN run_readers USING (account_id, run_id)
      WHERE account_id = :account_id AND state_key = :state_key AND turn < :turn
-       AND status IN ('queued', 'running') AND stops_unread
+       AND status IN ('queued', 'running', 'waiting') AND stops_unread
      GROUP BY account_id, run_id
     HAVING bool_and(seen_at = 'epoch' OR run_readers.process_id = :process_id)
     """
@@ -110,7 +110,7 @@ _FORGET_ENDED = text(
 _QUEUED = text(
     """
     SELECT DISTINCT account_id, run_id FROM run_readers JOIN runs USING (account_id, run_id)
-     WHERE status = 'queued'
+     WHERE status IN ('queued', 'waiting')
     """
 )
 _READERS = text(

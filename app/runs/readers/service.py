@@ -19,11 +19,11 @@ from app.runs.readers.records import ReadersOfRun, Seen
 from app.runs.readers.repository import (
     forget_readers,
     forget_readers_of_ended_runs,
-    queued_runs_with_readers,
     readers_of,
     record_left,
     record_readers,
     runs_left_before,
+    unexecuted_runs_with_readers,
 )
 from app.runs.records import RunRecord
 
@@ -177,13 +177,13 @@ class RunReaders:
                 tasks.start_soon(self._stop, run, limiter)
 
     async def sweep(self) -> None:
-        """Watch the queued runs with readers, and delete the rows of runs that have ended.
+        """Watch the runs in no process with readers, and delete the rows of runs that have ended.
 
-        The process of a queued run's last reader may have been killed, and that of an ended one's.
+        The process of such a run's last reader may have been killed, and that of an ended one's.
         """
         async with self._database.transaction() as tx:
             await forget_readers_of_ended_runs(tx)
-            for run in await queued_runs_with_readers(tx):
+            for run in await unexecuted_runs_with_readers(tx):
                 self._watched.setdefault(run, None)
 
     def _is_unread(self, run: RunKey, readers: ReadersOfRun) -> bool:

@@ -47,6 +47,11 @@ async def resolve_call(
     return (await tx.execute(_RESOLVE, values)).first() is not None
 
 
+async def grant_calls(tx: Transaction, key: RunKey, tool_id: str) -> None:
+    """Resolve the calls of a tool that wait, as far as they may be granted. The run's row is locked."""
+    await tx.execute(_GRANT, {**key._asdict(), "tool_id": tool_id})
+
+
 async def find_call(reader: Reader, key: RunKey, call_id: str) -> StoredCall | None:
     """The call of the run with this id."""
     found = await reader.execute(_CALLS.where(run_waits.c.call_id == call_id), key._asdict())
@@ -145,7 +150,7 @@ _INSERT = text(
 )
 _LOCK_EXECUTION = text(
     """
-    SELECT FROM runs
+    SELECT run_id FROM runs
      WHERE account_id = :account_id AND run_id = :run_id AND attempt = :attempt AND status = 'running'
        FOR SHARE
     """
@@ -156,6 +161,13 @@ _RESOLVE = text(
        SET resolved_by = :resolved_by, answer = CAST(:answer AS json), resolved_at = now()
      WHERE account_id = :account_id AND run_id = :run_id AND call_id = :call_id AND resolved_by IS NULL
     RETURNING call_id
+    """
+)
+_GRANT = text(
+    """
+    UPDATE run_waits SET resolved_by = 'granted', resolved_at = now()
+     WHERE account_id = :account_id AND run_id = :run_id AND resolved_by IS NULL AND kind = 'permission'
+       AND request ->> 'toolName' = :tool_id AND request ->> 'grantable' = 'true'
     """
 )
 _BEGIN = text(

@@ -2,6 +2,8 @@
 
 /** @import { Entry, RunState, ToolItem, Turn } from "../runs/run_state.js" */
 
+const DECISIONS = { allow: "Allowed", allow_conversation: "Allowed for this conversation", deny: "Denied" };
+
 /**
  * @typedef {object} TurnEntry
  * @property {"turn"} kind
@@ -99,7 +101,7 @@ function eventEntry(event, error) {
     case "permission_request":
       return note(`Requests permission to use ${event.toolName}`);
     case "permission_resolved":
-      return note(`${event.decision === "allow" ? "Allowed" : "Denied"} (${event.reason})`);
+      return note(`${DECISIONS[event.decision]} (${event.reason})`);
     case "question":
       return note(`Asks: ${event.questions.map(({ question }) => question.slice(0, 200)).join(" ")}`);
     case "question_resolved":

@@ -20,7 +20,7 @@ const RECEIPTS_DELAY_MS = 1200;
 
 /** @typedef {{onChange: () => void, onRunEnd: (turn: Turn) => void}} Listeners */
 /** @typedef {Schemas["ConversationDetailResponse"]} Detail */
-/** @typedef {{decision: "allow" | "deny", args?: Record<string, unknown>, message?: string}} Decision */
+/** @typedef {{decision: Schemas["PermissionDecision"]["decision"], args?: Record<string, unknown>, message?: string}} Decision */
 
 /**
  * The actions on a conversation; null for those that the API key does not allow. `send` resolves to whether the

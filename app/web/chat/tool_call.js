@@ -93,14 +93,14 @@ function Consent({ name, permission, decide }) {
   /** @param {Decision["decision"]} decision @param {HTMLElement} button */
   const submit = async (decision, button) => {
     const args = text === null || text === original ? undefined : parsed(text);
-    if (args === null && decision === "allow") return setProblem("The arguments are not a valid JSON object.");
+    if (args === null && decision !== "deny") return setProblem("The arguments are not a valid JSON object.");
     setBusy(true);
     setProblem("");
     try {
       const changed = args ?? undefined;
       await decide(
         permission,
-        decision === "allow" ? { decision, args: changed } : { decision, message: message.trim() },
+        decision === "deny" ? { decision, message: message.trim() } : { decision, args: changed },
       );
       // The button disappears; keep the keyboard focus at this call.
       button.closest("details")?.querySelector("summary")?.focus();
@@ -137,6 +137,14 @@ function Consent({ name, permission, decide }) {
       ${problem && html`<p class="problem" role="alert">${problem}</p>`}
       <div class="row">
         <button type="button" class="button button-primary" disabled=${busy} onClick=${decider("allow")}>Allow</button>
+        ${
+          permission.grantable &&
+          html`
+            <button type="button" class="button" disabled=${busy} onClick=${decider("allow_conversation")}>
+              Allow for this conversation
+            </button>
+          `
+        }
         <button type="button" class="button button-bad" disabled=${busy} onClick=${decider("deny")}>Deny</button>
         ${
           text === null &&

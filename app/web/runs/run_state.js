@@ -8,7 +8,8 @@ const COMPACTED = "Earlier messages were summarized for the model.";
  * @property {string} requestId
  * @property {unknown} args
  * @property {string} expiresAt
- * @property {"allow" | "deny" | null} decision
+ * @property {boolean} grantable whether later calls may be allowed, too
+ * @property {Schemas["PermissionResolved"]["decision"] | null} decision
  * @property {string | null} reason
  * @property {boolean} changed whether a person has changed the arguments
  */
@@ -337,8 +338,8 @@ const HANDLERS = {
     addEntry(run, event);
     const tool = run._tools.get(event.toolCallId);
     if (!tool) return;
-    const { requestId, args, expiresAt } = event;
-    tool.permission = { requestId, args, expiresAt, decision: null, reason: null, changed: false };
+    const { requestId, args, expiresAt, grantable = false } = event;
+    tool.permission = { requestId, args, expiresAt, grantable, decision: null, reason: null, changed: false };
     run._permissions.set(requestId, tool);
     touch(tool);
   },

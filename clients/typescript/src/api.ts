@@ -13,6 +13,28 @@ export interface components {
             /** @enum {string} */
             status: "queued" | "running" | "waiting" | "succeeded" | "failed" | "cancelled";
         };
+        /**
+         * @description A tool call, a question, or a call of a client tool that waits for an answer.
+         *
+         *     `requestId` is that of the route which answers it; for a client tool the `toolCallId`. The fields of its
+         *     event are null where it has none.
+         */
+        ApprovalResponse: {
+            runId: string;
+            requestId: string;
+            /** @enum {string} */
+            kind: "approval" | "question" | "client_tool";
+            graphId: string;
+            stateKey: string | null;
+            toolCallId: string | null;
+            toolName: string | null;
+            args: components["schemas"]["JsonValue"];
+            grantable: boolean;
+            source: string | null;
+            questions: components["schemas"]["QuestionItem"][] | null;
+            requestedAt: string;
+            expiresAt: string;
+        };
         /** @description An attachment of a message, without its content; `size` in bytes is null if it is by URL. */
         AttachmentResponse: {
             /** @enum {string} */
@@ -265,6 +287,16 @@ export interface components {
             at?: string | null;
             stateKey?: string | null;
         };
+        /** @description A tool that runs of this graph call in the conversation without asking a person. */
+        GrantResponse: {
+            /** Format: uuid */
+            id: string;
+            graphId: string;
+            toolName: string;
+            /** Format: uuid */
+            apiKeyId: string;
+            createdAt: string;
+        };
         /** @description How a run ended. */
         GraphFinal: {
             ok: boolean;
@@ -332,6 +364,14 @@ export interface components {
             /** @default [] */
             clientTools?: components["schemas"]["ClientTool"][];
         };
+        /** @description What a run's commands have exchanged with one host. */
+        HostTrafficResponse: {
+            /** @description With its port if that is not 443. */
+            host: string;
+            sentBytes: number;
+            receivedBytes: number;
+            connections: number;
+        };
         /** @description An image: base64 encoded, or by a URL that only the provider opens. */
         ImagePart: {
             /**
@@ -397,11 +437,12 @@ export interface components {
         /**
          * @description A person's decision on a `permission_request`.
          *
-         *     `args` replace the tool call's arguments; `message` is for the model; `stop`: a denial ends the run.
+         *     `allow_conversation` also allows later calls of the tool in the conversation. `args` replace the tool
+         *     call's arguments; `message` is for the model; `stop`: a denial ends the run.
          */
         PermissionDecision: {
             /** @enum {string} */
-            decision: "allow" | "deny";
+            decision: "allow" | "deny" | "allow_conversation";
             args?: {
                 [key: string]: unknown;
             } | null;
@@ -427,6 +468,24 @@ export interface components {
         QuantilesResponse: {
             p50: string;
             p95: string;
+        };
+        /** @description One question to a person, who may answer with a text of their own unless `only_options` is set. */
+        QuestionItem: {
+            question: string;
+            /** @default null */
+            header?: string | null;
+            options: components["schemas"]["QuestionOption"][];
+            multiSelect: boolean;
+            /** @default false */
+            onlyOptions?: boolean;
+            /** @default false */
+            optional?: boolean;
+        };
+        /** @description A choice; clients answer with its label. */
+        QuestionOption: {
+            label: string;
+            /** @default null */
+            description?: string | null;
         };
         /** @description One thing that is charged: `quantity` times `unitPriceUsd` is `amountUsd`, exactly. */
         ReceiptLineResponse: {
@@ -546,6 +605,8 @@ export interface components {
             skills: {
                 [key: string]: string;
             } | null;
+            /** @description What its commands have exchanged with hosts, after the end of each attempt. */
+            network: components["schemas"]["HostTrafficResponse"][];
             billing: components["schemas"]["RunBillingResponse"] | null;
         };
         /**
@@ -803,13 +864,18 @@ export interface components {
             toolName: string;
             args: components["schemas"]["JsonValue"];
             expiresAt: string;
+            grantable?: boolean;
             /**
              * Format: date-time
              * @description When it was produced; never before an earlier event of the run.
              */
             at: string;
         };
-        /** @description A tool call no longer waits; `args` are set if the decision changed its arguments. */
+        /**
+         * @description A tool call no longer waits; `args` are set if the decision changed its arguments.
+         *
+         *     `toolCallId` is set if it has not waited at all: an earlier decision was for the conversation.
+         */
         PermissionResolved: {
             parentToolCallId?: string | null;
             /**
@@ -819,10 +885,11 @@ export interface components {
             type: "permission_resolved";
             requestId: string;
             /** @enum {string} */
-            decision: "allow" | "deny";
+            decision: "allow" | "deny" | "allow_conversation";
             /** @enum {string} */
-            reason: "decided" | "expired" | "run_stopped";
+            reason: "decided" | "granted" | "expired" | "run_stopped";
             args?: components["schemas"]["JsonValue"];
+            toolCallId?: string | null;
             /**
              * Format: date-time
              * @description When it was produced; never before an earlier event of the run.
@@ -847,24 +914,6 @@ export interface components {
              * @description When it was produced; never before an earlier event of the run.
              */
             at: string;
-        };
-        /** @description One question to a person, who may answer with a text of their own unless `only_options` is set. */
-        QuestionItem: {
-            question: string;
-            /** @default null */
-            header?: string | null;
-            options: components["schemas"]["QuestionOption"][];
-            multiSelect: boolean;
-            /** @default false */
-            onlyOptions?: boolean;
-            /** @default false */
-            optional?: boolean;
-        };
-        /** @description A choice; clients answer with its label. */
-        QuestionOption: {
-            label: string;
-            /** @default null */
-            description?: string | null;
         };
         /** @description A question no longer waits; `answers` are set if it was answered. */
         QuestionResolved: {

@@ -5,6 +5,8 @@ import { pause } from "./retries.js";
 import { RunStream } from "./stream.js";
 import type {
   AcceptedRun,
+  Approval,
+  ApprovalFilters,
   Balance,
   Batch,
   BatchLine,
@@ -16,6 +18,7 @@ import type {
   ConversationMessage,
   CreatedBatch,
   Decision,
+  Grant,
   Graph,
   GraphFinal,
   LanguageModel,
@@ -118,11 +121,12 @@ export class Client {
 
   /** Allow or deny a tool call that waits for consent. */
   async decide(runId: string, requestId: string, decision: Decision): Promise<void> {
-    const { allow, args, message, stop, signal } = decision;
+    const { allow, args, message, stop, forConversation, signal } = decision;
+    const allowed = forConversation ? "allow_conversation" : "allow";
     await this.#connection.json({
       method: "POST",
       path: `${pathOf(runId)}/permissions/${segment(requestId)}`,
-      body: { decision: allow ? "allow" : "deny", args, message, stop },
+      body: { decision: allow ? allowed : "deny", args, message, stop },
       signal,
     });
   }
@@ -158,6 +162,12 @@ export class Client {
       body: { result, isError: options.isError ?? false },
       signal: options.signal,
     });
+  }
+
+  /** What waits for a person, newest first; `decide`, `answer` and `submitToolResult` answer it. */
+  approvals(filters: ApprovalFilters = {}): AsyncGenerator<Approval, void, undefined> {
+    const { signal, ...query } = filters;
+    return each(this.#connection, { method: "GET", path: "/v1/approvals", query, signal });
   }
 
   /** All receipts that match, newest first. */
@@ -238,6 +248,18 @@ class Conversations {
   async branches(stateKey: string, options: RequestOptions = {}): Promise<Branch[]> {
     const path = `/v1/sessions/${segment(stateKey)}/branches`;
     return pageOf<Branch>(await this.#connection.json({ method: "GET", path, ...options }), "items").items;
+  }
+
+  /** What `forConversation` decisions have allowed, newest first. */
+  async grants(stateKey: string, options: RequestOptions = {}): Promise<Grant[]> {
+    const path = `/v1/sessions/${segment(stateKey)}/grants`;
+    return pageOf<Grant>(await this.#connection.json({ method: "GET", path, ...options }), "items").items;
+  }
+
+  /** Ask a person about the next call of the tool again. */
+  async revoke(stateKey: string, grantId: string, options: RequestOptions = {}): Promise<void> {
+    const path = `/v1/sessions/${segment(stateKey)}/grants/${segment(grantId)}`;
+    await this.#connection.json({ method: "DELETE", path, repeatable: false, ...options });
   }
 
   /** Continue it on this branch; a `Conflict` while one of its runs is active. */

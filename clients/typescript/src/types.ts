@@ -9,7 +9,9 @@ export type Batch = Schemas["BatchResponse"];
 export type BatchLine = Schemas["BatchLine"];
 export type BatchPreview = Schemas["BatchPreviewResponse"];
 export type BatchResult = Schemas["BatchResultResponse"];
+export type Approval = Schemas["ApprovalResponse"];
 export type Branch = Schemas["BranchResponse"];
+export type Grant = Schemas["GrantResponse"];
 export type Conversation = Schemas["ConversationResponse"];
 export type ConversationMessage = Schemas["ConversationDetailResponse"]["messages"][number];
 export type CreatedBatch = Schemas["CreatedBatchResponse"];
@@ -49,6 +51,14 @@ export interface RequestOptions {
 /** What a run can be started with; a `runId` is made if it is omitted. */
 export type RunOptions = Omit<RunRequest, "graphId" | "messages"> & RequestOptions;
 
+/** What to list of all that waits for a person. */
+export interface ApprovalFilters extends RequestOptions {
+  kind?: Approval["kind"];
+  graphId?: string;
+  runId?: string;
+  stateKey?: string;
+}
+
 /** Which receipts to list: `from` is inclusive and `to` exclusive, by the time of use. */
 export interface ReceiptFilters extends RequestOptions {
   runId?: string;
@@ -80,10 +90,14 @@ export interface BatchOptions extends RequestOptions {
   maxUsd?: string;
 }
 
-/** A decision about a tool call: `args` replace the model's arguments, `message` is for the model, `stop`: a denial ends the run. */
+/**
+ * A decision about a tool call: `args` replace the model's arguments, `message` is for the model, `stop`: a denial ends the run,
+ * `forConversation` allows later calls of the tool in the conversation, too.
+ */
 export interface Decision extends RequestOptions {
   allow: boolean;
   args?: Record<string, unknown>;
   message?: string;
   stop?: boolean;
+  forConversation?: boolean;
 }

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from app.events import RunWarning
-from app.executors.messages_api import sent_attachments
-from app.executors.messages_api.sent_attachments import MAX_CHARS, MAX_COUNT
+from app.executors.api_format import sent_attachments
+from app.executors.api_format.sent_attachments import MAX_CHARS, MAX_COUNT
 from app.ids import AccountId, new_uuid
 from app.platform.db import Database
 from app.requests.messages import ImagePart, Message

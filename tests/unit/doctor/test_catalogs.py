@@ -1,8 +1,12 @@
+from pathlib import Path
+
+import pytest
 from structlog.testing import capture_logs
 
 from app.bootstrap.catalogs import open_planner
 from app.doctor.catalogs import check_catalogs
 from app.platform.settings import Settings
+from tests.unit.tools.extensions.packages import install
 
 ENDING = "claude-sonnet-4-5"
 
@@ -26,3 +30,18 @@ def test_the_server_warns_of_it_at_startup_too() -> None:
     (warning,) = logs
     assert warning["log_level"] == "warning"
     assert "2026-11-30" in warning["problem"]
+
+
+@pytest.mark.parametrize(
+    ("value", "status", "detail"),
+    [("Audit", "ok", "hooks 'audit'"), ("Missing", "error", "The entry point 'audit' of the group")],
+)
+def test_installed_hooks_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str, status: str, detail: str
+) -> None:
+    install(tmp_path, monkeypatch, hooks={"audit": f"tests.unit.tools.extensions.samples:{value}"})
+
+    checks = check_catalogs(Settings.load(_env_file=None)).checks
+
+    (found,) = [check for check in checks if check.name == "extensions"]
+    assert (found.status, found.detail[: len(detail)]) == (status, detail)

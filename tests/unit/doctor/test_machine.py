@@ -4,7 +4,9 @@ from importlib.metadata import requires, version
 
 import pytest
 
-from app.doctor.machine import check_sdk, other_than_pinned
+from app.doctor.machine import check_sdk, other_than_pinned, reached_by
+from app.graphs.spec import GraphSpec
+from app.workspaces.spec import WorkspaceSpec
 
 SDK = version("claude-agent-sdk")
 
@@ -20,3 +22,15 @@ def test_another_sdk_than_the_pinned_one_is_named_with_both_versions(rest: str) 
 def test_the_sdk_that_is_installed_here_is_the_pinned_one() -> None:
     assert any(line.startswith("claude-agent-sdk==") for line in requires("runtally") or [])
     assert check_sdk().status == "ok"
+
+
+def test_the_hosts_that_commands_may_reach_are_named() -> None:
+    def graph(name: str, *hosts: str) -> GraphSpec:
+        workspace = WorkspaceSpec(network=hosts)
+        fields = {"name": name, "description": "d", "system_prompt": "p", "native_tools": ("Bash",)}
+        return GraphSpec(**fields, workspace=workspace)
+
+    assert reached_by([graph("a", "PyPI.org:443", "b.test:1"), graph("c")]) == (
+        "commands reach: claude_agents:a pypi.org, b.test:1"
+    )
+    assert reached_by([graph("c")]) == "commands reach no host"

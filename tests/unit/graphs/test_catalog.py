@@ -233,6 +233,8 @@ def test_a_byte_order_mark_is_no_part_of_the_file(tmp_path: Path) -> None:
         ("workspace: {max_bytes: 5}", "workspace"),
         ("native_tools: [Read]\nworkspace: {max_byte: 5}", "workspace.max_byte"),
         ("native_tools: [Read]\nworkspace: {max_files: 0}", "workspace.max_files"),
+        ("native_tools: [Bash]\nworkspace: {network: [127.0.0.1]}", "workspace.network.0"),
+        ("native_tools: [Read]\nworkspace: {network: [pypi.org]}", "workspace"),
         ("native_tools: [Read]\nworkspace: {mounts: [{host_path: a}]}", "workspace.mounts.0.host_path"),
         ("native_tools: [Read]\nworkspace: {mounts: [{host_path: /}]}", "workspace.mounts"),
         ("native_tools: [Read]\nworkspace: {mounts: [{host_path: /etc}]}", "workspace.mounts.0.host_path"),

@@ -8,7 +8,9 @@ from app.tools.runner import ToolRunner
 from runtally.tools.result import ToolResult
 from runtally.tools.tool import Effect, Tool, ToolContext, ToolOutput, tool
 
-CONTEXT = ToolContext(RunKey(AccountId(new_uuid()), RunId("r1")), "call-1", "request-1")
+CONTEXT = ToolContext(
+    run=RunKey(AccountId(new_uuid()), RunId("r1")), tool_call_id="call-1", request_id="request-1"
+)
 
 
 class Nothing(BaseModel):

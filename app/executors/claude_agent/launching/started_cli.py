@@ -1,18 +1,21 @@
 """StartedCli: a CLI process and what it was started with."""
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from app.executors.claude_agent.process.cli_process import CliProcess
 from app.executors.claude_agent.sdk_session import ConversationTurn, SdkSession
 from app.executors.claude_agent.tools.mcp_bridge import McpBridge
-from app.executors.claude_agent.tools.sdk_hooks import SdkHooks
 from app.executors.port import RunContext, RunPlan
 from app.gateway.channel import Channel
 from app.gateway.proxy import ChannelAddress
 from app.graphs.spec import GraphSpec
 from app.models.registry import ModelOptions
 from app.platform.json_schema.model_schema import ModelSchema
+
+_WRITING_S = 0.02
+"""The CLI writes a line that long after it has sent it, if the machine is not busy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +63,6 @@ class StartedCli:
 
     process: CliProcess
     bridge: McpBridge
-    hooks: SdkHooks
     address: ChannelAddress
     """Its base URL and token; they work while a run has its channel open at this address."""
     spec: LaunchSpec
@@ -74,14 +76,22 @@ class StartedCli:
             self.session.start_turn(turn)
 
     def attach_run(self, context: RunContext, channel: Channel) -> None:
-        """Execute tool calls and hooks for this run."""
-        self.bridge.attach_run(context, channel, self.hooks)
-        self.hooks.attach_run(context.plan)
+        """Execute tool calls for this run."""
+        self.bridge.attach_run(context, channel)
+
+    async def leave(self, open_calls: Callable[[], Collection[str]]) -> None:
+        """Kill the CLI in the middle of its turn, once all is written but the results of the open calls."""
+        session, process = self.session, self.process
+        while session is not None and process.alive:
+            written = await session.open_calls(process.directory)
+            if written == open_calls() and not self.bridge.calls.has_results:
+                process.leave()
+                return
+            await asyncio.sleep(_WRITING_S)
 
     def end_run(self) -> None:
         """Execute and store nothing until there is another run."""
         self.bridge.detach_run()
-        self.hooks.attach_run(None)
         self.process.leave_run()
         if self.session is not None:
             self.session.end_turn()

@@ -9,7 +9,7 @@ from typing import Any
 from claude_agent_sdk import ClaudeAgentOptions
 from pydantic.alias_generators import to_camel
 
-from app.executors.claude_agent.sandbox.bubblewrap import sandbox_settings
+from app.executors.claude_agent.sandbox.cli_settings import sandbox_settings
 
 SHOWN = (
     *("model", "fallback_model", "thinking", "max_thinking_tokens", "effort", "betas"),

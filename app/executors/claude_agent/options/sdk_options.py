@@ -15,8 +15,9 @@ from claude_agent_sdk import (
 )
 from claude_agent_sdk.types import McpSdkServerConfig
 
+from app.executors.claude_agent.graph_keys import keeps_transcript
 from app.executors.claude_agent.options.long_context import cli_model
-from app.executors.claude_agent.sandbox.bubblewrap import sandbox_settings
+from app.executors.claude_agent.sandbox.cli_settings import sandbox_settings
 from app.executors.claude_agent.tools.builtin_tools import permission_rules
 from app.executors.claude_agent.tools.names import SERVER_NAME, bridged_name
 from app.executors.claude_agent.tools.sdk_hooks import SdkHooks
@@ -81,7 +82,7 @@ def build_options(
         cli_path=launcher,
         cwd=work,
         max_buffer_size=MAX_LINE_BYTES,
-        extra_args=_switches(full=full, stores_session=plan.conversation is not None),
+        extra_args=_switches(full=full, keeps_transcript=keeps_transcript(plan)),
     )
 
 
@@ -96,7 +97,7 @@ def _longest_wait_s(spec: GraphSpec) -> float:
     return max(spec.approval_timeout_s, spec.question_timeout_s if spec.questions else 0)
 
 
-def _switches(*, full: bool, stores_session: bool) -> dict[str, str | None]:
+def _switches(*, full: bool, keeps_transcript: bool) -> dict[str, str | None]:
     """Command-line switches for which the SDK has no option."""
     switches: dict[str, str | None] = {
         "disable-slash-commands": None,
@@ -109,7 +110,7 @@ def _switches(*, full: bool, stores_session: bool) -> dict[str, str | None]:
     else:
         # No reminders, sockets, hooks, nor the built-in Agent and WebSearch tools.
         switches["bare"] = None
-    if not stores_session:
+    if not keeps_transcript:
         switches["no-session-persistence"] = None
     return switches
 

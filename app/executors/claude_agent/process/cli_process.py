@@ -35,8 +35,9 @@ from app.executors.claude_agent.process.cli_run import CliRun, UserContent
 from app.executors.claude_agent.process.directory import RunDirectory
 from app.executors.claude_agent.process.failures import CliFailed, OutputEnded, StderrTail, failure_of
 from app.executors.claude_agent.process.sanitizer import sanitize
-from app.executors.claude_agent.sandbox.running_sandbox import RunningSandbox
+from app.executors.claude_agent.sandbox.port import Sandbox
 from app.executors.inbox import RunEnded
+from app.ids import new_uuid
 from app.platform.concurrency.offload import SMALL_BYTES
 from app.platform.logs.context import start_detached
 from app.platform.serialization.large_json import dumps
@@ -66,7 +67,7 @@ class CliProcess:
         stderr: StderrTail | None = None,
         reads_usage_baseline: bool = False,
         before_cleanup: Callable[[RunDirectory], Awaitable[None]] | None = None,
-        sandbox: RunningSandbox | None = None,
+        sandbox: Sandbox | None = None,
         stays: bool = False,
         start_slot: AbstractAsyncContextManager[object] | None = None,
         warm_up: AbstractContextManager[None] | None = None,
@@ -76,7 +77,8 @@ class CliProcess:
     ) -> None:
         """`reads_usage_baseline`: get the CLI's usage totals before the first prompt.
 
-        `before_cleanup` is called with the directory if the SDK could not store the transcript.
+        `before_cleanup` is called with the directory if the SDK could not store the transcript, or the
+        process is left.
         `sandbox` is the sandbox the CLI is started in. `stays`: it does not end with a run's last result.
         `start_slot` is held while it starts. `warm_up` is entered while it answers a question that leaves
         nothing behind, which it gets if it has no run once it has started.
@@ -84,7 +86,7 @@ class CliProcess:
         self.stderr = stderr or StderrTail()
         self.stays = stays
         self._client = client
-        self._directory = directory
+        self.directory = directory
         self._reads_usage_baseline = reads_usage_baseline
         self._before_cleanup = before_cleanup
         self._sandbox = sandbox
@@ -92,6 +94,8 @@ class CliProcess:
         self._warm_up, self._warm_up_s = warm_up, warm_up_s
         self._interrupt_grace_s, self._interrupt_retry_s = interrupt_grace_s, interrupt_retry_s
         self._mirror_failed = False
+        self.is_left = False
+        """Whether it was killed in the middle of a turn that another process goes on with."""
         self._disturbed = False
         """Whether something happened after which its context may differ from what is stored."""
         self.killed = False
@@ -149,7 +153,7 @@ class CliProcess:
     def pid(self) -> int | None:
         """Its process id; None before its launcher has written it and after its cleanup."""
         try:
-            return int(self._directory.pid_file.read_text())
+            return int(self.directory.pid_file.read_text())
         except (FileNotFoundError, ValueError):
             return None
 
@@ -202,6 +206,13 @@ class CliProcess:
             raise RunEnded
         self._run.put(message_id, content, priority)
 
+    def send_first(self, prompt: UserContent | None) -> None:
+        """Send the first message; None if it goes on with the turn with which its transcript ends."""
+        if prompt is None:
+            self._run.continues = True
+        else:
+            self.send(str(new_uuid()), prompt)
+
     async def messages(self) -> AsyncIterator[Message]:
         """Every message of the CLI for the current run, up to its last result. Raises `CliFailed`."""
         try:
@@ -237,9 +248,14 @@ class CliProcess:
             self.discard()
         self._send_kill()
 
+    def leave(self) -> None:
+        """Kill it in the middle of a turn, which another process goes on with from what it has written."""
+        self.is_left = True
+        self.kill()
+
     def _send_kill(self) -> None:
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            os.kill(int(self._directory.pid_file.read_text()), signal.SIGKILL)
+            os.kill(int(self.directory.pid_file.read_text()), signal.SIGKILL)
 
     async def _serve(self) -> None:
         async with self._start_slot:
@@ -247,9 +263,9 @@ class CliProcess:
         if self._stopping:
             return
         if self._sandbox is not None:
-            pid = int(self._directory.pid_file.read_text())
-            await asyncio.to_thread(self._sandbox.enter, pid)
-            self._directory.use_config(self._sandbox.config)
+            pid = int(self.directory.pid_file.read_text())
+            await self._sandbox.enter(pid)
+            self.directory.use_config(self._sandbox.config)
         if self._reads_usage_baseline:
             self._run.usage_baseline = self._usage = await self._read_usage()
         if self._warm_up is not None:
@@ -320,6 +336,7 @@ class CliProcess:
             self._sending.cancel()
 
     async def _send_prompts(self, run: CliRun) -> None:
+        run.connect()
         try:
             while True:
                 await self._write(await run.next_prompt())
@@ -370,9 +387,9 @@ class CliProcess:
         except ClaudeSDKError as error:
             log.warning("cli.disconnect_failed", error=type(error).__name__)
         finally:
-            if self._mirror_failed and self._before_cleanup is not None:
-                await self._before_cleanup(self._directory)
-            await asyncio.to_thread(self._directory.remove)
+            if (self._mirror_failed or self.is_left) and self._before_cleanup is not None:
+                await self._before_cleanup(self.directory)
+            await asyncio.to_thread(self.directory.remove)
 
 
 def _size_of(content: UserContent) -> int:

@@ -26,6 +26,8 @@ class CliRun:
         """By model: the totals of the CLI before this run."""
         self.log_fields: Fields = fields_of_context()
         """What log lines of the process name while it serves this run."""
+        self.continues = False
+        """Whether it begins in the middle of a turn, which the CLI goes on with once it has started."""
         self.pending = PendingMessages()
         self.prompted = asyncio.Event()
         """Set when the first message was sent."""
@@ -51,6 +53,13 @@ class CliRun:
                 **({} if priority is None else {"priority": priority}),
             }
         )
+
+    def connect(self) -> None:
+        """The CLI is connected."""
+        if self.continues:
+            self.pending.continue_turn()
+            self.turn_started.set()
+            self.prompted.set()
 
     async def next_prompt(self) -> dict[str, Any]:
         """The next user message to send."""

@@ -6,15 +6,13 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
 
 import structlog
 from claude_agent_sdk import project_key_for_directory
 from filelock import FileLock, Timeout
 
 from app.executors.claude_agent.programs import write_program
-from app.executors.claude_agent.sandbox.bubblewrap import AGENT, COMMAND_SANDBOX, CONFIG, SYSCALL_FILTER
-from app.executors.claude_agent.tools.builtin_tools import WORKSPACE
+from app.executors.claude_agent.sandbox.port import CliPaths
 
 log = structlog.get_logger(__name__)
 
@@ -58,19 +56,14 @@ def _sweep(lock_file: Path) -> None:
     lock_file.unlink(missing_ok=True)
 
 
-class CliPaths(NamedTuple):
-    """The paths of a run's files as its CLI sees them; in a sandbox they differ from the real ones."""
-
-    path: Path
-    config: Path
-    work: Path
-
-
 class RunDirectory:
     """A run's own folder: the CLI's home, configuration, temporary files and working directory."""
 
-    def __init__(self, parent: Path, *, login: Path | None = None, sandboxed: bool = False) -> None:
-        """`login`: use this configuration directory, which outlives the run, instead of an own one."""
+    def __init__(self, parent: Path, *, login: Path | None = None, inside: CliPaths | None = None) -> None:
+        """`login`: use this configuration directory, which outlives the run, instead of an own one.
+
+        `inside`: the paths in the sandbox of its CLI.
+        """
         self._config = login
         self._shares_config = login is not None
         self.path = Path(tempfile.mkdtemp(prefix="run-", dir=parent))
@@ -80,8 +73,7 @@ class RunDirectory:
             (self.path / "config" / ".claude.json").write_text(STARTED_BEFORE, encoding="utf-8")
         self.work = self.path / "work"
         """The working directory of a CLI without a sandbox; in a sandbox it is the workspace."""
-        inside = CliPaths(AGENT, CONFIG, Path(WORKSPACE))
-        self.cli_paths = inside if sandboxed else CliPaths(self.path, self.config, self.work)
+        self.cli_paths = inside or CliPaths(self.path, self.config, self.work)
 
     @property
     def config(self) -> Path:
@@ -103,21 +95,6 @@ class RunDirectory:
         return self.path / "system_prompt.md"
 
     @property
-    def command_sandbox_file(self) -> Path:
-        """The program that starts the commands of a sandboxed CLI."""
-        return self.path / "command_sandbox"
-
-    @property
-    def syscall_filter_file(self) -> Path:
-        """The seccomp filter of the commands of a sandboxed CLI."""
-        return self.path / "syscalls"
-
-    @property
-    def bubblewrap_arguments_file(self) -> Path:
-        """Bubblewrap's arguments for a sandboxed CLI, separated by NUL."""
-        return self.path / "bubblewrap_arguments"
-
-    @property
     def pid_file(self) -> Path:
         """Where the launcher writes the CLI's process id."""
         return self.path / "pid"
@@ -126,10 +103,8 @@ class RunDirectory:
         """Files that a sandboxed CLI gets copies of: real path -> path in the sandbox."""
         config_files = [path for path in self.config.rglob("*") if path.is_file()]
         return {
-            self.system_prompt_file: AGENT / self.system_prompt_file.name,
-            self.command_sandbox_file: COMMAND_SANDBOX,
-            self.syscall_filter_file: SYSCALL_FILTER,
-            **{path: CONFIG / path.relative_to(self.config) for path in config_files},
+            self.system_prompt_file: self.cli_paths.path / self.system_prompt_file.name,
+            **{path: self.cli_paths.config / path.relative_to(self.config) for path in config_files},
         }
 
     def write_launcher(self, text: str) -> Path:

@@ -7,7 +7,7 @@ instead: a variable that is not listed here does not exist there.
 
 import shlex
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -15,7 +15,8 @@ from typing import Literal, TypeAlias
 from claude_agent_sdk import __version__ as sdk_version
 
 from app.executors.claude_agent.process.provider_variables import chooses_provider
-from app.executors.claude_agent.programs import PROGRAM_PATH
+from app.executors.claude_agent.programs import LONGEST_TIMER_S, PROGRAM_PATH
+from app.executors.claude_agent.sandbox.port import Wrapping
 from app.models.registry import ModelOptions
 
 _FIXED = {
@@ -49,8 +50,10 @@ _FIXED = {
 
 _WITHOUT_SUMMARIES = {"DISABLE_COMPACT": "1"}
 
-LONGEST_TIMER_S = (2**31 - 1) / 1000
-"""About 25 days: a longer timer of the CLI's runtime would be over at once."""
+GOES_ON = {"CLAUDE_CODE_RESUME_INTERRUPTED_TURN": "1"}
+"""For a CLI whose transcript ends in the middle of a turn: it goes on with it as soon as it has started."""
+
+
 _TOOL_GRACE_S = 5
 """The CLI's own tool timeout is longer than ours, so that ours takes effect first."""
 
@@ -150,32 +153,31 @@ def launcher(
     environment: Mapping[str, str],
     *,
     pid_file: Path,
-    sandbox_files: Sequence[Path] = (),
-    group: Path | None = None,
+    wrapping: Wrapping | None = None,
 ) -> str:
     """A shell program that becomes the CLI with exactly this environment.
 
     The values are in the file, not in an argument list, because every user of the machine can read
     another process's arguments. It writes its process id, which the CLI keeps, so that a hung CLI can be
     killed. Where the system supports it, the CLI is killed when the server dies, because its usage could
-    not be billed any more. It has a lower priority than the server. `sandbox_files` are for a CLI in a
-    sandbox: the file of bubblewrap's arguments (on a command line the sandbox could read them), then the
-    files to copy. `group` is the file by which a process joins a control group.
+    not be billed any more. It has a lower priority than the server. `wrapping` is for a CLI in a sandbox.
     """
+    if wrapping is None:
+        wrapping = Wrapping(cli=cli, command=(), environment={}, files=(), group=None)
+    environment = {**environment, **wrapping.environment}
     nice, setpriv = shutil.which("nice"), shutil.which("setpriv")
     low_priority = [nice, "-n", str(_NICENESS)] if nice else []
     killed_with_server = [setpriv, "--pdeathsig", "KILL", "--"] if setpriv else []
-    bubblewrap = ["bwrap", "--args", "3", "--"] if sandbox_files else []
     descriptors = "".join(
-        f" {number}< {shlex.quote(str(path))}" for number, path in enumerate(sandbox_files, 3)
+        f" {number}< {shlex.quote(str(path))}" for number, path in enumerate(wrapping.files, 3)
     )
     exports = [f"export {name}={shlex.quote(value)}" for name, value in sorted(environment.items())]
-    command = shlex.join([*low_priority, *killed_with_server, *bubblewrap, str(cli)])
+    command = shlex.join([*low_priority, *killed_with_server, *wrapping.command, str(wrapping.cli)])
     return "\n".join(
         [
             "#!/usr/bin/env -iS /bin/sh",
             f"echo $$ > {shlex.quote(str(pid_file))}",
-            *([] if group is None else [f"echo 0 > {shlex.quote(str(group))} || exit 1"]),
+            *([] if wrapping.group is None else [f"echo 0 > {shlex.quote(str(wrapping.group))} || exit 1"]),
             *exports,
             f'exec {command} "$@"{descriptors}',
             "",

@@ -1,5 +1,6 @@
 """How a CLI fails: one name for each way, and the last lines it wrote to standard error."""
 
+import logging
 import signal
 from collections import deque
 
@@ -15,6 +16,14 @@ STDERR_CHARS = 1_000
 _TOO_LONG = "maximum buffer size"
 _KILLED = {-signal.SIGKILL, 128 + signal.SIGKILL}
 """Exit codes: of the CLI itself, and of a sandbox whose CLI was killed."""
+
+
+def _is_not_raised(record: logging.LogRecord) -> bool:
+    return not record.getMessage().startswith("Fatal error in message reader")
+
+
+# The SDK raises it as well: whether it is an error is decided where the process is used.
+logging.getLogger("claude_agent_sdk._internal.query").addFilter(_is_not_raised)
 
 
 class CliFailed(Exception):

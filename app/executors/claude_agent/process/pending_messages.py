@@ -30,6 +30,10 @@ class PendingMessages:
         """A message is going to be sent."""
         self._pending.append(message_id)
 
+    def continue_turn(self) -> None:
+        """A turn runs that began before this process."""
+        self.in_turn = self.any_turn_started = True
+
     def feed(self, message: Message) -> None:
         """Process a message of the CLI."""
         match message:

@@ -1,4 +1,4 @@
-"""The bubblewrap sandbox of a CLI with native tools: its arguments and settings; reads `/`, no other I/O.
+"""The bubblewrap sandbox of a CLI with native tools: its arguments; reads `/`, no other I/O.
 
 The CLI's own command sandbox confines commands, but not its file tools: only permission rules hold those,
 and a command that swaps a file for a link at the right moment gets past a rule. So the whole CLI runs in
@@ -6,13 +6,14 @@ a file system that contains the system's programs, its own few files and the wor
 Every writable directory is in memory and has a size limit; no path of this machine is visible.
 """
 
-import json
 import os
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
 from app.executors.claude_agent.programs import PROGRAM_PATH
+from app.executors.claude_agent.sandbox.cli_settings import SHOWN
+from app.executors.claude_agent.sandbox.port import CliPaths
 from app.executors.claude_agent.tools.builtin_tools import WORKSPACE
 from app.workspaces.spec import WorkspaceSpec
 
@@ -21,14 +22,22 @@ AGENT = Path("/agent")
 
 CLI = AGENT / "claude"
 CONFIG = AGENT / "config"
+PATHS = CliPaths(AGENT, CONFIG, Path(WORKSPACE))
 COMMAND_SANDBOX = AGENT / "bin" / "bwrap"
 SYSCALL_FILTER = AGENT / "syscalls"
+EGRESS = AGENT / "egress" / "proxy"
+"""The socket of the run's proxy to other hosts. Its directory is the sandbox's, so no path of this machine
+names it, and no other run has it."""
+
 FIRST_FILE = 4
 SANDBOX_PATH = f"{COMMAND_SANDBOX.parent}:{PROGRAM_PATH}"
 """The CLI starts its command sandbox by the name `bwrap`: ours comes first."""
 
 _PROGRAMS = ("/usr", "/bin", "/sbin", "/lib", "/lib64")
-_ALTERNATIVES = "/etc/alternatives"
+_EGRESS_BYTES = 65_536
+_PROXY_OF_CLI = AGENT / "tmp" / "claude-http-*.sock"
+"""The socket to which all that a command sends to the CLI's own proxy is passed on."""
+
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108 - the sandbox's own
 _USER = "1000"
 
@@ -49,7 +58,8 @@ def bubblewrap_arguments(
 
     The files are read from the descriptors from `FIRST_FILE` on: a mount would show their path on this
     machine. `config_bytes` limits the CLI's transcript and stored results. The network is the machine's,
-    because the CLI must reach the gateway; its commands have none, see `sandbox_settings`.
+    because the CLI must reach the gateway; its commands have none, see `cli_settings`, but a socket to
+    the proxy if the graph names hosts, see `command_sandbox`.
     """
     own = AGENT.as_posix()
     scratch = spec.max_temporary_bytes
@@ -67,6 +77,7 @@ def bubblewrap_arguments(
         *_in_memory(f"{own}/tmp", scratch),  # noqa: S108
         *_in_memory(f"{own}/home", scratch),
         *_in_memory(CONFIG.as_posix(), config_bytes),
+        *(_in_memory(EGRESS.parent.as_posix(), _EGRESS_BYTES) if spec.network else ()),
         *("--ro-bind", str(cli), str(CLI)),
         *_in_memory(WORKSPACE, spec.size),
         *(word for place in enumerate(files, FIRST_FILE) for word in _copied(*place)),
@@ -75,34 +86,16 @@ def bubblewrap_arguments(
     ]
 
 
-def sandbox_settings() -> str:
-    """The CLI's settings for its command sandbox: no network, only the workspace and the programs.
-
-    The SDK's own `sandbox` option would replace the key, and has no settings for files.
-    """
-    sandbox = {
-        "enabled": True,
-        "failIfUnavailable": True,
-        "autoAllowBashIfSandboxed": True,
-        "allowUnsandboxedCommands": False,
-        # Means only that it uses the outer sandbox's /proc, which shows the sandbox's own processes,
-        # because a nested sandbox cannot mount a new one.
-        "enableWeakerNestedSandbox": True,
-        "network": {"allowedDomains": []},
-        "filesystem": {
-            "denyRead": ["/"],
-            "allowRead": [WORKSPACE, "/usr", "/bin", "/lib", "/lib64", _ALTERNATIVES],
-        },
-    }
-    return json.dumps({"sandbox": sandbox})
-
-
 def command_sandbox(spec: WorkspaceSpec) -> str:
     """The program that replaces `bwrap` inside the sandbox, where the CLI starts its commands with it.
 
     It adds what the CLI has no setting for: limits, a size for every directory in memory, and an
     environment without the run's token. Instead of the sandbox's whole file system, whose mounts name
     directories of this machine, a command gets the programs; the CLI adds the workspace and the rest.
+
+    The CLI sets the variables of a proxy for its commands and leads them to a proxy of its own, which lets
+    nothing through and does not exist in a command's file system. If the graph names hosts, our proxy is put
+    in its place. Where a newer CLI did that differently, commands would have no network.
     """
     limits = {
         "nproc": spec.max_processes + CLI_TASKS,
@@ -120,13 +113,15 @@ def command_sandbox(spec: WorkspaceSpec) -> str:
     shared_memory = shlex.join((*size, _SHARED_MEMORY, "--remount-ro", "/dev"))
     kept = " ".join(f'{name}="${name}"' for name in _ENVIRONMENT)
     limited = shlex.join(["prlimit", *(f"--{name}={value}" for name, value in limits.items()), "--"])
+    egress = f'[ -z "$proxy" ] || set -- "$@" --bind {EGRESS} "$proxy"' if spec.network else ":"
     return f"""#!/bin/sh
-options=yes option= source=
+options=yes option= source= proxy=
 for argument; do
     shift
     case "${{options:+$argument}}" in
         --)
             options=
+            {egress}
             set -- "$@" --seccomp 9 --remount-ro / -- ;;
         --tmpfs) set -- "$@" {shlex.join(size)} ;;
         /dev)
@@ -140,6 +135,7 @@ for argument; do
             fi ;;
         *) set -- "$@" "$argument" ;;
     esac
+    case "$argument" in {_PROXY_OF_CLI}) proxy=$argument ;; esac
     option=$source source=$argument
 done
 # Killed first when memory runs out, and scheduled last.
@@ -156,7 +152,7 @@ def _programs() -> list[str]:
             arguments += ["--symlink", str(path.readlink()), name]
         elif path.is_dir():
             arguments += ["--ro-bind", name, name]
-    for name in (_ALTERNATIVES, "/etc/ld.so.cache"):
+    for name in (*SHOWN, "/etc/ld.so.cache"):
         arguments += ["--ro-bind-try", name, name]
     return arguments
 

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import structlog
 
-from app.errors import Unavailable
 from app.executors.claude_agent.programs import PROGRAM_PATH, write_program
 from app.executors.claude_agent.sandbox.bubblewrap import (
     CLI,
@@ -21,6 +20,7 @@ from app.executors.claude_agent.sandbox.bubblewrap import (
     command_sandbox,
 )
 from app.executors.claude_agent.sandbox.control_groups import ControlGroups
+from app.executors.claude_agent.sandbox.port import SandboxUnavailable
 from app.executors.claude_agent.sandbox.seccomp import refusing_filter
 from app.workspaces.spec import WorkspaceSpec
 
@@ -34,12 +34,6 @@ _COMMANDS = (
 """What the CLI's command sandbox needs, tested inside a sandbox."""
 
 _NO_GATEWAY = "with RUNTALLY_CLAUDE_AUTH=local_session a command could read the machine's login"
-
-
-class SandboxUnavailable(Unavailable):
-    """This graph needs a sandbox for its tools, and this server has no working sandbox."""
-
-    code = "sandbox_unavailable"
 
 
 class SandboxProbe:

@@ -1,25 +1,46 @@
 """RunningSandbox: a running sandbox seen from the server; its workspace, and what its commands use."""
 
+import asyncio
 import os
 import threading
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 import psutil
 
-from app.executors.claude_agent.sandbox.bubblewrap import CONFIG, TEMPORARY_DIRECTORIES
+from app.executors.claude_agent.programs import write_program
+from app.executors.claude_agent.sandbox.bubblewrap import (
+    CLI,
+    COMMAND_SANDBOX,
+    CONFIG,
+    EGRESS,
+    PATHS,
+    SANDBOX_PATH,
+    SYSCALL_FILTER,
+    TEMPORARY_DIRECTORIES,
+    bubblewrap_arguments,
+    command_sandbox,
+)
 from app.executors.claude_agent.sandbox.control_groups import ControlGroup
 from app.executors.claude_agent.sandbox.kernel_memory import socket_bytes, temporary_bytes
+from app.executors.claude_agent.sandbox.port import Wrapping
+from app.executors.claude_agent.sandbox.seccomp import refusing_filter
 from app.executors.claude_agent.sandbox.tasks import GONE, processes_of, threads_of, unless_ended
 from app.executors.claude_agent.tools.builtin_tools import WORKSPACE
+from app.workspaces.egress.proxy import EgressProxy
 from app.workspaces.mounts import WorkspaceTooLarge
+from app.workspaces.records import HostTraffic
 from app.workspaces.spec import HostPathRefused
 from app.workspaces.workspace import Workspace
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _CLI = 2
 """The CLI's process id inside the sandbox; 1 is bubblewrap, its parent."""
+
+_CONFIG_BYTES = 256 * 1024 * 1024
+"""What a CLI may add to its transcript, and keep of results too long for it."""
 
 _SHELLS_BYTES = 64 * 1024 * 1024
 """Memory for the shells around commands; a single command reaches its own limit first."""
@@ -53,24 +74,55 @@ class Usage(NamedTuple):
 
 
 class RunningSandbox:
-    """The sandbox of one run."""
+    """The sandbox of one run; implements the `Sandbox` port."""
 
-    def __init__(self, workspace: Workspace, group: ControlGroup | None) -> None:
+    paths = PATHS
+
+    def __init__(
+        self, workspace: Workspace, group: ControlGroup | None, egress: EgressProxy | None = None
+    ) -> None:
+        """`egress` is the proxy of a run whose commands may reach other hosts."""
         self.workspace = workspace
-        self.group = group
+        self._egress = egress
+        self._group = group
         """Its control group, if one is delegated to the server."""
-        self._workspace_directory = self._processes = self._config = -1
+        self._workspace_directory = self._processes = self._config = self._sockets = -1
         self._cpu_s = 0.0
         self._lock = threading.Lock()
         self._closed = False
         self.filled = False
         """Whether the workspace contains all its files."""
 
-    def enter(self, pid: int) -> None:
-        """Fill the workspace of the sandbox with this process id; its CLI is up and has got no prompt.
+    def wrap(self, cli: Path, files: Mapping[Path, Path], directory: Path) -> Wrapping:
+        """See the port."""
+        spec = self.workspace.spec
+        commands = write_program(directory / "command_sandbox", command_sandbox(spec))
+        refused, arguments = directory / "syscalls", directory / "bubblewrap_arguments"
+        refused.write_bytes(refusing_filter())
+        copied = {commands: COMMAND_SANDBOX, refused: SYSCALL_FILTER, **files}
+        found = bubblewrap_arguments(
+            cli=cli,
+            files=list(copied.values()),
+            config_bytes=_CONFIG_BYTES + 2 * sum(path.stat().st_size for path in copied),
+            spec=spec,
+        )
+        # On a command line the sandbox could read them.
+        arguments.write_text("".join(f"{argument}\0" for argument in found), encoding="utf-8")
+        return Wrapping(
+            cli=CLI,
+            command=["bwrap", "--args", "3", "--"],
+            environment={"PATH": SANDBOX_PATH, "PWD": str(PATHS.work)},
+            files=[arguments, *copied],
+            group=None if self._group is None else self._group.processes,
+        )
 
-        Raises `SandboxUnreachable`, `WorkspaceUnusable`.
-        """
+    async def enter(self, pid: int) -> None:
+        """See the port; raises `SandboxUnreachable`, `WorkspaceUnusable`."""
+        await asyncio.to_thread(self._fill, pid)
+        if self._egress is not None:
+            await self._egress.listen(_path_of(self._sockets) / EGRESS.name)
+
+    def _fill(self, pid: int) -> None:
         with self._lock:
             if self._closed:
                 # The run was cancelled meanwhile.
@@ -85,6 +137,8 @@ class RunningSandbox:
             self._workspace_directory = os.open(f"{root}{WORKSPACE}", _DIRECTORY)
             self._processes = os.open(f"{root}/proc", _DIRECTORY)
             self._config = os.open(f"{root}{CONFIG}", _DIRECTORY)
+            if self._egress is not None:
+                self._sockets = os.open(f"{root}{EGRESS.parent}", _DIRECTORY)
         except OSError as error:
             raise SandboxUnreachable(f"the sandbox's files: {error.strerror}") from error
         try:
@@ -94,22 +148,32 @@ class RunningSandbox:
 
     @property
     def config(self) -> Path:
-        """The path of the CLI's configuration and transcripts, from outside the sandbox."""
+        """See the port."""
         return _path_of(self._config)
 
-    def close(self) -> None:
-        """Release it after its processes have ended; the contents of the workspace are lost."""
-        if self.group is not None:
-            self.group.remove()
+    @property
+    def traffic(self) -> Sequence[HostTraffic]:
+        """See the port."""
+        return () if self._egress is None else self._egress.traffic
+
+    async def aclose(self) -> None:
+        """See the port."""
+        if self._egress is not None:
+            await self._egress.aclose()
+        await asyncio.to_thread(self._close)
+
+    def _close(self) -> None:
+        if self._group is not None:
+            self._group.remove()
         with self._lock:
-            for descriptor in (self._workspace_directory, self._processes, self._config):
+            for descriptor in (self._workspace_directory, self._processes, self._config, self._sockets):
                 if descriptor >= 0:
                     os.close(descriptor)
-            self._workspace_directory = self._processes = self._config = -1
+            self._workspace_directory = self._processes = self._config = self._sockets = -1
             self.filled, self._closed = False, True
 
     def exceeded_limit(self) -> str | None:
-        """The limit that all commands together exceed; None if none."""
+        """See the port."""
         if not self.filled:
             return None
         with self._lock:

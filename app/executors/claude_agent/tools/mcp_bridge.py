@@ -11,8 +11,7 @@ from mcp import types
 from mcp.server import Server
 
 from app.executors.approvals import ApprovableTool
-from app.executors.claude_agent.tools.names import SERVER_NAME, bridged_name
-from app.executors.claude_agent.tools.sdk_hooks import HookCall, HookName, SdkHooks
+from app.executors.claude_agent.tools.names import SERVER_NAME
 from app.executors.port import RunContext, RunPlan
 from app.executors.tools.calls import ToolCalls
 from app.executors.tools.questions import ASK_USER_QUESTION, without_questions
@@ -32,18 +31,15 @@ class McpBridge:
         """`plan` may be that of a run with the same graph and tools, see `ToolCalls`."""
         self.calls = ToolCalls(plan)
         """Those of the current run."""
-        self._hooks: SdkHooks | None = None
 
-    def attach_run(self, context: RunContext, channel: Channel, hooks: SdkHooks) -> None:
+    def attach_run(self, context: RunContext, channel: Channel) -> None:
         """Execute calls for this run from now on; its tools are described as those before."""
         self.calls = ToolCalls(context.plan)
         self.calls.attach_run(context, channel)
-        self._hooks = hooks
 
     def detach_run(self) -> None:
         """Execute no calls until another run is attached."""
         self.calls = ToolCalls(self.calls.plan)
-        self._hooks = None
 
     def denial_reason(self) -> str | None:
         """See `ToolCalls`; of the current run."""
@@ -52,6 +48,12 @@ class McpBridge:
     async def review_builtin(self, tool: ApprovableTool, args: object, call_id: str) -> object:
         """See `ToolCalls`; of the current run."""
         return await self.calls.review_builtin(tool, args, call_id)
+
+    async def report_result(
+        self, tool: ApprovableTool, args: object, call_id: str, result: ToolResult
+    ) -> None:
+        """See `ToolCalls`; of the current run."""
+        await self.calls.report_result(tool, args, call_id, result)
 
     async def ask(self, args: object, call_id: str) -> ToolResult:
         """The answers to the questions of the CLI's own tool; of the current run."""
@@ -74,24 +76,16 @@ class McpBridge:
         )
         return McpSdkServerConfig(type="sdk", name=SERVER_NAME, instance=instance)
 
-    async def _notify(self, hook: HookName, tool_id: str, call_id: str) -> None:
-        if self._hooks is not None:
-            await self._hooks.notify_in_lean_mode(HookCall(hook, call_id, bridged_name(tool_id)))
-
     async def _list(self, _context: Any, _params: Any) -> types.ListToolsResult:
         return types.ListToolsResult(tools=[_described(tool) for tool in without_questions(self.calls.plan)])
 
     async def _call(self, _context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
         meta: dict[str, Any] = dict(params.meta or {})
         call_id = storable(str(meta[_CALL_ID]))
-        calls, plan = self.calls, self.calls.plan
+        calls = self.calls
         # Of the run that the call began in, also if the CLI has begun to serve another meanwhile.
-        with plan.log_context():
-            await self._notify("PreToolUse", params.name, call_id)
-            args = storable(params.arguments or {})
-            result = await calls.run(params.name, args, call_id)
-            hook: HookName = "PostToolUseFailure" if result.is_error else "PostToolUse"
-            await self._notify(hook, params.name, call_id)
+        with calls.log_context():
+            result = await calls.run(params.name, storable(params.arguments or {}), call_id)
         blocks = [_block(each) for each in result.for_model] or [types.TextContent(type="text", text="")]
         return types.CallToolResult(content=blocks, is_error=result.is_error)
 

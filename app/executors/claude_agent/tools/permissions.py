@@ -7,7 +7,6 @@ from claude_agent_sdk.types import SyncHookJSONOutput
 
 from app.executors.claude_agent.tools import builtin_tools
 from app.executors.claude_agent.tools.builtin_tools import CliTool
-from app.executors.claude_agent.tools.sdk_hooks import HookCall
 from app.executors.tools.questions import ASK_USER_QUESTION
 from app.graphs.spec import AGENT_TOOL, GraphSpec
 from app.tools.policy import ToolCallDenied
@@ -17,6 +16,9 @@ _UNKNOWN_AGENT = "There is no such subagent in this run; there are: {}."
 
 ReviewCliTool: TypeAlias = Callable[[CliTool, object, str], Awaitable[object]]
 """Takes tool, arguments and tool-call id; returns the arguments to use or raises `ToolCallDenied`."""
+
+ReportResult: TypeAlias = Callable[[CliTool, object, str, ToolResult], Awaitable[None]]
+"""Takes tool, arguments, tool-call id and result."""
 
 
 class ToolPermissions:
@@ -28,6 +30,7 @@ class ToolPermissions:
         run_denial_reason: Callable[[], str | None],
         review: ReviewCliTool,
         ask: Callable[[object, str], Awaitable[ToolResult]],
+        report: ReportResult,
     ) -> None:
         """`run_denial_reason` returns why the run may call no tool now, for the model.
 
@@ -37,21 +40,32 @@ class ToolPermissions:
         self._ask = ask
         self._run_denial_reason = run_denial_reason
         self._review = review
+        self._report = report
 
-    async def __call__(self, call: HookCall) -> SyncHookJSONOutput:
+    async def decide(self, name: str, args: Mapping[str, Any], call_id: str) -> SyncHookJSONOutput:
         """The output of a PreToolUse hook: empty if the CLI's own rules may decide."""
-        args: Mapping[str, Any] = call.details.get("tool_input", {})
-        if call.tool_name == ASK_USER_QUESTION and self._spec.questions:
-            return await self._answer(args, str(call.tool_call_id))
-        is_native = call.tool_name in self._spec.native_tools
-        if call.tool_name != AGENT_TOOL and not is_native:
+        if name == ASK_USER_QUESTION and self._spec.questions:
+            return await self._answer(args, call_id)
+        if not self._covers(name):
             return {}
-        if (reason := self._run_denial_reason()) is not None:
-            return _deny(reason)
-        try:
-            return await self._decide(CliTool(str(call.tool_name)), args, str(call.tool_call_id))
-        except ToolCallDenied as denied:
-            return _deny(str(denied))
+        if (reason := self._run_denial_reason()) is None:
+            try:
+                return await self._decide(CliTool(name), args, call_id)
+            except ToolCallDenied as denied:
+                reason = str(denied)
+        # The CLI calls no other hook for a denied call.
+        result = ToolResult(reason, {"error": "policy_denied"}, "policy_denied")
+        await self.report(name, args, call_id, result)
+        return _deny(reason)
+
+    async def report(self, name: str, args: Mapping[str, Any], call_id: str, result: ToolResult) -> None:
+        """Report the result of a call that this has decided about."""
+        if self._covers(name):
+            visible = builtin_tools.visible_args(name, dict(args))
+            await self._report(CliTool(name), visible, call_id, result)
+
+    def _covers(self, name: str) -> bool:
+        return name == AGENT_TOOL or name in self._spec.native_tools
 
     async def _answer(self, args: Mapping[str, Any], call_id: str) -> SyncHookJSONOutput:
         """The answers are put into the arguments, as the CLI's own dialog does."""

@@ -15,9 +15,10 @@ from app.http.api.conversations.schemas import (
     ConversationResponse,
     CurrentBranch,
     Fork,
+    GrantResponse,
 )
 from app.http.api.files.schemas import ConversationFiles
-from app.http.dependencies import Location, ReadWriter, RunReader, ServicesDep, Writer
+from app.http.dependencies import Approver, Location, ReadWriter, RunReader, ServicesDep, Writer
 from app.http.openapi.headers import LOCATED
 from app.http.parameters import PageParams
 from app.http.response_model import Page
@@ -88,6 +89,24 @@ async def list_workspace(state_key: StateKey, services: ServicesDep, caller: Run
     if run is None:
         return ConversationFiles.of(NO_FILES, run_id=None)
     return ConversationFiles.of(await services.workspaces.listing(run), run_id=run.run_id)
+
+
+@router.get("/{stateKey}/grants", summary="List what is allowed for a conversation")
+async def list_grants(state_key: StateKey, services: ServicesDep, caller: RunReader) -> Page[GrantResponse]:
+    """The tools that `allow_conversation` has allowed, newest first; they always fit on one page."""
+    grants = await services.conversations.list_grants(caller.account_id, state_key)
+    return Page.of((grants, None), GrantResponse.of)
+
+
+@router.delete("/{stateKey}/grants/{grantId}", status_code=204, summary="Revoke a grant")
+async def revoke_grant(
+    state_key: StateKey,
+    grant_id: Annotated[UUID, Path(alias="grantId")],
+    services: ServicesDep,
+    caller: Approver,
+) -> None:
+    """A person is asked again about the next call of the tool, also in a run that is active."""
+    await services.conversations.revoke_grant(caller.account_id, state_key, grant_id)
 
 
 @router.put("/{stateKey}/branch", dependencies=[small_body], summary="Return to a branch")

@@ -8,6 +8,7 @@ from uuid import UUID
 from pydantic import Field
 
 from app.billing.receipts.records import RunTotals
+from app.conversations.grants.records import PermissionGrant
 from app.conversations.messages import MessageType
 from app.conversations.records import Conversation
 from app.http.response_model import Moment, Money, ResponseModel
@@ -102,6 +103,21 @@ class ConversationDetailResponse(ConversationResponse):
         return cls.built_from(
             page.conversation, messages=list(_messages(page, totals)), next_cursor=page.next_cursor
         )
+
+
+class GrantResponse(ResponseModel):
+    """A tool that runs of this graph call in the conversation without asking a person."""
+
+    id: UUID
+    graph_id: str
+    tool_name: str
+    api_key_id: UUID
+    created_at: Moment
+
+    @classmethod
+    def of(cls, grant: PermissionGrant) -> "GrantResponse":
+        """Build from a grant."""
+        return cls.built_from(grant, tool_name=grant.tool_id)
 
 
 class BranchResponse(ResponseModel):

@@ -76,13 +76,17 @@ async def decide(
     services: ServicesDep,
     caller: Approver,
 ) -> DecidedPermission:
-    """Allow a tool call that waits for consent, optionally with other arguments, or deny it."""
+    """Allow a tool call that waits for consent, optionally with other arguments, or deny it.
+
+    `allow_conversation` is for a request with `grantable: true`.
+    """
     command = Decide(
         request_id=request_id,
-        decision=body.decision,
+        decision="deny" if body.decision == "deny" else "allow",
         args=body.args,
         message=body.message,
         stop=body.stop,
+        grant_by=caller.api_key_id if body.decision == "allow_conversation" else None,
     )
     await services.commands.submit(run_key(caller, run_id), command)
     return DecidedPermission(run_id=run_id, request_id=request_id, decision=body.decision)

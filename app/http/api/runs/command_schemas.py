@@ -4,6 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, JsonValue, ValidationInfo, field_validator
 
+from app.events import ConsentDecision
 from app.executors.waiting.questions import MAX_ANSWER_CHARS
 from app.http.response_model import ResponseModel
 from app.requests.messages import NewContent, Priority
@@ -35,10 +36,11 @@ class Interruption(InputModel):
 class PermissionDecision(InputModel):
     """A person's decision on a `permission_request`.
 
-    `args` replace the tool call's arguments; `message` is for the model; `stop`: a denial ends the run.
+    `allow_conversation` also allows later calls of the tool in the conversation. `args` replace the tool
+    call's arguments; `message` is for the model; `stop`: a denial ends the run.
     """
 
-    decision: Literal["allow", "deny"]
+    decision: ConsentDecision
     args: dict[str, Any] | None = None
     message: Annotated[str, Field(min_length=1, max_length=4_000)] | None = None
     stop: Annotated[bool, Field(strict=True)] = False
@@ -46,7 +48,7 @@ class PermissionDecision(InputModel):
     @field_validator("stop")
     @classmethod
     def _only_with_a_denial(cls, stop: bool, info: ValidationInfo) -> bool:  # noqa: FBT001 - pydantic's
-        if stop and info.data.get("decision") == "allow":
+        if stop and info.data.get("decision", "deny") != "deny":
             raise ValueError("is only for a denial")
         return stop
 
@@ -56,7 +58,7 @@ class DecidedPermission(ResponseModel):
 
     run_id: str
     request_id: str
-    decision: Literal["allow", "deny"]
+    decision: ConsentDecision
 
 
 class ToolResultOfClient(InputModel):

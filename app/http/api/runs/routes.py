@@ -1,12 +1,13 @@
 """Runs: start, follow, look up, and their receipts."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 from sse_starlette import EventSourceResponse
 
+from app.billing.receipts.records import RunTotals
 from app.bootstrap.services import Services
 from app.http.admission.checks import CheckedRoute, large_body
 from app.http.api.receipts.schemas import ReceiptResponse
@@ -32,7 +33,7 @@ from app.http.openapi.headers import LOCATED
 from app.http.parameters import PageParams
 from app.http.response_model import Page
 from app.platform.pagination import MAX_PAGE
-from app.requests.outcome import GraphFinal
+from app.requests.outcome import GraphFinal, RunStatus
 from app.requests.principal import Principal
 from app.requests.runs import GraphRunRequest
 from app.runs.records import RunRecord
@@ -116,9 +117,10 @@ async def list_runs(
     services: ServicesDep,
     caller: RunReader,
     page: PageParams,
+    status: RunStatus | None = None,
 ) -> Page[RunResponse]:
-    """Runs of the key's account, newest first."""
-    runs, next_cursor = await services.runs.list_runs(caller.account_id, page)
+    """Runs of the key's account, newest first; with `status` only those that have it."""
+    runs, next_cursor = await services.runs.list_runs(caller.account_id, page, status=status)
     return Page(items=await _run_responses(services, caller, runs), next_cursor=next_cursor)
 
 
@@ -206,8 +208,9 @@ async def _run_responses(
     caller: Principal,
     runs: Sequence[RunRecord],
 ) -> list[RunResponse]:
-    if not caller.may("receipts:read"):
-        return [RunResponse.of(run, None) for run in runs]
     ids = [run.key.run_id for run in runs]
-    totals = await services.billing.totals(caller.account_id, ids)
-    return [RunResponse.of(run, totals[run.key.run_id]) for run in runs]
+    traffic = await services.workspaces.traffic(caller.account_id, ids)
+    totals: Mapping[str, RunTotals] = {}
+    if caller.may("receipts:read"):
+        totals = await services.billing.totals(caller.account_id, ids)
+    return [RunResponse.of(run, totals.get(run.key.run_id), traffic[run.key.run_id]) for run in runs]

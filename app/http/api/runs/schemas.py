@@ -12,6 +12,7 @@ from app.http.response_model import Moment, Money, ResponseModel
 from app.requests.outcome import GraphFinal, RunStatus
 from app.runs.records import RunRecord
 from app.usage.records import Meters
+from app.workspaces.records import HostTraffic
 
 
 class AcceptedRunResponse(ResponseModel):
@@ -93,6 +94,15 @@ class RunBillingResponse(ResponseModel):
         )
 
 
+class HostTrafficResponse(ResponseModel):
+    """What a run's commands have exchanged with one host."""
+
+    host: Annotated[str, Field(description="With its port if that is not 443.")]
+    sent_bytes: int
+    received_bytes: int
+    connections: int
+
+
 class RunResponse(ResponseModel):
     """The current state of a run; `billing` is null for keys without `receipts:read`."""
 
@@ -113,10 +123,14 @@ class RunResponse(ResponseModel):
     tool_failures: int | None
     skills: Mapping[str, str] | None
     """The skills it could read, with the SHA-256 of each; null without any, and until it has ended."""
+    network: Annotated[
+        Sequence[HostTrafficResponse],
+        Field(description="What its commands have exchanged with hosts, after the end of each attempt."),
+    ]
     billing: RunBillingResponse | None
 
     @classmethod
-    def of(cls, run: RunRecord, totals: RunTotals | None) -> "RunResponse":
+    def of(cls, run: RunRecord, totals: RunTotals | None, traffic: Sequence[HostTraffic]) -> "RunResponse":
         """Build from a run record."""
         billing = None if totals is None else RunBillingResponse.of(totals, run.meters)
-        return cls.built_from(run, run.key, billing=billing)
+        return cls.built_from(run, run.key, network=traffic, billing=billing)

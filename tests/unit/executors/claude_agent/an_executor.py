@@ -1,7 +1,7 @@
 """The executor over a CLI of ours: everything real but the program, the gateway and the database."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,20 +16,22 @@ from app.executors.claude_agent.meters.sdk_meter import SdkMeter
 from app.executors.claude_agent.process.cli import Cli
 from app.executors.claude_agent.process.cli_process import CliProcess
 from app.executors.claude_agent.sandbox.probe import SandboxProbe
+from app.executors.claude_agent.sandbox.sandboxes import BubblewrapSandboxes
 from app.executors.claude_agent.starter import CliStarter
-from app.executors.claude_agent.tools.sdk_hooks import Observer
 from app.executors.evidence import AddEvidence, keep_none
 from app.executors.port import RunContext, RunPlan
 from app.gateway.call import MeteringHooks
 from app.gateway.channel import Channel, ChannelLimits
 from app.gateway.proxy import ChannelAddress
 from app.graphs.spec import GraphSpec
+from app.platform.addresses import AddressPolicy
 from app.platform.json_schema.checker import SchemaChecker
 from app.platform.telemetry.run_trace import RunTrace
 from app.requests.messages import Message
 from app.requests.runs import GraphRunRequest
 from app.tools.mcp.servers import McpConnector
 from app.usage.records import ExecutorType
+from app.workspaces.egress.proxy import Egress
 from app.workspaces.service import Workspaces
 from tests.factories import Events, a_control
 from tests.unit.executors.claude_agent.fake_cli import FakeCli
@@ -114,7 +116,7 @@ class Bench:
 
 @asynccontextmanager
 async def an_executor(
-    tmp_path: Path, *clis: FakeCli, idle_processes: int = 0, observers: Sequence[Observer] = (), **auth: Any
+    tmp_path: Path, *clis: FakeCli, idle_processes: int = 0, **auth: Any
 ) -> AsyncIterator[Bench]:
     """Each process it starts is the next of these."""
     remaining = iter(clis)
@@ -126,7 +128,6 @@ async def an_executor(
         own,
         NO_DATABASE,
         new_client=lambda options: next(remaining).client(options),
-        observers=observers,
     )
     starter = CliStarter(launcher, idle_processes=idle_processes, max_idle_s=600)
     executor = ClaudeAgentExecutor(
@@ -136,9 +137,8 @@ async def an_executor(
         prompts=PromptStore(NO_DATABASE),
         servers=McpConnector({}, schemas),
         workspaces=Workspaces(NO_DATABASE, []),
-        sandbox_probe=SandboxProbe(behind_gateway=False),
+        sandboxes=BubblewrapSandboxes(SandboxProbe(behind_gateway=False), None, Egress(AddressPolicy())),
         schemas=schemas,
-        groups=None,
     )
     try:
         yield Bench(executor, starter, own)

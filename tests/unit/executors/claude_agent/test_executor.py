@@ -11,7 +11,6 @@ import pytest
 import structlog
 
 from app.events import AssistantFinal, MeterReport, TextDelta, ToolCallResult, UsageReport
-from app.executors.claude_agent.tools.sdk_hooks import HookCall
 from app.executors.port import ExecutionFailed, RunPlan
 from app.ids import AccountId, RunId, RunKey, new_uuid
 from runtally.tools.tool import Tool, ToolContext, ToolOutput, tool
@@ -187,30 +186,6 @@ async def test_a_graph_with_native_tools_does_not_start_without_a_sandbox(tmp_pa
             await bench.run(a_run(spec=a_graph(native_tools=("Bash",))))
 
     assert failed.value.outcome.error == "internal"
-
-
-@pytest.mark.parametrize("mode", ["lean", "full"])
-async def test_observers_get_prompts_tools_and_ends_of_turns_in_both_modes(tmp_path: Path, mode: str) -> None:
-    calls: list[str] = []
-
-    async def observe(call: HookCall) -> None:
-        calls.append(call.name)
-
-    async def calls_tool(cli: FakeCli, message: dict[str, Any]) -> None:
-        cli.begin(message)
-        await cli.hook("UserPromptSubmit")
-        await cli.hook("PreToolUse", "toolu_1", tool_name=NAME)
-        await cli.call_tool("demo__weather", "toolu_1", city="Rome")
-        await cli.hook("PostToolUse", "toolu_1", tool_name=NAME)
-        cli.reply("hello")
-        await cli.hook("Stop")
-        cli.result()
-
-    clis = FakeCli(calls_tool, tools=(NAME,))
-    async with an_executor(tmp_path, clis, observers=[observe], needs_full_mode=mode == "full") as bench:
-        await bench.run(with_tools(weather))
-
-    assert calls == ["UserPromptSubmit", "PreToolUse", "PostToolUse", "Stop"]
 
 
 async def test_a_run_whose_server_stops_is_closed_and_gives_its_process_back(tmp_path: Path) -> None:

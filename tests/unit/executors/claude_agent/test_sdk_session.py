@@ -84,7 +84,7 @@ async def test_a_new_conversation_begins_with_the_question_and_writes_nothing_be
     turn, store = await a_turn(plan, user_messages("hello"))
     session, prompt = SdkSession(store, turn), turn.prompt
     session.write_transcript(directory)
-    session.configure(options, directory)
+    session.configure(options, directory, is_stored=True)
 
     assert prompt.content == "hello"
     assert not directory.transcripts.exists()
@@ -100,7 +100,7 @@ async def test_one_that_goes_on_is_resumed_on_its_lines(tmp_path: Path) -> None:
     turn, store = await a_turn(plan, user_messages("three"), *earlier())
     session, prompt = SdkSession(store, turn), turn.prompt
     session.write_transcript(directory)
-    session.configure(options, directory)
+    session.configure(options, directory, is_stored=True)
 
     # What was written is not kept in memory as well, as long as the process waits for further turns.
     assert session.turn is not None
@@ -140,7 +140,7 @@ async def test_what_the_sdk_could_not_store_is_stored_from_the_file(
     turn, store = await a_turn(plan, user_messages("hello"), away=1)
     session, directory = SdkSession(store, turn), RunDirectory(tmp_path)
     options = ClaudeAgentOptions()
-    session.configure(options, directory)
+    session.configure(options, directory, is_stored=True)
     directory.transcripts.mkdir(parents=True)
     lines = [line("user", "hello", "u1"), {"type": "summary"}, line("assistant", "hi", "a1")]
     text = "".join(f"{json.dumps(each)}\n" for each in lines) + '{"type": "assist'

@@ -54,7 +54,7 @@ async def watched(
     process = CliProcess(cli.client(ClaudeAgentOptions()), RunDirectory(tmp_path))
     owner = process.start()
     context = a_context(a_plan(timeout=LONG))
-    watchdog = Watchdog(context, process, sandbox)
+    watchdog = Watchdog(context, process, sandbox, leave=asyncio.Event().wait)
     try:
         async with asyncio.timeout(PATIENCE_S):
             process.send("m1", "go")

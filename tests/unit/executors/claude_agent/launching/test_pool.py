@@ -15,7 +15,6 @@ from app.executors.claude_agent.launching.started_cli import LaunchSpec, Started
 from app.executors.claude_agent.process.cli_process import CliProcess
 from app.executors.claude_agent.process.directory import RunDirectory
 from app.executors.claude_agent.tools.mcp_bridge import McpBridge
-from app.executors.claude_agent.tools.sdk_hooks import SdkHooks
 from app.executors.port import RunPlan
 from app.gateway.proxy import ChannelAddress
 from app.graphs.spec import GraphSpec
@@ -25,7 +24,6 @@ from app.requests.runs import RunLimits
 from tests.factories import a_conversation, a_plan, schemas_of
 from tests.patience import PATIENCE_S
 from tests.unit.executors.claude_agent.fake_cli import FakeCli
-from tests.unit.executors.claude_agent.tools.test_sdk_hooks import nothing_against
 from tests.unit.tools.samples.weather import weather
 from tests.unit.waiting import until
 
@@ -60,8 +58,7 @@ class Bench:
         process = CliProcess(cli.client(ClaudeAgentOptions()), RunDirectory(self._path))
         self.owners.append(process.start())
         await cli.connected.wait()
-        hooks = SdkHooks([], nothing_against, full=False)
-        started = StartedCli(process, McpBridge(plan), hooks, ChannelAddress("", ""), spec, None)
+        started = StartedCli(process, McpBridge(plan), ChannelAddress("", ""), spec, None)
         self.started.append(started)
         return started
 

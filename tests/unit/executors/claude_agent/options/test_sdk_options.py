@@ -8,7 +8,8 @@ import pytest
 from claude_agent_sdk import ClaudeAgentOptions
 
 from app.executors.claude_agent.options.sdk_options import build_options, cli_tools
-from app.executors.claude_agent.sandbox.bubblewrap import sandbox_settings
+from app.executors.claude_agent.sandbox.cli_settings import sandbox_settings
+from app.executors.claude_agent.tools.mcp_bridge import McpBridge
 from app.executors.claude_agent.tools.sdk_hooks import SdkHooks
 from app.executors.port import RunPlan
 from app.graphs.spec import AgentSpec
@@ -16,7 +17,6 @@ from app.models.registry import ModelOptions
 from app.requests.runs import RunLimits
 from tests.factories import a_plan, schemas_of
 from tests.unit.executors.claude_agent.an_executor import a_graph
-from tests.unit.executors.claude_agent.tools.test_sdk_hooks import nothing_against
 from tests.unit.tools.samples.weather import weather
 
 HELPER = AgentSpec(description="Looks things up.", prompt="Look it up.", tools=("demo__weather",))
@@ -29,7 +29,7 @@ def built(plan: RunPlan, *, full: bool = False, **fields: Any) -> ClaudeAgentOpt
         system_prompt_file=Path("/run/prompt.md"),
         work=Path("/run/work"),
         server=None,
-        hooks=SdkHooks([], nothing_against, full=full),
+        hooks=SdkHooks(McpBridge(plan)),
         **{"full": full, **fields},
     )
 
@@ -80,10 +80,7 @@ def test_the_full_mode_has_hooks_and_shows_what_subagents_say() -> None:
     options = built(with_weather(agents={"helper": HELPER}), full=True)
 
     assert options.forward_subagent_text is True
-    assert sorted(options.hooks or {}) == [
-        *("PostToolUse", "PostToolUseFailure", "PreCompact", "PreToolUse"),
-        *("Stop", "SubagentStart", "SubagentStop", "UserPromptSubmit"),
-    ]
+    assert sorted(options.hooks or {}) == ["PostToolUse", "PostToolUseFailure", "PreToolUse"]
     assert "bare" not in options.extra_args
     assert options.extra_args["system-prompt-snapshot"] == "off"
 

@@ -12,8 +12,8 @@ from app.executors.claude_agent.sandbox.bubblewrap import (
     SYSCALL_FILTER,
     bubblewrap_arguments,
     command_sandbox,
-    sandbox_settings,
 )
+from app.executors.claude_agent.sandbox.cli_settings import sandbox_settings
 from app.executors.claude_agent.sandbox.seccomp import refusing_filter
 from app.workspaces.spec import WorkspaceSpec
 
@@ -44,6 +44,7 @@ def test_it_holds_programs_and_the_cli_and_nothing_else_of_the_machine() -> None
         if option in {"--ro-bind", "--ro-bind-try"}
     }
     programs = {"/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc/alternatives", "/etc/ld.so.cache"}
+    programs.add("/etc/ssl/certs")
     assert {source: target for source, target in bound.items() if source not in programs} == {
         "/proc/sys": "/proc/sys",
         "/opt/claude": "/agent/claude",

@@ -8,6 +8,7 @@ import pytest
 from app.executors.claude_agent.process.environment import launcher
 from app.executors.claude_agent.sandbox.bubblewrap import CLI_TASKS
 from app.executors.claude_agent.sandbox.control_groups import ControlGroup, ControlGroups
+from app.executors.claude_agent.sandbox.port import Wrapping
 from app.workspaces.spec import WorkspaceSpec
 
 MIB = 1024 * 1024
@@ -99,9 +100,8 @@ def test_a_group_that_cannot_be_tried_out_is_not_used(own: Path, delegated: Path
 def test_a_cli_joins_its_group_before_it_is_anything_else_or_does_not_start(tmp_path: Path) -> None:
     script = tmp_path / "launch"
     for group, started in ((ControlGroup(tmp_path), True), (ControlGroup(tmp_path / "missing"), False)):
-        text = launcher(
-            Path("/bin/echo"), {"PATH": "/usr/bin"}, pid_file=tmp_path / "pid", group=group.processes
-        )
+        wrapping = Wrapping(Path("/bin/echo"), [], {"PATH": "/usr/bin"}, [], group.processes)
+        text = launcher(Path("/no/cli"), {}, pid_file=tmp_path / "pid", wrapping=wrapping)
         script.write_text(text)
         script.chmod(0o700)
 

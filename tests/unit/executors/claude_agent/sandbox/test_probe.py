@@ -3,7 +3,8 @@
 import pytest
 from structlog.testing import capture_logs
 
-from app.executors.claude_agent.sandbox.probe import SandboxProbe, SandboxUnavailable
+from app.executors.claude_agent.sandbox.port import SandboxUnavailable
+from app.executors.claude_agent.sandbox.probe import SandboxProbe
 
 
 async def test_without_the_gateway_there_is_no_sandbox() -> None:

@@ -8,24 +8,24 @@ from app.workspaces.spec import WorkspaceSpec
 from app.workspaces.workspace import Workspace
 
 
-def test_a_sandbox_whose_run_is_over_is_not_entered() -> None:
+async def test_a_sandbox_whose_run_is_over_is_not_entered() -> None:
     sandbox = RunningSandbox(Workspace(WorkspaceSpec(), [], []), None)
     before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - no path of ours
 
-    sandbox.close()
+    await sandbox.aclose()
     with pytest.raises(SandboxUnreachable, match="over"):
-        sandbox.enter(os.getpid())
+        await sandbox.enter(os.getpid())
 
     assert not sandbox.filled
     assert sandbox.exceeded_limit() is None
     assert len(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
 
 
-def test_a_process_that_is_no_sandbox_is_not_entered() -> None:
+async def test_a_process_that_is_no_sandbox_is_not_entered() -> None:
     sandbox = RunningSandbox(Workspace(WorkspaceSpec(), [], []), None)
 
     with pytest.raises(SandboxUnreachable, match="ended"):
-        sandbox.enter(os.getpid())
+        await sandbox.enter(os.getpid())
 
     assert not sandbox.filled
 

@@ -6,7 +6,6 @@ import pytest
 
 from app.executors.claude_agent.tools.builtin_tools import CliTool
 from app.executors.claude_agent.tools.permissions import ToolPermissions
-from app.executors.claude_agent.tools.sdk_hooks import HookCall
 from app.graphs.spec import AgentSpec
 from app.tools.policy import ToolCallDenied
 from runtally.tools.result import ToolResult
@@ -35,12 +34,16 @@ async def nobody_is_asked(_args: object, _call_id: str) -> ToolResult:
     raise AssertionError
 
 
+async def unreported(_tool: CliTool, _args: object, _call_id: str, _result: ToolResult) -> None:
+    """A run without hooks."""
+
+
 async def decided(
     name: str, args: dict[str, Any], reviewer: Reviewer | None = None, reason: str | None = None
 ) -> tuple[str | None, Any]:
     """The decision, and the reason or the arguments."""
-    permissions = ToolPermissions(GRAPH, lambda: reason, reviewer or Reviewer(), nobody_is_asked)
-    output: Any = await permissions(HookCall("PreToolUse", "toolu_1", name, {"tool_input": args}))
+    permissions = ToolPermissions(GRAPH, lambda: reason, reviewer or Reviewer(), nobody_is_asked, unreported)
+    output: Any = await permissions.decide(name, args, "toolu_1")
     specific = output.get("hookSpecificOutput", {})
     return specific.get("permissionDecision"), specific.get("permissionDecisionReason") or specific.get(
         "updatedInput"

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias, assert_never
 
 from app.events import ControlEvent
-from app.executors.approvals import PERMISSIONS, Decision
+from app.executors.approvals import PERMISSIONS, Decision, granted_tool
 from app.executors.client_calls import CLIENT_TOOL_CALLS, ClientToolResult
 from app.executors.waiting.calls import CallKind
 from app.executors.waiting.port import StoredCall
@@ -34,7 +34,9 @@ def answer_of(command: AnswerCommand, call: StoredCall) -> object:
     """
     match command:
         case Decide():
-            return Decision(command.decision, command.args, command.message, command.stop)
+            if command.grant_by is not None:
+                granted_tool(call.request)
+            return Decision(command.decision, command.args, command.message, command.stop, command.grant_by)
         case AnswerQuestion():
             return reply_to(asked_by(call), command.answers)
         case SubmitToolResult():

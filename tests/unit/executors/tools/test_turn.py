@@ -1,10 +1,10 @@
 import asyncio
 
 from app.events import AiEvent, ToolCallResult, ToolCallStart
-from app.executors.messages_api.message import ModelToolCall
-from app.executors.messages_api.sent_attachments import MAX_CHARS
-from app.executors.messages_api.tool_turn import MOST_AT_ONCE, ToolTurn
+from app.executors.api_format.sent_attachments import MAX_CHARS
+from app.executors.api_format.tool_content import ModelToolCall
 from app.executors.tools.calls import ToolCalls
+from app.executors.tools.turn import MOST_AT_ONCE, ToolTurn
 from runtally.tools.content import ToolImage, ToolText
 from runtally.tools.tool import Effect, Tool, ToolContext, ToolOutput, tool
 from tests.factories import Events, a_context, a_plan

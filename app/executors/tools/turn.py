@@ -10,9 +10,8 @@ import structlog
 
 from app.conversations.neutral_transcript import tool_result
 from app.events import ToolCallResult
-from app.executors.api_format.tool_content import content_block
-from app.executors.messages_api.message import ModelToolCall
-from app.executors.messages_api.sent_attachments import ResultImages
+from app.executors.api_format.sent_attachments import ResultImages
+from app.executors.api_format.tool_content import ModelToolCall, content_block
 from app.executors.port import EventSink
 from app.executors.tools.calls import ToolCalls
 from app.platform.background import run_to_completion

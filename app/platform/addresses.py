@@ -1,12 +1,12 @@
-"""AddressPolicy: protects the operator's network from webhook URLs (SSRF).
+"""AddressPolicy: protects the operator's network from hosts that others choose (SSRF).
 
-Tenants choose a webhook's URL, and this server calls it. It must not reach hosts that only the
-operator's network can reach. Names are resolved here, each of their addresses is checked, and only checked
-addresses are connected to, so a changed DNS record (DNS rebinding) has no effect.
+Tenants choose the URLs of webhooks, and a model what its commands connect to, by names whose addresses belong
+to others. This server must not connect to what only the operator's network can reach. Names are resolved
+here, each of their addresses is checked, and only checked addresses are connected to, so a changed DNS record
+(DNS rebinding) has no effect.
 """
 
 import asyncio
-import re
 import socket
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +14,8 @@ from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import Self, TypeAlias
 
 import httpx2
+
+from app.platform.network import is_host_name
 
 MAX_URL_CHARS = 2000
 
@@ -23,8 +25,6 @@ Resolver: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
 _THREADS = 64
 _MAX_ADDRESSES = 8
 _MAX_PORT = 65_535
-_NAME = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*\.?")
-_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
 _NAT64 = ip_network("64:ff9b::/96")
 _GLOBAL_UNICAST = ip_network("2000::/3")
 _SPECIAL_PURPOSE = tuple(
@@ -73,7 +73,7 @@ class AddressPolicy:
     def __init__(self, *, allow_private: bool = False, resolver: Resolver | None = None) -> None:
         self._allow_private = allow_private
         # Separate threads: slow name servers of tenants must not block other work.
-        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="webhook-names")
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="host-names")
         self._resolver = resolver or self._system_addresses
 
     async def __aenter__(self) -> Self:
@@ -100,31 +100,35 @@ class AddressPolicy:
             raise UrlRefused("must have neither a user name nor a fragment")
         if url.port is not None and not 0 < url.port <= _MAX_PORT:
             raise UrlRefused(f"must have a port from 1 to {_MAX_PORT}")
-        if _literal(url) is None and not _is_name(_host(url)):
+        if _literal(url) is None and not is_host_name(_host(url)):
             message = "must have a host of letters, digits, hyphens and dots, or an address written in full"
             raise UrlRefused(message)
         return url
 
     async def resolve(self, url: httpx2.URL) -> list[str]:
-        """Every address of the URL's host; raises `AddressRefused` or `NameNotFound`.
+        """Every address of the URL's host; raises `AddressRefused` or `NameNotFound`."""
+        if literal := _literal(url):
+            return self._callable([literal])
+        return await self.resolve_name(_host(url), url.port or (443 if url.scheme == "https" else 80))
 
-        One address that is not allowed refuses them all, because the tenant does not choose which is called.
-        """
-        found = [literal] if (literal := _literal(url)) else await self._resolved(url)
+    async def resolve_name(self, host: str, port: int) -> list[str]:
+        """Every address of a host name; raises `AddressRefused` or `NameNotFound`."""
+        name = f".{host.removesuffix('.')}"
+        if not self._allow_private and name.endswith(tuple(f".{local}" for local in _LOCAL_SUFFIXES)):
+            raise AddressRefused
+        try:
+            found = await self._resolver(host, port)
+        except (OSError, UnicodeError) as error:
+            raise NameNotFound from error
+        return self._callable(found)
+
+    def _callable(self, found: Sequence[str]) -> list[str]:
+        """The addresses, unless there is none, or one that is refused: the caller chooses which is called."""
         if not found:
             raise NameNotFound
         if not all(self._is_callable(address) for address in found):
             raise AddressRefused
-        return found[:_MAX_ADDRESSES]
-
-    async def _resolved(self, url: httpx2.URL) -> list[str]:
-        name = f".{_host(url).removesuffix('.')}"
-        if not self._allow_private and name.endswith(tuple(f".{local}" for local in _LOCAL_SUFFIXES)):
-            raise AddressRefused
-        try:
-            return list(await self._resolver(_host(url), url.port or (443 if url.scheme == "https" else 80)))
-        except (OSError, UnicodeError) as error:
-            raise NameNotFound from error
+        return list(found[:_MAX_ADDRESSES])
 
     async def _system_addresses(self, host: str, port: int) -> Sequence[str]:
         def look_up() -> list[str]:
@@ -163,12 +167,6 @@ def _literal(url: httpx2.URL) -> str | None:
         return str(ip_address(_host(url).removesuffix(".")))
     except ValueError:
         return None
-
-
-def _is_name(host: str) -> bool:
-    """Whether it is a host name and cannot be read as an address by a resolver."""
-    last = host.removesuffix(".").rpartition(".")[2]
-    return _NAME.fullmatch(host) is not None and _NUMBER.fullmatch(last) is None
 
 
 def _effective_address(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:

@@ -4,8 +4,7 @@ The CLI drops a message that fails. The next turn of the conversation would not 
 reads.
 """
 
-from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Sequence
 from typing import Any
 
 import structlog
@@ -13,26 +12,26 @@ import structlog
 from app.conversations.records import TranscriptEntry
 from app.conversations.sdk_store import PostgresSessionStore
 from app.errors import Unavailable
-from app.events import AiEvent, MessageDiscarded, TextDelta
+from app.events import AiEvent, MessageDiscarded, Status, TextDelta, UsageReport
+from app.executors.claude_agent.transcripts.lines import chained_lines, line_after, message_of
 from app.executors.port import RunPlan
-from app.ids import new_uuid
 from app.platform.db import AttemptOver
 
 log = structlog.get_logger(__name__)
 
-_SHARED = ("isSidechain", "userType", "entrypoint", "cwd", "sessionId", "version", "gitBranch")
-"""What the lines of a session have in common."""
-
 
 class SeenText:
-    """The text of the last message of a run's main agent, as far as clients have it."""
+    """What clients have of a run: the text of the last message of its main agent, or nothing yet."""
 
     def __init__(self) -> None:
         self.message_id: str | None = None
         self.text = ""
+        self.is_silent = True
+        """Whether clients have got nothing yet but what the run is doing."""
 
     def feed(self, event: AiEvent) -> None:
         """Add what was published."""
+        self.is_silent &= isinstance(event, Status | UsageReport)
         if isinstance(event, TextDelta) and event.parent_tool_call_id is None:
             self.text = event.delta if event.message_id != self.message_id else self.text + event.delta
             self.message_id = event.message_id
@@ -62,18 +61,12 @@ def unfinished_line(
     entries: Sequence[TranscriptEntry], plan: RunPlan, seen: SeenText
 ) -> dict[str, Any] | None:
     """The line of the message; None if it has one, or the run none that it could follow."""
-    lines = [entry.line for entry in entries if entry.run_id == plan.run.run_id]
-    linked = [line for line in lines if "parentUuid" in line and not line.get("isSidechain")]
-    if not linked or any(_message_of(line).get("id") == seen.message_id for line in lines):
+    lines = chained_lines(entries, plan.run.run_id)
+    if not lines or any(message_of(line).get("id") == seen.message_id for line in lines):
         return None
-    at = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    return {
-        "parentUuid": linked[-1]["uuid"],
-        **{name: linked[-1][name] for name in _SHARED if name in linked[-1]},
-        "type": "assistant",
-        "uuid": str(new_uuid()),
-        "timestamp": at,
-        "message": {
+    return line_after(
+        lines[-1],
+        {
             "id": seen.message_id,
             "type": "message",
             "role": "assistant",
@@ -83,9 +76,4 @@ def unfinished_line(
             "stop_sequence": None,
             "usage": {"input_tokens": 0, "output_tokens": 0},
         },
-    }
-
-
-def _message_of(line: Mapping[str, Any]) -> Mapping[str, Any]:
-    message = line.get("message")
-    return message if isinstance(message, dict) else {}
+    )

@@ -1,0 +1,1 @@
+"""What persons have allowed for the rest of a conversation."""
