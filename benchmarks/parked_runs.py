@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import psutil
 from sqlalchemy import text
 
 from app.platform.db import Database

@@ -17,6 +17,7 @@ from app.graphs.rules.evaluation import Conditions
 from app.platform.settings import Settings
 from app.runs.acceptance import RunAcceptance
 from app.runs.closing import RunCloser
+from app.runs.commands.pending import pending_commands
 from app.runs.commands.queued import QueuedRuns
 from app.runs.commands.receiver import CommandReceiver
 from app.runs.commands.remote import CommandSender
@@ -24,6 +25,7 @@ from app.runs.commands.service import RunCommands
 from app.runs.conversations.posted_history import PostedHistories
 from app.runs.conversations.service import ConversationService
 from app.runs.conversations.undelivered import UndeliveredMessages
+from app.runs.dispatch.expiry import CallExpiry
 from app.runs.dispatch.limits import DispatchLimits
 from app.runs.dispatch.maintenance import QueueMaintenance
 from app.runs.dispatch.places import Places
@@ -36,6 +38,7 @@ from app.runs.intake.submission import RunSubmission
 from app.runs.recovery.draining import RunDrain
 from app.runs.recovery.handover import RunHandover
 from app.runs.recovery.heartbeat import Heartbeat
+from app.runs.recovery.parking import RunParking
 from app.runs.recovery.peers import ProcessPeers
 from app.runs.recovery.service import RunRecovery
 from app.runs.requests.codec import RequestCodec
@@ -43,8 +46,6 @@ from app.runs.requests.repeated import RepeatedRequests
 from app.runs.service import RunService
 from app.runs.starting import RunStarter
 from app.runs.supervisor import RunSupervisor
-from app.runs.waits.expiry import CallExpiry
-from app.runs.waits.parking import RunParking
 from app.runs.worker import RunWorker
 from app.tools.extensions.loading import Extensions
 
@@ -149,24 +150,7 @@ def _open_execution(infra: Infrastructure, executor: ExecutorAggregator) -> _Exe
     codec = RequestCodec(infra.offload)
     places = Places(settings.max_concurrent_runs if infra.role.executes_runs else 0)
     queue = RunQueue(infra.database, infra.process_id, _limits(settings))
-    worker = RunWorker(
-        infra.database,
-        executor,
-        infra.log,
-        complete=UndeliveredMessages(
-            infra.database,
-            open_history(infra.database, infra.sessions),
-            codec=codec,
-            rules=planner.attachments,
-        ).add,
-        receipts=infra.receipts,
-        ledger=infra.ledger,
-        queue=queue,
-        max_output_bytes=settings.max_run_output_mb * 2**20,
-        lease=infra.lease,
-        metrics=infra.metrics.runs,
-        extensions=Extensions.load(infra.metrics.runs) if infra.role.executes_runs else Extensions(),
-    )
+    worker = _open_worker(infra, executor, queue, codec)
     supervisor = RunSupervisor(
         infra.database,
         worker,
@@ -204,6 +188,30 @@ def _open_execution(infra: Infrastructure, executor: ExecutorAggregator) -> _Exe
         metrics=infra.metrics.runs,
     )
     return _Execution(queue, codec, closer, supervisor, starter, places)
+
+
+def _open_worker(
+    infra: Infrastructure, executor: ExecutorAggregator, queue: RunQueue, codec: RequestCodec
+) -> RunWorker:
+    return RunWorker(
+        infra.database,
+        executor,
+        infra.log,
+        complete=UndeliveredMessages(
+            infra.database,
+            open_history(infra.database, infra.sessions),
+            codec=codec,
+            rules=infra.planner.attachments,
+        ).add,
+        receipts=infra.receipts,
+        ledger=infra.ledger,
+        queue=queue,
+        pending=pending_commands,
+        max_output_bytes=infra.settings.max_run_output_mb * 2**20,
+        lease=infra.lease,
+        metrics=infra.metrics.runs,
+        extensions=Extensions.load(infra.metrics.runs) if infra.role.executes_runs else Extensions(),
+    )
 
 
 def _open_commands(

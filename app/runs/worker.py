@@ -31,6 +31,7 @@ from app.executors.port import (
     RunPlan,
 )
 from app.executors.tools.sessions import RunSession
+from app.graphs.spec import GraphSpec
 from app.ids import RunKey
 from app.platform.clock.event_times import milliseconds
 from app.platform.clock.lease import Lease
@@ -39,7 +40,7 @@ from app.platform.metrics.runs import RunMetrics
 from app.platform.telemetry.run_trace import RunTrace
 from app.requests.outcome import GraphFinal
 from app.requests.runs import GraphRunRequest
-from app.runs.commands.pending import pending_commands
+from app.requests.wire_models import WireModel
 from app.runs.dispatch.queue import RunQueue
 from app.runs.dispatch.records import QueuedCommand
 from app.runs.dispatch.repository import insert_queued_command
@@ -131,6 +132,8 @@ class RunWorker:
     receipts: ReceiptQueue
     ledger: CreditLedger
     queue: RunQueue
+    pending: Callable[[RunControl, GraphSpec], Sequence[WireModel]]
+    """The commands to an attempt that the next one must get again."""
     max_output_bytes: int
     lease: Lease
     store_retry_s: float = STORE_RETRY_S
@@ -353,7 +356,7 @@ class RunWorker:
             events=rows,
         )
         if is_parked:
-            for command in pending_commands(control, finished.plan.spec):
+            for command in self.pending(control, finished.plan.spec):
                 stored = command.model_dump(mode="json", by_alias=True)
                 await insert_queued_command(tx, QueuedCommand(run, stored))
             # An answer may have been stored after the decision to park it.

@@ -34,6 +34,7 @@ from app.platform.telemetry.service import Telemetry
 from app.requests.messages import Message
 from app.requests.runs import GraphRunRequest
 from app.runs.closing import RunCloser
+from app.runs.commands.pending import pending_commands
 from app.runs.commands.queued import QueuedRuns
 from app.runs.commands.receiver import CommandReceiver
 from app.runs.commands.remote import CommandSender
@@ -146,6 +147,7 @@ def _a_worker(
         receipts=receipts,
         ledger=CreditLedger(database),
         queue=queue,
+        pending=pending_commands,
         max_output_bytes=2**20,
         store_retry_s=0.01,
         lease=lease,

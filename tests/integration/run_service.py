@@ -53,6 +53,7 @@ from app.runs.records import RunRecord
 from app.runs.recovery.draining import RunDrain
 from app.runs.recovery.handover import RunHandover
 from app.runs.recovery.heartbeat import Heartbeat
+from app.runs.recovery.parking import RunParking
 from app.runs.recovery.peers import Peers
 from app.runs.recovery.service import RunRecovery
 from app.runs.requests.posted import PostedRun
@@ -60,7 +61,6 @@ from app.runs.requests.repeated import RepeatedRequests
 from app.runs.requests.schemas import SchemaPreparation
 from app.runs.service import RunService
 from app.runs.starting import RunStarter
-from app.runs.waits.parking import RunParking
 from app.streams.port import EventLog
 from app.streams.relay.server import Relay
 from app.tools.catalog import ToolCatalog

@@ -24,12 +24,12 @@ from app.executors.claude_agent.meters.port import EXECUTOR_TYPE
 from app.executors.claude_agent.options.init_check import UnexpectedCapabilities
 from app.executors.claude_agent.process.cli_process import CliProcess
 from app.executors.claude_agent.process.failures import CliFailed
-from app.executors.claude_agent.process.unfinished import SeenText, store_unfinished
 from app.executors.claude_agent.prompt import user_content
 from app.executors.claude_agent.run_stream import RunStream
 from app.executors.claude_agent.sandbox.port import Sandbox, Sandboxes, SandboxUnavailable
 from app.executors.claude_agent.starter import CliStarter
-from app.executors.claude_agent.tools.open_calls import OpenCalls, parked
+from app.executors.claude_agent.transcripts.open_calls import OpenCalls, parked
+from app.executors.claude_agent.transcripts.unfinished import SeenText, store_unfinished
 from app.executors.claude_agent.watchdog import Watchdog
 from app.executors.metering import Metering, channel_limits
 from app.executors.port import (
@@ -51,7 +51,6 @@ from app.executors.tools.questions import with_questions
 from app.executors.tools.servers import connected_tools
 from app.gateway.channel import Channel
 from app.gateway.proxy import ChannelAddress
-from app.ids import new_uuid
 from app.platform.json_schema.checker import SchemaChecker
 from app.requests.messages import SentMessage
 from app.requests.runs import GraphRunRequest
@@ -93,14 +92,14 @@ class ClaudeAgentExecutor:
         if not plan.spec.native_tools:
             yield None
             return
-        workspace = await self.workspaces.open(
-            plan.run,
-            plan.spec.workspace,
-            [GivenFile(*file) for file in files_in_workspace(plan.skills)],
-            in_conversation=plan.conversation is not None,
-        )
+        given = [GivenFile(*file) for file in files_in_workspace(plan.skills)]
+        in_conversation = plan.conversation is not None
         try:
-            sandbox = await self.sandboxes.open(workspace)
+            await self.sandboxes.require()
+            workspace = await self.workspaces.open(
+                plan.run, plan.spec.workspace, given, in_conversation=in_conversation
+            )
+            sandbox = await self.sandboxes.open(workspace, plan.spec.network)
         except SandboxUnavailable as error:
             log.error("run.start_failed", reason=str(error))  # noqa: TRY400 - no traceback needed
             raise ExecutionFailed("internal") from error
@@ -131,10 +130,7 @@ class ClaudeAgentExecutor:
         watchdog, seen = Watchdog(context, cli.process, sandbox, leave=leave), SeenText()
         failure = None
         try:
-            if kept is None:
-                cli.process.send(str(new_uuid()), initial_prompt.content)
-            else:
-                cli.process.continue_turn()
+            cli.process.send_first(None if kept is not None else initial_prompt.content)
             with control.inbox.forwarding_to(partial(_send_message, cli.process, stream)):
                 async for message in cli.process.messages():
                     await _publish(message, stream, context, calls=cli.bridge.calls, seen=seen)

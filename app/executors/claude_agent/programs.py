@@ -4,6 +4,8 @@ import os
 from pathlib import Path
 
 PROGRAM_PATH = "/usr/local/bin:/usr/bin:/bin"
+LONGEST_TIMER_S = (2**31 - 1) / 1000
+"""About 25 days: a longer timer of the CLI's runtime would be over at once."""
 
 
 def write_program(path: Path, text: str) -> Path:

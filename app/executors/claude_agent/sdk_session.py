@@ -29,9 +29,9 @@ from app.executors.api_format.failures import concerns_attachments
 from app.executors.api_format.prompt import RESUME_PROMPT
 from app.executors.claude_agent.process.cli_run import UserContent
 from app.executors.claude_agent.process.directory import RunDirectory
-from app.executors.claude_agent.process.transcript_lines import chained, open_calls
 from app.executors.claude_agent.prompt import has_earlier_turns, system_prompt, user_content
 from app.executors.claude_agent.tools.names import STRUCTURED_OUTPUT, tool_id_of
+from app.executors.claude_agent.transcripts.lines import chained, open_calls
 from app.executors.port import ExecutionFailed, RunPlan
 from app.ids import RunKey, new_uuid
 from app.platform.db import AttemptOver

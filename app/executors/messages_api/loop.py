@@ -138,7 +138,7 @@ class AgentLoop:
         self.calls.continued_text = ""
         if self._resumed:
             uses, self._resumed = self._resumed, ()
-            await self.context.control.waits.begin()
+            await self.context.control.waits.resume()
             await self._add_user(await self.tools.run(uses), self.waiting.take_urgent())
         while True:
             message = await self.calls.next_message()

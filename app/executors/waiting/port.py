@@ -46,7 +46,7 @@ class Waits(Protocol):
         """
         ...
 
-    async def begin(self) -> None:
+    async def resume(self) -> None:
         """What the run was parked with is used from now on: if this attempt is lost, it is not repeated.
 
         To be awaited before the first effect of a call that was parked. Raises `Unavailable`, `WriterFenced`.
@@ -69,5 +69,5 @@ class UnstoredWaits:
         """See the port."""
         return resolved_by, answer
 
-    async def begin(self) -> None:
+    async def resume(self) -> None:
         """See the port."""

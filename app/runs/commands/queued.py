@@ -18,6 +18,7 @@ from app.platform.db import Database, Transaction
 from app.platform.storage.service import StorageQuota
 from app.requests.runs import PermissionMode
 from app.runs.closing import RunCloser, RunEnd
+from app.runs.commands.answered_calls import AnswerCommand, answer_of, answered_call, resolved_events
 from app.runs.commands.answers import NotApplied
 from app.runs.commands.application import check_mode
 from app.runs.commands.records import (
@@ -39,7 +40,6 @@ from app.runs.dispatch.repository import (
 )
 from app.runs.records import RunRecord
 from app.runs.repository import store_interruption
-from app.runs.waits.answers import AnswerCommand, answer_of, answered_call, resolved_events
 from app.runs.waits.repository import calls_of, find_call, grant_calls, resolve_call
 
 log = structlog.get_logger(__name__)

@@ -12,8 +12,8 @@ from app.runs.dispatch.port import Dispatcher
 from app.runs.intake.readiness import IntakeReadiness
 from app.runs.recovery.handover import RunHandover
 from app.runs.recovery.heartbeat import Heartbeat
+from app.runs.recovery.parking import RunParking
 from app.runs.supervisor import RunSupervisor
-from app.runs.waits.parking import RunParking
 
 log = structlog.get_logger(__name__)
 

@@ -43,7 +43,7 @@ class RunWaits:
             found = await find_call(tx, self.run, call_id)
         return None if found is None or found.resolved_by is None else (found.resolved_by, found.answer)
 
-    async def begin(self) -> None:
+    async def resume(self) -> None:
         """See the port."""
         async with self.database.write() as tx:
             if not await begin_parked(tx, self.run, attempt=self.attempt):

@@ -85,9 +85,9 @@ class StartedCli:
         while session is not None and process.alive:
             written = await session.open_calls(process.directory)
             if written == open_calls() and not self.bridge.calls.has_results:
-                break
+                process.leave()
+                return
             await asyncio.sleep(_WRITING_S)
-        process.leave()
 
     def end_run(self) -> None:
         """Execute and store nothing until there is another run."""

@@ -37,6 +37,7 @@ from app.executors.claude_agent.process.failures import CliFailed, OutputEnded, 
 from app.executors.claude_agent.process.sanitizer import sanitize
 from app.executors.claude_agent.sandbox.port import Sandbox
 from app.executors.inbox import RunEnded
+from app.ids import new_uuid
 from app.platform.concurrency.offload import SMALL_BYTES
 from app.platform.logs.context import start_detached
 from app.platform.serialization.large_json import dumps
@@ -205,9 +206,12 @@ class CliProcess:
             raise RunEnded
         self._run.put(message_id, content, priority)
 
-    def continue_turn(self) -> None:
-        """Instead of a first message: its transcript ends in the middle of a turn, which it goes on with."""
-        self._run.continues = True
+    def send_first(self, prompt: UserContent | None) -> None:
+        """Send the first message; None if it goes on with the turn with which its transcript ends."""
+        if prompt is None:
+            self._run.continues = True
+        else:
+            self.send(str(new_uuid()), prompt)
 
     async def messages(self) -> AsyncIterator[Message]:
         """Every message of the CLI for the current run, up to its last result. Raises `CliFailed`."""
@@ -332,7 +336,7 @@ class CliProcess:
             self._sending.cancel()
 
     async def _send_prompts(self, run: CliRun) -> None:
-        run.begin()
+        run.connect()
         try:
             while True:
                 await self._write(await run.next_prompt())

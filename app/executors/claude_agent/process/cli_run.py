@@ -54,7 +54,7 @@ class CliRun:
             }
         )
 
-    def begin(self) -> None:
+    def connect(self) -> None:
         """The CLI is connected."""
         if self.continues:
             self.pending.continue_turn()

@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias
 from claude_agent_sdk import __version__ as sdk_version
 
 from app.executors.claude_agent.process.provider_variables import chooses_provider
-from app.executors.claude_agent.programs import PROGRAM_PATH
+from app.executors.claude_agent.programs import LONGEST_TIMER_S, PROGRAM_PATH
 from app.executors.claude_agent.sandbox.port import Wrapping
 from app.models.registry import ModelOptions
 
@@ -53,8 +53,6 @@ _WITHOUT_SUMMARIES = {"DISABLE_COMPACT": "1"}
 GOES_ON = {"CLAUDE_CODE_RESUME_INTERRUPTED_TURN": "1"}
 """For a CLI whose transcript ends in the middle of a turn: it goes on with it as soon as it has started."""
 
-LONGEST_TIMER_S = (2**31 - 1) / 1000
-"""About 25 days: a longer timer of the CLI's runtime would be over at once."""
 
 _TOOL_GRACE_S = 5
 """The CLI's own tool timeout is longer than ours, so that ours takes effect first."""

@@ -6,7 +6,7 @@ from claude_agent_sdk import HookContext, HookMatcher
 from claude_agent_sdk.types import HookEvent, HookInput, HookJSONOutput
 from pydantic_core import to_json
 
-from app.executors.claude_agent.process.environment import LONGEST_TIMER_S
+from app.executors.claude_agent.programs import LONGEST_TIMER_S
 from app.executors.claude_agent.tools.mcp_bridge import McpBridge
 from app.executors.claude_agent.tools.permissions import ToolPermissions
 from app.storable import storable

@@ -3,7 +3,7 @@
 from typing import Any
 
 from app.conversations.records import TranscriptEntry
-from app.executors.claude_agent.process.transcript_lines import chained_lines, open_calls, result_lines
+from app.executors.claude_agent.transcripts.lines import chained_lines, open_calls, result_lines
 
 RUN = "run_1"
 

@@ -14,9 +14,9 @@ from app.conversations.neutral_transcript import tool_result
 from app.conversations.records import TranscriptEntry
 from app.conversations.sdk_store import PostgresSessionStore
 from app.executors.api_format.tool_content import ModelToolCall
-from app.executors.claude_agent.process.transcript_lines import chained_lines, open_calls, result_lines
 from app.executors.claude_agent.run_stream import steps_of
 from app.executors.claude_agent.tools.names import STRUCTURED_OUTPUT, tool_id_of
+from app.executors.claude_agent.transcripts.lines import chained_lines, open_calls, result_lines
 from app.executors.deadline import RunDeadline
 from app.executors.port import ABORTED, ExecutionFailed, RunContext, RunParked, RunPlan
 from app.executors.tools.calls import ToolCalls
@@ -51,7 +51,7 @@ class OpenCalls:
         calls.attach_run(context, channel)
         turn, deadline = ToolTurn(calls, context.events), RunDeadline(control, plan.timeout)
         uses = _resumed(turn, open_calls(lines))
-        await control.waits.begin()
+        await control.waits.resume()
         making = asyncio.create_task(turn.run(uses))
         control.can_park = True
         try:

@@ -6,7 +6,7 @@ import pytest
 
 from app.conversations.records import TranscriptEntry
 from app.events import MessageDiscarded, TextDelta
-from app.executors.claude_agent.process.unfinished import SeenText, unfinished_line
+from app.executors.claude_agent.transcripts.unfinished import SeenText, unfinished_line
 from app.executors.port import RunPlan
 from tests.factories import a_plan
 

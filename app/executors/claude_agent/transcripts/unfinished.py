@@ -13,7 +13,7 @@ from app.conversations.records import TranscriptEntry
 from app.conversations.sdk_store import PostgresSessionStore
 from app.errors import Unavailable
 from app.events import AiEvent, MessageDiscarded, Status, TextDelta, UsageReport
-from app.executors.claude_agent.process.transcript_lines import chained_lines, line_after, message_of
+from app.executors.claude_agent.transcripts.lines import chained_lines, line_after, message_of
 from app.executors.port import RunPlan
 from app.platform.db import AttemptOver
 

@@ -1,0 +1,167 @@
+"""Runs whose calls wait in no process: how they are answered, expire and go on."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from sqlalchemy import text
+
+from app.events import ClientToolCall, RunStarted
+from app.executors.client_calls import ClientToolCallAnswered, ClientToolCallNotFound
+from app.executors.port import RunContext, RunParked
+from app.executors.waiting.port import StoredCall
+from app.ids import RunKey
+from app.platform.db import Database
+from app.runs.commands.answered_calls import answered_call
+from app.runs.commands.records import SubmitToolResult
+from app.runs.dispatch.expiry import CallExpiry
+from app.runs.events.codec import encode_events
+from app.runs.events.stored import unstored_entries
+from app.runs.waits.live import RunWaits
+from app.runs.waits.repository import calls_of, park_run
+from app.streams.port import LogEntry, WriterFenced
+from tests.e2e.stories import until
+from tests.factories import an_account
+from tests.integration.run_process import ELSEWHERE, Executing, a_run_elsewhere, record_of
+from tests.integration.run_service import OpenCore
+from tests.patience import PATIENCE_S
+
+
+def a_call(call_id: str = "toolu_1", *, left_s: float = 60) -> StoredCall:
+    event = ClientToolCall(tool_call_id=call_id, tool_name="pick", args={}, expires_at="soon")
+    expires_at = datetime.now(UTC) + timedelta(seconds=left_s)
+    return StoredCall(call_id, "client_tool", call_id, event.model_dump(mode="json"), expires_at)
+
+
+STARTED = RunStarted(run_id="run-1", graph_id="g", model="m", attempt=0)
+
+
+async def park(database: Database, run: RunKey, *calls: StoredCall, attempt: int = 0) -> None:
+    waits = RunWaits(database, run, attempt)
+    for call in calls:
+        await waits.open(call)
+    async with database.transaction() as tx:
+        assert await park_run(
+            tx,
+            run,
+            attempt=attempt,
+            state={"here": attempt},
+            calls=[call.call_id for call in calls],
+            events=encode_events([LogEntry(1, STARTED)]),
+        )
+
+
+def result(call_id: str = "toolu_1", value: str = "blue") -> SubmitToolResult:
+    return SubmitToolResult(tool_call_id=call_id, result=value)
+
+
+async def execute_elsewhere(database: Database, run: RunKey) -> None:
+    statement = (
+        "UPDATE runs SET status = 'running', held_for = NULL, process_id = :process WHERE run_id = :run"
+    )
+    async with database.write() as tx:
+        await tx.execute(text(statement), {"process": ELSEWHERE, "run": run.run_id})
+
+
+async def test_the_last_answer_queues_it_and_of_two_different_ones_the_first_counts(
+    open_core: OpenCore, database: Database
+) -> None:
+    key = await an_account(database)
+    run = await a_run_elsewhere(database, key)
+    async with open_core(is_dispatching=False) as here, open_core(is_dispatching=False) as there:
+        await park(database, run, a_call("toolu_1"), a_call("toolu_2"))
+        await here.process.commands.submit(run, result("toolu_1"))
+        await there.process.commands.submit(run, result("toolu_1"))
+        with pytest.raises(ClientToolCallNotFound):
+            await here.process.commands.submit(run, result("toolu_3"))
+        is_waiting = (await record_of(database, run)).status
+        answers = await asyncio.gather(
+            here.process.commands.submit(run, result("toolu_2", "blue")),
+            there.process.commands.submit(run, result("toolu_2", "red")),
+            return_exceptions=True,
+        )
+        record = await record_of(database, run)
+
+    assert is_waiting == "waiting"
+    assert [answer for answer in answers if not isinstance(answer, ClientToolCallAnswered)] == [{}]
+    assert (record.status, record.attempt, record.is_parked) == ("queued", 1, True)
+    assert 0 <= record.parked_s < PATIENCE_S
+    assert answered_call(result())[1].name == "client_tool"
+
+
+async def test_an_attempt_that_has_left_it_changes_nothing_any_more(database: Database) -> None:
+    run = await a_run_elsewhere(database, await an_account(database))
+    await park(database, run, a_call())
+    before = RunWaits(database, run, 0)
+
+    with pytest.raises(WriterFenced):
+        await before.open(a_call("toolu_2"))
+    with pytest.raises(WriterFenced):
+        await before.resolve("toolu_1", "decided", {})
+    with pytest.raises(WriterFenced):
+        await before.resume()
+    async with database.read() as reader:
+        assert [(call.call_id, call.resolved_by) for call in await calls_of(reader, run)] == [
+            ("toolu_1", None)
+        ]
+    async with database.read() as reader:
+        after = LogEntry(1_000_001, STARTED)
+        assert await unstored_entries(reader, run, [LogEntry(1, STARTED), after]) == [after]
+
+
+@pytest.mark.parametrize("has_resumed", [False, True])
+async def test_it_begins_again_if_its_process_is_lost_before_it_has_resumed(
+    open_core: OpenCore, database: Database, *, has_resumed: bool
+) -> None:
+    """Its graph has no `retry`, and it has no conversation."""
+    run = await a_run_elsewhere(database, await an_account(database))
+    async with open_core(is_dispatching=False) as core:
+        await park(database, run, a_call())
+        await core.process.commands.submit(run, result())
+        await execute_elsewhere(database, run)
+        if has_resumed:
+            await RunWaits(database, run, 1).resume()
+        await core.recovery.recover(is_alone=True)
+        record = await record_of(database, run)
+
+    assert (record.status, record.is_parked) == (("failed", False) if has_resumed else ("queued", True))
+
+
+async def test_calls_whose_time_is_up_are_resolved_and_their_runs_queued(
+    open_core: OpenCore, database: Database
+) -> None:
+    run = await a_run_elsewhere(database, await an_account(database))
+    async with open_core(is_dispatching=False) as core:
+        await park(database, run, a_call("toolu_1", left_s=-1), a_call("toolu_2"))
+        await CallExpiry(core.process.queue).sweep()
+        before = await record_of(database, run)
+        await core.process.commands.submit(run, result("toolu_2"))
+        with pytest.raises(ClientToolCallAnswered):
+            await core.process.commands.submit(run, result("toolu_1"))
+        after = await record_of(database, run)
+
+    assert (before.status, after.status) == ("waiting", "queued")
+
+
+async def test_a_process_that_stops_parks_the_runs_that_wait(open_core: OpenCore, database: Database) -> None:
+    async def do(context: RunContext) -> None:
+        control = context.control
+        control.can_park = True
+        with control.executing("toolu_1"):
+            calling = asyncio.create_task(control.client_calls.call("pick", {}, call_id="toolu_1"))
+            parking = asyncio.create_task(control.parking.wait())
+            await asyncio.wait({calling, parking}, return_when=asyncio.FIRST_COMPLETED)
+            calling.cancel()
+            await asyncio.wait({calling})
+        raise RunParked({})
+
+    async with open_core(executor=Executing(do)) as core:
+        run = (await core.start()).key
+        live = core.process.supervisor.find(run)
+        assert live is not None
+        await until(lambda: live.control.may_park)
+        async with asyncio.timeout(PATIENCE_S):
+            await core.drain.drain(within_s=PATIENCE_S)
+        record = await record_of(database, run)
+
+    assert (record.status, record.attempt, record.process_id) == ("waiting", 1, None)
