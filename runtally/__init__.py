@@ -97,6 +97,7 @@ if TYPE_CHECKING:
         RunStream as RunStream,
     )
     from runtally.types import (
+        Approval as Approval,
         Balance as Balance,
         Batch as Batch,
         BatchPreview as BatchPreview,
@@ -148,7 +149,7 @@ _PLACES = {
     "runtally.options": ("DecisionOptions", "Limits", "Message", "RunOptions"),
     "runtally.streams": ("AsyncRunStream", "RunStream"),
     "runtally.types": (
-        *("Batch", "BatchPreview", "BatchResult", "FileChange", "FileChanges", "Forecast"),
+        *("Approval", "Batch", "BatchPreview", "BatchResult", "FileChange", "FileChanges", "Forecast"),
         *("Balance", "Branch", "Conversation", "ConversationMessage", "FinalUsage", "Graph", "GraphFinal"),
         *(
             "Grant",

@@ -15,6 +15,7 @@ from runtally.conversations import AsyncConversations
 from runtally.errors import Conflict, NotFound, RuntallyError
 from runtally.events import ClientToolCall
 from runtally.options import (
+    ApprovalFilters,
     DecisionOptions,
     Priority,
     Prompt,
@@ -31,6 +32,7 @@ from runtally.protocol.pages import each_async
 from runtally.protocol.retries import Retries
 from runtally.streams import AsyncRunStream
 from runtally.types import (
+    Approval,
     Balance,
     Graph,
     GraphFinal,
@@ -192,6 +194,10 @@ class AsyncClient:
             await self.submit_tool_result(run_id, called.tool_call_id, result, is_error=is_error)
         except (Conflict, NotFound) as error:
             require_over(error)
+
+    def approvals(self, **filters: Unpack[ApprovalFilters]) -> AsyncIterator[Approval]:
+        """What waits for a person, newest first; `decide`, `answer` and `submit_tool_result` answer it."""
+        return each_async(self.call, partial(calls.list_approvals, filters))
 
     def receipts(self, **filters: Unpack[ReceiptFilters]) -> AsyncIterator[Receipt]:
         """All receipts that match, newest first; pages are requested as they are read."""

@@ -15,6 +15,7 @@ from runtally.conversations import Conversations
 from runtally.errors import Conflict, NotFound, RuntallyError
 from runtally.events import ClientToolCall
 from runtally.options import (
+    ApprovalFilters,
     DecisionOptions,
     Priority,
     Prompt,
@@ -31,6 +32,7 @@ from runtally.protocol.pages import each
 from runtally.protocol.retries import Retries
 from runtally.streams import RunStream
 from runtally.types import (
+    Approval,
     Balance,
     Graph,
     GraphFinal,
@@ -186,6 +188,10 @@ class Client:
             self.submit_tool_result(run_id, called.tool_call_id, result, is_error=is_error)
         except (Conflict, NotFound) as error:
             require_over(error)
+
+    def approvals(self, **filters: Unpack[ApprovalFilters]) -> Iterator[Approval]:
+        """What waits for a person, newest first; `decide`, `answer` and `submit_tool_result` answer it."""
+        return each(self.call, partial(calls.list_approvals, filters))
 
     def receipts(self, **filters: Unpack[ReceiptFilters]) -> Iterator[Receipt]:
         """All receipts that match, newest first; pages are requested as they are read."""

@@ -84,6 +84,15 @@ class DecisionOptions(TypedDict, total=False):
     """Whether later calls of the tool in the conversation are allowed, too."""
 
 
+class ApprovalFilters(TypedDict, total=False):
+    """What to list of all that waits for a person; `kind` is `approval`, `question` or `client_tool`."""
+
+    kind: str
+    graph_id: str
+    run_id: str
+    state_key: str
+
+
 class ReceiptFilters(TypedDict, total=False):
     """Which receipts to list; `since` is inclusive and `until` exclusive, by the time of use."""
 

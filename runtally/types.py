@@ -1,5 +1,6 @@
 """What the server responds with: money as `Decimal`, times as aware `datetime`."""
 
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import Annotated, Any, Generic, NamedTuple, TypeVar
 
@@ -303,6 +304,24 @@ class Branch(Model):
     created_at: AwareDatetime
     is_current: bool
     cost_usd: Decimal | None = None
+
+
+class Approval(Model):
+    """What waits for a person: `kind` is `approval`, `question` or `client_tool`."""
+
+    run_id: str
+    request_id: str
+    kind: str
+    graph_id: str
+    state_key: str | None = None
+    tool_call_id: str | None = None
+    tool_name: str | None = None
+    args: Any = None
+    grantable: bool = False
+    source: str | None = None
+    questions: Sequence[Any] | None = None
+    requested_at: AwareDatetime
+    expires_at: AwareDatetime
 
 
 class Grant(Model):

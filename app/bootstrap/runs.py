@@ -150,25 +150,7 @@ def _open_execution(infra: Infrastructure, executor: ExecutorAggregator) -> _Exe
     codec = RequestCodec(infra.offload)
     places = Places(settings.max_concurrent_runs if infra.role.executes_runs else 0)
     queue = RunQueue(infra.database, infra.process_id, _limits(settings))
-    worker = RunWorker(
-        infra.database,
-        executor,
-        infra.log,
-        complete=UndeliveredMessages(
-            infra.database,
-            open_history(infra.database, infra.sessions),
-            codec=codec,
-            rules=planner.attachments,
-        ).add,
-        receipts=infra.receipts,
-        ledger=infra.ledger,
-        queue=queue,
-        pending=pending_commands,
-        max_output_bytes=settings.max_run_output_mb * 2**20,
-        lease=infra.lease,
-        metrics=infra.metrics.runs,
-        extensions=Extensions.load(infra.metrics.runs) if infra.role.executes_runs else Extensions(),
-    )
+    worker = _open_worker(infra, executor, queue, codec)
     supervisor = RunSupervisor(
         infra.database,
         worker,
@@ -206,6 +188,30 @@ def _open_execution(infra: Infrastructure, executor: ExecutorAggregator) -> _Exe
         metrics=infra.metrics.runs,
     )
     return _Execution(queue, codec, closer, supervisor, starter, places)
+
+
+def _open_worker(
+    infra: Infrastructure, executor: ExecutorAggregator, queue: RunQueue, codec: RequestCodec
+) -> RunWorker:
+    return RunWorker(
+        infra.database,
+        executor,
+        infra.log,
+        complete=UndeliveredMessages(
+            infra.database,
+            open_history(infra.database, infra.sessions),
+            codec=codec,
+            rules=infra.planner.attachments,
+        ).add,
+        receipts=infra.receipts,
+        ledger=infra.ledger,
+        queue=queue,
+        pending=pending_commands,
+        max_output_bytes=infra.settings.max_run_output_mb * 2**20,
+        lease=infra.lease,
+        metrics=infra.metrics.runs,
+        extensions=Extensions.load(infra.metrics.runs) if infra.role.executes_runs else Extensions(),
+    )
 
 
 def _open_commands(

@@ -54,6 +54,7 @@ from app.runs.recovery.draining import RunDrain
 from app.runs.requests.attachments import AttachmentRules
 from app.runs.revocation.service import KeyRevocation
 from app.runs.service import RunService
+from app.runs.waits.open_calls import OpenCalls
 from app.schedules.service import ScheduleService
 from app.streams.port import EventLog
 from app.tools.catalog import ToolCatalog
@@ -74,6 +75,7 @@ class Services:
     key_revocation: KeyRevocation
     runs: RunService
     commands: RunCommands
+    open_calls: OpenCalls
     conversations: ConversationService
     chats: ChatRuns
     readers: RunReaders
@@ -149,7 +151,6 @@ async def _open(
     timed = await open_schedules(infra, stack, opened, previewer=previewer, accounts=accounts)
     if settings.bootstrap_key is not None:
         await accounts.ensure_key(settings.bootstrap_key.get_secret_value())
-    readiness = None if infra.agent is None else _start_agent(infra, infra.agent, accounts)
     fleet, statements = Fleet(infra.database), ReconciliationStatements(infra.database)
     parts = database_parts(fleet, webhooks, statements, models=infra.metrics.models)
     return Services(
@@ -165,6 +166,7 @@ async def _open(
         conversations=opened.conversations,
         chats=_open_chats(infra, opened),
         client_tools=_open_client_tools(infra, opened),
+        open_calls=OpenCalls(infra.database),
         intake=opened.intake,
         dispatcher=opened.dispatcher,
         drain=opened.drain,
@@ -188,7 +190,7 @@ async def _open(
         attachments=planner.attachments,
         log=infra.log,
         webhooks=webhooks,
-        readiness=readiness,
+        readiness=None if infra.agent is None else _start_agent(infra, infra.agent, accounts),
         workspaces=infra.workspaces,
         contents=_open_contents(infra),
         memory=infra.memory,

@@ -16,6 +16,7 @@ import typer
 from app import __version__
 from app.billing.credit.payment_mode import PaymentMode
 from app.bootstrap.roles import Role
+from app.cli.commands.approvals import approvals
 from app.cli.commands.batches import batches
 from app.cli.commands.graphs import graphs
 from app.cli.commands.mcp import mcp
@@ -39,6 +40,7 @@ app.add_typer(chain, name="chain")
 app.add_typer(graphs, name="graphs")
 app.add_typer(mcp, name="mcp")
 app.add_typer(batches, name="batches")
+app.add_typer(approvals, name="approvals")
 console = Terminal(highlight=False)
 
 Usd = Annotated[str, typer.Option(help="Dollars, for example 5.00.")]

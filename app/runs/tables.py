@@ -262,7 +262,7 @@ run_waits = Table(
     Column("request", Json, nullable=False, comment="The event that asks for the answer"),
     Column("requested_at", UtcDateTime, nullable=False, server_default=text("now()")),
     Column("expires_at", UtcDateTime, nullable=False),
-    Column("resolved_by", Text, comment="decided, expired or run_stopped; null: it waits"),
+    Column("resolved_by", Text, comment="decided, granted, expired or run_stopped; null: it waits"),
     Column("answer", Json(none_as_null=True), comment="Of one that was decided"),
     Column("resolved_at", UtcDateTime),
     Column(

@@ -9,7 +9,14 @@ from uuid import UUID
 
 from standardwebhooks import Webhook as Signature
 
-WebhookEvent = Literal["run.completed", "run.failed", "receipt.created", "budget.threshold"]
+WebhookEvent = Literal[
+    "run.completed",
+    "run.failed",
+    "receipt.created",
+    "budget.threshold",
+    "approval.requested",
+    "batch.completed",
+]
 EVENTS: tuple[WebhookEvent, ...] = get_args(WebhookEvent)
 MONEY_EVENTS: frozenset[WebhookEvent] = frozenset({"receipt.created", "budget.threshold"})
 """Events with data that requires the scope `receipts:read`."""

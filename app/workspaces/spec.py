@@ -9,7 +9,6 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from app.requests.file_paths import FilePath
-from app.workspaces.egress.hosts import EgressHost
 
 _MIB = 1024 * 1024
 _DAY_S = 86_400
@@ -66,8 +65,8 @@ class WorkspaceSpec(BaseModel):
     max_bytes: Annotated[int, Field(ge=0, le=_MAX_BYTES, strict=True)] = 64 * _MIB
     """Mounts and uploads together; the agent may write as much again. Of what is kept, the same."""
     max_files: Annotated[int, Field(ge=1, le=20_000, strict=True)] = 2_000
-    keep: Literal["conversation"] | None = None
-    """Where the directory goes on: in the next turn of the conversation. None: nowhere."""
+    keep: Literal["run", "conversation"] = "run"
+    """How long its files stay: for the run that has left them, or from turn to turn of its conversation."""
     keep_s: Annotated[int, Field(ge=60, le=366 * _DAY_S, strict=True)] = _DAY_S
     max_temporary_bytes: Annotated[int, Field(ge=_MIB, le=_GIB, strict=True)] = 64 * _MIB
     """Limit of each writable directory besides the workspace."""
@@ -77,15 +76,13 @@ class WorkspaceSpec(BaseModel):
     """Processes and threads of all commands together."""
     max_cpu_s: Annotated[int, Field(ge=1, le=_DAY_S, strict=True)] = 600
     """Processor time in seconds, per process and for all commands together."""
-    network: Annotated[tuple[EgressHost, ...], Field(max_length=64)] = ()
-    """The hosts that commands may reach by TLS, with the port if it is not 443."""
     max_network_bytes: Annotated[int, Field(ge=_MIB, le=1024 * _GIB, strict=True)] = _GIB
     """What all commands of a run together may send and receive."""
 
     @property
     def size(self) -> int:
         """The capacity of a workspace: the initial files, what was kept before, and as much again."""
-        return (2 if self.keep is None else 3) * self.max_bytes + _CLI_BYTES
+        return (2 if self.keep == "run" else 3) * self.max_bytes + _CLI_BYTES
 
     @field_validator("mounts")
     @classmethod

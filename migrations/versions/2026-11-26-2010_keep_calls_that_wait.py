@@ -160,7 +160,9 @@ def upgrade() -> None:
             "requested_at", sa.DateTime(timezone=True), nullable=False, server_default=sa.text("now()")
         ),
         sa.Column("expires_at", sa.DateTime(timezone=True), nullable=False),
-        sa.Column("resolved_by", sa.Text(), comment="decided, expired or run_stopped; null: it waits"),
+        sa.Column(
+            "resolved_by", sa.Text(), comment="decided, granted, expired or run_stopped; null: it waits"
+        ),
         sa.Column("answer", sa.JSON(), comment="Of one that was decided"),
         sa.Column("resolved_at", sa.DateTime(timezone=True)),
         sa.Column(

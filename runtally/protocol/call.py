@@ -11,7 +11,7 @@ import httpx
 
 from runtally.errors import InvalidResponse
 from runtally.model import ModelT, read
-from runtally.options import ReceiptFilters, UsageOptions, moment
+from runtally.options import ApprovalFilters, ReceiptFilters, UsageOptions, moment
 from runtally.protocol.connection import json_of, require_success
 from runtally.types import Page
 
@@ -73,6 +73,8 @@ _FILTERS = {
     "run_id": "runId",
     "graph_id": "graphId",
     "model": "model",
+    "kind": "kind",
+    "state_key": "stateKey",
     "api_key_id": "apiKeyId",
     "basis": "basis",
     "origin": "origin",
@@ -85,7 +87,7 @@ _FILTERS = {
 }
 
 
-def query_of(options: ReceiptFilters | UsageOptions) -> dict[str, str]:
+def query_of(options: ApprovalFilters | ReceiptFilters | UsageOptions) -> dict[str, str]:
     """The query of these options; raises `TypeError` for unknown ones."""
     query = {}
     for name, value in options.items():

@@ -5,9 +5,17 @@ from typing import Any
 from uuid import uuid4
 
 from runtally.model import read
-from runtally.options import DecisionOptions, Priority, ReceiptFilters, UsageOptions, decision_body
+from runtally.options import (
+    ApprovalFilters,
+    DecisionOptions,
+    Priority,
+    ReceiptFilters,
+    UsageOptions,
+    decision_body,
+)
 from runtally.protocol.call import Call, nothing, one, page, page_call, page_query, query_of, segment
 from runtally.types import (
+    Approval,
     Balance,
     Branch,
     Conversation,
@@ -88,6 +96,11 @@ def decide_permission(run_id: str, request_id: str, *, allow: bool, options: Dec
     """Decide on a tool call that waits for consent."""
     path = f"{_run(run_id)}/permissions/{segment(request_id)}"
     return Call(method="POST", path=path, body=decision_body(options, allow=allow), parse=nothing)
+
+
+def list_approvals(filters: ApprovalFilters, cursor: str | None) -> Call[Page[Approval]]:
+    """A page of what waits for a person."""
+    return page_call("/v1/approvals", Approval, cursor, query_of(filters))
 
 
 def answer_question(

@@ -58,10 +58,15 @@ async def test_one_decision_lets_a_parked_run_make_all_of_its_calls(
     world = await world_of(both, **settings(tmp_path), **SOON)
     run_id, request = await asked(world, stateKey="chat-1")
     await waits(world, run_id)
+    inbox = (await world.http.get("/v1/approvals", params={"kind": "approval", "stateKey": "chat-1"})).json()
     answer = await decide(world, run_id, request, "allow_conversation")
     again = await decide(world, run_id, request, "allow_conversation")
     events = await world.events(run_id)
 
+    (listed,) = inbox["items"]
+    assert (listed["requestId"], listed["args"]) == (request["requestId"], request["args"])
+    assert inbox["counts"] == {"approval": 1, "question": 0, "clientTool": 0}
+    assert (await world.http.get("/v1/approvals")).json()["items"] == []
     assert (answer.status_code, again.status_code) == (200, 200)
     assert sorted(resolutions(events)) == [("allow", "granted"), ("allow_conversation", "decided")]
     assert sorted(to for to, _ in office().sent) == ["bob@example.org", "eve@example.org"]

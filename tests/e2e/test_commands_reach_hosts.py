@@ -1,6 +1,7 @@
 """Commands reach the hosts that a graph names, with the real CLI, sandbox, pip and TLS."""
 
 import io
+import json
 import zipfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -69,7 +70,7 @@ def pip(port: int, directory: str) -> str:
 
 
 def reaching(tmp_path: Path, *hosts: str, **more: Any) -> dict[str, Any]:
-    head = f"workspace: {{network: [{', '.join(hosts)}]}}" if hosts else ""
+    head = f"network: [{', '.join(hosts)}]" if hosts else ""
     return settings(tmp_path, *filter(None, [head]), RUNTALLY_EGRESS_ALLOW_PRIVATE=True, **more)
 
 
@@ -95,6 +96,7 @@ async def test_pip_installs_from_the_index_of_the_graph_and_from_no_other(
 
         events = await world.run(a_request("go", graphId=EDITOR, files=[certificate]))
 
+        assert f"no others: localhost:{allowed}" in json.dumps(world.simulator.requests[0].body["system"])
         installed, words, refused, listed = answered(world)
         assert "Successfully installed greeting-1.0" in installed
         assert "installed from the index" in words

@@ -29,7 +29,7 @@ _OF_CLIENT = (
     *("BatchLine", "BatchPreviewResponse", "BatchResponse", "BatchResultResponse", "CreatedBatchResponse"),
     *("ConversationResponse", "Fork", "GraphFinal", "GraphResponse", "GraphRunRequest", "MessageToRun"),
     *("ModelResponse", "PermissionDecision", "Problem", "ReceiptResponse", "RunResponse", "SentToRun"),
-    *("GrantResponse", "ToolResponse", "UsageReportResponse"),
+    *("ApprovalResponse", "GrantResponse", "ToolResponse", "UsageReportResponse"),
 )
 
 

@@ -92,14 +92,14 @@ class ClaudeAgentExecutor:
         if not plan.spec.native_tools:
             yield None
             return
-        workspace = await self.workspaces.open(
-            plan.run,
-            plan.spec.workspace,
-            [GivenFile(*file) for file in files_in_workspace(plan.skills)],
-            in_conversation=plan.conversation is not None,
-        )
+        given = [GivenFile(*file) for file in files_in_workspace(plan.skills)]
+        in_conversation = plan.conversation is not None
         try:
-            sandbox = await self.sandboxes.open(workspace)
+            await self.sandboxes.require()
+            workspace = await self.workspaces.open(
+                plan.run, plan.spec.workspace, given, in_conversation=in_conversation
+            )
+            sandbox = await self.sandboxes.open(workspace, plan.spec.network)
         except SandboxUnavailable as error:
             log.error("run.start_failed", reason=str(error))  # noqa: TRY400 - no traceback needed
             raise ExecutionFailed("internal") from error

@@ -13,6 +13,28 @@ export interface components {
             /** @enum {string} */
             status: "queued" | "running" | "waiting" | "succeeded" | "failed" | "cancelled";
         };
+        /**
+         * @description A tool call, a question, or a call of a client tool that waits for an answer.
+         *
+         *     `requestId` is that of the route which answers it; for a client tool the `toolCallId`. The fields of its
+         *     event are null where it has none.
+         */
+        ApprovalResponse: {
+            runId: string;
+            requestId: string;
+            /** @enum {string} */
+            kind: "approval" | "question" | "client_tool";
+            graphId: string;
+            stateKey: string | null;
+            toolCallId: string | null;
+            toolName: string | null;
+            args: components["schemas"]["JsonValue"];
+            grantable: boolean;
+            source: string | null;
+            questions: components["schemas"]["QuestionItem"][] | null;
+            requestedAt: string;
+            expiresAt: string;
+        };
         /** @description An attachment of a message, without its content; `size` in bytes is null if it is by URL. */
         AttachmentResponse: {
             /** @enum {string} */
@@ -447,6 +469,24 @@ export interface components {
             p50: string;
             p95: string;
         };
+        /** @description One question to a person, who may answer with a text of their own unless `only_options` is set. */
+        QuestionItem: {
+            question: string;
+            /** @default null */
+            header?: string | null;
+            options: components["schemas"]["QuestionOption"][];
+            multiSelect: boolean;
+            /** @default false */
+            onlyOptions?: boolean;
+            /** @default false */
+            optional?: boolean;
+        };
+        /** @description A choice; clients answer with its label. */
+        QuestionOption: {
+            label: string;
+            /** @default null */
+            description?: string | null;
+        };
         /** @description One thing that is charged: `quantity` times `unitPriceUsd` is `amountUsd`, exactly. */
         ReceiptLineResponse: {
             /** @description `message`, or the type of an iteration charged apart. */
@@ -874,24 +914,6 @@ export interface components {
              * @description When it was produced; never before an earlier event of the run.
              */
             at: string;
-        };
-        /** @description One question to a person, who may answer with a text of their own unless `only_options` is set. */
-        QuestionItem: {
-            question: string;
-            /** @default null */
-            header?: string | null;
-            options: components["schemas"]["QuestionOption"][];
-            multiSelect: boolean;
-            /** @default false */
-            onlyOptions?: boolean;
-            /** @default false */
-            optional?: boolean;
-        };
-        /** @description A choice; clients answer with its label. */
-        QuestionOption: {
-            label: string;
-            /** @default null */
-            description?: string | null;
         };
         /** @description A question no longer waits; `answers` are set if it was answered. */
         QuestionResolved: {

@@ -5,6 +5,8 @@ import { pause } from "./retries.js";
 import { RunStream } from "./stream.js";
 import type {
   AcceptedRun,
+  Approval,
+  ApprovalFilters,
   Balance,
   Batch,
   BatchLine,
@@ -160,6 +162,12 @@ export class Client {
       body: { result, isError: options.isError ?? false },
       signal: options.signal,
     });
+  }
+
+  /** What waits for a person, newest first; `decide`, `answer` and `submitToolResult` answer it. */
+  approvals(filters: ApprovalFilters = {}): AsyncGenerator<Approval, void, undefined> {
+    const { signal, ...query } = filters;
+    return each(this.#connection, { method: "GET", path: "/v1/approvals", query, signal });
   }
 
   /** All receipts that match, newest first. */

@@ -9,6 +9,7 @@ export type Batch = Schemas["BatchResponse"];
 export type BatchLine = Schemas["BatchLine"];
 export type BatchPreview = Schemas["BatchPreviewResponse"];
 export type BatchResult = Schemas["BatchResultResponse"];
+export type Approval = Schemas["ApprovalResponse"];
 export type Branch = Schemas["BranchResponse"];
 export type Grant = Schemas["GrantResponse"];
 export type Conversation = Schemas["ConversationResponse"];
@@ -49,6 +50,14 @@ export interface RequestOptions {
 
 /** What a run can be started with; a `runId` is made if it is omitted. */
 export type RunOptions = Omit<RunRequest, "graphId" | "messages"> & RequestOptions;
+
+/** What to list of all that waits for a person. */
+export interface ApprovalFilters extends RequestOptions {
+  kind?: Approval["kind"];
+  graphId?: string;
+  runId?: string;
+  stateKey?: string;
+}
 
 /** Which receipts to list: `from` is inclusive and `to` exclusive, by the time of use. */
 export interface ReceiptFilters extends RequestOptions {

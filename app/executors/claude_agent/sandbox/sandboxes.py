@@ -1,6 +1,7 @@
 """BubblewrapSandboxes: opens sandboxes of bubblewrap; implements the port."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import structlog
@@ -25,14 +26,17 @@ class BubblewrapSandboxes:
     egress: Egress
     """The way of their commands to other hosts."""
 
-    async def open(self, workspace: Workspace) -> RunningSandbox:
+    async def require(self) -> None:
         """See the port."""
         await self.probe.require()
+
+    async def open(self, workspace: Workspace, network: Sequence[str]) -> RunningSandbox:
+        """See the port."""
         spec = workspace.spec
         try:
             group = None if self.groups is None else await asyncio.to_thread(self.groups.create, spec)
         except OSError as error:
             log.error("control_group.create_failed", reason=error.strerror)  # noqa: TRY400
             raise SandboxUnavailable from error
-        egress = self.egress.proxy(spec.network, max_bytes=spec.max_network_bytes) if spec.network else None
+        egress = self.egress.proxy(network, max_bytes=spec.max_network_bytes) if network else None
         return RunningSandbox(workspace, group, egress)

@@ -96,7 +96,10 @@ async def test_a_call_of_a_client_tool_waits_for_the_end_of_its_message_and_for_
     async with SchemaChecker(workers=1, check_s=5.0) as schemas:
         events: asyncio.Queue[ControlEvent] = asyncio.Queue()
         control = RunControl(events.put, client_tool_timeout=timedelta(seconds=10 * PATIENCE_S))
-        context = with_client_tools(replace(a_context(plan), control=control), schemas)
+        guard = Guard()
+        extensions = Extensions(RunHooks([("guard", guard)]))
+        context = replace(a_context(plan), control=control, extensions=extensions)
+        context = with_client_tools(context, schemas)
         calls, tool_id = ToolCalls(context.plan), client_tool_id("pick")
         calls.attach_run(context, a_channel(Billing()))
         answer = context.control.client_calls.answer
@@ -117,6 +120,11 @@ async def test_a_call_of_a_client_tool_waits_for_the_end_of_its_message_and_for_
 
         assert (await calling).markdown == "blue"
         assert wrong.visible == {"error": "invalid_args"}
+        # What a client executes has no effect here.
+        assert [(call.tool_name, call.effect, call.arguments) for call in guard.before] == [
+            ("pick", None, {"n": 1})
+        ]
+        assert [result.code for _, result in guard.after] == ["invalid_args", None]
 
 
 class Guard(Hooks):

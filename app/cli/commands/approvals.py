@@ -1,0 +1,86 @@
+"""`runtally approvals`: what waits for a person on the server of the environment, and decisions about it."""
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from app.cli.errors import explained
+from app.cli.terminal import Terminal
+
+if TYPE_CHECKING:
+    from runtally import Approval
+    from runtally.options import DecisionOptions
+
+approvals = typer.Typer(help="What waits for a person: list, allow, deny.", no_args_is_help=True)
+_output = Terminal(highlight=False)
+_MAX_CHARS = 300
+
+
+def _place(text: str) -> tuple[str, str]:
+    run_id, slash, request_id = text.partition("/")
+    if not (run_id and slash and request_id):
+        raise typer.BadParameter("must be RUN/REQUEST, as `approvals list` prints it")
+    return run_id, request_id
+
+
+Place = Annotated[tuple[str, str], typer.Argument(parser=_place, metavar="RUN/REQUEST")]
+
+
+@approvals.command("list")
+def list_approvals() -> None:
+    """Tool calls, questions and calls of client tools that wait for an answer, newest first."""
+    with explained():
+        asyncio.run(_list())
+
+
+@approvals.command("allow")
+def allow(
+    place: Place,
+    *,
+    conversation: Annotated[
+        bool, typer.Option("--conversation", help="Also later calls of the tool in the conversation.")
+    ] = False,
+) -> None:
+    """Allow a tool call."""
+    with explained():
+        asyncio.run(_decide(place, allow=True, options={"for_conversation": conversation}))
+
+
+@approvals.command("deny")
+def deny(
+    place: Place,
+    *,
+    message: Annotated[str | None, typer.Option(help="Why, for the model.")] = None,
+    stop: Annotated[bool, typer.Option("--stop", help="Also end the run.")] = False,
+) -> None:
+    """Deny a tool call."""
+    options: DecisionOptions = {"stop": stop}
+    if message is not None:
+        options["message"] = message
+    with explained():
+        asyncio.run(_decide(place, allow=False, options=options))
+
+
+async def _list() -> None:
+    from runtally import AsyncClient
+
+    async with AsyncClient() as client:
+        async for each in client.approvals():
+            _output.print(_line(each), soft_wrap=True)
+
+
+async def _decide(place: tuple[str, str], *, allow: bool, options: "DecisionOptions") -> None:
+    from runtally import AsyncClient
+
+    async with AsyncClient() as client:
+        await client.decide(*place, allow=allow, **options)
+
+
+def _line(each: "Approval") -> str:
+    # In ASCII: what a model wrote may contain what a terminal obeys.
+    asked = json.dumps(each.args if each.questions is None else each.questions)[:_MAX_CHARS]
+    what = each.tool_name or each.source
+    place = f"{each.run_id}/{each.request_id}"
+    return f"{place}  until {each.expires_at:%Y-%m-%d %H:%M}  {each.kind}  {what} {asked}"

@@ -1,0 +1,84 @@
+"""JSON of calls that wait for an answer."""
+
+from collections.abc import Sequence
+from typing import Any, Final, Literal
+
+from pydantic import JsonValue
+
+from app.events import QuestionItem
+from app.executors.waiting.port import WaitKind
+from app.http.response_model import Moment, ResponseModel
+from app.runs.waits.open_calls import OpenCallPage
+from app.runs.waits.records import OpenCall
+
+ApprovalKind = Literal["approval", "question", "client_tool"]
+KINDS: Final[dict[ApprovalKind, WaitKind]] = {
+    "approval": "permission",
+    "question": "question",
+    "client_tool": "client_tool",
+}
+_SHOWN: Final[dict[WaitKind, ApprovalKind]] = {stored: shown for shown, stored in KINDS.items()}
+
+
+class ApprovalResponse(ResponseModel):
+    """A tool call, a question, or a call of a client tool that waits for an answer.
+
+    `requestId` is that of the route which answers it; for a client tool the `toolCallId`. The fields of its
+    event are null where it has none.
+    """
+
+    run_id: str
+    request_id: str
+    kind: ApprovalKind
+    graph_id: str
+    state_key: str | None
+    tool_call_id: str | None
+    tool_name: str | None
+    args: JsonValue
+    grantable: bool
+    source: str | None
+    questions: Sequence[QuestionItem] | None
+    requested_at: Moment
+    expires_at: Moment
+
+    @classmethod
+    def of(cls, call: OpenCall) -> "ApprovalResponse":
+        """Build from a call and the event of its request."""
+        asked: dict[str, Any] = call.request
+        return cls.built_from(
+            call,
+            request_id=call.call_id,
+            kind=_SHOWN[call.kind],
+            tool_call_id=asked.get("toolCallId"),
+            tool_name=asked.get("toolName"),
+            args=asked.get("args"),
+            grantable=asked.get("grantable", False),
+            source=asked.get("source"),
+            questions=asked.get("questions"),
+        )
+
+
+class ApprovalCounts(ResponseModel):
+    """How many calls of each kind wait."""
+
+    approval: int
+    question: int
+    client_tool: int
+
+
+class ApprovalsResponse(ResponseModel):
+    """A page of calls that wait; `counts` are of all kinds, whichever is listed."""
+
+    items: Sequence[ApprovalResponse]
+    next_cursor: str | None
+    counts: ApprovalCounts
+
+    @classmethod
+    def of(cls, page: OpenCallPage) -> "ApprovalsResponse":
+        """Build from a page."""
+        counts = {shown: page.counts.get(stored, 0) for shown, stored in KINDS.items()}
+        return cls(
+            items=[ApprovalResponse.of(call) for call in page.calls],
+            next_cursor=page.next_cursor,
+            counts=ApprovalCounts.model_validate(counts),
+        )

@@ -1,0 +1,51 @@
+"""SQL for the calls of an account that wait."""
+
+from dataclasses import fields
+from typing import Any
+
+from sqlalchemy import ColumnElement, Select, func, select
+
+from app.executors.waiting.port import WaitKind
+from app.ids import AccountId
+from app.platform.db import Reader, page_of
+from app.platform.pagination import PageRequest
+from app.runs.tables import run_waits, runs
+from app.runs.waits.records import CallFilter, OpenCall
+
+_COLUMNS = {**run_waits.c, "graph_id": runs.c.graph_id, "state_key": runs.c.state_key}
+_PLACE: ColumnElement[str] = run_waits.c.run_id + "/" + run_waits.c.call_id
+_OF_RUN = (runs.c.account_id == run_waits.c.account_id) & (runs.c.run_id == run_waits.c.run_id)
+
+
+async def newest_open(
+    reader: Reader, account_id: AccountId, chosen: CallFilter, page: PageRequest
+) -> list[OpenCall]:
+    """A page of calls that wait, newest first."""
+    columns = [_COLUMNS[field.name] for field in fields(OpenCall)]
+    statement = _open(select(*columns), account_id, chosen)
+    if chosen.kind is not None:
+        statement = statement.where(run_waits.c.kind == chosen.kind)
+    found = await reader.execute(page_of(statement, page, at=run_waits.c.requested_at, id_=_PLACE))
+    return [OpenCall(**row) for row in found.mappings()]
+
+
+async def count_open(reader: Reader, account_id: AccountId, chosen: CallFilter) -> dict[WaitKind, int]:
+    """How many calls wait, by kind, whichever kind is chosen."""
+    counted = select(run_waits.c.kind, func.count().label("calls")).group_by(run_waits.c.kind)
+    found = await reader.execute(_open(counted, account_id, chosen))
+    return {row.kind: row.calls for row in found}
+
+
+def _open(columns: Select[Any], account_id: AccountId, chosen: CallFilter) -> Select[Any]:
+    statement = columns.select_from(run_waits.join(runs, _OF_RUN)).where(
+        run_waits.c.account_id == account_id,
+        run_waits.c.resolved_by.is_(None),
+        # A call in a process that died stays unresolved until its run is taken over.
+        run_waits.c.expires_at > func.now(),
+    )
+    wanted = {
+        runs.c.graph_id: chosen.graph_id,
+        runs.c.run_id: chosen.run_id,
+        runs.c.state_key: chosen.state_key,
+    }
+    return statement.where(*(column == value for column, value in wanted.items() if value is not None))
