@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from app.simulator.script import ApiRequest, Reply, Text, ToolUse
+from app.simulator.script import ApiRequest, Reply, Text, ToolUse, blocks_of
 from app.simulator.server import Simulator
 from tests.e2e.agents import every_agent, named
 from tests.e2e.noting_tool import NOTE, NOTER, noted, settings
@@ -18,7 +18,8 @@ from tests.patience import PATIENCE_S
 
 
 def one_note(request: ApiRequest) -> Reply:
-    return Reply([Text("So be it.")] if request.tool_results else [ToolUse(NOTE, {"text": "buy milk"})])
+    has_result = any(blocks_of(message, "tool_result") for message in request.messages)
+    return Reply([Text("So be it.")] if has_result else [ToolUse(NOTE, {"text": "buy milk"})])
 
 
 async def run_in(http: httpx.AsyncClient, run_id: str, *statuses: str) -> dict[str, Any]:
