@@ -54,7 +54,7 @@ from app.runs.recovery.draining import RunDrain
 from app.runs.requests.attachments import AttachmentRules
 from app.runs.revocation.service import KeyRevocation
 from app.runs.service import RunService
-from app.runs.waits.open_calls import OpenCalls
+from app.runs.waits.listing.service import AccountCalls
 from app.schedules.service import ScheduleService
 from app.streams.port import EventLog
 from app.tools.catalog import ToolCatalog
@@ -75,7 +75,7 @@ class Services:
     key_revocation: KeyRevocation
     runs: RunService
     commands: RunCommands
-    open_calls: OpenCalls
+    account_calls: AccountCalls
     conversations: ConversationService
     chats: ChatRuns
     readers: RunReaders
@@ -166,7 +166,7 @@ async def _open(
         conversations=opened.conversations,
         chats=_open_chats(infra, opened),
         client_tools=_open_client_tools(infra, opened),
-        open_calls=OpenCalls(infra.database),
+        account_calls=AccountCalls(infra.database),
         intake=opened.intake,
         dispatcher=opened.dispatcher,
         drain=opened.drain,

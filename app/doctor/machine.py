@@ -60,9 +60,7 @@ async def check_sandbox(settings: Settings, graphs: Sequence[GraphSpec]) -> Chec
 
 def reached_by(graphs: Iterable[GraphSpec]) -> str:
     """Which hosts the commands of graphs may reach."""
-    reaching = [
-        f"{graph.id} {', '.join(graph.workspace.network)}" for graph in graphs if graph.workspace.network
-    ]
+    reaching = [f"{graph.id} {', '.join(graph.network)}" for graph in graphs if graph.network]
     return f"commands reach: {'; '.join(reaching)}" if reaching else "commands reach no host"
 
 

@@ -65,7 +65,7 @@ class CallDecision:
     reason: ResolvedBy | None = None
     """Why that waits no longer; `granted`: it was not requested, because the conversation allows the tool."""
     decision: Literal["allow", "deny"] | None = None
-    """None: the run ended first."""
+    """None: the run ended or was parked first."""
     message: str | None = None
     """What the model gets instead of a result."""
 

@@ -242,7 +242,7 @@ def _described(
         ]
     skills = library.named(graph.skills)
     prompt = with_skills(graph.system_prompt, skills, in_workspace=bool(graph.native_tools))
-    prompt = with_workspace(prompt, graph.workspace)
+    prompt = with_workspace(prompt, graph.workspace, graph.network)
     return graph.model_copy(update={"system_prompt": prompt}), []
 
 

@@ -20,6 +20,7 @@ from app.requests.dollars import Dollars
 from app.requests.runs import LEAST_THINKING, Effort, OnDisconnect, PermissionMode, RunLimits, TaskBudget
 from app.tools.mcp.spec import McpServer, ServerName, check_names, remote_ids
 from app.tools.skills.reading import SKILL_TOOL
+from app.workspaces.egress.hosts import EgressHost
 from app.workspaces.spec import WorkspaceSpec
 
 AGENT_TOOL = "Agent"
@@ -107,6 +108,8 @@ class GraphSpec(BaseModel):
     native_tools: Names = ()
     """The executor's own tools for files and commands; runs have a workspace only with them."""
     workspace: WorkspaceSpec = WorkspaceSpec()
+    network: Annotated[tuple[EgressHost, ...], Field(max_length=64)] = ()
+    """The hosts that commands may reach by TLS, with the port if it is not 443."""
     web: WebSpec | None = None
     """The provider's tools for the web, which both executors have."""
     max_turns: Annotated[int, Field(ge=1, le=1_000, strict=True)] | None = None
@@ -156,9 +159,14 @@ class GraphSpec(BaseModel):
     def _only_for_native_tools(cls, workspace: WorkspaceSpec, info: ValidationInfo) -> WorkspaceSpec:
         if not info.data.get("native_tools", ("unknown",)):
             raise ValueError("is only for graphs with native_tools")
-        if workspace.network and "Bash" not in info.data.get("native_tools", ("Bash",)):
-            raise ValueError("with network is only for graphs with the native tool Bash")
         return workspace
+
+    @field_validator("network")
+    @classmethod
+    def _only_for_commands(cls, network: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        if network and "Bash" not in info.data.get("native_tools", ("Bash",)):
+            raise ValueError("is only for graphs with the native tool Bash")
+        return network
 
     @field_validator("tools", "native_tools", "skills")
     @classmethod

@@ -1,6 +1,7 @@
 """What an agent is told about its workspace, in the system prompt of its graph."""
 
 import json
+from collections.abc import Sequence
 
 from app.workspaces.spec import WorkspaceSpec
 
@@ -16,7 +17,7 @@ _KEPT = (
 _REACHED = "- Commands reach these hosts, by https and the proxy in HTTPS_PROXY, and no others: {hosts}."
 
 
-def described(prompt: str, spec: WorkspaceSpec) -> str:
+def described(prompt: str, spec: WorkspaceSpec, network: Sequence[str]) -> str:
     """The system prompt with what is mounted and kept, and which hosts commands reach.
 
     It names no file of a conversation: such names are the agent's or its users', and a prompt that changes
@@ -28,6 +29,6 @@ def described(prompt: str, spec: WorkspaceSpec) -> str:
     ]
     if spec.keep != "run":
         lines.append(_KEPT.format(files=spec.max_files, bytes=spec.max_bytes))
-    if spec.network:
-        lines.append(_REACHED.format(hosts=", ".join(spec.network)))
+    if network:
+        lines.append(_REACHED.format(hosts=", ".join(network)))
     return "\n\n".join([prompt, "\n".join([_RULE, *lines])]) if lines else prompt

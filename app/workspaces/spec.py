@@ -9,7 +9,6 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from app.requests.file_paths import FilePath
-from app.workspaces.egress.hosts import EgressHost
 
 _MIB = 1024 * 1024
 _DAY_S = 86_400
@@ -77,8 +76,6 @@ class WorkspaceSpec(BaseModel):
     """Processes and threads of all commands together."""
     max_cpu_s: Annotated[int, Field(ge=1, le=_DAY_S, strict=True)] = 600
     """Processor time in seconds, per process and for all commands together."""
-    network: Annotated[tuple[EgressHost, ...], Field(max_length=64)] = ()
-    """The hosts that commands may reach by TLS, with the port if it is not 443."""
     max_network_bytes: Annotated[int, Field(ge=_MIB, le=1024 * _GIB, strict=True)] = _GIB
     """What all commands of a run together may send and receive."""
 

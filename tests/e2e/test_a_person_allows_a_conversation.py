@@ -6,12 +6,14 @@ from typing import Any
 import pytest
 
 from app.simulator.script import Reply, Responder, Text, ToolUse, in_turn
+from runtally import AsyncClient
 from tests.e2e.agents import MESSAGES, every_agent, without_cli
 from tests.e2e.office import MAIL, MAILER, office, settings
-from tests.e2e.stories import Heard, World, WorldOf, a_request
+from tests.e2e.stories import KEY, Heard, World, WorldOf, a_request
 from tests.e2e.test_a_chat_of_the_ai_sdk import V6, a_post, consent, parts_of, says
 from tests.e2e.test_a_run_waits_without_a_process import SOON, parking_agents, waits
 from tests.e2e.test_an_ag_ui_client_asks import an_answer, an_input, events_of
+from tests.e2e.test_the_commands import command, runtally
 from tests.e2e.workshop import calling
 
 TO_BOB = ToolUse(MAIL, {"to": "bob@example.org", "text": "Hello Bob"})
@@ -124,6 +126,37 @@ async def test_a_chat_of_the_ai_sdk_allows_a_conversation(world_of: WorldOf, tmp
 def of_runs(*runs: list[ToolUse]) -> Responder:
     """A model that makes the calls of one run after the other, each in a message of its own."""
     return in_turn(*(reply for calls in runs for reply in (*(Reply([each]) for each in calls), DONE)))
+
+
+@without_cli
+async def test_people_decide_in_a_terminal_and_with_the_clients(world_of: WorldOf, tmp_path: Path) -> None:
+    world = await world_of(of_runs([TO_BOB, TO_EVE], [TO_BOB]), **settings(tmp_path))
+    connection = {"RUNTALLY_URL": world.url, "RUNTALLY_API_KEY": KEY}
+    first, request = await asked(world, stateKey="chat-1")
+    # A program of its own: here the server's log lines would be among what it prints.
+    listed = (await runtally(tmp_path, "approvals", "list", **connection)).stdout
+    place, *_ = listed.split()
+    allowed = await command(tmp_path, "approvals", "allow", place, "--conversation", **connection)
+    assert allowed.exit_code == 0, allowed.output
+    await world.events(first)
+    async with AsyncClient(world.url, KEY) as client:
+        (grant,) = await client.conversations.grants("chat-1")
+        await client.conversations.revoke("chat-1", grant.id)
+        assert await client.conversations.grants("chat-1") == []
+        second, _ = await asked(world, stateKey="chat-1")
+        (waiting,) = [each async for each in client.approvals(kind="approval", run_id=second)]
+    await command(
+        tmp_path, "approvals", "deny", f"{second}/{waiting.request_id}", "--message", "No.", **connection
+    )
+    denied = await world.events(second)
+    wrong = await command(tmp_path, "approvals", "allow", "not-a-place", **connection)
+
+    assert (wrong.exit_code, "must be RUN/REQUEST" in wrong.stderr) == (2, True)
+    assert place == f"{first}/{request['requestId']}"
+    assert "office__send_mail" in listed
+    assert (waiting.tool_name, waiting.grantable) == ("office__send_mail", True)
+    assert resolutions(denied) == [("deny", "decided")]
+    assert [to for to, _ in office().sent] == ["bob@example.org", "eve@example.org"]
 
 
 async def asked(world: World, **fields: Any) -> tuple[str, dict[str, Any]]:

@@ -1,7 +1,6 @@
 """Servers are killed around the answer to a parked run: its tool runs once, whatever happens."""
 
 import asyncio
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -9,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from app.simulator.script import ApiRequest, Reply, Text, ToolUse
+from app.simulator.script import ApiRequest, Reply, Text, ToolUse, blocks_of
 from app.simulator.server import Simulator
 from tests.e2e.agents import every_agent, named
 from tests.e2e.noting_tool import NOTE, NOTER, noted, settings
@@ -19,8 +18,7 @@ from tests.patience import PATIENCE_S
 
 
 def one_note(request: ApiRequest) -> Reply:
-    # After a resumption the results are not in the last message.
-    has_result = '"tool_result"' in json.dumps(request.body["messages"])
+    has_result = any(blocks_of(message, "tool_result") for message in request.messages)
     return Reply([Text("So be it.")] if has_result else [ToolUse(NOTE, {"text": "buy milk"})])
 
 

@@ -70,7 +70,7 @@ def pip(port: int, directory: str) -> str:
 
 
 def reaching(tmp_path: Path, *hosts: str, **more: Any) -> dict[str, Any]:
-    head = f"workspace: {{network: [{', '.join(hosts)}]}}" if hosts else ""
+    head = f"network: [{', '.join(hosts)}]" if hosts else ""
     return settings(tmp_path, *filter(None, [head]), RUNTALLY_EGRESS_ALLOW_PRIVATE=True, **more)
 
 

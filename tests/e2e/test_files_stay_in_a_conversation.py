@@ -1,5 +1,6 @@
 """Graphs with `workspace: {keep: conversation}`: each turn begins with the files of the one before."""
 
+import asyncio
 import io
 import json
 import tarfile
@@ -12,8 +13,12 @@ import asyncpg
 import pytest
 
 from app.simulator.script import Hold, Reply, Text, in_turn
+from app.simulator.server import Simulator
+from tests.e2e.agents import CLAUDE, named
+from tests.e2e.servers import a_server
 from tests.e2e.stories import Heard, World, WorldOf, a_client, a_request
 from tests.e2e.workshop import EDITOR, answered, bash, files, read, settings, upload
+from tests.patience import PATIENCE_S
 from tests.programs import require
 
 KEEP = "workspace: {keep: conversation}"
@@ -241,3 +246,36 @@ async def test_the_prompt_says_what_is_mounted_and_kept_and_names_no_kept_file(
         assert str(tmp_path) not in prompt
         assert "named" not in prompt.split("Edit files.")[1]
     assert prompts[0] == prompts[1]
+
+
+@pytest.mark.long
+async def test_another_server_goes_on_with_what_one_has_stored_before_it_was_killed(
+    world_of: WorldOf, tmp_path: Path, database_url: str, redis_url: str
+) -> None:
+    hold = Hold(index=1)
+    model = in_turn(
+        *(Reply([bash("echo stored > a")]), Reply([Text("done")])),
+        *(Reply([bash("echo lost > a")]), Reply([Text("a b c")], hold=hold)),
+        *(Reply([bash(LIST)]), Reply([Text("done")])),
+    )
+    directory = tmp_path / "killed"
+    directory.mkdir()
+    async with Simulator(named(CLAUDE, model)) as simulator:
+        shared = {"REDIS_URL": redis_url, "RUNTALLY_LEASE_S": "5", "ANTHROPIC_API_KEY": "sk-test"}
+        here = settings(tmp_path, KEEP, ANTHROPIC_BASE_URL=simulator.url, **shared)
+        world = await world_of(model, **here)
+        there = {"DATABASE_URL": database_url, "RUNTALLY_GRAPHS_DIR": str(tmp_path / "graphs"), **shared}
+        body = a_request("go", graphId=EDITOR, stateKey="s")
+        async with a_server(directory, simulator.url, **there) as (server, http):
+            first = (await http.post("/v1/runs/wait", json=body)).json()
+            await http.post("/v1/runs", json={**body, "runId": "lost"})
+            async with asyncio.timeout(PATIENCE_S):
+                await hold.reached.wait()
+            server.kill()
+        hold.until.set()
+        await world.ended("lost")
+        await turn(world)
+        results = json.dumps(simulator.requests[-1].body["messages"][-1])
+
+    assert first["fileChanges"]["files"][0]["change"] == "created"
+    assert "./a:stored" in results

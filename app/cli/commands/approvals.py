@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -18,14 +19,22 @@ _output = Terminal(highlight=False)
 _MAX_CHARS = 300
 
 
-def _place(text: str) -> tuple[str, str]:
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A request of a run."""
+
+    run_id: str
+    request_id: str
+
+
+def _place(text: str) -> _Place:
     run_id, slash, request_id = text.partition("/")
     if not (run_id and slash and request_id):
         raise typer.BadParameter("must be RUN/REQUEST, as `approvals list` prints it")
-    return run_id, request_id
+    return _Place(run_id, request_id)
 
 
-Place = Annotated[tuple[str, str], typer.Argument(parser=_place, metavar="RUN/REQUEST")]
+Place = Annotated[_Place, typer.Argument(parser=_place, metavar="RUN/REQUEST")]
 
 
 @approvals.command("list")
@@ -71,11 +80,11 @@ async def _list() -> None:
             _output.print(_line(each), soft_wrap=True)
 
 
-async def _decide(place: tuple[str, str], *, allow: bool, options: "DecisionOptions") -> None:
+async def _decide(place: _Place, *, allow: bool, options: "DecisionOptions") -> None:
     from runtally import AsyncClient
 
     async with AsyncClient() as client:
-        await client.decide(*place, allow=allow, **options)
+        await client.decide(place.run_id, place.request_id, allow=allow, **options)
 
 
 def _line(each: "Approval") -> str:

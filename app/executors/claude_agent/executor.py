@@ -99,7 +99,7 @@ class ClaudeAgentExecutor:
             workspace = await self.workspaces.open(
                 plan.run, plan.spec.workspace, given, in_conversation=in_conversation
             )
-            sandbox = await self.sandboxes.open(workspace)
+            sandbox = await self.sandboxes.open(workspace, plan.spec.network)
         except SandboxUnavailable as error:
             log.error("run.start_failed", reason=str(error))  # noqa: TRY400 - no traceback needed
             raise ExecutionFailed("internal") from error

@@ -37,5 +37,5 @@ class ClaudeAgentPreviewer:
         return Preview(
             system_prompt=system_prompt(plan.spec.system_prompt, request.messages),
             prompt=content_blocks(request.messages),
-            options={**preview_options(options), "network": plan.spec.workspace.network},
+            options={**preview_options(options), "network": plan.spec.network},
         )

@@ -6,7 +6,6 @@ import pytest
 
 from app.doctor.machine import check_sdk, other_than_pinned, reached_by
 from app.graphs.spec import GraphSpec
-from app.workspaces.spec import WorkspaceSpec
 
 SDK = version("claude-agent-sdk")
 
@@ -26,9 +25,8 @@ def test_the_sdk_that_is_installed_here_is_the_pinned_one() -> None:
 
 def test_the_hosts_that_commands_may_reach_are_named() -> None:
     def graph(name: str, *hosts: str) -> GraphSpec:
-        workspace = WorkspaceSpec(network=hosts)
         fields = {"name": name, "description": "d", "system_prompt": "p", "native_tools": ("Bash",)}
-        return GraphSpec(**fields, workspace=workspace)
+        return GraphSpec(**fields, network=hosts)
 
     assert reached_by([graph("a", "PyPI.org:443", "b.test:1"), graph("c")]) == (
         "commands reach: claude_agents:a pypi.org, b.test:1"

@@ -88,9 +88,7 @@ class CliLauncher:
         directory.system_prompt_file.write_text(spec.system_prompt, encoding="utf-8")
         if session is not None:
             await asyncio.to_thread(session.write_transcript, directory)
-        environment = self._environment(
-            spec, directory.cli_paths.path, address=address, goes_on=kept is not None
-        )
+        environment = self._environment(spec, directory, address=address, goes_on=kept is not None)
         options = build_options(
             plan,
             launcher=directory.write_launcher(self._launcher(directory, environment, sandbox)),
@@ -127,11 +125,11 @@ class CliLauncher:
         owner.add_done_callback(self._processes.pop)
 
     def _environment(
-        self, spec: LaunchSpec, path: Path, *, address: ChannelAddress, goes_on: bool
+        self, spec: LaunchSpec, directory: RunDirectory, *, address: ChannelAddress, goes_on: bool
     ) -> dict[str, str]:
         environment = self.auth.environment(
             address,
-            directory=path,
+            directory=directory.cli_paths.path,
             longest_tool_s=spec.longest_call_s,
             options=spec.options,
             compacts=spec.stores_session,

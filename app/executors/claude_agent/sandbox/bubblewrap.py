@@ -52,7 +52,7 @@ _ENVIRONMENT = ("HOME", "LANG", "PWD", "SHELL", "TMPDIR", "CLAUDECODE", "GIT_EDI
 
 
 def bubblewrap_arguments(
-    *, cli: Path, files: Sequence[Path], config_bytes: int, spec: WorkspaceSpec
+    *, cli: Path, files: Sequence[Path], config_bytes: int, spec: WorkspaceSpec, reaches_hosts: bool = False
 ) -> list[str]:
     """Bubblewrap's arguments for a CLI that gets copies of files at these paths.
 
@@ -77,7 +77,7 @@ def bubblewrap_arguments(
         *_in_memory(f"{own}/tmp", scratch),  # noqa: S108
         *_in_memory(f"{own}/home", scratch),
         *_in_memory(CONFIG.as_posix(), config_bytes),
-        *(_in_memory(EGRESS.parent.as_posix(), _EGRESS_BYTES) if spec.network else ()),
+        *(_in_memory(EGRESS.parent.as_posix(), _EGRESS_BYTES) if reaches_hosts else ()),
         *("--ro-bind", str(cli), str(CLI)),
         *_in_memory(WORKSPACE, spec.size),
         *(word for place in enumerate(files, FIRST_FILE) for word in _copied(*place)),
@@ -86,7 +86,7 @@ def bubblewrap_arguments(
     ]
 
 
-def command_sandbox(spec: WorkspaceSpec) -> str:
+def command_sandbox(spec: WorkspaceSpec, *, reaches_hosts: bool = False) -> str:
     """The program that replaces `bwrap` inside the sandbox, where the CLI starts its commands with it.
 
     It adds what the CLI has no setting for: limits, a size for every directory in memory, and an
@@ -113,7 +113,7 @@ def command_sandbox(spec: WorkspaceSpec) -> str:
     shared_memory = shlex.join((*size, _SHARED_MEMORY, "--remount-ro", "/dev"))
     kept = " ".join(f'{name}="${name}"' for name in _ENVIRONMENT)
     limited = shlex.join(["prlimit", *(f"--{name}={value}" for name, value in limits.items()), "--"])
-    egress = f'[ -z "$proxy" ] || set -- "$@" --bind {EGRESS} "$proxy"' if spec.network else ":"
+    egress = f'[ -z "$proxy" ] || set -- "$@" --bind {EGRESS} "$proxy"' if reaches_hosts else ":"
     return f"""#!/bin/sh
 options=yes option= source= proxy=
 for argument; do

@@ -96,6 +96,9 @@ class Sandboxes(Protocol):
         """Raise `SandboxUnavailable` unless this machine can open some."""
         ...
 
-    async def open(self, workspace: Workspace) -> Sandbox:
-        """The sandbox of a run, to be closed by the caller. Raises `SandboxUnavailable`."""
+    async def open(self, workspace: Workspace, network: Sequence[str]) -> Sandbox:
+        """The sandbox of a run, to be closed by the caller. Raises `SandboxUnavailable`.
+
+        `network` are the hosts that its commands reach, with the port if it is not 443.
+        """
         ...

@@ -95,8 +95,9 @@ class RunningSandbox:
 
     def wrap(self, cli: Path, files: Mapping[Path, Path], directory: Path) -> Wrapping:
         """See the port."""
-        spec = self.workspace.spec
-        commands = write_program(directory / "command_sandbox", command_sandbox(spec))
+        spec, reaches_hosts = self.workspace.spec, self._egress is not None
+        program = command_sandbox(spec, reaches_hosts=reaches_hosts)
+        commands = write_program(directory / "command_sandbox", program)
         refused, arguments = directory / "syscalls", directory / "bubblewrap_arguments"
         refused.write_bytes(refusing_filter())
         copied = {commands: COMMAND_SANDBOX, refused: SYSCALL_FILTER, **files}
@@ -105,6 +106,7 @@ class RunningSandbox:
             files=list(copied.values()),
             config_bytes=_CONFIG_BYTES + 2 * sum(path.stat().st_size for path in copied),
             spec=spec,
+            reaches_hosts=reaches_hosts,
         )
         # On a command line the sandbox could read them.
         arguments.write_text("".join(f"{argument}\0" for argument in found), encoding="utf-8")

@@ -1,6 +1,7 @@
 """BubblewrapSandboxes: opens sandboxes of bubblewrap; implements the port."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import structlog
@@ -29,7 +30,7 @@ class BubblewrapSandboxes:
         """See the port."""
         await self.probe.require()
 
-    async def open(self, workspace: Workspace) -> RunningSandbox:
+    async def open(self, workspace: Workspace, network: Sequence[str]) -> RunningSandbox:
         """See the port."""
         spec = workspace.spec
         try:
@@ -37,5 +38,5 @@ class BubblewrapSandboxes:
         except OSError as error:
             log.error("control_group.create_failed", reason=error.strerror)  # noqa: TRY400
             raise SandboxUnavailable from error
-        egress = self.egress.proxy(spec.network, max_bytes=spec.max_network_bytes) if spec.network else None
+        egress = self.egress.proxy(network, max_bytes=spec.max_network_bytes) if network else None
         return RunningSandbox(workspace, group, egress)

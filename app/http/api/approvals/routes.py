@@ -8,7 +8,7 @@ from app.http.admission.checks import CheckedRoute
 from app.http.api.approvals.schemas import KINDS, ApprovalKind, ApprovalsResponse
 from app.http.dependencies import RunReader, ServicesDep
 from app.http.parameters import PageParams, StorableText
-from app.runs.waits.records import CallFilter
+from app.runs.waits.listing.records import CallFilter
 
 router = APIRouter(route_class=CheckedRoute, prefix="/v1/approvals", tags=["control"])
 
@@ -29,4 +29,4 @@ async def list_approvals(
     """
     stored = None if kind is None else KINDS[kind]
     chosen = CallFilter(stored, graph_id, run_id, state_key)
-    return ApprovalsResponse.of(await services.open_calls.page(caller.account_id, chosen, page))
+    return ApprovalsResponse.of(await services.account_calls.page(caller.account_id, chosen, page))

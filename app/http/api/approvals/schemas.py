@@ -8,8 +8,8 @@ from pydantic import JsonValue
 from app.events import QuestionItem
 from app.executors.waiting.port import WaitKind
 from app.http.response_model import Moment, ResponseModel
-from app.runs.waits.open_calls import OpenCallPage
-from app.runs.waits.records import OpenCall
+from app.runs.waits.listing.records import OpenCall
+from app.runs.waits.listing.service import AccountCallPage
 
 ApprovalKind = Literal["approval", "question", "client_tool"]
 KINDS: Final[dict[ApprovalKind, WaitKind]] = {
@@ -74,7 +74,7 @@ class ApprovalsResponse(ResponseModel):
     counts: ApprovalCounts
 
     @classmethod
-    def of(cls, page: OpenCallPage) -> "ApprovalsResponse":
+    def of(cls, page: AccountCallPage) -> "ApprovalsResponse":
         """Build from a page."""
         counts = {shown: page.counts.get(stored, 0) for shown, stored in KINDS.items()}
         return cls(

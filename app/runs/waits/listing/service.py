@@ -1,4 +1,4 @@
-"""OpenCalls: the calls of an account's runs that wait for an answer, whether in a process or parked."""
+"""AccountCalls: the calls of an account's runs that wait for an answer, whether in a process or parked."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,12 +7,12 @@ from app.executors.waiting.port import WaitKind
 from app.ids import AccountId
 from app.platform.db import Database
 from app.platform.pagination import PageRequest
-from app.runs.waits.open_calls_repository import count_open, newest_open
-from app.runs.waits.records import CallFilter, OpenCall
+from app.runs.waits.listing.records import CallFilter, OpenCall
+from app.runs.waits.listing.repository import count_open, newest_open
 
 
 @dataclass(frozen=True, slots=True)
-class OpenCallPage:
+class AccountCallPage:
     """A page of calls that wait, and how many there are of each kind."""
 
     calls: list[OpenCall]
@@ -21,14 +21,14 @@ class OpenCallPage:
 
 
 @dataclass(frozen=True, slots=True)
-class OpenCalls:
+class AccountCalls:
     """Reads them from the database: any process can be asked."""
 
     database: Database
 
-    async def page(self, account_id: AccountId, chosen: CallFilter, page: PageRequest) -> OpenCallPage:
+    async def page(self, account_id: AccountId, chosen: CallFilter, page: PageRequest) -> AccountCallPage:
         """A page, newest first; the counts are of all kinds."""
         async with self.database.snapshot() as reader:
             found = await newest_open(reader, account_id, chosen, page)
             counts = await count_open(reader, account_id, chosen)
-        return OpenCallPage(*page.cut(found, lambda call: (call.requested_at, call.place)), counts)
+        return AccountCallPage(*page.cut(found, lambda call: (call.requested_at, call.place)), counts)

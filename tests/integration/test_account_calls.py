@@ -9,9 +9,9 @@ from app.ids import RunId, RunKey, new_uuid
 from app.platform.db import Database
 from app.platform.pagination import PageRequest
 from app.runs.records import NewRun
+from app.runs.waits.listing.records import CallFilter
+from app.runs.waits.listing.service import AccountCalls
 from app.runs.waits.live import RunWaits
-from app.runs.waits.open_calls import OpenCalls
-from app.runs.waits.records import CallFilter
 from app.runs.waits.repository import grant_calls
 from tests.factories import an_account
 from tests.integration.conversations import KEY, a_turn
@@ -42,7 +42,7 @@ async def wait_for(
 
 
 async def listed(database: Database, key: KeyRecord, chosen: CallFilter = ALL) -> list[str]:
-    page = await OpenCalls(database).page(key.account_id, chosen, PageRequest(10))
+    page = await AccountCalls(database).page(key.account_id, chosen, PageRequest(10))
     return [call.call_id for call in page.calls]
 
 
@@ -54,7 +54,7 @@ async def test_calls_that_wait_are_listed_newest_first_until_they_are_answered(
     await wait_for(database, key, "question", "question")
     await wait_for(database, key, "last")
     await wait_for(database, key, "late", expires_in=-HOUR)
-    open_calls = OpenCalls(database)
+    open_calls = AccountCalls(database)
     first = await open_calls.page(key.account_id, ALL, PageRequest(2))
     second = await open_calls.page(key.account_id, ALL, PageRequest.of(2, first.next_cursor))
     await waits.resolve("last", "decided", {"decision": "allow"})
@@ -78,7 +78,7 @@ async def test_they_are_chosen_by_kind_graph_run_and_conversation(database: Data
     assert await listed(database, key, CallFilter(graph_id=GRAPH, state_key=KEY)) == ["a"]
     assert await listed(database, key, CallFilter(graph_id=OTHER, state_key=KEY)) == []
     assert await listed(database, key, CallFilter(state_key="chat-2")) == []
-    page = await OpenCalls(database).page(key.account_id, CallFilter(kind="question"), PageRequest(1))
+    page = await AccountCalls(database).page(key.account_id, CallFilter(kind="question"), PageRequest(1))
     assert page.counts == {"permission": 1, "client_tool": 1}
 
 
@@ -120,7 +120,7 @@ async def test_a_webhook_gets_what_waits_for_a_person_without_its_contents(
     approval, question = sorted(await payloads(database), key=lambda sent: str(sent["data"]["requestId"]))
 
     (call,) = (
-        await OpenCalls(database).page(key.account_id, CallFilter(kind="permission"), PageRequest(1))
+        await AccountCalls(database).page(key.account_id, CallFilter(kind="permission"), PageRequest(1))
     ).calls
     assert approval == {
         "type": "approval.requested",

@@ -10,7 +10,7 @@ from app.ids import AccountId
 from app.platform.db import Reader, page_of
 from app.platform.pagination import PageRequest
 from app.runs.tables import run_waits, runs
-from app.runs.waits.records import CallFilter, OpenCall
+from app.runs.waits.listing.records import CallFilter, OpenCall
 
 _COLUMNS = {**run_waits.c, "graph_id": runs.c.graph_id, "state_key": runs.c.state_key}
 _PLACE: ColumnElement[str] = run_waits.c.run_id + "/" + run_waits.c.call_id

@@ -1,0 +1,1 @@
+"""The calls that wait in all runs of an account."""

@@ -1,0 +1,34 @@
+"""What the list of calls that wait shows of each kind."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from app.executors.waiting.port import WaitKind
+from app.http.api.approvals.schemas import ApprovalsResponse
+from app.ids import RunId
+from app.runs.waits.listing.records import OpenCall
+from app.runs.waits.listing.service import AccountCallPage
+
+AT = datetime(2026, 11, 26, 12, tzinfo=UTC)
+
+
+def a_call(kind: WaitKind, **request: Any) -> OpenCall:
+    return OpenCall(RunId("r1"), "c1", kind, "messages:mailer", None, request, AT, AT)
+
+
+def test_each_kind_has_what_its_answer_needs() -> None:
+    asked = {"question": "Which?", "options": [], "multiSelect": False}
+    calls = [
+        a_call("permission", toolCallId="t1", toolName="office__mail", args={"to": "bob"}, grantable=True),
+        a_call("question", source="agent", questions=[asked]),
+        a_call("client_tool", toolCallId="c1", toolName="pick", args={}),
+    ]
+    page = AccountCallPage(calls, None, {"permission": 1, "client_tool": 4})
+    shown = ApprovalsResponse.of(page).model_dump(mode="json", by_alias=True)
+
+    assert [each["kind"] for each in shown["items"]] == ["approval", "question", "client_tool"]
+    assert [each["toolName"] for each in shown["items"]] == ["office__mail", None, "pick"]
+    assert [each["grantable"] for each in shown["items"]] == [True, False, False]
+    assert shown["items"][1]["questions"][0]["question"] == "Which?"
+    assert {each["requestId"] for each in shown["items"]} == {"c1"}
+    assert shown["counts"] == {"approval": 1, "question": 0, "clientTool": 4}
