@@ -185,7 +185,8 @@ async def test_a_tool_call_waits_for_an_answer_between_two_runs(world_of: WorldO
     assert paused["events"][-1]["outcome"]["type"] == "interrupt"
     (interrupt,) = paused["pending"]
     assert interrupt["reason"] == "tool_call"
-    assert interrupt["metadata"]["runtally"] == {"toolName": "office__send_mail", "args": MAIL_TO_BOB}
+    asked = {"toolName": "office__send_mail", "args": MAIL_TO_BOB, "grantable": True}
+    assert interrupt["metadata"]["runtally"] == asked
     assert office().sent == [("alice@example.org", "Hello Alice")]
     assert kinds(allowed)[:2] == ["RUN_STARTED", "CUSTOM"]
     assert allowed["events"][0]["runId"] == allowed["runId"] != paused["runId"]

@@ -94,7 +94,7 @@ async def _require_answerable(world: World, simulator: Simulator, void_call: str
     answers = [await answer(world, "picks", call, "blue") for call in (void_call, again["toolCallId"])]
     picked, receipts = await world.ended("picks"), await world.receipts("picks")
 
-    assert [each.status_code for each in answers] == [404, 200]
+    assert [each.status_code for each in answers] == [409, 200]
     assert (picked["attempt"], picked["final"]["content"]) == (1, "Blue.")
     assert [receipt["attempt"] for receipt in receipts] == [0, 1, 1]
     sent = {message.message_id for message in simulator.sent}
