@@ -35,7 +35,7 @@ def upgrade() -> None:
             "position",
             sa.Integer(),
             nullable=False,
-            comment="Of a later attempt: after a multiple of a million",
+            comment="Of a later attempt: from a multiple of a million",
         ),
         sa.Column("at", sa.DateTime(timezone=True), nullable=False),
         sa.Column("type", sa.Text(), nullable=False),

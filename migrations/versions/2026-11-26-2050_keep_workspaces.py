@@ -97,6 +97,7 @@ def upgrade() -> None:
         sa.Column("is_executable", sa.Boolean(), server_default=sa.text("false"), nullable=False),
     )
     op.execute("ALTER TABLE workspace_files DROP CONSTRAINT ck_workspace_files_origin")
+    op.execute("COMMENT ON COLUMN workspace_files.content IS 'Empty if it is in `file_contents`'")
     op.execute(
         "ALTER TABLE workspace_files ADD CONSTRAINT ck_workspace_files_origin"
         " CHECK (origin IN ('uploaded', 'created', 'changed', 'kept')) NOT VALID"

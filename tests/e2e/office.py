@@ -5,6 +5,7 @@ import json
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from pydantic import BaseModel, Field, field_validator
 
@@ -26,12 +27,12 @@ class Office:
         self.may_end = asyncio.Event()
 
 
-_offices: dict[int, Office] = {}
+_offices = WeakKeyDictionary[asyncio.AbstractEventLoop, Office]()
 
 
 def office() -> Office:
     """The office of the running event loop."""
-    return _offices.setdefault(id(asyncio.get_running_loop()), Office())
+    return _offices.setdefault(asyncio.get_running_loop(), Office())
 
 
 DEPARTMENTS = {"example.org": "sales"}

@@ -16,6 +16,9 @@ from tests.e2e.parking import a_parking_world, process_of
 from tests.e2e.stories import World, WorldOf, a_request, cli_processes
 from tests.log_lines import Written, written_log
 
+# What the SDK has begun to read of a program that it stops is left to the garbage collector.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
 _A_LONG_LINE = shlex.join(["exec", sys.executable, "-c", "print('x' * 65 * 2**20)"])
 
 

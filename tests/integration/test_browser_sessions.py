@@ -9,6 +9,7 @@ from app.auth.accounts import Accounts
 from app.auth.browser_sessions import BrowserSessions, SessionEnded
 from app.errors import Unauthenticated
 from app.platform.db import Database
+from app.requests.principal import SCOPES
 from app.simulator.script import in_turn
 from tests.e2e.stories import KEY, World, WorldOf, a_request
 from tests.integration.conftest import in_shared_world
@@ -55,7 +56,7 @@ async def test_a_session_has_the_scopes_of_its_key(world: World) -> None:
         "account": "default",
         "keyName": "bootstrap",
         "keyPrefix": KEY[:7],
-        "scopes": ["runs:write", "runs:read", "runs:approve", "receipts:read", "metrics:read", "admin"],
+        "scopes": list(SCOPES),
         "expiresAt": "",
     }
     assert who.headers["cache-control"] == "no-store"
