@@ -47,9 +47,10 @@ def test_a_python_client_is_generated_whole(tmp_path: Path) -> None:
     document = documented_app().openapi()
     source, target = tmp_path / "openapi.json", tmp_path / "generated"
     source.write_text(json.dumps(document))
-    # Formatting the result is of no interest here. Lines of JSON are bytes to the generator.
-    lines = dict.fromkeys(JSON_LINES, "application/octet-stream")
-    config = {"post_hooks": [], "content_type_overrides": lines}
+    # Formatting the result is of no interest here. Lines of JSON and archives are bytes to the generator.
+    types = [*JSON_LINES, "application/zip", "application/x-tar"]
+    overrides = dict.fromkeys(types, "application/octet-stream")
+    config = {"post_hooks": [], "content_type_overrides": overrides}
     (tmp_path / "config.json").write_text(json.dumps(config))
     options = [f"--path={source}", f"--output-path={target}", "--config=config.json", "--meta=none"]
 
