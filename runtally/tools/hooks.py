@@ -47,7 +47,7 @@ class Hooks:
         """A run begins to be executed: before the model is called."""
 
     async def session_end(self, context: HookContext, result: SessionResult) -> None:
-        """The execution that `session_start` was called for has ended; `context` is as it was then."""
+        """The run has been executed; one that waits without a process has not. `context` is as it began."""
 
     async def before_tool(self, context: HookContext, call: ToolCall) -> str | None:  # noqa: ARG002
         """Return a text to deny the call: the model gets it as the call's error. None lets it through.

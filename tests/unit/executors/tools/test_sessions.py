@@ -51,3 +51,14 @@ async def test_a_session_ends_once_it_has_begun_with_what_its_run_may_use() -> N
     assert timedelta(minutes=50) < started.deadline - datetime.now(UTC) <= timedelta(hours=1)
     expected = SessionResult(ok=False, finish_reason="timeout", error="timeout", content="Hel")
     assert heard.results == [expected]
+
+
+async def test_a_run_that_has_waited_without_a_process_does_not_begin_again() -> None:
+    heard = Heard()
+    session = RunSession(RunHooks([("heard", heard)]), a_plan(attempt=1, parked={}))
+
+    await session.start()
+    assert heard.contexts == []
+    await session.end(a_final())
+
+    assert len(heard.results) == 1
