@@ -73,7 +73,8 @@ async def test_a_killed_server_goes_on_with_its_batch_and_repeats_nothing(memory
     async with Simulator(respond) as simulator:
         async with a_server(memory_path, simulator.url, RUNTALLY_LEASE_S="2") as (server, http):
             path = await created(http, lines(count, f"{MESSAGES}:assistant"), parallelism=4)
-            await until(lambda: len(simulator.requests) > 32)
+            # Thirty were answered, and four wait for their answers: no run is about to make its request.
+            await until(lambda: len(simulator.requests) == 34)
             server.kill()
             await asyncio.to_thread(server.wait)
         hold.until.set()
