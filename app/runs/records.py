@@ -87,6 +87,20 @@ class RunRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class RunFilter:
+    """Which runs of an account are listed; None means all."""
+
+    status: RunStatus | None = None
+    graph_id: str | None = None
+    model: str | None = None
+    api_key_id: UUID | None = None
+    state_key: str | None = None
+    accepted_from: datetime | None = None
+    accepted_to: datetime | None = None
+    """Exclusive."""
+
+
+@dataclass(frozen=True, slots=True)
 class NewRun:
     """The values of a new run's row."""
 

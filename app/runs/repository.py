@@ -31,8 +31,8 @@ from app.platform.pagination import PageRequest
 from app.platform.postgres.statements import is_one_of
 from app.platform.serialization.stored_json import dump_json
 from app.platform.telemetry.trace_context import CallerTrace
-from app.requests.outcome import GraphFinal, RunStatus
-from app.runs.records import AT_END, UNFINISHED, DriftedRuns, RunRecord, StoredEvents
+from app.requests.outcome import GraphFinal
+from app.runs.records import AT_END, UNFINISHED, DriftedRuns, RunFilter, RunRecord, StoredEvents
 from app.runs.tables import DRIFTED, run_events, runs
 from app.tools.skills.records import Skill
 from app.usage.records import CostComparison, Meters
@@ -67,11 +67,22 @@ async def existing_runs(reader: Reader, account_id: AccountId, run_ids: Sequence
 
 
 async def newest_runs(
-    reader: Reader, account_id: AccountId, page: PageRequest, *, status: RunStatus | None
+    reader: Reader, account_id: AccountId, page: PageRequest, chosen: RunFilter
 ) -> list[RunRecord]:
-    """A page of an account's runs, or of those with this status, newest first."""
-    is_chosen = true() if status is None else runs.c.status == status
-    of_account = select(*RUN_COLUMNS).where(runs.c.account_id == account_id, is_chosen)
+    """A page of an account's runs that are chosen, newest first."""
+    equal = {
+        runs.c.status: chosen.status,
+        runs.c.graph_id: chosen.graph_id,
+        runs.c.model: chosen.model,
+        runs.c.api_key_id: chosen.api_key_id,
+        runs.c.state_key: chosen.state_key,
+    }
+    of_account = select(*RUN_COLUMNS).where(
+        runs.c.account_id == account_id,
+        *(column == value for column, value in equal.items() if value is not None),
+        true() if chosen.accepted_from is None else runs.c.created_at >= chosen.accepted_from,
+        true() if chosen.accepted_to is None else runs.c.created_at < chosen.accepted_to,
+    )
     statement = page_of(of_account, page, at=runs.c.created_at, id_=runs.c.run_id)
     return [run_of(row) for row in await reader.execute(statement)]
 

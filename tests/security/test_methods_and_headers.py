@@ -32,6 +32,22 @@ async def test_every_405_lists_the_allowed_methods(target: Target) -> None:
     assert wrong == []
 
 
+async def test_every_unknown_parameter_is_named(target: Target) -> None:
+    """A filter that is misspelt would select everything."""
+    async with target.client() as http:
+        document: dict[str, Any] = (await http.get("/openapi.json")).json()
+        wrong = []
+        for path, operations in document["paths"].items():
+            for method in operations:
+                address = re.sub(r"{\w+}", "x", path)
+                answer = await http.request(method, address, params={"colour": "red"}, json={})
+                named = [error["field"] for error in answer.json().get("errors", [])]
+                if (answer.status_code, named) != (422, ["colour"]):
+                    wrong.append((method, path, answer.status_code, named))
+
+    assert wrong == []
+
+
 async def test_every_response_has_security_headers(target: Target) -> None:
     async with httpx.AsyncClient(base_url=target.url, timeout=PATIENCE_S) as nobody, target.client() as http:
         document: dict[str, Any] = (await nobody.get("/openapi.json")).json()

@@ -3,8 +3,9 @@
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Annotated
+from uuid import UUID
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Depends, Query, Response
 from sse_starlette import EventSourceResponse
 
 from app.billing.receipts.records import RunTotals
@@ -30,13 +31,13 @@ from app.http.dependencies import (
 from app.http.native.encoder import NativeEncoder
 from app.http.native.openapi import NOTHING_MORE, STREAM
 from app.http.openapi.headers import LOCATED
-from app.http.parameters import PageParams
+from app.http.parameters import MomentParam, PageParams, StorableText
 from app.http.response_model import Page
 from app.platform.pagination import MAX_PAGE
 from app.requests.outcome import GraphFinal, RunStatus
 from app.requests.principal import Principal
 from app.requests.runs import GraphRunRequest
-from app.runs.records import RunRecord
+from app.runs.records import RunFilter, RunRecord
 from app.runs.requests.posted import Posting
 
 router = APIRouter(route_class=CheckedRoute, prefix="/v1/runs", tags=["runs"])
@@ -112,15 +113,27 @@ async def preview_run(
     return PreviewResponse.of(plan, preview, await services.forecasts.of(caller, body.graph_id))
 
 
+async def _chosen(
+    status: RunStatus | None = None,
+    graph_id: Annotated[StorableText | None, Query(alias="graphId")] = None,
+    model: Annotated[StorableText | None, Query(description="As runs show it.")] = None,
+    api_key_id: Annotated[UUID | None, Query(alias="apiKeyId")] = None,
+    state_key: Annotated[StorableText | None, Query(alias="stateKey")] = None,
+    accepted_from: Annotated[MomentParam | None, Query(alias="from")] = None,
+    accepted_to: Annotated[MomentParam | None, Query(alias="to", description="Exclusive.")] = None,
+) -> RunFilter:
+    return RunFilter(status, graph_id, model, api_key_id, state_key, accepted_from, accepted_to)
+
+
 @router.get("", summary="List runs")
 async def list_runs(
     services: ServicesDep,
     caller: RunReader,
     page: PageParams,
-    status: RunStatus | None = None,
+    chosen: Annotated[RunFilter, Depends(_chosen)],
 ) -> Page[RunResponse]:
-    """Runs of the key's account, newest first; with `status` only those that have it."""
-    runs, next_cursor = await services.runs.list_runs(caller.account_id, page, status=status)
+    """Runs of the key's account, newest first."""
+    runs, next_cursor = await services.runs.list_runs(caller.account_id, page, chosen)
     return Page(items=await _run_responses(services, caller, runs), next_cursor=next_cursor)
 
 
