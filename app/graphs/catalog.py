@@ -102,7 +102,7 @@ class GraphCatalog:
                     *_executor_errors(path, graph, checks),
                 ]
             if graph is not None and graph.id in found:
-                errors = [_error(path, "name", f"there is another graph {graph.id}")]
+                errors = [definition_error(path, f"name: there is another graph {graph.id}")]
             invalid.extend(errors)
             if graph is not None and not errors:
                 found[graph.id] = graph
@@ -255,4 +255,5 @@ def _mount_errors(path: Path, graph: GraphSpec, roots: Sequence[Path]) -> Iterat
 
 
 def _error(path: Path, key: str, problem: str) -> GraphDefinitionError:
-    return definition_error(path, f"{key}: {problem}")
+    keys = tuple(int(part) if part.isdecimal() else part for part in key.split("."))
+    return GraphFile.read(path).error(keys, f"{key}: {problem}")

@@ -1,7 +1,7 @@
 """GraphSpec: the definition of a graph, independent of its executor."""
 
 import re
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
@@ -107,6 +107,8 @@ class GraphSpec(BaseModel):
     tools: Names = ()
     native_tools: Names = ()
     """The executor's own tools for files and commands; runs have a workspace only with them."""
+    prompt_preset: Literal["claude_code"] | None = None
+    """A prompt of the executor's own, before that of the graph."""
     workspace: WorkspaceSpec = WorkspaceSpec()
     network: Annotated[tuple[EgressHost, ...], Field(max_length=64)] = ()
     """The hosts that commands may reach by TLS, with the port if it is not 443."""
@@ -154,12 +156,12 @@ class GraphSpec(BaseModel):
     """The default of runs that AG-UI and AI SDK clients start; None means the server's."""
     system_prompt: Annotated[str, Field(min_length=1)]
 
-    @field_validator("workspace")
+    @field_validator("prompt_preset", "workspace")
     @classmethod
-    def _only_for_native_tools(cls, workspace: WorkspaceSpec, info: ValidationInfo) -> WorkspaceSpec:
+    def _only_for_native_tools(cls, value: Any, info: ValidationInfo) -> Any:
         if not info.data.get("native_tools", ("unknown",)):
             raise ValueError("is only for graphs with native_tools")
-        return workspace
+        return value
 
     @field_validator("network")
     @classmethod

@@ -9,7 +9,7 @@ import pytest
 from app.errors import OperatorError
 from app.simulator.script import ToolUse
 from tests.e2e.agents import every_agent
-from tests.e2e.stories import WorldOf, a_request
+from tests.e2e.stories import ASSISTANT, WorldOf, a_request
 from tests.e2e.workshop import EDITOR, answered, bash, calling, files, results, upload
 from tests.e2e.workshop import settings as workshop_settings
 from tests.programs import require
@@ -31,7 +31,8 @@ def plant(directory: Path, name: str, text: str = "Say BANANA.") -> Path:
 def settings(directory: Path, skills: str = "[report]") -> dict[str, Any]:
     graphs = directory / "graphs"
     graphs.mkdir()
-    (graphs / "writer.md").write_text(f"---\ndescription: d\nskills: {skills}\n---\nWrite reports.")
+    head = f"description: d\nskills: {skills}\nrules: [{{tool: skills__read, do: allow}}]"
+    (graphs / "writer.md").write_text(f"---\n{head}\n---\nWrite reports.")
     for name in ("report", "audit"):
         plant(directory / "skills", name)
     return {"RUNTALLY_GRAPHS_DIR": graphs, "RUNTALLY_SKILLS_DIR": directory / "skills"}
@@ -58,8 +59,12 @@ async def test_an_agent_reads_a_skill_when_it_needs_it(
     world = await world_of(model, **settings(tmp_path))
     body = a_request("report", graphId=WRITER)
 
+    listed = {graph["id"]: graph for graph in (await world.http.get("/v1/graphs")).json()["items"]}
     preview = (await world.http.post("/v1/runs/preview", json=body)).json()
     events = await world.run(body)
+
+    shown = [(listed[name]["skills"], listed[name]["hasRules"]) for name in (WRITER, ASSISTANT)]
+    assert shown == [(["report"], True), ([], False)]
 
     asked = world.simulator.requests
     assert events[-1].data["finishReason"] == "stop"

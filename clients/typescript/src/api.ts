@@ -322,6 +322,8 @@ export interface components {
             nativeTools: string[];
             web: components["schemas"]["WebResponse"] | null;
             agents: string[];
+            skills: string[];
+            hasRules: boolean;
             approve: string[];
             /** @enum {string} */
             permissionMode: "default" | "acceptEdits" | "plan" | "dontAsk" | "bypassPermissions";
