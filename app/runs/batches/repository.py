@@ -241,6 +241,11 @@ async def items_after(reader: Reader, batch: UUID, position: int, *, most: int) 
     return [BatchItem(**row) for row in (await reader.execute(statement)).mappings()]
 
 
+async def delete_batch(tx: Transaction, batch: UUID) -> None:
+    """Delete a batch, without its runs."""
+    await tx.execute(delete(batches).where(batches.c.id == batch))
+
+
 async def delete_old_batches(tx: Transaction, *, older_than: timedelta, most: int) -> int:
     """Delete batches that ended that long ago, without their runs; returns how many."""
     old = (
