@@ -14,6 +14,7 @@ from app.executors.messages_api.client import MessagesClient
 from app.executors.messages_api.exchange import ModelCalls
 from app.executors.messages_api.loop import AgentLoop
 from app.executors.messages_api.meter import EXECUTOR_TYPE, LoopMeter
+from app.executors.messages_api.output_format import load_output_format
 from app.executors.messages_api.request import AgentRequest
 from app.executors.messages_api.transcript import RunTranscript
 from app.executors.metering import Metering, channel_limits
@@ -57,7 +58,7 @@ class MessagesExecutor:
             raise ExecutionFailed("provider_unavailable")
         deadline = RunDeadline(context.control, context.plan.timeout)
         context.control.can_park = True
-        await self.client.load()
+        await load_output_format(context.plan)
         async with connected_tools(self.servers, context) as connected:
             final = await self._run(
                 request, with_client_tools(with_questions(connected), self.schemas), deadline
