@@ -70,16 +70,10 @@ async def newest_runs(
     reader: Reader, account_id: AccountId, page: PageRequest, chosen: RunFilter
 ) -> list[RunRecord]:
     """A page of an account's runs that are chosen, newest first."""
-    equal = {
-        runs.c.status: chosen.status,
-        runs.c.graph_id: chosen.graph_id,
-        runs.c.model: chosen.model,
-        runs.c.api_key_id: chosen.api_key_id,
-        runs.c.state_key: chosen.state_key,
-    }
+    equal = ("status", "graph_id", "model", "api_key_id", "state_key")
     of_account = select(*RUN_COLUMNS).where(
         runs.c.account_id == account_id,
-        *(column == value for column, value in equal.items() if value is not None),
+        *(runs.c[name] == value for name in equal if (value := getattr(chosen, name)) is not None),
         true() if chosen.accepted_from is None else runs.c.created_at >= chosen.accepted_from,
         true() if chosen.accepted_to is None else runs.c.created_at < chosen.accepted_to,
     )
