@@ -334,6 +334,14 @@ class Grant(Model):
     created_at: AwareDatetime
 
 
+class CitedPage(Model):
+    """A page that an answer is based on, and an excerpt of it."""
+
+    url: str
+    title: str | None = None
+    cited_text: str
+
+
 class ConversationMessage(Model):
     """A message, tool call or result of a conversation; `type` decides which fields are present."""
 
@@ -343,6 +351,7 @@ class ConversationMessage(Model):
     content: str | None = None
     message_id: str | None = None
     partial: bool | None = None
+    citations: tuple[CitedPage, ...] = ()
     tool_call_id: str | None = None
     tool_name: str | None = None
     args: Any = None

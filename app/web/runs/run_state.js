@@ -111,6 +111,12 @@ export class RunState {
     const item = ITEM_OF_MESSAGE[message.type](message);
     this._add(null, item);
     if (item.kind === "tool") this._tools.set(item.id, item);
+    for (const citation of message.citations ?? []) this.addSource(citation);
+  }
+
+  /** @param {{url: string, title?: string | null}} citation */
+  addSource({ url, title }) {
+    if (WEB.test(url) && URL.canParse(url)) this.sources.set(url, title || url);
   }
 
   /**
@@ -312,7 +318,7 @@ const HANDLERS = {
     touch(tool);
   },
   citation(run, event) {
-    if (WEB.test(event.url) && URL.canParse(event.url)) run.sources.set(event.url, event.title || event.url);
+    run.addSource(event);
   },
   files_changed(run, event) {
     run.fileChanges = event;

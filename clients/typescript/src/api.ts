@@ -127,6 +127,12 @@ export interface components {
             /** @description Seconds since the request before. */
             idleS: number;
         };
+        /** @description A page that an answer is based on, and an excerpt of it. */
+        CitationResponse: {
+            url: string;
+            title: string | null;
+            citedText: string;
+        };
         /** @description A tool that the client executes; `inputSchema` is the JSON schema of its arguments. */
         ClientTool: {
             name: string;
@@ -165,6 +171,7 @@ export interface components {
             result?: unknown;
             isError?: boolean | null;
             attachments?: components["schemas"]["AttachmentResponse"][] | null;
+            citations?: components["schemas"]["CitationResponse"][] | null;
         };
         /** @description A conversation. */
         ConversationResponse: {
