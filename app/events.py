@@ -293,7 +293,7 @@ class UsageReport:
 
 
 class MeterReport:
-    """The run's meters and failed tool calls, once at its end. Never part of `ClientEvent`."""
+    """The meters and failed tool calls of a part of the run; never part of `ClientEvent`."""
 
     __slots__ = ("meters", "tool_failures")
     __match_args__ = ("meters", "tool_failures")
@@ -301,6 +301,13 @@ class MeterReport:
     def __init__(self, meters: Meters, *, tool_failures: int) -> None:
         self.meters = meters
         self.tool_failures = tool_failures
+
+    def plus(self, other: "MeterReport | None") -> "MeterReport":
+        """Both parts together."""
+        if other is None:
+            return self
+        failures = self.tool_failures + other.tool_failures
+        return MeterReport(self.meters.plus(other.meters), tool_failures=failures)
 
 
 OutputEvent: TypeAlias = (

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from app.conversations.cuts.answer_cuts import ShownAnswer
 from app.conversations.records import Conversation
+from app.events import MeterReport
 from app.ids import ApiKeyId, RunKey
 from app.platform.telemetry.trace_context import CallerTrace
 from app.requests.outcome import GraphFinal, RunStatus
@@ -46,7 +47,7 @@ class RunRecord:
     final: GraphFinal | None
     meters: Meters | None
     tool_failures: int | None
-    """How many tool calls failed; None until the run has ended."""
+    """How many tool calls failed; None until the run has ended, or was parked."""
     contents_deleted_at: datetime | None
     """When its request, events and answer were deleted."""
     events_deleted_at: datetime | None
@@ -74,6 +75,13 @@ class RunRecord:
     """How long it was parked until it became ready again."""
     is_parked: bool = False
     """Whether it goes on with what it was parked with, and has not begun to."""
+
+    @property
+    def reported(self) -> MeterReport | None:
+        """The meters and failures of what was executed, stored when it is parked and when it ends."""
+        if self.meters is None or self.tool_failures is None:
+            return None
+        return MeterReport(self.meters, tool_failures=self.tool_failures)
 
     @property
     def finished(self) -> bool:

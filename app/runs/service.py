@@ -19,13 +19,14 @@ from app.runs.commands.service import RunNotFound
 from app.runs.conversations.service import ConversationBusy
 from app.runs.deletion.service import with_contents
 from app.runs.dispatch.limits import QueueFull
+from app.runs.drift.repository import drifted_runs
 from app.runs.events.reader import RunEventReader
 from app.runs.evidence.records import EvidenceRecord
 from app.runs.evidence.repository import find_evidence
 from app.runs.intake.planning import RunPlanning
 from app.runs.intake.submission import RunSubmission
 from app.runs.records import DriftedRuns, RunFilter, RunRecord
-from app.runs.repository import drifted_runs, find_run, newest_runs
+from app.runs.repository import find_run, newest_runs
 from app.runs.requests.codec import RequestCodec
 from app.runs.requests.posted import MessageOrigin, PostedRun, Posting, origin_of
 from app.runs.supervisor import RunSupervisor

@@ -206,12 +206,12 @@ class RunStarter:
         return plan, request
 
     async def _kept(self, run: RunRecord) -> dict[str, Any]:
-        """What the plan has of the run's earlier attempts: calls that waited, and what it was parked with."""
+        """What the plan has of earlier attempts: calls that waited, meters, and what it was parked with."""
         async with self.database.snapshot() as reader:
             waits = await calls_of(reader, run.key)
             state = await parked_state(reader, run.key) if run.is_parked else None
         parked = None if state is None else await asyncio.to_thread(json.loads, state)
-        return {"waits": waits, "parked": parked}
+        return {"waits": waits, "parked": parked, "reported": run.reported}
 
 
 def _waited_s(run: RunRecord) -> float:

@@ -272,6 +272,11 @@ run_waits = Table(
         server_default=text("false"),
         comment="Whether an attempt has left it to the next one, which has not begun with it",
     ),
+    Column(
+        "bytes",
+        BigInteger,
+        Computed("octet_length(request::text) + coalesce(octet_length(answer::text), 0)"),
+    ),
     ForeignKeyConstraint(["account_id", "run_id"], ["runs.account_id", "runs.run_id"], ondelete="CASCADE"),
 )
 

@@ -47,6 +47,7 @@ async def park(database: Database, run: RunKey, *calls: StoredCall, attempt: int
             attempt=attempt,
             state={"here": attempt},
             calls=[call.call_id for call in calls],
+            report=None,
             events=encode_events([LogEntry(1, STARTED)]),
         )
 
