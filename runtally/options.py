@@ -93,6 +93,19 @@ class ApprovalFilters(TypedDict, total=False):
     state_key: str
 
 
+class RunFilters(TypedDict, total=False):
+    """Which runs to list; `since` is inclusive and `until` exclusive, by the time of acceptance."""
+
+    status: str
+    """`queued`, `running`, `waiting`, `succeeded`, `failed` or `cancelled`."""
+    graph_id: str
+    model: str
+    api_key_id: str
+    state_key: str
+    since: datetime
+    until: datetime
+
+
 class ReceiptFilters(TypedDict, total=False):
     """Which receipts to list; `since` is inclusive and `until` exclusive, by the time of use."""
 

@@ -2,21 +2,12 @@
 
 from collections.abc import Sequence
 from decimal import Decimal
-from typing import Annotated, Any, Generic, NamedTuple, TypeVar
+from typing import Annotated, Any
 
 from pydantic import AwareDatetime, Field
 
 from runtally.errors import RuntallyError
 from runtally.model import Model
-
-Item = TypeVar("Item")
-
-
-class Page(NamedTuple, Generic[Item]):
-    """One page of a list; `next_cursor` is None on the last page."""
-
-    items: list[Item]
-    next_cursor: str | None
 
 
 class FinalUsage(Model):
@@ -100,6 +91,15 @@ class RunFile(Model):
     origin: str
 
 
+class Evidence(Model):
+    """A prompt, capability or decision of a run; what `content` has depends on `type`."""
+
+    position: int
+    at: AwareDatetime
+    type: str
+    content: dict[str, Any]
+
+
 class Run(Model):
     """The state of a run. `final` is None until it has ended, `billing` without `receipts:read`."""
 
@@ -129,6 +129,16 @@ class Forecast(Model):
     cost_usd: Quantiles
     seconds: Quantiles
     runs: int
+
+
+class RunPreview(Model):
+    """A run that could be started; all other fields are in `model_extra`."""
+
+    graph_id: str
+    model: str
+    system_prompt: str
+    timeout_s: float
+    forecast: Forecast | None = None
 
 
 class BatchCounts(Model):
@@ -292,6 +302,13 @@ class Conversation(Model):
     branches: int = 1
     created_at: AwareDatetime
     updated_at: AwareDatetime
+
+
+class ConversationFiles(Model):
+    """What the next turn of a conversation begins with: the files of the run `run_id`, if there are any."""
+
+    run_id: str | None = None
+    items: tuple[RunFile, ...]
 
 
 class Branch(Model):

@@ -155,6 +155,14 @@ export interface components {
             messages: (components["schemas"]["ConversationMessageResponse"] | components["schemas"]["RunResultResponse"])[];
             nextCursor: string | null;
         };
+        /** @description The files with which a conversation's next turn begins: those that the run `runId` has left. */
+        ConversationFiles: {
+            items: components["schemas"]["RunFileResponse"][];
+            complete: boolean;
+            truncated: boolean;
+            expiresAt: string | null;
+            runId: string | null;
+        };
         /** @description A message or tool call of a conversation; which fields are present depends on `type`. */
         ConversationMessageResponse: {
             /** @enum {string} */
@@ -255,6 +263,17 @@ export interface components {
             text?: string | null;
             url?: string | null;
             title?: string | null;
+        };
+        /** @description One piece of evidence; what `content` has depends on `type`. */
+        EvidenceResponse: {
+            /** @description Of a later attempt: after a multiple of a million. */
+            position: number;
+            at: string;
+            /** @enum {string} */
+            type: "prompt_rendered" | "agent_announced" | "call_decided" | "cut_off";
+            content: {
+                [key: string]: unknown;
+            };
         };
         /** @description The error of one field. */
         FieldProblem: {
@@ -401,6 +420,13 @@ export interface components {
             at: string;
         };
         JsonValue: unknown;
+        /** @description Limits of a run; null is no limit. */
+        LimitsResponse: {
+            timeoutS: number;
+            maxTurns: number | null;
+            maxBudgetUsd: string | null;
+            maxTotalTokens: number | null;
+        };
         /** @description A message of the conversation. */
         Message: {
             /** @enum {string} */
@@ -458,6 +484,46 @@ export interface components {
             message?: string | null;
             /** @default false */
             stop?: boolean;
+        };
+        /** @description A planned run. `sdkOptions` are the agent's SDK options without those specific to this machine. */
+        PreviewResponse: {
+            graphId: string;
+            model: string;
+            modelOptions: components["schemas"]["RunOptionsResponse"];
+            tools: components["schemas"]["PreviewedTool"][];
+            rules: components["schemas"]["PreviewedRule"][];
+            webTools: {
+                [key: string]: unknown;
+            }[];
+            skills: {
+                [key: string]: string;
+            };
+            limits: components["schemas"]["LimitsResponse"];
+            timeoutS: number;
+            systemPrompt: string;
+            prompt: {
+                [key: string]: unknown;
+            }[];
+            sdkOptions: {
+                [key: string]: unknown;
+            };
+            /** @description Null without earlier runs, and for keys without `receipts:read`. */
+            forecast: components["schemas"]["ForecastResponse"] | null;
+        };
+        /** @description A rule about tool calls; the first that matches a call decides. */
+        PreviewedRule: {
+            tool: string;
+            when: string | null;
+            /** @enum {string} */
+            do: "allow" | "ask" | "deny";
+            message: string | null;
+            stop: boolean;
+        };
+        /** @description A tool a run may use. */
+        PreviewedTool: {
+            id: string;
+            /** @enum {string} */
+            effect: "read_only" | "state_change" | "external_side_effect";
         };
         /** @description An error (RFC 9457). */
         Problem: {
@@ -586,12 +652,35 @@ export interface components {
             drift: number | null;
             costComparison: components["schemas"]["CostComparisonResponse"] | null;
         };
+        /** @description The settings of a running run that can be changed. */
+        RunChange: {
+            /** @enum {string} */
+            permissionMode: "default" | "acceptEdits" | "plan" | "dontAsk" | "bypassPermissions";
+        };
+        /** @description A file; `mediaType` is guessed from its name. */
+        RunFileResponse: {
+            path: string;
+            bytes: number;
+            sha256: string;
+            mediaType: string;
+            /** @enum {string} */
+            origin: "uploaded" | "created" | "changed" | "kept";
+        };
         /** @description The limits of a run; a missing limit falls back to the graph's, then to the server's. */
         RunLimits: {
             timeoutS?: number | null;
             maxTurns?: number | null;
             maxBudgetUsd?: string | number | null;
             maxTotalTokens?: number | null;
+        };
+        /** @description The model's options, with what graph and request chose. */
+        RunOptionsResponse: {
+            thinking: ("disabled" | "adaptive") | number;
+            effort: ("low" | "medium" | "high" | "xhigh" | "max") | null;
+            maxOutputTokens: number;
+            fallback: string | null;
+            contextWindow: number | null;
+            taskBudget: number | null;
         };
         /** @description The current state of a run; `billing` is null for keys without `receipts:read`. */
         RunResponse: {
