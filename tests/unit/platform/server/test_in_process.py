@@ -93,10 +93,9 @@ async def test_a_slow_reader_makes_the_application_wait_until_it_leaves() -> Non
             await send(chunk(b"x"))
             sent.append(number)
 
-    async with calls_of(app) as calls:
-        async with calls.post("/", b"", []):
-            await turns(5000)
-            assert 0 < len(sent) < 1000
+    async with calls_of(app) as calls, calls.post("/", b"", []):
+        await turns(5000)
+        assert 0 < len(sent) < 1000
     assert len(sent) == 1000
 
 
