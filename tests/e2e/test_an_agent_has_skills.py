@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from app.errors import OperatorError
-from app.simulator.script import ToolUse
+from app.simulator.script import Answer, ApiRequest, Reply, Text, ToolUse
 from tests.e2e.agents import every_agent
 from tests.e2e.stories import ASSISTANT, WorldOf, a_request
 from tests.e2e.workshop import EDITOR, answered, bash, calling, files, results, upload
@@ -80,6 +80,46 @@ async def test_an_agent_reads_a_skill_when_it_needs_it(
     assert run["skills"] == preview["skills"]
     assert [len(sha256) for sha256 in run["skills"].values()] == [64]
     assert str(tmp_path) not in json.dumps([event.data for event in events])
+
+
+async def test_a_subagent_reads_the_skills_that_it_has(world_of: WorldOf, tmp_path: Path) -> None:
+    helpers = {"clerk": "skills: [report]", "guest": "tools: []"}
+    agents = [
+        f"  {name}: {{description: Helps., prompt: You are the {name}., {keys}}}"
+        for name, keys in helpers.items()
+    ]
+    chosen = settings(tmp_path, "[report, audit]")
+    graph = tmp_path / "graphs" / "writer.md"
+    graph.write_text(graph.read_text().replace("---\nWrite", "\n".join(["agents:", *agents, "---", "Write"])))
+
+    def respond(request: ApiRequest) -> Answer:
+        first = len(request.messages) == 1
+        if any(f"You are the {name}." in request.system for name in helpers):
+            return Reply([ToolUse(READ, {"skill": "report"})] if first else [Text("Read.")])
+        work = {"description": "x", "prompt": "Help."}
+        return Reply(
+            [ToolUse("Agent", {**work, "subagent_type": name}) for name in helpers]
+            if first
+            else [Text("Done.")]
+        )
+
+    world = await world_of(respond, **chosen)
+
+    events = await world.run(a_request("go", graphId=WRITER))
+
+    assert events[-1].data["finishReason"] == "stop"
+    asked = {
+        name: [r for r in world.simulator.requests if f"You are the {name}." in r.system] for name in helpers
+    }
+    first, second = asked["clerk"]
+    assert "- report: Knows how to report." in first.system
+    assert "audit" not in first.system
+    assert first.tool_names == [READ]
+    assert "BANANA" in json.dumps(second.tool_results)
+    first, second = asked["guest"]
+    assert first.tool_names == []
+    assert "Knows how to" not in first.system
+    assert "BANANA" not in json.dumps(second.body)
 
 
 async def test_a_program_of_a_skill_runs_in_the_sandbox_if_the_graph_has_commands(

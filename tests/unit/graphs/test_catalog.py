@@ -195,6 +195,10 @@ SERVER = "command: x, tools: {search: read_only}"
             "args.0: must be a string; put",
         ),
         ("client_tools: yes please", "client_tools: must be true or false or an object (line 3, column 1)"),
+        (
+            "agents: {a: {description: x, prompt: x, background: true}}",
+            "agents.a.background: must be false: the call that starts a subagent lasts until it has ended (",
+        ),
         ("agents: {A b: {description: x, prompt: x}}", "agents.A b: the name of an agent has up to 64"),
     ],
 )
@@ -262,6 +266,14 @@ def test_a_graph_with_native_tools_needs_the_full_cli_and_may_give_them_to_agent
     assert spec.native_tools == ("Read", "Bash")
     assert needs_full_mode(spec)
     assert "no tool of this graph" in fault(tmp_path, f"{HEAD}\nnative_tools: [Bash]\n{agents}")
+
+
+def test_an_agent_has_only_skills_of_its_graph(tmp_path: Path) -> None:
+    agents = "agents: {helper: {description: Helps., prompt: Help., skills: [report]}}"
+
+    problem = fault(tmp_path, f"{HEAD}\n{agents}")
+
+    assert "agents: the agent 'helper' names 'report', which is no skill of this graph (line 3" in problem
 
 
 RULED = f"{HEAD}\ntools: [demo__a, demo__b]"
