@@ -33,6 +33,7 @@ from app.models.registry import ModelRegistry
 from app.platform.concurrency.offload import Offload
 from app.platform.db import Database
 from app.platform.metrics.exposition import Exposition
+from app.platform.metrics.neighbours import Neighbours
 from app.platform.metrics.registry import MetricsRegistry
 from app.platform.server.memory import MemoryCeiling
 from app.platform.settings import Settings
@@ -125,21 +126,26 @@ async def open_services(
     role: Role = Role.SERVE,
     cli: Cli | None = None,
     executors: Mapping[str, GraphExecutor] | None = None,
+    neighbours: Neighbours | None = None,
 ) -> AsyncIterator[Services]:
     """Open everything that a process of this role needs, and close it in reverse order.
 
-    `cli` replaces the bundled one; `executors` (by provider, as in graph ids) replace the Claude Agent SDK.
+    `cli` replaces the bundled one; `executors` (by provider, as in graph ids) replace the Claude Agent SDK;
+    `neighbours` are the processes of the same command, if there are several.
 
     Raises any error in settings, graphs, tools or database before anything is served.
     """
     role.require_settings(settings)
     async with AsyncExitStack() as stack:
         infra = await open_infrastructure(settings, stack, role=role, cli=cli)
-        yield await _open(infra, stack, executors or {})
+        yield await _open(infra, stack, executors or {}, neighbours)
 
 
 async def _open(
-    infra: Infrastructure, stack: AsyncExitStack, executors: Mapping[str, GraphExecutor]
+    infra: Infrastructure,
+    stack: AsyncExitStack,
+    executors: Mapping[str, GraphExecutor],
+    neighbours: Neighbours | None,
 ) -> Services:
     settings, planner = infra.settings, infra.planner
     webhooks, accounts = await _open_webhooks(infra, stack), Accounts(infra.database)
@@ -196,7 +202,7 @@ async def _open(
         memory=infra.memory,
         offload=infra.offload,
         metrics=infra.metrics.registry,
-        exposition=open_exposition(infra, stack, opened, parts=parts),
+        exposition=await open_exposition(infra, stack, opened, parts=parts, neighbours=neighbours),
     )
 
 

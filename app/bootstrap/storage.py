@@ -70,10 +70,27 @@ async def _database(
             yield await stack.enter_async_context(operators_database(settings, process_id))
             return
         server = await stack.enter_async_context(embedded(settings.data_dir))
-        database = await Database.open(server.url, process_id=process_id)
-        stack.push_async_callback(database.aclose)
+        yield await stack.enter_async_context(_migrated(server.url, process_id))
+
+
+@asynccontextmanager
+async def _migrated(url: str, process_id: UUID | None) -> AsyncIterator[Database]:
+    database = await Database.open(url, process_id=process_id)
+    try:
         await database.migrate()
         yield database
+    finally:
+        await database.aclose()
+
+
+@asynccontextmanager
+async def embedded_database(settings: Settings) -> AsyncIterator[str]:
+    """The URL of an embedded database, which is migrated, for several processes."""
+    require_data_directory(settings)
+    async with EmbeddedPostgres.start(settings.data_dir) as server:
+        async with _migrated(server.url, None):
+            pass
+        yield server.url
 
 
 @asynccontextmanager

@@ -122,7 +122,8 @@ class _Examination:
     async def event_log(self) -> list[Check]:
         if (relay := await open_relay(self._settings, self._stack)) is not None:
             return [Check("event_log", "ok", f"REDIS_URL ({relay}) carries messages")]
-        return [Check("event_log", "ok", "in the server's memory: for a single server process only")]
+        detail = "in the server's memory, or with `--processes` in the command's own Valkey"
+        return [Check("event_log", "ok", detail)]
 
     async def dispatcher(self) -> list[Check]:
         if await open_temporal(self._settings, "runtally doctor") is None:

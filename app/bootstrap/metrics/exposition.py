@@ -13,6 +13,7 @@ from app.bootstrap.infrastructure import Infrastructure
 from app.bootstrap.runs import OpenedRuns
 from app.platform.metrics.exposition import Exposition
 from app.platform.metrics.labels import KnownNames
+from app.platform.metrics.neighbours import Neighbours
 from app.platform.metrics.readings import Reading
 from app.runs.fleet.metrics import fleet_metrics
 from app.runs.fleet.service import Fleet
@@ -31,18 +32,21 @@ RECONCILIATION_MAX_AGE_S = 60.0
 _NO_AGENT: Mapping[str, float] = {"ready": 0, "parked": 0, "starting": 0, "busy": 0}
 
 
-def open_exposition(
+async def open_exposition(
     infra: Infrastructure,
     stack: AsyncExitStack,
     opened: OpenedRuns,
     *,
     parts: list[Reading[Any]],
+    neighbours: Neighbours | None,
 ) -> Exposition:
     """The answer to scrapes, with these parts from the database."""
     _add_gauges(infra, opened.supervisor)
     infra.tasks.start_soon(infra.metrics.event_loop.watch)
-    exposition = Exposition(infra.metrics.registry, parts)
+    exposition = Exposition(infra.metrics.registry, parts, neighbours=neighbours)
     stack.push_async_callback(exposition.aclose)
+    if neighbours is not None:
+        await stack.enter_async_context(neighbours.answered(exposition.own_text))
     return exposition
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from app.platform.concurrency.shared_result import SharedResult
 from app.platform.metrics.families import Family, gauges
+from app.platform.metrics.neighbours import Neighbours
 from app.platform.metrics.readings import Reading
 from app.platform.metrics.registry import MetricsRegistry
 
@@ -18,15 +19,27 @@ MAX_AGE_S = 0.25
 class Exposition:
     """Refreshes what is read from the database, then renders everything."""
 
-    def __init__(self, registry: MetricsRegistry, parts: Sequence[Reading[Any]] = ()) -> None:
+    def __init__(
+        self,
+        registry: MetricsRegistry,
+        parts: Sequence[Reading[Any]] = (),
+        *,
+        neighbours: Neighbours | None = None,
+    ) -> None:
+        """`neighbours`: the processes whose metrics are shown together."""
         self._registry = registry
         self._parts = parts
-        self._shared = SharedResult(self._render, max_age_s=MAX_AGE_S)
+        self._own = SharedResult(self._render, max_age_s=MAX_AGE_S)
+        self._all = self._own if neighbours is None else SharedResult(neighbours.text, max_age_s=MAX_AGE_S)
         registry.add(self._families)
 
     async def text(self) -> bytes:
         """All metrics in Prometheus's text format, `CONTENT_TYPE`."""
-        return await self._shared.get()
+        return await self._all.get()
+
+    async def own_text(self) -> bytes:
+        """Those of this process alone."""
+        return await self._own.get()
 
     async def aclose(self) -> None:
         """End what is being read."""
