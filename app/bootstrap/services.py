@@ -35,6 +35,7 @@ from app.platform.db import Database
 from app.platform.metrics.exposition import Exposition
 from app.platform.metrics.neighbours import Neighbours
 from app.platform.metrics.registry import MetricsRegistry
+from app.platform.read_side import ReadSide
 from app.platform.server.memory import MemoryCeiling
 from app.platform.settings import Settings
 from app.runs.abandonment.service import AbandonedRuns
@@ -70,6 +71,7 @@ class Services:
     settings: Settings
     role: Role
     database: Database
+    reading: ReadSide
     accounts: Accounts
     browser_sessions: BrowserSessions
     credentials: CredentialMonitor
@@ -91,7 +93,6 @@ class Services:
     forecasts: Forecasts
     fleet: Fleet
     billing: BillingReports
-    statements: ReconciliationStatements
     delivery: ReceiptDelivery
     ledger: CreditLedger
     chain: ChainSealer
@@ -163,6 +164,7 @@ async def _open(
         settings=settings,
         role=infra.role,
         database=infra.database,
+        reading=infra.reading,
         accounts=accounts,
         browser_sessions=BrowserSessions(infra.database, accounts),
         credentials=_open_credentials(infra, accounts),
@@ -184,7 +186,6 @@ async def _open(
         forecasts=Forecasts(infra.database, infra.billing),
         fleet=fleet,
         billing=infra.billing,
-        statements=statements,
         delivery=infra.delivery,
         ledger=infra.ledger,
         chain=infra.chain,

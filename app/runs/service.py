@@ -98,10 +98,18 @@ class RunService:
         return with_contents(await self.get(run))
 
     async def list_runs(
-        self, account_id: AccountId, page: PageRequest, chosen: RunFilter | None = None
+        self,
+        account_id: AccountId,
+        page: PageRequest,
+        chosen: RunFilter | None = None,
+        *,
+        database: Database | None = None,
     ) -> tuple[list[RunRecord], str | None]:
-        """A page of an account's runs that are chosen, newest first, and the cursor of the next page."""
-        async with self.database.snapshot() as reader:
+        """A page of an account's runs that are chosen, newest first, and the cursor of the next page.
+
+        They are read from this `database`, or from the primary.
+        """
+        async with (database or self.database).snapshot() as reader:
             found = await newest_runs(reader, account_id, page, chosen or RunFilter())
         return page.cut(found, lambda run: (run.created_at, run.key.run_id))
 

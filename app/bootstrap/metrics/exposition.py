@@ -104,6 +104,13 @@ def _add_gauges(infra: Infrastructure, supervisor: RunSupervisor) -> None:
     )
     registry.add_gauge("database_failing", "Whether statements fail.", lambda: infra.database.is_failing)
     registry.add_gauge("database_waiting", "What waits for a connection.", lambda: pool.waiting)
+    reading = infra.reading
+    registry.add_gauge(
+        "read_database_available",
+        "Whether the replica is used; 1 without one.",
+        lambda: reading.problem is None,
+    )
+    registry.add_gauge("read_database_lag_seconds", "How far the replica was behind.", lambda: reading.lag_s)
     registry.add_gauge("memory_resident_bytes", "Memory of this process.", memory.resident_bytes)
     registry.add_gauge(
         "memory_ceiling_bytes", "Above it, this process starts no run.", lambda: memory.max_bytes

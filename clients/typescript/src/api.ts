@@ -799,6 +799,8 @@ export interface components {
             items: components["schemas"]["UsagePart"][] | components["schemas"]["UsageGroup"][];
             nextCursor?: string | null;
             total: components["schemas"]["UsageResponse"];
+            /** @description What was stored until then is included; left out: everything, until now. The server reads this from a replica of its database. */
+            asOf?: string | null;
         };
         /** @description Sums of tokens and charges. */
         UsageResponse: {

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Depends, Query, Response
 from sse_starlette import EventSourceResponse
 
 from app.billing.receipts.records import RunTotals
+from app.billing.reports.service import BillingReports
 from app.bootstrap.services import Services
 from app.http.admission.checks import CheckedRoute, large_body
 from app.http.api.receipts.schemas import ReceiptResponse
@@ -33,6 +34,7 @@ from app.http.native.openapi import NOTHING_MORE, STREAM
 from app.http.openapi.headers import LOCATED
 from app.http.parameters import MomentParam, PageParams, StorableText
 from app.http.response_model import Page
+from app.platform.db import Database
 from app.platform.pagination import MAX_PAGE
 from app.requests.outcome import GraphFinal, RunStatus
 from app.requests.principal import Principal
@@ -133,15 +135,20 @@ async def list_runs(
     chosen: Annotated[RunFilter, Depends(_chosen)],
 ) -> Page[RunResponse]:
     """Runs of the key's account, newest first."""
-    runs, next_cursor = await services.runs.list_runs(caller.account_id, page, chosen)
-    return Page(items=await _run_responses(services, caller, runs), next_cursor=next_cursor)
+
+    async def shown(database: Database) -> tuple[list[RunResponse], str | None]:
+        runs, cursor = await services.runs.list_runs(caller.account_id, page, chosen, database=database)
+        return await _run_responses(services, caller, runs, database), cursor
+
+    (items, next_cursor), as_of = await services.reading.read(shown)
+    return Page(items=items, next_cursor=next_cursor, as_of=as_of)
 
 
 @router.get("/{runId}", summary="Look up a run")
 async def get_run(run_id: RunIdParam, services: ServicesDep, caller: RunReader) -> RunResponse:
     """The current state of a run."""
     run = await services.runs.get(run_key(caller, run_id))
-    (shown,) = await _run_responses(services, caller, [run])
+    (shown,) = await _run_responses(services, caller, [run], services.database)
     return shown
 
 
@@ -220,10 +227,11 @@ async def _run_responses(
     services: Services,
     caller: Principal,
     runs: Sequence[RunRecord],
+    database: Database,
 ) -> list[RunResponse]:
     ids = [run.key.run_id for run in runs]
-    traffic = await services.workspaces.traffic(caller.account_id, ids)
+    traffic = await services.workspaces.traffic(caller.account_id, ids, database=database)
     totals: Mapping[str, RunTotals] = {}
     if caller.may("receipts:read"):
-        totals = await services.billing.totals(caller.account_id, ids)
+        totals = await BillingReports(database).totals(caller.account_id, ids)
     return [RunResponse.of(run, totals.get(run.key.run_id), traffic[run.key.run_id]) for run in runs]
