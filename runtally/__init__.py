@@ -34,6 +34,11 @@ if TYPE_CHECKING:
         ToolOutput as ToolOutput,
         tool as tool,
     )
+    from runtally.accounts.types import (
+        Account as Account,
+        ApiKey as ApiKey,
+        AuditEntry as AuditEntry,
+    )
     from runtally.async_client import (
         AsyncClient as AsyncClient,
     )
@@ -134,6 +139,7 @@ _PLACES = {
     "runtally.tools.hooks": ("Hooks", "SessionResult", "ToolCall"),
     "runtally.tools.result": ("ToolResult",),
     "runtally.tools.tool": ("HookContext", "Tool", "ToolContext", "ToolFailed", "ToolOutput", "tool"),
+    "runtally.accounts.types": ("Account", "ApiKey", "AuditEntry"),
     "runtally.async_client": ("AsyncClient",),
     "runtally.client": ("Client",),
     "runtally.client_tools": ("ClientTool",),

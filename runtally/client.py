@@ -9,6 +9,7 @@ from uuid import uuid4
 
 import httpx
 
+from runtally.accounts.service import Accounts
 from runtally.batches import Batches
 from runtally.client_tools import call, handler_of, require_over
 from runtally.conversations import Conversations
@@ -74,6 +75,7 @@ class Client:
         self._http = httpx.Client(transport=transport, **self._connection.http_options())
         self.conversations = Conversations(self.call)
         self.batches = Batches(self.call)
+        self.accounts = Accounts(self.call)
 
     def __enter__(self) -> Self:
         return self

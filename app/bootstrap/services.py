@@ -30,6 +30,7 @@ from app.executors.claude_agent.readiness import ReadinessProbe
 from app.executors.port import GraphExecutor
 from app.graphs.catalog import GraphCatalog
 from app.models.registry import ModelRegistry
+from app.platform.audit.service import AuditLog
 from app.platform.concurrency.offload import Offload
 from app.platform.db import Database
 from app.platform.metrics.exposition import Exposition
@@ -57,6 +58,7 @@ from app.runs.requests.attachments import AttachmentRules
 from app.runs.revocation.service import KeyRevocation
 from app.runs.service import RunService
 from app.runs.waits.listing.service import AccountCalls
+from app.schedules.rotation import KeyRotation
 from app.schedules.service import ScheduleService
 from app.streams.port import EventLog
 from app.tools.catalog import ToolCatalog
@@ -76,6 +78,8 @@ class Services:
     browser_sessions: BrowserSessions
     credentials: CredentialMonitor
     key_revocation: KeyRevocation
+    key_rotation: KeyRotation
+    audit: AuditLog
     runs: RunService
     commands: RunCommands
     account_calls: AccountCalls
@@ -149,15 +153,13 @@ async def _open(
     neighbours: Neighbours | None,
 ) -> Services:
     settings, planner = infra.settings, infra.planner
-    webhooks, accounts = await _open_webhooks(infra, stack), Accounts(infra.database)
+    webhooks, accounts = await _open_webhooks(infra, stack), await _open_accounts(infra)
     own = {} if infra.agent is None else infra.agent.executors
     executor = ExecutorAggregator({**own, **executors})
     temporal = await open_temporal(settings, str(infra.process_id))
     opened = await open_runs(infra, stack, executor, accounts=accounts, temporal=temporal)
     previewer = RunPreviewer(planner, PreviewerAggregator(open_previewers(settings)), infra.schemas)
     timed = await open_schedules(infra, stack, opened, previewer=previewer, accounts=accounts)
-    if settings.bootstrap_key is not None:
-        await accounts.ensure_key(settings.bootstrap_key.get_secret_value())
     fleet, statements = Fleet(infra.database), ReconciliationStatements(infra.database)
     parts = database_parts(fleet, webhooks, statements, models=infra.metrics.models)
     return Services(
@@ -169,6 +171,8 @@ async def _open(
         browser_sessions=BrowserSessions(infra.database, accounts),
         credentials=_open_credentials(infra, accounts),
         key_revocation=_open_key_revocation(infra, accounts, opened.commands),
+        key_rotation=KeyRotation(infra.database, accounts),
+        audit=AuditLog(infra.database),
         runs=opened.runs,
         commands=opened.commands,
         conversations=opened.conversations,
@@ -205,6 +209,13 @@ async def _open(
         metrics=infra.metrics.registry,
         exposition=await open_exposition(infra, stack, opened, parts=parts, neighbours=neighbours),
     )
+
+
+async def _open_accounts(infra: Infrastructure) -> Accounts:
+    accounts = Accounts(infra.database)
+    if infra.settings.bootstrap_key is not None:
+        await accounts.ensure_key(infra.settings.bootstrap_key.get_secret_value())
+    return accounts
 
 
 def _open_key_revocation(infra: Infrastructure, accounts: Accounts, commands: RunCommands) -> KeyRevocation:

@@ -8,16 +8,17 @@ import sys
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated
-from uuid import UUID
 
 import typer
 
 from app import __version__
 from app.billing.credit.payment_mode import PaymentMode
 from app.bootstrap.roles import Role
+from app.cli.commands.accounts import accounts
 from app.cli.commands.approvals import approvals
 from app.cli.commands.batches import batches
 from app.cli.commands.graphs import graphs
+from app.cli.commands.keys import keys
 from app.cli.commands.mcp import mcp
 from app.cli.commands.serving import api, serve, worker
 from app.cli.errors import EXIT_FAILED, explained
@@ -31,7 +32,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-keys = typer.Typer(help="API keys: create, list, revoke.", no_args_is_help=True)
+app.add_typer(accounts, name="accounts")
 app.add_typer(keys, name="keys")
 credit = typer.Typer(help="Credit of accounts: show, grant, adjust, terms.", no_args_is_help=True)
 app.add_typer(credit, name="credits")
@@ -132,43 +133,6 @@ def doctor(
     show_report(report, console, as_json=as_json)
     if not report.ok:
         raise typer.Exit(EXIT_FAILED)
-
-
-@keys.command("create")
-def keys_create(
-    account: Annotated[str, typer.Option(help="Created if there is no account with this name.")],
-    scope: Annotated[list[str], typer.Option(help="May be repeated.")],
-    name: Annotated[str | None, typer.Option(help="A label for the key.")] = None,
-) -> None:
-    """Create an API key and print it once."""
-    from app.cli.keys import create_key
-
-    with explained():
-        asyncio.run(create_key(Settings.load(), console, account=account, scopes=scope, name=name))
-
-
-@keys.command("list")
-def keys_list() -> None:
-    """List API keys, without their secrets."""
-    from app.cli.keys import list_keys
-
-    with explained():
-        asyncio.run(list_keys(Settings.load(), console))
-
-
-@keys.command("revoke")
-def keys_revoke(
-    key_id: Annotated[UUID, typer.Argument(help="The id shown by `keys list`.")],
-    *,
-    stop_runs: Annotated[
-        bool, typer.Option("--stop-runs", help="Also cancel its waiting and active runs.")
-    ] = False,
-) -> None:
-    """Revoke an API key: it is refused at once, its open streams end within a second."""
-    from app.cli.keys import revoke_key
-
-    with explained():
-        asyncio.run(revoke_key(Settings.load(), console, key_id, stop_runs=stop_runs))
 
 
 @credit.command("show")

@@ -168,6 +168,7 @@ async def _check_headers(request: Request, scopes: tuple[Scope, ...]) -> Hashabl
     caller = await request_principal(request)
     for scope in scopes:
         caller.require(scope)
+    request_limits(request).count_request(caller)
     if request.method not in SAFE_METHODS:
         request_limits(request).count_write(caller.api_key_id)
     return caller.account_id
