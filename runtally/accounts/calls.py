@@ -5,8 +5,7 @@ from typing import Any
 
 from runtally.accounts.types import Account, ApiKey, AuditEntry, AuditFilters, KeyOptions
 from runtally.options import moment
-from runtally.protocol.call import Call, nothing, one, page_call, segment
-from runtally.types import Page
+from runtally.protocol.call import Call, Page, nothing, one, page_call, segment
 
 
 def create_account(name: str) -> Call[Account]:

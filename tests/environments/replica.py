@@ -12,6 +12,7 @@ from uuid import uuid4
 import asyncpg
 
 from app.platform.embedded import postgres
+from app.platform.embedded.watched import environment
 from tests.patience import PATIENCE_S
 from tests.ports import free_port
 
@@ -35,7 +36,7 @@ class Replica:
             *(f"--{name}={value}" for name, value in options.items()),
             stdout=DEVNULL,
             stderr=DEVNULL,
-            env=postgres._environment(),
+            env=environment(),
             cwd=self._data,
         )
         async with asyncio.timeout(PATIENCE_S):
@@ -88,7 +89,7 @@ async def _back_up(url: str, data: Path, slot: str) -> None:
         *(str(postgres._binary("pg_basebackup")), "--dbname", url, "--pgdata", str(data)),
         *("--checkpoint", "fast", "--write-recovery-conf", "--create-slot", "--slot", slot),
         stderr=PIPE,
-        env=postgres._environment(),
+        env=environment(),
     )
     _, error = await process.communicate()
     assert process.returncode == 0, error
