@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     )
     from runtally.events import (
         AssistantFinal as AssistantFinal,
+        BudgetReached as BudgetReached,
         Citation as Citation,
         ClientToolCall as ClientToolCall,
         Done as Done,
@@ -144,7 +145,7 @@ _PLACES = {
         *("PermissionRequest", "PermissionResolved", "QuestionAsked", "QuestionResolved"),
         *("Queued", "RunError", "RunStarted", "Status", "Step", "TextDelta", "ThinkingDelta"),
         *("ToolCallResult", "ToolCallStart", "UnknownEvent", "UserMessageDelivered"),
-        *("Citation", "ClientToolCall", "FilesChanged", "RunWarning"),
+        *("BudgetReached", "Citation", "ClientToolCall", "FilesChanged", "RunWarning"),
     ),
     "runtally.options": ("DecisionOptions", "Limits", "Message", "RunOptions"),
     "runtally.streams": ("AsyncRunStream", "RunStream"),
