@@ -190,8 +190,19 @@ class PermissionRequest(_Event):
     """Whether the decision may be `allow_conversation`."""
 
 
+class BudgetReached(_Event):
+    """The run waits for a person to raise its limit of dollars; after `expires_at` it ends.
+
+    How that was decided is a `permission_resolved` with its `request_id`. No event has an amount.
+    """
+
+    type: Literal["budget_reached"] = "budget_reached"
+    request_id: str
+    expires_at: str
+
+
 class PermissionResolved(_Event):
-    """A tool call no longer waits; `args` are set if the decision changed its arguments.
+    """A tool call, or a budget, no longer waits; `args` are set if the decision changed a call's arguments.
 
     `toolCallId` is set if it has not waited at all: an earlier decision was for the conversation.
     """
@@ -329,6 +340,7 @@ OutputEvent: TypeAlias = (
 ControlEvent: TypeAlias = (
     Queued
     | PermissionRequest
+    | BudgetReached
     | PermissionResolved
     | QuestionAsked
     | QuestionResolved

@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     )
     from runtally.events import (
         AssistantFinal as AssistantFinal,
+        BudgetReached as BudgetReached,
         Citation as Citation,
         ClientToolCall as ClientToolCall,
         Done as Done,
@@ -153,7 +154,7 @@ _PLACES = {
         *("PermissionRequest", "PermissionResolved", "QuestionAsked", "QuestionResolved"),
         *("Queued", "RunError", "RunStarted", "Status", "Step", "TextDelta", "ThinkingDelta"),
         *("ToolCallResult", "ToolCallStart", "UnknownEvent", "UserMessageDelivered"),
-        *("Citation", "ClientToolCall", "FilesChanged", "RunWarning"),
+        *("BudgetReached", "Citation", "ClientToolCall", "FilesChanged", "RunWarning"),
     ),
     "runtally.options": ("DecisionOptions", "Limits", "Message", "RunOptions"),
     "runtally.streams": ("AsyncRunStream", "RunStream"),

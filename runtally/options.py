@@ -85,7 +85,7 @@ class DecisionOptions(TypedDict, total=False):
 
 
 class ApprovalFilters(TypedDict, total=False):
-    """What to list of all that waits for a person; `kind` is `approval`, `question` or `client_tool`."""
+    """What to list of all that waits; `kind` is `approval`, `question`, `client_tool` or `budget`."""
 
     kind: str
     graph_id: str

@@ -324,7 +324,7 @@ class Branch(Model):
 
 
 class Approval(Model):
-    """What waits for a person: `kind` is `approval`, `question` or `client_tool`."""
+    """What waits for a person: `kind` is `approval`, `question`, `client_tool` or `budget`."""
 
     run_id: str
     request_id: str
@@ -337,6 +337,8 @@ class Approval(Model):
     grantable: bool = False
     source: str | None = None
     questions: Sequence[Any] | None = None
+    budget: dict[str, Any] | None = None
+    """`spentUsd` and `maxBudgetUsd` of a budget; None for keys without `receipts:read`."""
     requested_at: AwareDatetime
     expires_at: AwareDatetime
 

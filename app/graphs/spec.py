@@ -126,6 +126,8 @@ class GraphSpec(BaseModel):
     """The provider's tools for the web, which both executors have."""
     max_turns: Annotated[int, Field(ge=1, le=1_000, strict=True)] | None = None
     max_budget_usd: Annotated[Dollars, Field(gt=0)] | None = None
+    on_budget: Literal["end", "pause"] = "end"
+    """What a run does at its limit of dollars; `pause`: it waits `approval_timeout_s` for a higher one."""
     timeout_s: Annotated[float, Field(gt=0, le=86_400, strict=True)] | None = None
     thinking_budget_tokens: Annotated[int, Field(ge=LEAST_THINKING, le=30_000, strict=True)] | None = None
     """The model's thinking budget; None means no thinking."""

@@ -257,7 +257,7 @@ run_waits = Table(
     Column("account_id", Uuid, primary_key=True),
     Column("run_id", Text, primary_key=True),
     Column("call_id", Text, primary_key=True, comment="By which it is answered"),
-    Column("kind", Text, nullable=False, comment="permission, question or client_tool"),
+    Column("kind", Text, nullable=False, comment="permission, question, client_tool or budget"),
     Column("tool_call_id", Text, comment="The tool call that goes on with the answer"),
     Column("request", Json, nullable=False, comment="The event that asks for the answer"),
     Column("requested_at", UtcDateTime, nullable=False, server_default=text("now()")),

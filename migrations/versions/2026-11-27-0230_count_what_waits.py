@@ -6,7 +6,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision: str = "5d1e8a70c3f9"
-down_revision: str | None = "a94f7be20d63"
+down_revision: str | None = "5d0c8b17f3a2"
 branch_labels: str | Sequence[str] | None = None
 depends_on: str | Sequence[str] | None = None
 compatibility: str = "expand"

@@ -68,7 +68,7 @@ async def _apply(run: ActiveRun, command: Command) -> dict[str, Any]:
             decision = Decision(
                 command.decision, command.args, command.message, command.stop, command.grant_by
             )
-            await control.approvals.decide(command.request_id, decision)
+            await control.decide(command.request_id, decision)
         case SubmitToolResult():
             result = ClientToolResult(command.result, command.is_error)
             await control.client_calls.answer(command.tool_call_id, result)

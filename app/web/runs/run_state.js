@@ -2,6 +2,7 @@
 
 const WEB = /^https?:\/\//i;
 const COMPACTED = "Earlier messages were summarized for the model.";
+const BUDGET_REACHED = "The budget of this run is used up. It waits until a person raises it.";
 
 /**
  * @typedef {object} Permission
@@ -348,6 +349,10 @@ const HANDLERS = {
     tool.permission = { requestId, args, expiresAt, grantable, decision: null, reason: null, changed: false };
     run._permissions.set(requestId, tool);
     touch(tool);
+  },
+  budget_reached(run, event) {
+    addEntry(run, event);
+    run._add(event.parentToolCallId, { kind: "note", text: BUDGET_REACHED });
   },
   permission_resolved(run, event) {
     addEntry(run, event);

@@ -14,16 +14,16 @@ export interface components {
             status: "queued" | "running" | "waiting" | "succeeded" | "failed" | "cancelled";
         };
         /**
-         * @description A tool call, a question, or a call of a client tool that waits for an answer.
+         * @description A tool call, a question, a call of a client tool, or a budget that waits for an answer.
          *
          *     `requestId` is that of the route which answers it; for a client tool the `toolCallId`. The fields of its
-         *     event are null where it has none.
+         *     event are null where it has none; `budget` also for keys without `receipts:read`.
          */
         ApprovalResponse: {
             runId: string;
             requestId: string;
             /** @enum {string} */
-            kind: "approval" | "question" | "client_tool";
+            kind: "approval" | "question" | "client_tool" | "budget";
             graphId: string;
             stateKey: string | null;
             toolCallId: string | null;
@@ -32,6 +32,7 @@ export interface components {
             grantable: boolean;
             source: string | null;
             questions: components["schemas"]["QuestionItem"][] | null;
+            budget: components["schemas"]["ReachedBudget"] | null;
             requestedAt: string;
             expiresAt: string;
         };
@@ -562,6 +563,11 @@ export interface components {
             /** @default null */
             description?: string | null;
         };
+        /** @description What a run has spent, and its limit. */
+        ReachedBudget: {
+            spentUsd: string;
+            maxBudgetUsd: string;
+        };
         /** @description One thing that is charged: `quantity` times `unitPriceUsd` is `amountUsd`, exactly. */
         ReceiptLineResponse: {
             /** @description `message`, or the type of an iteration charged apart. */
@@ -843,6 +849,26 @@ export interface components {
              */
             at: string;
         };
+        /**
+         * @description The run waits for a person to raise its limit of dollars; after `expires_at` it ends.
+         *
+         *     How that was decided is a `permission_resolved` with its `request_id`. No event has an amount.
+         */
+        BudgetReached: {
+            parentToolCallId?: string | null;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "budget_reached";
+            requestId: string;
+            expiresAt: string;
+            /**
+             * Format: date-time
+             * @description When it was produced; never before an earlier event of the run.
+             */
+            at: string;
+        };
         /** @description The text before it in the message is based on this page; `cited_text` is an excerpt of it. */
         Citation: {
             parentToolCallId?: string | null;
@@ -972,7 +998,7 @@ export interface components {
             at: string;
         };
         /**
-         * @description A tool call no longer waits; `args` are set if the decision changed its arguments.
+         * @description A tool call, or a budget, no longer waits; `args` are set if the decision changed a call's arguments.
          *
          *     `toolCallId` is set if it has not waited at all: an earlier decision was for the conversation.
          */
@@ -1226,7 +1252,7 @@ export interface components {
              */
             at: string;
         };
-        ClientEvent: components["schemas"]["Queued"] | components["schemas"]["PermissionRequest"] | components["schemas"]["PermissionResolved"] | components["schemas"]["QuestionAsked"] | components["schemas"]["QuestionResolved"] | components["schemas"]["ClientToolCall"] | components["schemas"]["Interrupted"] | components["schemas"]["RunStarted"] | components["schemas"]["TextDelta"] | components["schemas"]["ThinkingDelta"] | components["schemas"]["MessageDiscarded"] | components["schemas"]["Status"] | components["schemas"]["Step"] | components["schemas"]["ToolCallStart"] | components["schemas"]["ToolCallResult"] | components["schemas"]["Citation"] | components["schemas"]["UserMessageDelivered"] | components["schemas"]["FilesChanged"] | components["schemas"]["AssistantFinal"] | components["schemas"]["RunWarning"] | components["schemas"]["RunError"] | components["schemas"]["Done"];
+        ClientEvent: components["schemas"]["Queued"] | components["schemas"]["PermissionRequest"] | components["schemas"]["BudgetReached"] | components["schemas"]["PermissionResolved"] | components["schemas"]["QuestionAsked"] | components["schemas"]["QuestionResolved"] | components["schemas"]["ClientToolCall"] | components["schemas"]["Interrupted"] | components["schemas"]["RunStarted"] | components["schemas"]["TextDelta"] | components["schemas"]["ThinkingDelta"] | components["schemas"]["MessageDiscarded"] | components["schemas"]["Status"] | components["schemas"]["Step"] | components["schemas"]["ToolCallStart"] | components["schemas"]["ToolCallResult"] | components["schemas"]["Citation"] | components["schemas"]["UserMessageDelivered"] | components["schemas"]["FilesChanged"] | components["schemas"]["AssistantFinal"] | components["schemas"]["RunWarning"] | components["schemas"]["RunError"] | components["schemas"]["Done"];
         /** @description One line of a batch; `customId` is in its result again. */
         BatchLine: {
             customId: string;
