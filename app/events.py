@@ -313,10 +313,8 @@ class MeterReport:
         self.meters = meters
         self.tool_failures = tool_failures
 
-    def plus(self, other: "MeterReport | None") -> "MeterReport":
-        """Both parts together."""
-        if other is None:
-            return self
+    def plus(self, other: "MeterReport") -> "MeterReport":
+        """This part and a later one, together."""
         failures = self.tool_failures + other.tool_failures
         return MeterReport(self.meters.plus(other.meters), tool_failures=failures)
 

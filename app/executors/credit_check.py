@@ -27,7 +27,10 @@ LEDGER_WAIT_S = 20.0
 """How long a call waits for a ledger that does not answer; the agent gives up after a minute."""
 
 _LEDGER_TIMEOUT_S = 1.0
-"""How long the ledger may take to answer once."""
+"""How long the ledger may take to answer once, if the call can be made without its answer."""
+
+_NEEDED_TIMEOUT_S = 5.0
+"""The same if it cannot: a statement that is given up waits for its connection from the beginning."""
 
 _DELIVERY_S = 0.25
 """How long the run's own receipts may take to be stored before a call."""
@@ -181,10 +184,11 @@ class CreditCheck:
         others = pending.others + unpriced
         # What the run has spent stays reserved until it is debited: another process cannot see it.
         maximum, minimum = needed.maximum + pending.own, needed.minimum + pending.own
+        timeout_s = _LEDGER_TIMEOUT_S if self._is_covered(needed) else _NEEDED_TIMEOUT_S
         before = self._reserved
         # Without an answer it is not known whether the reservation was changed.
         self._reserved = None if before is None else min(before, maximum)
-        async with asyncio.timeout(_LEDGER_TIMEOUT_S):
+        async with asyncio.timeout(timeout_s):
             spendable = await self.ledger.resize_reservation(
                 self.plan.run, maximum, minimum=minimum, pending=others
             )

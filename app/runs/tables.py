@@ -113,7 +113,11 @@ runs = Table(
 Index("ix_runs_newest", runs.c.account_id, runs.c.created_at.desc(), runs.c.run_id.desc())
 Index("ix_runs_running", runs.c.process_id, postgresql_where=text("status = 'running'"))
 
-Index("ix_runs_waiting", runs.c.account_id, postgresql_where=text("status = 'waiting'"))
+Index(
+    "ix_runs_waiting_stopped",
+    runs.c.account_id,
+    postgresql_where=text("status = 'waiting' AND interruption IS NOT NULL"),
+)
 
 Index(
     "ix_runs_active",
@@ -281,9 +285,9 @@ run_waits = Table(
 )
 
 Index(
-    "ix_run_waits_open",
+    "ix_run_waits_newest",
     run_waits.c.account_id,
-    run_waits.c.expires_at,
+    run_waits.c.requested_at,
     postgresql_where=text("resolved_by IS NULL"),
 )
 

@@ -1,4 +1,4 @@
-"""count what runs that wait keep: their state, their calls and the answers to them."""
+"""count what runs that wait keep; find calls that wait in the order in which they are listed."""
 
 from collections.abc import Sequence
 
@@ -70,3 +70,12 @@ def upgrade() -> None:
     op.execute(_STATE_TRIGGER)
     op.execute(_COUNT_CALLS)
     op.execute(_COUNT_STATES)
+    op.execute(
+        "CREATE INDEX ix_run_waits_newest ON run_waits (account_id, requested_at) WHERE resolved_by IS NULL"
+    )
+    op.execute("DROP INDEX ix_run_waits_open")
+    op.execute(
+        "CREATE INDEX ix_runs_waiting_stopped ON runs (account_id)"
+        " WHERE status = 'waiting' AND interruption IS NOT NULL"
+    )
+    op.execute("DROP INDEX ix_runs_waiting")

@@ -77,7 +77,7 @@ class RunOutput:
                     self._context_window = self._window_of(fact.model)
                 self.receipts.record(fact)
             case MeterReport():
-                self.report = event.plus(self.report)
+                self.report = event if self.report is None else self.report.plus(event)
             case _ if not self._limit_exceeded:
                 return await self._publish_output(event)
         return None
