@@ -34,6 +34,14 @@ if TYPE_CHECKING:
         ToolOutput as ToolOutput,
         tool as tool,
     )
+    from runtally.accounts.billing import (
+        Balance as Balance,
+        Receipt as Receipt,
+        ReceiptLine as ReceiptLine,
+        UsageItem as UsageItem,
+        UsageReport as UsageReport,
+        UsageSums as UsageSums,
+    )
     from runtally.accounts.types import (
         Account as Account,
         ApiKey as ApiKey,
@@ -104,7 +112,6 @@ if TYPE_CHECKING:
     )
     from runtally.types import (
         Approval as Approval,
-        Balance as Balance,
         Batch as Batch,
         BatchPreview as BatchPreview,
         BatchResult as BatchResult,
@@ -121,8 +128,6 @@ if TYPE_CHECKING:
         Graph as Graph,
         GraphFinal as GraphFinal,
         LanguageModel as LanguageModel,
-        Receipt as Receipt,
-        ReceiptLine as ReceiptLine,
         Run as Run,
         RunBilling as RunBilling,
         RunFailed as RunFailed,
@@ -131,15 +136,15 @@ if TYPE_CHECKING:
         SentMessage as SentMessage,
         StartedRun as StartedRun,
         ToolDescription as ToolDescription,
-        UsageItem as UsageItem,
-        UsageReport as UsageReport,
-        UsageSums as UsageSums,
     )
 
 _PLACES = {
     "runtally.tools.hooks": ("Hooks", "SessionResult", "ToolCall"),
     "runtally.tools.result": ("ToolResult",),
     "runtally.tools.tool": ("HookContext", "Tool", "ToolContext", "ToolFailed", "ToolOutput", "tool"),
+    "runtally.accounts.billing": (
+        *("Balance", "Receipt", "ReceiptLine", "UsageItem", "UsageReport", "UsageSums"),
+    ),
     "runtally.accounts.types": ("Account", "ApiKey", "AuditEntry"),
     "runtally.async_client": ("AsyncClient",),
     "runtally.client": ("Client",),
@@ -160,10 +165,10 @@ _PLACES = {
     "runtally.streams": ("AsyncRunStream", "RunStream"),
     "runtally.types": (
         *("Approval", "Batch", "BatchPreview", "BatchResult", "FileChange", "FileChanges", "Forecast"),
-        *("Balance", "Branch", "Conversation", "ConversationMessage", "FinalUsage", "Graph", "GraphFinal"),
-        *("ConversationFiles", "Evidence", "Grant", "LanguageModel", "Receipt", "ReceiptLine", "Run"),
+        *("Branch", "Conversation", "ConversationMessage", "FinalUsage", "Graph", "GraphFinal"),
+        *("ConversationFiles", "Evidence", "Grant", "LanguageModel", "Run"),
         *("RunBilling", "RunFailed", "RunFile", "RunPreview", "SentMessage", "StartedRun"),
-        *("ToolDescription", "UsageItem", "UsageReport", "UsageSums"),
+        "ToolDescription",
     ),
 }
 _MODULE_OF = {name: module for module, names in _PLACES.items() for name in names}

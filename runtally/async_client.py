@@ -9,6 +9,7 @@ from uuid import uuid4
 
 import httpx
 
+from runtally.accounts.billing import Balance, Receipt, UsageReport
 from runtally.accounts.service import AsyncAccounts
 from runtally.batches import AsyncBatches
 from runtally.client_tools import call_async, handler_of, require_over
@@ -35,19 +36,16 @@ from runtally.protocol.retries import Retries
 from runtally.streams import AsyncRunStream
 from runtally.types import (
     Approval,
-    Balance,
     Evidence,
     Graph,
     GraphFinal,
     LanguageModel,
-    Receipt,
     Run,
     RunFile,
     RunPreview,
     SentMessage,
     StartedRun,
     ToolDescription,
-    UsageReport,
 )
 
 T = TypeVar("T")

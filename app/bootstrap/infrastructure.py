@@ -132,7 +132,7 @@ async def open_infrastructure(
         agent = await _open_agent(settings, database, parts, cli=cli, stack=stack)
     event_log, channel = await open_shared_log(settings, process_id, clock, stack=stack)
     reading = await stack.enter_async_context(open_read_side(settings, database))
-    works = (*writing, chain.work, partial(watch_clock, clock, database), reading.watch)
+    works: tuple[Work, ...] = (*writing, chain.work, partial(watch_clock, clock, database), reading.watch)
     tasks = await _open_tasks(stack, *works)
     accounting.start(tasks)
     return Infrastructure(

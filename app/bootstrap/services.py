@@ -16,7 +16,6 @@ from app.billing.receipts.delivery import ReceiptDelivery
 from app.billing.reconciliation.statements.service import ReconciliationStatements
 from app.billing.reports.service import BillingReports
 from app.bootstrap.agent import Agent, open_previewers, warm_up
-from app.bootstrap.dispatch.temporal import open_temporal
 from app.bootstrap.infrastructure import Infrastructure, open_infrastructure
 from app.bootstrap.metrics.exposition import database_parts, open_exposition
 from app.bootstrap.roles import Role
@@ -154,14 +153,12 @@ async def _open(
 ) -> Services:
     settings, planner = infra.settings, infra.planner
     webhooks, accounts = await _open_webhooks(infra, stack), await _open_accounts(infra)
-    own = {} if infra.agent is None else infra.agent.executors
-    executor = ExecutorAggregator({**own, **executors})
-    temporal = await open_temporal(settings, str(infra.process_id))
-    opened = await open_runs(infra, stack, executor, accounts=accounts, temporal=temporal)
+    executor = _open_executor(infra, executors)
+    opened = await open_runs(infra, stack, executor, accounts=accounts)
     previewer = RunPreviewer(planner, PreviewerAggregator(open_previewers(settings)), infra.schemas)
     timed = await open_schedules(infra, stack, opened, previewer=previewer, accounts=accounts)
-    fleet, statements = Fleet(infra.database), ReconciliationStatements(infra.database)
-    parts = database_parts(fleet, webhooks, statements, models=infra.metrics.models)
+    fleet = Fleet(infra.database)
+    parts = database_parts(fleet, webhooks, ReconciliationStatements(infra.database), infra.metrics.models)
     return Services(
         settings=settings,
         role=infra.role,
@@ -209,6 +206,11 @@ async def _open(
         metrics=infra.metrics.registry,
         exposition=await open_exposition(infra, stack, opened, parts=parts, neighbours=neighbours),
     )
+
+
+def _open_executor(infra: Infrastructure, others: Mapping[str, GraphExecutor]) -> ExecutorAggregator:
+    own = {} if infra.agent is None else infra.agent.executors
+    return ExecutorAggregator({**own, **others})
 
 
 async def _open_accounts(infra: Infrastructure) -> Accounts:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 from uuid import uuid4
 
+from runtally.accounts.billing import Balance, Receipt, UsageReport
 from runtally.model import read
 from runtally.options import (
     ApprovalFilters,
@@ -17,7 +18,6 @@ from runtally.options import (
 from runtally.protocol.call import Call, Page, nothing, one, page, page_call, page_query, query_of, segment
 from runtally.types import (
     Approval,
-    Balance,
     Branch,
     Conversation,
     ConversationFiles,
@@ -27,14 +27,12 @@ from runtally.types import (
     Graph,
     GraphFinal,
     LanguageModel,
-    Receipt,
     Run,
     RunFile,
     RunPreview,
     SentMessage,
     StartedRun,
     ToolDescription,
-    UsageReport,
 )
 
 _EVENTS = {"Accept": "text/event-stream", "Cache-Control": "no-store"}

@@ -12,7 +12,7 @@ from app.billing.reconciliation.statements.service import ReconciliationStatemen
 from app.bootstrap.infrastructure import Infrastructure
 from app.bootstrap.runs import OpenedRuns
 from app.platform.metrics.exposition import Exposition
-from app.platform.metrics.labels import KnownNames
+from app.platform.metrics.families import KnownNames
 from app.platform.metrics.neighbours import Neighbours
 from app.platform.metrics.readings import Reading
 from app.runs.fleet.metrics import fleet_metrics
@@ -54,8 +54,8 @@ def database_parts(
     fleet: Fleet,
     webhooks: Webhooks,
     statements: ReconciliationStatements,
-    *,
     models: KnownNames,
+    *,
     max_age_s: float = MAX_AGE_S,
     reconciliation_max_age_s: float = RECONCILIATION_MAX_AGE_S,
 ) -> list[Reading[Any]]:

@@ -1,11 +1,14 @@
-"""Gauges that are computed while they are scraped."""
+"""What metrics consist of: gauges that are computed while they are scraped, and bounded labels."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 
 PREFIX = "runtally_"
+OTHER = "other"
+"""The value of a label for every name that is not known."""
 
 Family: TypeAlias = Metric
 """A metric with all its samples."""
@@ -28,3 +31,17 @@ def gauges(
     for values, number in samples:
         family.add_metric(list(values), float(number))
     return family
+
+
+@dataclass(frozen=True, slots=True)
+class KnownNames:
+    """The names that may be values of a label; a server knows all of them when it starts."""
+
+    names: frozenset[str] = frozenset()
+    normalize: Callable[[str], str] = str
+    """Makes one name of all its spellings."""
+
+    def label(self, name: str) -> str:
+        """The value of the label for this name."""
+        known = self.normalize(name)
+        return known if known in self.names else OTHER

@@ -18,6 +18,7 @@ from app.http.api.usage.schemas import UsageResponse
 from app.requests.outcome import GraphFinal
 from app.requests.runs import GraphRunRequest, RunLimits
 from runtally import types
+from runtally.accounts import billing
 from runtally.conversations import AsyncConversations, Conversations
 from runtally.events import EVENT_TYPES
 from runtally.model import Model
@@ -70,10 +71,10 @@ def test_events_have_the_fields_of_the_servers() -> None:
         (types.Run, RunResponse),
         (types.RunBilling, RunBillingResponse),
         (types.SentMessage, SentToRun),
-        (types.Receipt, ReceiptResponse),
-        (types.ReceiptLine, ReceiptLineResponse),
-        (types.UsageSums, UsageResponse),
-        (types.Balance, BalanceResponse),
+        (billing.Receipt, ReceiptResponse),
+        (billing.ReceiptLine, ReceiptLineResponse),
+        (billing.UsageSums, UsageResponse),
+        (billing.Balance, BalanceResponse),
         (types.Conversation, ConversationResponse),
         (types.Branch, BranchResponse),
     ],
