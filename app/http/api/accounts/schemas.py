@@ -7,6 +7,7 @@ from pydantic import (
     AfterValidator,
     ConfigDict,
     Field,
+    StrictBool,
     ValidationInfo,
     WithJsonSchema,
     field_validator,
@@ -162,8 +163,8 @@ class AccountChange(InputModel):
     """What changes of an account; omitted fields stay unchanged."""
 
     name: Annotated[AccountName | None, NEVER_NULL] = None
-    suspended: Annotated[bool | None, NEVER_NULL] = None
-    stop_runs: bool = False
+    suspended: Annotated[StrictBool | None, NEVER_NULL] = None
+    stop_runs: StrictBool = False
     mode: Annotated[PaymentMode | None, NEVER_NULL] = None
     monthly_budget_usd: Annotated[WholeCredits, Field(ge=0), WithJsonSchema(_NOT_NEGATIVE)] | None = None
 
