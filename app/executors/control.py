@@ -9,12 +9,13 @@ import structlog
 
 from app.errors import AppError
 from app.events import Interrupted, OutputEvent, StopKind, StopState, ToolCallResult, ToolCallStart
-from app.executors.approvals import Approvals, Decision, Permissions
+from app.executors.approvals import Approvals, Permissions
 from app.executors.client_calls import ClientToolCalls
 from app.executors.evidence import AddEvidence, keep_none
 from app.executors.inbox import MessageInbox, MessageLimits, RunEnded
 from app.executors.waiting.budget import Budget
 from app.executors.waiting.calls import Publish
+from app.executors.waiting.decisions import Decision
 from app.executors.waiting.port import StoredCall, UnstoredWaits, Waits
 from app.executors.waiting.questions import Questions
 from app.requests.messages import SentMessage

@@ -24,7 +24,7 @@ from app.gateway.prompt_cache.history import PromptHistory
 from app.gateway.web.spec import WebSpec
 from app.gateway.web.uses import WebUses
 from app.ids import MessageId
-from app.platform.logs.context import Fields, fields_of_context
+from app.platform.logs.context import Fields, fields_of_context, start_detached
 from app.usage.records import NOTHING_SPENT, Spent
 
 log = structlog.get_logger(__name__)
@@ -150,7 +150,7 @@ class Channel:
     async def wait_for_budget(self) -> None:
         """Wait while a limit of dollars is reached that may be raised: until it is, or is to stay."""
         while self._refusal() == "budget" and self._may_be_raised:
-            asking = self._asking = self._asking or asyncio.create_task(self._ask_for_budget())
+            asking = self._asking = self._asking or start_detached(self._ask_for_budget())
             await asyncio.wait({asking})
             if not asking.cancelled():
                 asking.result()

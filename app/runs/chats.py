@@ -13,9 +13,9 @@ from app.conversations.branching.placement import Placement, place_message
 from app.conversations.branching.records import After, InPlaceOf
 from app.conversations.cuts.answer_cuts import ShownAnswer
 from app.events import PermissionRequest
-from app.executors.approvals import PermissionDecided
 from app.executors.inbox import RunEnded
 from app.executors.port import NO_SCHEMAS, RunSchemas
+from app.executors.waiting.decisions import PermissionDecided
 from app.graphs.catalog import GraphCatalog
 from app.graphs.spec import GraphSpec
 from app.ids import AccountId, RunId, RunKey

@@ -4,10 +4,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias, assert_never
 
 from app.events import ControlEvent
-from app.executors.approvals import PERMISSIONS, Decision, granted_tool
+from app.executors.approvals import PERMISSIONS, granted_tool
 from app.executors.client_calls import CLIENT_TOOL_CALLS, ClientToolResult
 from app.executors.waiting.budget import BUDGET, require_higher
 from app.executors.waiting.calls import CallKind
+from app.executors.waiting.decisions import Decision
 from app.executors.waiting.port import StoredCall
 from app.executors.waiting.questions import QUESTIONS, asked_by, reply_to
 from app.runs.commands.records import AnswerQuestion, Decide, SubmitToolResult

@@ -6,9 +6,9 @@ from typing import Any, assert_never
 import structlog
 
 from app.errors import AppError, Invalid
-from app.executors.approvals import Decision
 from app.executors.client_calls import ClientToolResult
 from app.executors.control import RunControl
+from app.executors.waiting.decisions import Decision
 from app.graphs.rules.modes import is_less_strict
 from app.graphs.spec import GraphSpec
 from app.requests.messages import SentMessage

@@ -9,9 +9,10 @@ import structlog
 from app.conversations.grants.records import GrantKey
 from app.conversations.grants.repository import insert_grant
 from app.events import Interrupted, StopKind, StopState
-from app.executors.approvals import Decision, granted_tool
+from app.executors.approvals import granted_tool
 from app.executors.inbox import RETRY_AFTER_S, MessageLimits, MessageQueueFull
 from app.executors.port import ABORTED
+from app.executors.waiting.decisions import Decision
 from app.graphs.catalog import GraphCatalog
 from app.ids import ApiKeyId, RunKey
 from app.platform.db import Database, Transaction
