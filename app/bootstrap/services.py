@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import TypeAlias
 
 from app.auth.accounts import Accounts
 from app.auth.browser_sessions import BrowserSessions
@@ -32,8 +33,7 @@ from app.models.registry import ModelRegistry
 from app.platform.audit.service import AuditLog
 from app.platform.concurrency.offload import Offload
 from app.platform.db import Database
-from app.platform.metrics.exposition import Exposition
-from app.platform.metrics.neighbours import Neighbours
+from app.platform.metrics.exposition import Exposition, Neighbours
 from app.platform.metrics.registry import MetricsRegistry
 from app.platform.read_side import ReadSide
 from app.platform.server.memory import MemoryCeiling
@@ -63,6 +63,8 @@ from app.streams.port import EventLog
 from app.tools.catalog import ToolCatalog
 from app.webhooks.service import Webhooks
 from app.workspaces.service import Workspaces
+
+_Executors: TypeAlias = Mapping[str, GraphExecutor]
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +131,7 @@ async def open_services(
     *,
     role: Role = Role.SERVE,
     cli: Cli | None = None,
-    executors: Mapping[str, GraphExecutor] | None = None,
+    executors: _Executors | None = None,
     neighbours: Neighbours | None = None,
 ) -> AsyncIterator[Services]:
     """Open everything that a process of this role needs, and close it in reverse order.
@@ -146,10 +148,7 @@ async def open_services(
 
 
 async def _open(
-    infra: Infrastructure,
-    stack: AsyncExitStack,
-    executors: Mapping[str, GraphExecutor],
-    neighbours: Neighbours | None,
+    infra: Infrastructure, stack: AsyncExitStack, executors: _Executors, neighbours: Neighbours | None
 ) -> Services:
     settings, planner = infra.settings, infra.planner
     webhooks, accounts = await _open_webhooks(infra, stack), await _open_accounts(infra)

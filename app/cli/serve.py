@@ -25,7 +25,7 @@ from app.http.api.metrics.port import PATH, metrics_app
 from app.http.app import create_app
 from app.http.streaming.closing import OpenStreams
 from app.platform.background import first_of
-from app.platform.metrics.neighbours import Neighbours
+from app.platform.metrics.exposition import Neighbours
 from app.platform.postgres.errors import target_of
 from app.platform.server.loopback import serve_on_socket
 from app.platform.server.protocol import ConnectionLimits, ConnectionTable, raise_open_files

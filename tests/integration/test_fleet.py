@@ -16,7 +16,7 @@ from app.doctor.fleet import check_fleet
 from app.doctor.report import Check
 from app.platform.db import Database
 from app.platform.metrics.exposition import Exposition
-from app.platform.metrics.families import KnownNames
+from app.platform.metrics.labels import KnownNames
 from app.platform.metrics.registry import MetricsRegistry
 from app.runs.dispatch.limits import DispatchLimits
 from app.runs.fleet.records import FleetSnapshot, HeldRuns

@@ -11,9 +11,8 @@ from app.billing.reconciliation.statements.records import OperatorStatement
 from app.billing.reconciliation.statements.service import ReconciliationStatements
 from app.bootstrap.infrastructure import Infrastructure
 from app.bootstrap.runs import OpenedRuns
-from app.platform.metrics.exposition import Exposition
-from app.platform.metrics.families import KnownNames
-from app.platform.metrics.neighbours import Neighbours
+from app.platform.metrics.exposition import Exposition, Neighbours
+from app.platform.metrics.labels import KnownNames
 from app.platform.metrics.readings import Reading
 from app.runs.fleet.metrics import fleet_metrics
 from app.runs.fleet.service import Fleet

@@ -21,7 +21,7 @@ import typer
 
 from app.cli.errors import explained
 from app.cli.logs import configure_logs
-from app.platform.metrics.neighbours import Neighbours
+from app.platform.metrics.exposition import Neighbours
 from app.platform.server.imports import without_garbage_collection
 from app.platform.settings import Settings, withdraw_secrets
 

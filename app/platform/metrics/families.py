@@ -1,14 +1,11 @@
-"""What metrics consist of: gauges that are computed while they are scraped, and bounded labels."""
+"""Gauges that are computed while they are scraped."""
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 
 PREFIX = "runtally_"
-OTHER = "other"
-"""The value of a label for every name that is not known."""
 
 Family: TypeAlias = Metric
 """A metric with all its samples."""
@@ -31,17 +28,3 @@ def gauges(
     for values, number in samples:
         family.add_metric(list(values), float(number))
     return family
-
-
-@dataclass(frozen=True, slots=True)
-class KnownNames:
-    """The names that may be values of a label; a server knows all of them when it starts."""
-
-    names: frozenset[str] = frozenset()
-    normalize: Callable[[str], str] = str
-    """Makes one name of all its spellings."""
-
-    def label(self, name: str) -> str:
-        """The value of the label for this name."""
-        known = self.normalize(name)
-        return known if known in self.names else OTHER

@@ -5,7 +5,8 @@ from decimal import Decimal
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
-from app.platform.metrics.families import PREFIX, KnownNames
+from app.platform.metrics.families import PREFIX
+from app.platform.metrics.labels import KnownNames
 from app.usage.records import TokenUsage
 
 _LAG_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60, 300, 3600)

@@ -5,8 +5,9 @@ from typing import Self
 
 from app.platform.metrics.egress import EgressMetrics
 from app.platform.metrics.event_loop import EventLoopLag
-from app.platform.metrics.families import KnownNames, gauges
+from app.platform.metrics.families import gauges
 from app.platform.metrics.gateway import GatewayMetrics
+from app.platform.metrics.labels import KnownNames
 from app.platform.metrics.receipts import ReceiptMetrics
 from app.platform.metrics.registry import MetricsRegistry
 from app.platform.metrics.runs import RunMetrics

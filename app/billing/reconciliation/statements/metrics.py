@@ -4,7 +4,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 from app.billing.reconciliation.statements.records import OperatorStatement
-from app.platform.metrics.families import Family, KnownNames, gauge, gauges
+from app.platform.metrics.families import Family, gauge, gauges
+from app.platform.metrics.labels import KnownNames
 
 _BY_MODEL = {
     "recorded_usd": "What receipts charge, before the markup.",

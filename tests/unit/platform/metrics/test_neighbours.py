@@ -4,7 +4,7 @@ from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from app.platform.metrics.neighbours import Neighbours, merged
+from app.platform.metrics.exposition import Neighbours, merged
 from app.platform.metrics.registry import MetricsRegistry
 
 
