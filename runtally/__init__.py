@@ -34,7 +34,7 @@ if TYPE_CHECKING:
         ToolOutput as ToolOutput,
         tool as tool,
     )
-    from runtally.accounts.billing import (
+    from runtally.protocol.billing import (
         Balance as Balance,
         Receipt as Receipt,
         ReceiptLine as ReceiptLine,
@@ -142,7 +142,7 @@ _PLACES = {
     "runtally.tools.hooks": ("Hooks", "SessionResult", "ToolCall"),
     "runtally.tools.result": ("ToolResult",),
     "runtally.tools.tool": ("HookContext", "Tool", "ToolContext", "ToolFailed", "ToolOutput", "tool"),
-    "runtally.accounts.billing": (
+    "runtally.protocol.billing": (
         *("Balance", "Receipt", "ReceiptLine", "UsageItem", "UsageReport", "UsageSums"),
     ),
     "runtally.accounts.types": ("Account", "ApiKey", "AuditEntry"),

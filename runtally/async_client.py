@@ -9,7 +9,6 @@ from uuid import uuid4
 
 import httpx
 
-from runtally.accounts.billing import Balance, Receipt, UsageReport
 from runtally.accounts.service import AsyncAccounts
 from runtally.batches import AsyncBatches
 from runtally.client_tools import call_async, handler_of, require_over
@@ -28,6 +27,7 @@ from runtally.options import (
     body_of,
 )
 from runtally.protocol import calls
+from runtally.protocol.billing import Balance, Receipt, UsageReport
 from runtally.protocol.call import Call
 from runtally.protocol.connection import DEFAULT_RETRIES, DEFAULT_TIMEOUT_S, Connection
 from runtally.protocol.following import Following

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 from uuid import uuid4
 
-from runtally.accounts.billing import Balance, Receipt, UsageReport
 from runtally.model import read
 from runtally.options import (
     ApprovalFilters,
@@ -15,6 +14,7 @@ from runtally.options import (
     UsageOptions,
     decision_body,
 )
+from runtally.protocol.billing import Balance, Receipt, UsageReport
 from runtally.protocol.call import Call, Page, nothing, one, page, page_call, page_query, query_of, segment
 from runtally.types import (
     Approval,

@@ -18,11 +18,11 @@ from app.http.api.usage.schemas import UsageResponse
 from app.requests.outcome import GraphFinal
 from app.requests.runs import GraphRunRequest, RunLimits
 from runtally import types
-from runtally.accounts import billing
 from runtally.conversations import AsyncConversations, Conversations
 from runtally.events import EVENT_TYPES
 from runtally.model import Model
 from runtally.options import Limits, RunOptions
+from runtally.protocol import billing
 
 SOURCE = Path(runtally.__file__)
 
