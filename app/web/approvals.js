@@ -12,6 +12,7 @@ const KINDS = /** @type {const} */ ([
   ["approval", "Approvals"],
   ["question", "Questions"],
   ["client_tool", "Client tools"],
+  ["budget", "Budgets"],
 ]);
 const TEXTS = /** @type {const} */ ([
   ["graphId", "Graph"],

@@ -6,14 +6,19 @@ from pathlib import Path
 from typing import Any
 
 import asyncpg
+import httpx
 import pytest
 
 from app.simulator.script import Block, Reply, Responder, Text, ToolUse, in_turn
-from tests.e2e.agents import every_agent, without_cli
+from app.simulator.server import Simulator
+from tests.e2e.agents import every_agent, named, without_cli
+from tests.e2e.servers import a_server
 from tests.e2e.stories import CLOCK, Heard, World, WorldOf, a_client, a_request, until
 from tests.e2e.test_a_run_stays_within_its_means import ending
 from tests.e2e.test_a_run_waits_without_a_process import kinds, waits
+from tests.e2e.test_a_waiting_run_outlives_its_server import run_in
 from tests.e2e.the_bill import bill, wire
+from tests.patience import PATIENCE_S
 
 THRIFTY = "claude_agents:thrifty"
 MODEL = "claude-sonnet-4-6"
@@ -21,14 +26,15 @@ FIRST = "0.0100"
 """Less than one message costs."""
 
 
-def settings(directory: Path, **settings: Any) -> dict[str, Any]:
-    """A graph whose runs wait for a higher budget."""
+def settings(directory: Path, head: str = "", *, park_after_s: str = "0.2") -> dict[str, str]:
+    """A graph whose runs wait for a higher budget; `head` are more keys of it."""
     graphs = directory / "graphs"
     graphs.mkdir()
     (graphs / "thrifty.md").write_text(
-        "---\ndescription: Tells the time.\ntools: [core__get_current_time]\non_budget: pause\n---\nHelp.\n"
+        "---\ndescription: Tells the time.\ntools: [core__get_current_time]\non_budget: pause\n"
+        f"{head}---\nHelp.\n"
     )
-    return {"RUNTALLY_GRAPHS_DIR": graphs, "RUNTALLY_PARK_AFTER_S": 0.2, **settings}
+    return {"RUNTALLY_GRAPHS_DIR": str(graphs), "RUNTALLY_PARK_AFTER_S": park_after_s}
 
 
 def message(block: Block) -> Reply:
@@ -183,3 +189,39 @@ async def test_of_two_answers_at_once_one_counts(world_of: WorldOf, tmp_path: Pa
     is_raised = answers[0].status_code == 200
     assert events[-1].data["finishReason"] == ("stop" if is_raised else "budget")
     assert len(world.simulator.requests) == (3 if is_raised else 1)
+
+
+async def reached(http: httpx.AsyncClient, run_id: str, *, before: str = "") -> str:
+    """The id of a request for a higher budget, other than the one before."""
+    async with asyncio.timeout(PATIENCE_S), http.stream("GET", f"/v1/runs/{run_id}/events") as events:
+        async for line in events.aiter_lines():
+            request_id = line.partition('"requestId":"')[2].partition('"')[0]
+            if '"type":"budget_reached"' in line and request_id != before:
+                return request_id
+    raise AssertionError
+
+
+@every_agent
+async def test_killed_between_the_refusal_and_parking_it_asks_again(memory_path: Path, agent: str) -> None:
+    chosen = settings(memory_path, "retry: true\n", park_after_s="600")
+    limits = {"maxBudgetUsd": FIRST}
+    body = a_request("time?", runId="r", graphId=THRIFTY, model=MODEL, limits=limits, stateKey="chat")
+    async with Simulator(named(agent, looks_twice())) as simulator:
+        async with a_server(memory_path, simulator.url, agent=agent, **chosen) as (server, http):
+            await http.post("/v1/runs", json=body)
+            lost = await reached(http, "r")
+            server.kill()
+        async with a_server(memory_path, simulator.url, agent=agent, **chosen) as (_, http):
+            request_id = await reached(http, "r", before=lost)
+            assert len(simulator.requests) == 1
+            answer = await http.post(f"/v1/runs/r/permissions/{request_id}", json=raised("1"))
+            run = await run_in(http, "r", "succeeded", "failed")
+            receipts = (await http.get("/v1/runs/r/receipts")).json()["items"]
+        sent = list(simulator.sent)
+
+    assert answer.status_code == 200, answer.text
+    assert run["final"]["content"] == "Noon."
+    # The first receipt may be one that the successor has found in the journal.
+    billed = {message: (model, usage) for message, (model, _, usage) in bill(receipts).items()}
+    assert billed == {message: (model, usage) for message, (model, _, usage) in wire(sent).items()}
+    assert len(receipts) == 3

@@ -14,7 +14,9 @@ _MOST_PROCESSES = 32
 """The embedded PostgreSQL has connections for so many."""
 
 
-def _processes(text: str) -> int:
+def _processes(given: str | int) -> int:
+    # Typer parses the default, too.
+    text = str(given)
     if text == "auto":
         return min(_cores(), _MOST_PROCESSES)
     if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= _MOST_PROCESSES:

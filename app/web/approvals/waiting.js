@@ -2,6 +2,7 @@
 
 /** @import { Answers, Decision } from "../runs/answers.js" */
 /** @import { Permission } from "../runs/run_state.js" */
+/** @import { Raised } from "./raise_budget.js" */
 /** @import { Session } from "../shell.js" */
 
 import { ApiError, apiPath, get } from "../api.js";
@@ -12,11 +13,12 @@ import { Value } from "../chat/text.js";
 import { Consent } from "../chat/tool_call.js";
 import { html, useEffect, useState } from "../html.js";
 import { answer, decide } from "../runs/answers.js";
+import { RaiseBudget } from "./raise_budget.js";
 
 const EVERY_MS = 2000;
 const SHOWN_AT_FIRST = 50;
 const SHOWN_AT_MOST = 200;
-const KINDS = { approval: "Approval", question: "Question", client_tool: "Client tool" };
+const KINDS = { approval: "Approval", question: "Question", client_tool: "Client tool", budget: "Budget" };
 
 /** @typedef {Schemas["ApprovalResponse"]} Call */
 /** @typedef {Schemas["ApprovalsResponse"]} Calls */
@@ -32,7 +34,7 @@ export function Waiting({ who, filters, isPage = false }) {
   const { calls, problem, reload } = useCalls(filters, limit);
   const [said, setSaid] = useState("");
   const counts = calls?.counts;
-  const total = counts ? counts.approval + counts.question + counts.clientTool : 0;
+  const total = counts ? counts.approval + counts.question + counts.clientTool + counts.budget : 0;
   useEffect(() => {
     if (isPage) document.title = `${total > 0 ? `(${total}) ` : ""}Approvals – Runtally`;
   }, [isPage, total]);
@@ -138,9 +140,16 @@ function Body({ call, who, answered }) {
     };
     return html`<${Question} entry=${entry} live=${true} answer=${who.may("runs:write") ? post : null} />`;
   }
+  if (call.kind === "budget" && who.may("runs:approve")) {
+    const post = async (/** @type {Raised} */ raised) => {
+      await decide(runId, requestId, raised);
+      answered(raised.decision === "deny" ? "The run ends." : "The limit is raised.");
+    };
+    return html`<${RaiseBudget} budget=${call.budget} decide=${post} />`;
+  }
   if (call.kind !== "approval" || !who.may("runs:approve")) {
     return html`
-      <${Value} value=${call.args} label="Arguments" />
+      ${call.kind !== "budget" && html`<${Value} value=${call.args} label="Arguments" />`}
       <p class="notice">
         ${call.kind === "client_tool" ? "It waits for the program that has brought the tool." : "It waits for a decision, which your API key may not make."}
       </p>
@@ -156,11 +165,12 @@ function Body({ call, who, answered }) {
 }
 
 /** @param {Calls["counts"]} counts */
-function countsOf({ approval, question, clientTool }) {
+function countsOf({ approval, question, clientTool, budget }) {
   const named = /** @type {const} */ ([
     [approval, "approval"],
     [question, "question"],
     [clientTool, "client tool"],
+    [budget, "budget"],
   ]);
   return named
     .filter(([count]) => count > 0)
