@@ -9,9 +9,9 @@ from playwright.async_api import Page, expect
 
 from app.simulator.script import ApiRequest, Reply, Text, ToolUse
 from runtally import AsyncClient
-from tests.browser.site import ASKER, MAILER, PHONE, Site, accessibility_problems, screenshot
+from tests.browser.site import ASKER, MAILER, PHONE, THRIFTY, Site, accessibility_problems, screenshot
 from tests.e2e.office import MAIL, office
-from tests.e2e.stories import a_client, a_request
+from tests.e2e.stories import CLOCK, a_client, a_request
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -29,6 +29,8 @@ def respond(request: ApiRequest) -> Reply:
     """Runs that ask for a decision, or ask a question, then end."""
     if request.tool_results:
         return Reply([Text("So be it.")])
+    if request.last_text == "Time?":
+        return Reply([ToolUse(CLOCK)], final_usage={"output_tokens": 1_000})
     if request.last_text == "Paint":
         return Reply([ToolUse("AskUserQuestion", {"questions": [COLOR]})])
     return Reply([ToolUse(MAIL, TO_BOB)])
@@ -129,6 +131,39 @@ async def test_a_question_is_answered_on_the_page_of_its_run(site: Site) -> None
             await page.get_by_role("button", name="Answer", exact=True).click()
             await expect(page.get_by_text("Answered.")).to_be_visible()
             await expect(page.get_by_text("Succeeded")).to_be_visible()
+
+
+async def test_a_budget_that_is_reached_is_raised_or_the_run_ends(site: Site) -> None:
+    site.model.script = respond
+    key = await site.key()
+    limits = {"maxBudgetUsd": "0.001"}
+    async with (
+        a_client(site.world.url, key.secret) as http,
+        AsyncClient(site.world.url, key.secret) as client,
+    ):
+        raised = await started(http, "Time?", THRIFTY, limits=limits)
+        async with site.visit(
+            key, path="/approvals?kind=budget", size=PHONE, complaints=["status of 422"]
+        ) as page:
+            await waits(page, "1 budget")
+            await expect(
+                page.get_by_text(re.compile(r"It has spent \$0\.\d+, and may spend \$0\.001"))
+            ).to_be_visible()
+            await screenshot(page, "approvals-budget")
+            assert await accessibility_problems(page) == []
+            limit = page.get_by_label("New limit of the run, in dollars")
+            await limit.fill("0.001")
+            await page.get_by_role("button", name="Raise the limit").click()
+            await expect(page.get_by_role("alert")).to_contain_text("must be more than the run has spent")
+            await limit.fill("5")
+            await limit.press("Enter")
+            await expect(page.get_by_text("The limit is raised.")).to_be_visible()
+            ended = await started(http, "Time?", THRIFTY, limits=limits)
+            await page.get_by_role("button", name="End the run").click()
+            await expect(page.get_by_text("The run ends.")).to_be_visible()
+        finals = [await client.wait(run_id) for run_id in (raised, ended)]
+
+    assert [final.ok for final in finals] == [True, False]
 
 
 async def test_a_key_without_the_scopes_sees_no_forms(site: Site) -> None:
