@@ -73,7 +73,7 @@ async def test_one_decision_lets_a_parked_run_make_all_of_its_calls(
 
     (listed,) = inbox["items"]
     assert (listed["requestId"], listed["args"]) == (request["requestId"], request["args"])
-    assert inbox["counts"] == {"approval": 1, "question": 0, "clientTool": 0}
+    assert inbox["counts"] == {"approval": 1, "question": 0, "clientTool": 0, "budget": 0}
     assert (await world.http.get("/v1/approvals")).json()["items"] == []
     assert (answer.status_code, again.status_code) == (200, 200)
     assert sorted(resolutions(events)) == [("allow", "granted"), ("allow_conversation", "decided")]
