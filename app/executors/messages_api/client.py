@@ -18,6 +18,8 @@ HEADERS_TIMEOUT_S = 60.0
 IDLE_TIMEOUT_S = 30.0
 """How long nothing may arrive of a message that has begun; the provider sends pings."""
 
+_EVENT_BYTES = 64 * 1024 * 1024
+"""The longest event of a message, as the longest line of the CLI."""
 _NO_EVENT = "an event is no object"
 _TOO_LONG = "an event is too long"
 _SUCCESS = range(200, 300)
@@ -92,7 +94,7 @@ async def _failure(response: Response) -> CallFailed:
 
 
 async def _events(chunks: AsyncIterator[bytes]) -> AsyncIterator[dict[str, Any]]:
-    lines = EventLines()
+    lines = EventLines(_EVENT_BYTES)
     try:
         async for chunk in chunks:
             for line in lines.feed(chunk):
