@@ -113,6 +113,8 @@ runs = Table(
 Index("ix_runs_newest", runs.c.account_id, runs.c.created_at.desc(), runs.c.run_id.desc())
 Index("ix_runs_running", runs.c.process_id, postgresql_where=text("status = 'running'"))
 
+Index("ix_runs_waiting", runs.c.account_id, postgresql_where=text("status = 'waiting'"))
+
 Index(
     "ix_runs_waiting_stopped",
     runs.c.account_id,

@@ -78,4 +78,3 @@ def upgrade() -> None:
         "CREATE INDEX ix_runs_waiting_stopped ON runs (account_id)"
         " WHERE status = 'waiting' AND interruption IS NOT NULL"
     )
-    op.execute("DROP INDEX ix_runs_waiting")

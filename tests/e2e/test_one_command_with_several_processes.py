@@ -174,7 +174,7 @@ async def test_a_next_turn_is_executed_where_its_agent_is_parked_wherever_it_is_
             pytest.fail("No turn was given to the process that keeps its agent.")
 
     assert [text for text in asked_last if text] == ["first", "second"]
-    assert len(before[0]) == 1
+    assert before[0]
 
 
 async def test_what_prevents_the_start_is_reported_once_and_ends_the_command(memory_path: Path) -> None:
