@@ -24,6 +24,7 @@ class Replica:
         self._data = data
         self._port = free_port()
         self._process: Process | None = None
+        self._copied = url
         parts = urlsplit(url)
         self.url = f"postgresql://{parts.username}:{parts.password}@127.0.0.1:{self._port}{parts.path}"
         """Of the same database of the replica."""
@@ -31,6 +32,8 @@ class Replica:
     async def start(self) -> None:
         """Run it until it answers."""
         options = {"port": self._port, "listen_addresses": "127.0.0.1", "unix_socket_directories": ""}
+        # A replica must allow as many connections as what it copies.
+        options["max_connections"] = str(await _execute(self._copied, "SHOW max_connections"))
         self._process = await asyncio.create_subprocess_exec(
             *(*postgres._unprivileged_prefix(), str(postgres._binary("postgres")), "-D", str(self._data)),
             *(f"--{name}={value}" for name, value in options.items()),
@@ -44,6 +47,7 @@ class Replica:
                 with contextlib.suppress(OSError, asyncpg.PostgresError):
                     await self._execute("SELECT 1")
                     return
+                assert self._process.returncode is None, "the replica has ended; its server's log says why"
                 await asyncio.sleep(0.05)
 
     async def stop(self) -> None:
