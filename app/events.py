@@ -190,8 +190,19 @@ class PermissionRequest(_Event):
     """Whether the decision may be `allow_conversation`."""
 
 
+class BudgetReached(_Event):
+    """The run waits for a person to raise its limit of dollars; after `expires_at` it ends.
+
+    How that was decided is a `permission_resolved` with its `request_id`. No event has an amount.
+    """
+
+    type: Literal["budget_reached"] = "budget_reached"
+    request_id: str
+    expires_at: str
+
+
 class PermissionResolved(_Event):
-    """A tool call no longer waits; `args` are set if the decision changed its arguments.
+    """A tool call, or a budget, no longer waits; `args` are set if the decision changed a call's arguments.
 
     `toolCallId` is set if it has not waited at all: an earlier decision was for the conversation.
     """
@@ -293,7 +304,7 @@ class UsageReport:
 
 
 class MeterReport:
-    """The run's meters and failed tool calls, once at its end. Never part of `ClientEvent`."""
+    """The meters and failed tool calls of a part of the run; never part of `ClientEvent`."""
 
     __slots__ = ("meters", "tool_failures")
     __match_args__ = ("meters", "tool_failures")
@@ -301,6 +312,11 @@ class MeterReport:
     def __init__(self, meters: Meters, *, tool_failures: int) -> None:
         self.meters = meters
         self.tool_failures = tool_failures
+
+    def plus(self, other: "MeterReport") -> "MeterReport":
+        """This part and a later one, together."""
+        failures = self.tool_failures + other.tool_failures
+        return MeterReport(self.meters.plus(other.meters), tool_failures=failures)
 
 
 OutputEvent: TypeAlias = (
@@ -322,6 +338,7 @@ OutputEvent: TypeAlias = (
 ControlEvent: TypeAlias = (
     Queued
     | PermissionRequest
+    | BudgetReached
     | PermissionResolved
     | QuestionAsked
     | QuestionResolved

@@ -72,7 +72,8 @@ async def measure(runs: int, directory: Path) -> Measured:
     postgres = EmbeddedPostgres.start(directory / "postgres")
     async with postgres as running, Simulator(respond) as simulator:
         chosen = {
-            **settings(directory),
+            # Longer than all take to be parked: by default a call expires after five minutes.
+            **settings(directory, approval_timeout_s=86_400),
             **UNLIMITED,
             "RUNTALLY_PARK_AFTER_S": "0.2",
             "RUNTALLY_MAX_QUEUED_RUNS": str(2 * runs + 1000),

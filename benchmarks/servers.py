@@ -14,7 +14,7 @@ import psutil
 
 from app.auth.keys import mint_key
 
-READY_S = 60.0
+READY_S = 120.0
 """How long a server may take to start on a machine that has other things to do."""
 
 TIMEOUT_S = 120.0

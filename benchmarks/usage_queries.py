@@ -34,8 +34,8 @@ from app.ids import AccountId
 from app.platform.db import Database
 from app.platform.embedded.postgres import EmbeddedPostgres
 from app.platform.pagination import Cursor, PageRequest
+from app.runs.drift.repository import drifted_runs
 from app.runs.records import DriftedRuns
-from app.runs.repository import drifted_runs
 
 Sums: TypeAlias = list[UsageBreakdown]
 Result = TypeVar("Result")

@@ -34,6 +34,19 @@ if TYPE_CHECKING:
         ToolOutput as ToolOutput,
         tool as tool,
     )
+    from runtally.protocol.billing import (
+        Balance as Balance,
+        Receipt as Receipt,
+        ReceiptLine as ReceiptLine,
+        UsageItem as UsageItem,
+        UsageReport as UsageReport,
+        UsageSums as UsageSums,
+    )
+    from runtally.accounts.types import (
+        Account as Account,
+        ApiKey as ApiKey,
+        AuditEntry as AuditEntry,
+    )
     from runtally.async_client import (
         AsyncClient as AsyncClient,
     )
@@ -62,6 +75,7 @@ if TYPE_CHECKING:
     )
     from runtally.events import (
         AssistantFinal as AssistantFinal,
+        BudgetReached as BudgetReached,
         Citation as Citation,
         ClientToolCall as ClientToolCall,
         Done as Done,
@@ -98,13 +112,14 @@ if TYPE_CHECKING:
     )
     from runtally.types import (
         Approval as Approval,
-        Balance as Balance,
         Batch as Batch,
         BatchPreview as BatchPreview,
         BatchResult as BatchResult,
         Branch as Branch,
         Conversation as Conversation,
+        ConversationFiles as ConversationFiles,
         ConversationMessage as ConversationMessage,
+        Evidence as Evidence,
         FileChange as FileChange,
         FileChanges as FileChanges,
         FinalUsage as FinalUsage,
@@ -113,24 +128,24 @@ if TYPE_CHECKING:
         Graph as Graph,
         GraphFinal as GraphFinal,
         LanguageModel as LanguageModel,
-        Receipt as Receipt,
-        ReceiptLine as ReceiptLine,
         Run as Run,
         RunBilling as RunBilling,
         RunFailed as RunFailed,
         RunFile as RunFile,
+        RunPreview as RunPreview,
         SentMessage as SentMessage,
         StartedRun as StartedRun,
         ToolDescription as ToolDescription,
-        UsageItem as UsageItem,
-        UsageReport as UsageReport,
-        UsageSums as UsageSums,
     )
 
 _PLACES = {
     "runtally.tools.hooks": ("Hooks", "SessionResult", "ToolCall"),
     "runtally.tools.result": ("ToolResult",),
     "runtally.tools.tool": ("HookContext", "Tool", "ToolContext", "ToolFailed", "ToolOutput", "tool"),
+    "runtally.protocol.billing": (
+        *("Balance", "Receipt", "ReceiptLine", "UsageItem", "UsageReport", "UsageSums"),
+    ),
+    "runtally.accounts.types": ("Account", "ApiKey", "AuditEntry"),
     "runtally.async_client": ("AsyncClient",),
     "runtally.client": ("Client",),
     "runtally.client_tools": ("ClientTool",),
@@ -144,26 +159,16 @@ _PLACES = {
         *("PermissionRequest", "PermissionResolved", "QuestionAsked", "QuestionResolved"),
         *("Queued", "RunError", "RunStarted", "Status", "Step", "TextDelta", "ThinkingDelta"),
         *("ToolCallResult", "ToolCallStart", "UnknownEvent", "UserMessageDelivered"),
-        *("Citation", "ClientToolCall", "FilesChanged", "RunWarning"),
+        *("BudgetReached", "Citation", "ClientToolCall", "FilesChanged", "RunWarning"),
     ),
     "runtally.options": ("DecisionOptions", "Limits", "Message", "RunOptions"),
     "runtally.streams": ("AsyncRunStream", "RunStream"),
     "runtally.types": (
         *("Approval", "Batch", "BatchPreview", "BatchResult", "FileChange", "FileChanges", "Forecast"),
-        *("Balance", "Branch", "Conversation", "ConversationMessage", "FinalUsage", "Graph", "GraphFinal"),
-        *(
-            "Grant",
-            "LanguageModel",
-            "Receipt",
-            "ReceiptLine",
-            "Run",
-            "RunBilling",
-            "RunFailed",
-            "RunFile",
-            "SentMessage",
-            "StartedRun",
-        ),
-        *("ToolDescription", "UsageItem", "UsageReport", "UsageSums"),
+        *("Branch", "Conversation", "ConversationMessage", "FinalUsage", "Graph", "GraphFinal"),
+        *("ConversationFiles", "Evidence", "Grant", "LanguageModel", "Run"),
+        *("RunBilling", "RunFailed", "RunFile", "RunPreview", "SentMessage", "StartedRun"),
+        "ToolDescription",
     ),
 }
 _MODULE_OF = {name: module for module, names in _PLACES.items() for name in names}

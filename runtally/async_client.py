@@ -4,11 +4,12 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from functools import partial
 from types import TracebackType
-from typing import Any, Self, TypeVar, Unpack
+from typing import Any, Literal, Self, TypeVar, Unpack
 from uuid import uuid4
 
 import httpx
 
+from runtally.accounts.service import AsyncAccounts
 from runtally.batches import AsyncBatches
 from runtally.client_tools import call_async, handler_of, require_over
 from runtally.conversations import AsyncConversations
@@ -20,11 +21,13 @@ from runtally.options import (
     Priority,
     Prompt,
     ReceiptFilters,
+    RunFilters,
     RunOptions,
     UsageOptions,
     body_of,
 )
 from runtally.protocol import calls
+from runtally.protocol.billing import Balance, Receipt, UsageReport
 from runtally.protocol.call import Call
 from runtally.protocol.connection import DEFAULT_RETRIES, DEFAULT_TIMEOUT_S, Connection
 from runtally.protocol.following import Following
@@ -33,17 +36,16 @@ from runtally.protocol.retries import Retries
 from runtally.streams import AsyncRunStream
 from runtally.types import (
     Approval,
-    Balance,
+    Evidence,
     Graph,
     GraphFinal,
     LanguageModel,
-    Receipt,
     Run,
     RunFile,
+    RunPreview,
     SentMessage,
     StartedRun,
     ToolDescription,
-    UsageReport,
 )
 
 T = TypeVar("T")
@@ -71,6 +73,7 @@ class AsyncClient:
         self._http = httpx.AsyncClient(transport=transport, **self._connection.http_options())
         self.conversations = AsyncConversations(self.call)
         self.batches = AsyncBatches(self.call)
+        self.accounts = AsyncAccounts(self.call)
 
     async def __aenter__(self) -> Self:
         return self
@@ -134,9 +137,18 @@ class AsyncClient:
         """The state of a run."""
         return await self.call(calls.get_run(run_id))
 
-    def list_runs(self) -> AsyncIterator[Run]:
-        """All runs of the account, newest first; pages are requested as they are read."""
-        return each_async(self.call, calls.list_runs)
+    def list_runs(self, **filters: Unpack[RunFilters]) -> AsyncIterator[Run]:
+        """All runs that match, newest first; pages are requested as they are read."""
+        return each_async(self.call, partial(calls.list_runs, filters))
+
+    async def preview(self, graph: str, prompt: Prompt, **options: Unpack[RunOptions]) -> RunPreview:
+        """Plan a run and forecast its cost, without starting it."""
+        run_id = options.get("run_id") or str(uuid4())
+        return await self.call(calls.preview_run(body_of(run_id, graph, prompt, options=options)))
+
+    def evidence(self, run_id: str) -> AsyncIterator[Evidence]:
+        """What a run did, oldest first: prompts, capabilities and decisions; needs `runs:audit`."""
+        return each_async(self.call, partial(calls.list_evidence, run_id))
 
     async def files(self, run_id: str) -> list[RunFile]:
         """The files that the agent of a run has left in its workspace."""
@@ -145,6 +157,14 @@ class AsyncClient:
     async def read_file(self, run_id: str, path: str) -> bytes:
         """The content of a file of a run's workspace."""
         return await self.call(calls.read_file(run_id, path))
+
+    async def archive(self, run_id: str, form: Literal["zip", "tar"] = "zip") -> bytes:
+        """All files of a run's workspace as one archive."""
+        return await self.call(calls.read_archive(run_id, form))
+
+    async def change(self, run_id: str, *, permission_mode: str) -> None:
+        """Change how further tool calls of a run are decided, within what its graph allows."""
+        await self.call(calls.change_run(run_id, permission_mode=permission_mode))
 
     async def delete(self, run_id: str) -> None:
         """Delete the contents of an ended run: request, answer, events and files."""

@@ -73,6 +73,10 @@ class Batches:
         """Start no further item and cancel the runs of the others."""
         return self._send(calls.cancel_batch(batch_id))
 
+    def delete(self, batch_id: str) -> None:
+        """Delete an ended batch; its runs and receipts stay."""
+        self._send(calls.delete_batch(batch_id))
+
 
 class AsyncBatches:
     """The same for asyncio."""
@@ -130,3 +134,7 @@ class AsyncBatches:
     async def cancel(self, batch_id: str) -> Batch:
         """Start no further item and cancel the runs of the others."""
         return await self._send(calls.cancel_batch(batch_id))
+
+    async def delete(self, batch_id: str) -> None:
+        """Delete an ended batch; its runs and receipts stay."""
+        await self._send(calls.delete_batch(batch_id))

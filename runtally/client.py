@@ -4,11 +4,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from types import TracebackType
-from typing import Any, Self, TypeVar, Unpack
+from typing import Any, Literal, Self, TypeVar, Unpack
 from uuid import uuid4
 
 import httpx
 
+from runtally.accounts.service import Accounts
 from runtally.batches import Batches
 from runtally.client_tools import call, handler_of, require_over
 from runtally.conversations import Conversations
@@ -20,11 +21,13 @@ from runtally.options import (
     Priority,
     Prompt,
     ReceiptFilters,
+    RunFilters,
     RunOptions,
     UsageOptions,
     body_of,
 )
 from runtally.protocol import calls
+from runtally.protocol.billing import Balance, Receipt, UsageReport
 from runtally.protocol.call import Call
 from runtally.protocol.connection import DEFAULT_RETRIES, DEFAULT_TIMEOUT_S, Connection
 from runtally.protocol.following import Following
@@ -33,17 +36,16 @@ from runtally.protocol.retries import Retries
 from runtally.streams import RunStream
 from runtally.types import (
     Approval,
-    Balance,
+    Evidence,
     Graph,
     GraphFinal,
     LanguageModel,
-    Receipt,
     Run,
     RunFile,
+    RunPreview,
     SentMessage,
     StartedRun,
     ToolDescription,
-    UsageReport,
 )
 
 T = TypeVar("T")
@@ -71,6 +73,7 @@ class Client:
         self._http = httpx.Client(transport=transport, **self._connection.http_options())
         self.conversations = Conversations(self.call)
         self.batches = Batches(self.call)
+        self.accounts = Accounts(self.call)
 
     def __enter__(self) -> Self:
         return self
@@ -132,9 +135,18 @@ class Client:
         """The state of a run."""
         return self.call(calls.get_run(run_id))
 
-    def list_runs(self) -> Iterator[Run]:
-        """All runs of the account, newest first; pages are requested as they are read."""
-        return each(self.call, calls.list_runs)
+    def list_runs(self, **filters: Unpack[RunFilters]) -> Iterator[Run]:
+        """All runs that match, newest first; pages are requested as they are read."""
+        return each(self.call, partial(calls.list_runs, filters))
+
+    def preview(self, graph: str, prompt: Prompt, **options: Unpack[RunOptions]) -> RunPreview:
+        """Plan a run and forecast its cost, without starting it."""
+        run_id = options.get("run_id") or str(uuid4())
+        return self.call(calls.preview_run(body_of(run_id, graph, prompt, options=options)))
+
+    def evidence(self, run_id: str) -> Iterator[Evidence]:
+        """What a run did, oldest first: prompts, capabilities and decisions; needs `runs:audit`."""
+        return each(self.call, partial(calls.list_evidence, run_id))
 
     def files(self, run_id: str) -> list[RunFile]:
         """The files that the agent of a run has left in its workspace."""
@@ -143,6 +155,14 @@ class Client:
     def read_file(self, run_id: str, path: str) -> bytes:
         """The content of a file of a run's workspace."""
         return self.call(calls.read_file(run_id, path))
+
+    def archive(self, run_id: str, form: Literal["zip", "tar"] = "zip") -> bytes:
+        """All files of a run's workspace as one archive."""
+        return self.call(calls.read_archive(run_id, form))
+
+    def change(self, run_id: str, *, permission_mode: str) -> None:
+        """Change how further tool calls of a run are decided, within what its graph allows."""
+        self.call(calls.change_run(run_id, permission_mode=permission_mode))
 
     def delete(self, run_id: str) -> None:
         """Delete the contents of an ended run: request, answer, events and files."""

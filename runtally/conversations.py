@@ -6,7 +6,7 @@ from functools import partial
 from runtally.protocol import calls
 from runtally.protocol.call import AsyncSend, Send
 from runtally.protocol.pages import each, each_async
-from runtally.types import Branch, Conversation, ConversationMessage, Grant
+from runtally.types import Branch, Conversation, ConversationFiles, ConversationMessage, Grant
 
 
 class Conversations:
@@ -34,6 +34,10 @@ class Conversations:
     def branches(self, state_key: str) -> Sequence[Branch]:
         """The branches that edited messages and repeated answers have begun, oldest first."""
         return self._send(calls.list_branches(state_key)).items
+
+    def files(self, state_key: str) -> ConversationFiles:
+        """The files that its next turn begins with, if its graph keeps the workspace."""
+        return self._send(calls.list_workspace(state_key))
 
     def grants(self, state_key: str) -> Sequence[Grant]:
         """What `for_conversation` decisions have allowed, newest first."""
@@ -79,6 +83,10 @@ class AsyncConversations:
     async def branches(self, state_key: str) -> Sequence[Branch]:
         """The branches that edited messages and repeated answers have begun, oldest first."""
         return (await self._send(calls.list_branches(state_key))).items
+
+    async def files(self, state_key: str) -> ConversationFiles:
+        """The files that its next turn begins with, if its graph keeps the workspace."""
+        return await self._send(calls.list_workspace(state_key))
 
     async def grants(self, state_key: str) -> Sequence[Grant]:
         """What `for_conversation` decisions have allowed, newest first."""

@@ -114,6 +114,14 @@ class PermissionRequest(_Event):
     grantable: bool = False
 
 
+class BudgetReached(_Event):
+    """The run waits for a higher limit of dollars; decide with `args={"maxBudgetUsd": ...}` to go on."""
+
+    type: Literal["budget_reached"] = "budget_reached"
+    request_id: str
+    expires_at: datetime
+
+
 class PermissionResolved(_Event):
     """A tool call no longer waits: `decision` is `allow`, `deny` or `allow_conversation`.
 
@@ -255,6 +263,7 @@ Event: TypeAlias = (
     | Citation
     | UserMessageDelivered
     | PermissionRequest
+    | BudgetReached
     | PermissionResolved
     | QuestionAsked
     | QuestionResolved
@@ -271,7 +280,14 @@ Event: TypeAlias = (
 _KNOWN: tuple[type[_Event], ...] = (
     *(Queued, RunStarted, TextDelta, ThinkingDelta, MessageDiscarded, Status, Step),
     *(ToolCallStart, ToolCallResult, Citation, FilesChanged),
-    *(UserMessageDelivered, PermissionRequest, PermissionResolved, Interrupted, AssistantFinal),
+    *(
+        UserMessageDelivered,
+        PermissionRequest,
+        BudgetReached,
+        PermissionResolved,
+        Interrupted,
+        AssistantFinal,
+    ),
     *(RunError, Done, ClientToolCall, RunWarning, QuestionAsked, QuestionResolved),
 )
 EVENT_TYPES: dict[str, type[Any]] = {known.model_fields["type"].default: known for known in _KNOWN}

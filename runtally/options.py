@@ -85,12 +85,25 @@ class DecisionOptions(TypedDict, total=False):
 
 
 class ApprovalFilters(TypedDict, total=False):
-    """What to list of all that waits for a person; `kind` is `approval`, `question` or `client_tool`."""
+    """What to list of all that waits; `kind` is `approval`, `question`, `client_tool` or `budget`."""
 
     kind: str
     graph_id: str
     run_id: str
     state_key: str
+
+
+class RunFilters(TypedDict, total=False):
+    """Which runs to list; `since` is inclusive and `until` exclusive, by the time of acceptance."""
+
+    status: str
+    """`queued`, `running`, `waiting`, `succeeded`, `failed` or `cancelled`."""
+    graph_id: str
+    model: str
+    api_key_id: str
+    state_key: str
+    since: datetime
+    until: datetime
 
 
 class ReceiptFilters(TypedDict, total=False):

@@ -2,21 +2,12 @@
 
 from collections.abc import Sequence
 from decimal import Decimal
-from typing import Annotated, Any, Generic, NamedTuple, TypeVar
+from typing import Any
 
-from pydantic import AwareDatetime, Field
+from pydantic import AwareDatetime
 
 from runtally.errors import RuntallyError
 from runtally.model import Model
-
-Item = TypeVar("Item")
-
-
-class Page(NamedTuple, Generic[Item]):
-    """One page of a list; `next_cursor` is None on the last page."""
-
-    items: list[Item]
-    next_cursor: str | None
 
 
 class FinalUsage(Model):
@@ -100,6 +91,15 @@ class RunFile(Model):
     origin: str
 
 
+class Evidence(Model):
+    """A prompt, capability or decision of a run; what `content` has depends on `type`."""
+
+    position: int
+    at: AwareDatetime
+    type: str
+    content: dict[str, Any]
+
+
 class Run(Model):
     """The state of a run. `final` is None until it has ended, `billing` without `receipts:read`."""
 
@@ -129,6 +129,16 @@ class Forecast(Model):
     cost_usd: Quantiles
     seconds: Quantiles
     runs: int
+
+
+class RunPreview(Model):
+    """A run that could be started; all other fields are in `model_extra`."""
+
+    graph_id: str
+    model: str
+    system_prompt: str
+    timeout_s: float
+    forecast: Forecast | None = None
 
 
 class BatchCounts(Model):
@@ -191,96 +201,6 @@ class SentMessage(Model):
     position: int | None = None
 
 
-class ReceiptLine(Model):
-    """One thing that is charged: `quantity` times `unit_price_usd` is `amount_usd`, exactly."""
-
-    part: str
-    kind: str
-    model: str
-    quantity: Decimal
-    unit_price_usd: Decimal
-    amount_usd: Decimal
-
-
-class Receipt(Model):
-    """The charge of one assistant message; all other fields are in `model_extra`."""
-
-    id: str
-    run_id: str
-    attempt: int
-    usage_unit_id: str
-    source_reference: str
-    graph_id: str
-    model: str
-    input_tokens: int
-    output_tokens: int
-    cache_read_tokens: int
-    # The alias generator would make it cacheWrite5MTokens.
-    cache_write_5m_tokens: Annotated[int, Field(alias="cacheWrite5mTokens")]
-    cache_write_1h_tokens: Annotated[int, Field(alias="cacheWrite1hTokens")]
-    web_search_requests: int
-    cost_usd: Decimal
-    charged_credits: int
-    price_version: str
-    basis: str
-    origin: str
-    parent_tool_call_id: str | None = None
-    used_at: AwareDatetime
-    created_at: AwareDatetime
-    lines: tuple[ReceiptLine, ...] = ()
-    unpriced: tuple[str, ...] = ()
-    note: str | None = None
-
-
-class UsageSums(Model):
-    """Sums of tokens and charges."""
-
-    receipts: int
-    input_tokens: int
-    output_tokens: int
-    cache_read_tokens: int
-    cache_write_5m_tokens: Annotated[int, Field(alias="cacheWrite5mTokens")]
-    cache_write_1h_tokens: Annotated[int, Field(alias="cacheWrite1hTokens")]
-    cost_usd: Decimal
-    charged_credits: int
-    web_search_requests: int = 0
-    web_fetch_requests: int = 0
-
-
-class UsageItem(UsageSums):
-    """The sums of a day, a model, a graph or a key; of a part of it if the report is split."""
-
-    group: str
-    split: str | None = None
-
-
-class UsageReport(Model):
-    """Sums by group, and the total."""
-
-    group_by: str | None = None
-    split_by: str | None = None
-    time_zone: str
-    items: tuple[UsageItem, ...]
-    total: UsageSums
-
-
-class Balance(Model):
-    """An account's credit, in credits and dollars; `available` is None without a limit."""
-
-    mode: str
-    granted: int
-    adjusted: int
-    spent: int
-    reserved: int
-    left: int
-    available: int | None = None
-    monthly_budget: int | None = None
-    month_spent: int
-    granted_usd: Decimal
-    spent_usd: Decimal
-    left_usd: Decimal
-
-
 class Conversation(Model):
     """A conversation: the runs with one `state_key`."""
 
@@ -292,6 +212,13 @@ class Conversation(Model):
     branches: int = 1
     created_at: AwareDatetime
     updated_at: AwareDatetime
+
+
+class ConversationFiles(Model):
+    """What the next turn of a conversation begins with: the files of the run `run_id`, if there are any."""
+
+    run_id: str | None = None
+    items: tuple[RunFile, ...]
 
 
 class Branch(Model):
@@ -307,7 +234,7 @@ class Branch(Model):
 
 
 class Approval(Model):
-    """What waits for a person: `kind` is `approval`, `question` or `client_tool`."""
+    """What waits for a person: `kind` is `approval`, `question`, `client_tool` or `budget`."""
 
     run_id: str
     request_id: str
@@ -320,6 +247,8 @@ class Approval(Model):
     grantable: bool = False
     source: str | None = None
     questions: Sequence[Any] | None = None
+    budget: dict[str, Any] | None = None
+    """`spentUsd` and `maxBudgetUsd` of a budget; None for keys without `receipts:read`."""
     requested_at: AwareDatetime
     expires_at: AwareDatetime
 
@@ -334,6 +263,14 @@ class Grant(Model):
     created_at: AwareDatetime
 
 
+class CitedPage(Model):
+    """A page that an answer is based on, and an excerpt of it."""
+
+    url: str
+    title: str | None = None
+    cited_text: str
+
+
 class ConversationMessage(Model):
     """A message, tool call or result of a conversation; `type` decides which fields are present."""
 
@@ -343,6 +280,7 @@ class ConversationMessage(Model):
     content: str | None = None
     message_id: str | None = None
     partial: bool | None = None
+    citations: tuple[CitedPage, ...] = ()
     tool_call_id: str | None = None
     tool_name: str | None = None
     args: Any = None

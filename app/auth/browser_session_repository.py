@@ -6,13 +6,16 @@ from datetime import timedelta
 from sqlalchemy import and_, delete, func, insert, select
 
 from app.auth.records import BrowserSession, Credential
+from app.auth.repository import IS_ENDED, TERMS, key_fields
 from app.auth.tables import accounts, api_keys, browser_sessions
 from app.ids import ApiKeyId
 from app.platform.db import Reader, Transaction
 
+_IS_USABLE = and_(~IS_ENDED, accounts.c.suspended_at.is_(None))
+
 
 async def find_valid_credentials(reader: Reader, credentials: Collection[Credential]) -> set[Credential]:
-    """The subset of these credentials that is neither revoked nor expired."""
+    """The subset of these credentials that is neither revoked nor expired, of accounts not suspended."""
     hashes = [credential.session_hash for credential in credentials if credential.session_hash is not None]
     live = and_(
         browser_sessions.c.api_key_id == api_keys.c.id,
@@ -22,7 +25,8 @@ async def find_valid_credentials(reader: Reader, credentials: Collection[Credent
     statement = (
         select(api_keys.c.id, browser_sessions.c.token_hash)
         .join_from(api_keys, browser_sessions, live, isouter=True)
-        .where(api_keys.c.id.in_({each.api_key_id for each in credentials}), api_keys.c.revoked_at.is_(None))
+        .join(accounts, accounts.c.id == api_keys.c.account_id)
+        .where(api_keys.c.id.in_({each.api_key_id for each in credentials}), _IS_USABLE)
     )
     valid = set[Credential]()
     for row in await reader.execute(statement):
@@ -46,7 +50,7 @@ async def insert_session(
 
 
 async def find_active_session(reader: Reader, token_hash: bytes) -> BrowserSession | None:
-    """The session, unless it has expired or its key is revoked."""
+    """The session, unless it or its key has ended, or its account is suspended."""
     found = await reader.execute(
         select(
             api_keys.c.account_id,
@@ -55,6 +59,7 @@ async def find_active_session(reader: Reader, token_hash: bytes) -> BrowserSessi
             api_keys.c.name.label("key_name"),
             api_keys.c.prefix.label("key_prefix"),
             api_keys.c.scopes,
+            *TERMS,
             browser_sessions.c.expires_at,
         )
         .join(api_keys, api_keys.c.id == browser_sessions.c.api_key_id)
@@ -62,11 +67,11 @@ async def find_active_session(reader: Reader, token_hash: bytes) -> BrowserSessi
         .where(
             browser_sessions.c.token_hash == token_hash,
             browser_sessions.c.expires_at > func.now(),
-            api_keys.c.revoked_at.is_(None),
+            _IS_USABLE,
         )
     )
     row = found.mappings().one_or_none()
-    return None if row is None else BrowserSession(**{**row, "scopes": tuple(row["scopes"])})
+    return None if row is None else BrowserSession(**key_fields(row))
 
 
 async def delete_session(tx: Transaction, token_hash: bytes) -> None:

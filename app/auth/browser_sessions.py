@@ -63,7 +63,8 @@ class BrowserSessions:
     async def authenticate(self, token: str) -> Principal:
         """The principal of the session's key; raises the same `SessionEnded` for every reason."""
         session = await self.find(token)
-        return Principal(session.account_id, session.api_key_id, frozenset(session.scopes), _hash(token))
+        scopes = frozenset(session.scopes)
+        return Principal(session.account_id, session.api_key_id, scopes, _hash(token), session.terms)
 
     async def find(self, token: str) -> BrowserSession:
         """The session of this token; raises `SessionEnded`."""

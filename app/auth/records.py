@@ -1,10 +1,12 @@
 """The data of accounts, API keys and browser sessions."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple
+from typing import NamedTuple, TypedDict
 
 from app.ids import AccountId, ApiKeyId
+from app.requests.principal import KeyTerms, Principal, Scope
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,9 +19,48 @@ class KeyRecord:
     name: str | None
     prefix: str
     scopes: tuple[str, ...]
+    terms: KeyTerms
     created_at: datetime
     last_used_at: datetime | None
     revoked_at: datetime | None
+    is_ended: bool
+    """Whether it is revoked or has expired."""
+    is_suspended: bool
+    """Whether its account is."""
+
+    @property
+    def principal(self) -> Principal:
+        """Its holder."""
+        return Principal(self.account_id, self.id, frozenset(self.scopes), terms=self.terms)
+
+
+class NewKey(NamedTuple):
+    """A key that is not stored yet."""
+
+    id: ApiKeyId
+    account_id: AccountId
+    secret: str
+    scopes: tuple[Scope, ...]
+    name: str | None
+    terms: KeyTerms
+
+
+class LockedKey(NamedTuple):
+    """The state of a key that is locked."""
+
+    is_ended: bool
+    is_suspended: bool
+
+
+class KeyOptions(TypedDict, total=False):
+    """What a new key may have; what is omitted or None restricts nothing."""
+
+    name: str | None
+    expires_at: datetime | None
+    graphs: Sequence[str] | None
+    models: Sequence[str] | None
+    requests_per_minute: int | None
+    concurrent_runs: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +70,7 @@ class AccountRecord:
     id: AccountId
     name: str
     created_at: datetime
+    suspended_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +83,9 @@ class BrowserSession:
     key_name: str | None
     key_prefix: str
     scopes: tuple[str, ...]
+    terms: KeyTerms
     expires_at: datetime
+    """Of the session."""
 
 
 class Credential(NamedTuple):

@@ -1,28 +1,69 @@
 """SQL for accounts and API keys."""
 
 from collections.abc import Collection
+from dataclasses import asdict
 from datetime import timedelta
+from typing import Any
+from uuid import UUID
 
-from sqlalchemy import bindparam, func, or_, select, update
+from sqlalchemy import and_, bindparam, func, null, or_, select, update
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.engine import RowMapping
 
-from app.auth.records import AccountRecord, KeyRecord
+from app.auth.keys import hash_key, key_prefix
+from app.auth.records import AccountRecord, KeyRecord, LockedKey, NewKey
 from app.auth.tables import accounts, api_keys
 from app.ids import AccountId, ApiKeyId, new_uuid
 from app.platform.db import Reader, Transaction, page_of
 from app.platform.pagination import PageRequest
+from app.requests.principal import KeyLimit, KeyTerms
+
+IS_ENDED = or_(
+    api_keys.c.revoked_at.is_not(None),
+    and_(api_keys.c.expires_at.is_not(None), api_keys.c.expires_at <= func.now()),
+)
+"""Whether a key is revoked or has expired."""
+
+TERMS = (
+    api_keys.c.expires_at.label("key_expires_at"),
+    api_keys.c.graphs,
+    api_keys.c.models,
+    api_keys.c.limits,
+)
+
+_STATE = (IS_ENDED.label("is_ended"), accounts.c.suspended_at.is_not(None).label("is_suspended"))
 
 
-async def get_or_create_account(tx: Transaction, name: str) -> AccountId:
-    """The account with this name, created if there is none."""
-    await tx.execute(
+async def insert_account(tx: Transaction, name: str) -> AccountRecord | None:
+    """Insert an account; None if there is one with this name."""
+    inserted = await tx.execute(
         postgresql.insert(accounts)
         .values(id=new_uuid(), name=name, created_at=func.now())
-        .on_conflict_do_nothing(index_elements=["name"]),
+        .on_conflict_do_nothing(index_elements=["name"])
+        .returning(*_ACCOUNT)
     )
-    found = await tx.execute(select(accounts.c.id).where(accounts.c.name == name))
-    return AccountId(found.scalar_one())
+    row = inserted.mappings().one_or_none()
+    return None if row is None else AccountRecord(**row)
+
+
+async def lock_account(tx: Transaction, account_id: AccountId) -> AccountRecord:
+    """The account, which no other transaction can change before this one ends."""
+    statement = _ACCOUNTS.where(accounts.c.id == account_id).with_for_update()
+    return AccountRecord(**(await tx.execute(statement)).mappings().one())
+
+
+async def update_account(
+    tx: Transaction, account_id: AccountId, *, name: str, is_suspended: bool
+) -> AccountRecord:
+    """Set an account's name, and whether it is suspended, with the time of its first suspension."""
+    suspended_at = func.coalesce(accounts.c.suspended_at, func.now()) if is_suspended else null()
+    changed = await tx.execute(
+        update(accounts)
+        .where(accounts.c.id == account_id)
+        .values(name=name, suspended_at=suspended_at)
+        .returning(*_ACCOUNT)
+    )
+    return AccountRecord(**changed.mappings().one())
 
 
 async def find_account(reader: Reader, name: str) -> AccountRecord | None:
@@ -65,31 +106,25 @@ async def find_names(reader: Reader, account_ids: Collection[AccountId]) -> dict
     return {AccountId(row["id"]): row["name"] for row in found}
 
 
-async def insert_key(
-    tx: Transaction,
-    account_id: AccountId,
-    *,
-    key_hash: bytes,
-    prefix: str,
-    scopes: tuple[str, ...],
-    name: str | None,
-) -> bool:
-    """Insert a key; False if there is one with this hash."""
+async def insert_key(tx: Transaction, new: NewKey) -> tuple[KeyRecord, bool]:
+    """The key with this hash, and whether it was inserted: there may have been one."""
     inserted = await tx.execute(
         postgresql.insert(api_keys)
         .values(
-            id=new_uuid(),
-            account_id=account_id,
-            name=name,
-            prefix=prefix,
-            hash=key_hash,
-            scopes=list(scopes),
+            **_term_values(new.terms),
+            id=new.id,
+            account_id=new.account_id,
+            name=new.name,
+            prefix=key_prefix(new.secret),
+            hash=hash_key(new.secret),
+            scopes=list(new.scopes),
             created_at=func.now(),
         )
         .on_conflict_do_nothing(index_elements=["hash"])
         .returning(api_keys.c.id),
     )
-    return inserted.first() is not None
+    found = await tx.execute(_KEY_BY_HASH, {"key_hash": hash_key(new.secret)})
+    return _key_record(found.mappings().one()), inserted.first() is not None
 
 
 async def find_key_by_hash(reader: Reader, key_hash: bytes) -> KeyRecord | None:
@@ -117,20 +152,35 @@ async def find_account_keys(reader: Reader, account_id: AccountId, page: PageReq
     return [_key_record(row) for row in (await reader.execute(statement)).mappings()]
 
 
-async def revoke(tx: Transaction, key_id: ApiKeyId) -> bool:
-    """Revoke a key, keeping the time of its first revocation; False if there is no such key."""
-    changed = await tx.execute(
-        update(api_keys)
-        .where(api_keys.c.id == key_id)
-        .values(revoked_at=func.coalesce(api_keys.c.revoked_at, func.now())),
-    )
-    return bool(changed.rowcount)
+async def lock_key(tx: Transaction, key_id: ApiKeyId) -> KeyRecord | None:
+    """The key, which no other transaction can change before this one ends; None if there is none."""
+    statement = _KEYS.where(api_keys.c.id == key_id).with_for_update(of=api_keys)
+    row = (await tx.execute(statement)).mappings().one_or_none()
+    return None if row is None else _key_record(row)
 
 
-async def lock_active_key(tx: Transaction, key_id: ApiKeyId) -> bool:
-    """Whether the key is active; it cannot be revoked until the transaction ends."""
-    row = (await tx.execute(_LOCK_KEY, {"key_id": key_id})).one_or_none()
-    return row is not None and row.revoked_at is None
+async def revoke(tx: Transaction, key_id: ApiKeyId) -> None:
+    """Revoke a key."""
+    await tx.execute(update(api_keys).where(api_keys.c.id == key_id).values(revoked_at=func.now()))
+
+
+async def end_after(tx: Transaction, key_id: ApiKeyId, delay: timedelta) -> None:
+    """Let a key expire after a delay, unless it does so before."""
+    # PostgreSQL ignores null in `least`.
+    expires_at = func.least(api_keys.c.expires_at, func.now() + delay)
+    await tx.execute(update(api_keys).where(api_keys.c.id == key_id).values(expires_at=expires_at))
+
+
+async def find_active_keys(reader: Reader, key_ids: Collection[ApiKeyId]) -> set[ApiKeyId]:
+    """The subset of these keys that has not ended, also if their account is suspended."""
+    statement = select(api_keys.c.id).where(api_keys.c.id.in_(key_ids), ~IS_ENDED)
+    return {ApiKeyId(key) for key in (await reader.execute(statement)).scalars()}
+
+
+async def lock_active_key(tx: Transaction, key_id: ApiKeyId) -> LockedKey | None:
+    """The state of a key, which cannot change until the transaction ends; None if there is no such key."""
+    row = (await tx.execute(_LOCK_KEY, {"key_id": key_id})).mappings().one_or_none()
+    return None if row is None else LockedKey(**row)
 
 
 async def record_key_use(tx: Transaction, key_id: ApiKeyId, *, if_older_than: timedelta) -> None:
@@ -148,7 +198,8 @@ async def record_key_use(tx: Transaction, key_id: ApiKeyId, *, if_older_than: ti
     )
 
 
-_ACCOUNTS = select(accounts.c.id, accounts.c.name, accounts.c.created_at)
+_ACCOUNT = (accounts.c.id, accounts.c.name, accounts.c.created_at, accounts.c.suspended_at)
+_ACCOUNTS = select(*_ACCOUNT)
 
 _KEYS = select(
     api_keys.c.id,
@@ -157,16 +208,52 @@ _KEYS = select(
     api_keys.c.name,
     api_keys.c.prefix,
     api_keys.c.scopes,
+    *TERMS,
     api_keys.c.created_at,
     api_keys.c.last_used_at,
     api_keys.c.revoked_at,
+    *_STATE,
 ).join(accounts, accounts.c.id == api_keys.c.account_id)
 
 _KEY_BY_HASH = _KEYS.where(api_keys.c.hash == bindparam("key_hash"))
 _LOCK_KEY = (
-    select(api_keys.c.revoked_at).where(api_keys.c.id == bindparam("key_id")).with_for_update(read=True)
+    select(*_STATE)
+    .join_from(api_keys, accounts, accounts.c.id == api_keys.c.account_id)
+    .where(api_keys.c.id == bindparam("key_id"))
+    # Of both rows: also the account cannot be suspended meanwhile.
+    .with_for_update(read=True)
 )
 
 
+def _terms_of(row: RowMapping) -> KeyTerms:
+    graphs = row["graphs"]
+    models = row["models"]
+    return KeyTerms(
+        expires_at=row["key_expires_at"],
+        graphs=None if graphs is None else tuple(graphs),
+        models=None if models is None else tuple(models),
+        limits=tuple(
+            KeyLimit(**{**limit, "of": ApiKeyId(UUID(limit["of"]))}) for limit in row["limits"] or ()
+        ),
+    )
+
+
+def _term_values(terms: KeyTerms) -> dict[str, Any]:
+    limits = [{**asdict(limit), "of": str(limit.of)} for limit in terms.limits]
+    return {
+        "expires_at": terms.expires_at,
+        "graphs": None if terms.graphs is None else list(terms.graphs),
+        "models": None if terms.models is None else list(terms.models),
+        "limits": limits or null(),
+    }
+
+
+def key_fields(row: RowMapping) -> dict[str, Any]:
+    """The fields of a record from a row with scopes and `TERMS`."""
+    of_terms = {column.name for column in TERMS}
+    plain = {name: row[name] for name in row if name not in of_terms}
+    return {**plain, "scopes": tuple(row["scopes"]), "terms": _terms_of(row)}
+
+
 def _key_record(row: RowMapping) -> KeyRecord:
-    return KeyRecord(**{**row, "scopes": tuple(row["scopes"])})
+    return KeyRecord(**key_fields(row))

@@ -1,7 +1,7 @@
 """Accounts, API keys and browser sessions."""
 
 from sqlalchemy import Column, ForeignKey, Index, LargeBinary, Table, Text, Uuid
-from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
 from app.platform.db import UtcDateTime, metadata
 
@@ -12,6 +12,7 @@ accounts = Table(
     Column("name", Text, nullable=False, unique=True),
     Column("created_at", UtcDateTime, nullable=False),
     Column("provider_profile_id", Text, comment="The provider's user profile"),
+    Column("suspended_at", UtcDateTime),
 )
 Index("uq_accounts_provider_profile_id", accounts.c.provider_profile_id, unique=True)
 
@@ -27,6 +28,10 @@ api_keys = Table(
     Column("created_at", UtcDateTime, nullable=False),
     Column("last_used_at", UtcDateTime),
     Column("revoked_at", UtcDateTime),
+    Column("expires_at", UtcDateTime),
+    Column("graphs", ARRAY(Text), comment="Patterns; null: all"),
+    Column("models", ARRAY(Text), comment="Patterns; null: all"),
+    Column("limits", JSONB, comment="Its own, and those of the keys that it was made with"),
 )
 
 browser_sessions = Table(

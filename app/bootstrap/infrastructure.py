@@ -26,7 +26,7 @@ from app.bootstrap.clock import open_clock, open_lease, watch_clock
 from app.bootstrap.event_log import open_shared_log
 from app.bootstrap.reconciliation import open_provider_accounting
 from app.bootstrap.roles import Role
-from app.bootstrap.storage import open_database, open_journal, open_sealer
+from app.bootstrap.storage import open_database, open_journal, open_read_side, open_sealer
 from app.bootstrap.telemetry.opening import open_telemetry, record_receipts
 from app.conversations.sdk_store import PostgresSessionStore
 from app.executors.claude_agent.process.cli import Cli
@@ -40,6 +40,7 @@ from app.platform.json_schema.checker import SchemaChecker
 from app.platform.metrics.egress import EgressMetrics
 from app.platform.metrics.gateway import GatewayMetrics
 from app.platform.metrics.server import ServerMetrics
+from app.platform.read_side import ReadSide
 from app.platform.server.memory import MemoryCeiling
 from app.platform.settings import Settings
 from app.platform.storage.service import StorageQuota
@@ -65,6 +66,7 @@ class Infrastructure:
     process_id: UUID
     lease: Lease
     database: Database
+    reading: ReadSide
     log: EventLog
     channel: ProcessChannel | None
     """To the other processes; None if there can be none."""
@@ -129,7 +131,9 @@ async def open_infrastructure(
         parts = _AgentParts(metering, sessions, workspaces, schemas, clock, metrics.gateway, metrics.egress)
         agent = await _open_agent(settings, database, parts, cli=cli, stack=stack)
     event_log, channel = await open_shared_log(settings, process_id, clock, stack=stack)
-    tasks = await _open_tasks(stack, *writing, chain.work, partial(watch_clock, clock, database))
+    reading = await stack.enter_async_context(open_read_side(settings, database))
+    works: tuple[Work, ...] = (*writing, chain.work, partial(watch_clock, clock, database), reading.watch)
+    tasks = await _open_tasks(stack, *works)
     accounting.start(tasks)
     return Infrastructure(
         settings=settings,
@@ -137,6 +141,7 @@ async def open_infrastructure(
         process_id=process_id,
         lease=lease,
         database=database,
+        reading=reading,
         log=event_log,
         channel=channel,
         receipts=receipts,

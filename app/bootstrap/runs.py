@@ -3,13 +3,13 @@
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 from app import __version__
 from app.auth.accounts import Accounts
 from app.bootstrap.agent import open_history
 from app.bootstrap.catalogs import message_limits
 from app.bootstrap.dispatch.dispatcher import open_dispatcher
+from app.bootstrap.dispatch.temporal import open_temporal
 from app.bootstrap.event_log import open_reader
 from app.bootstrap.infrastructure import Infrastructure
 from app.executors.aggregator import ExecutorAggregator
@@ -49,9 +49,6 @@ from app.runs.supervisor import RunSupervisor
 from app.runs.worker import RunWorker
 from app.tools.extensions.loading import Extensions
 
-if TYPE_CHECKING:
-    from app.platform.temporal.connection import TemporalConnection
-
 
 @dataclass(frozen=True, slots=True)
 class OpenedRuns:
@@ -85,7 +82,6 @@ async def open_runs(
     executor: ExecutorAggregator,
     *,
     accounts: Accounts,
-    temporal: "TemporalConnection | None",
 ) -> OpenedRuns:
     """Open the services of runs, and recover the runs of processes that died."""
     settings, database, log_ = infra.settings, infra.database, infra.log
@@ -101,7 +97,7 @@ async def open_runs(
         places=execution.places,
         starter=execution.starter,
         stop=commands.stop,
-        temporal=temporal,
+        temporal=await open_temporal(settings, str(infra.process_id)),
     )
     conversations = _open_conversations(infra)
     heartbeat = _open_heartbeat(infra, execution, dispatcher)

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import TypeAlias
 
 from app.auth.accounts import Accounts
 from app.auth.browser_sessions import BrowserSessions
@@ -16,7 +17,6 @@ from app.billing.receipts.delivery import ReceiptDelivery
 from app.billing.reconciliation.statements.service import ReconciliationStatements
 from app.billing.reports.service import BillingReports
 from app.bootstrap.agent import Agent, open_previewers, warm_up
-from app.bootstrap.dispatch.temporal import open_temporal
 from app.bootstrap.infrastructure import Infrastructure, open_infrastructure
 from app.bootstrap.metrics.exposition import database_parts, open_exposition
 from app.bootstrap.roles import Role
@@ -30,10 +30,12 @@ from app.executors.claude_agent.readiness import ReadinessProbe
 from app.executors.port import GraphExecutor
 from app.graphs.catalog import GraphCatalog
 from app.models.registry import ModelRegistry
+from app.platform.audit.service import AuditLog
 from app.platform.concurrency.offload import Offload
 from app.platform.db import Database
-from app.platform.metrics.exposition import Exposition
+from app.platform.metrics.exposition import Exposition, Neighbours
 from app.platform.metrics.registry import MetricsRegistry
+from app.platform.read_side import ReadSide
 from app.platform.server.memory import MemoryCeiling
 from app.platform.settings import Settings
 from app.runs.abandonment.service import AbandonedRuns
@@ -55,11 +57,14 @@ from app.runs.requests.attachments import AttachmentRules
 from app.runs.revocation.service import KeyRevocation
 from app.runs.service import RunService
 from app.runs.waits.listing.service import AccountCalls
+from app.schedules.rotation import KeyRotation
 from app.schedules.service import ScheduleService
 from app.streams.port import EventLog
 from app.tools.catalog import ToolCatalog
 from app.webhooks.service import Webhooks
 from app.workspaces.service import Workspaces
+
+_Executors: TypeAlias = Mapping[str, GraphExecutor]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +74,13 @@ class Services:
     settings: Settings
     role: Role
     database: Database
+    reading: ReadSide
     accounts: Accounts
     browser_sessions: BrowserSessions
     credentials: CredentialMonitor
     key_revocation: KeyRevocation
+    key_rotation: KeyRotation
+    audit: AuditLog
     runs: RunService
     commands: RunCommands
     account_calls: AccountCalls
@@ -90,7 +98,6 @@ class Services:
     forecasts: Forecasts
     fleet: Fleet
     billing: BillingReports
-    statements: ReconciliationStatements
     delivery: ReceiptDelivery
     ledger: CreditLedger
     chain: ChainSealer
@@ -124,43 +131,44 @@ async def open_services(
     *,
     role: Role = Role.SERVE,
     cli: Cli | None = None,
-    executors: Mapping[str, GraphExecutor] | None = None,
+    executors: _Executors | None = None,
+    neighbours: Neighbours | None = None,
 ) -> AsyncIterator[Services]:
     """Open everything that a process of this role needs, and close it in reverse order.
 
-    `cli` replaces the bundled one; `executors` (by provider, as in graph ids) replace the Claude Agent SDK.
+    `cli` replaces the bundled one; `executors` (by provider, as in graph ids) replace the Claude Agent SDK;
+    `neighbours` are the processes of the same command, if there are several.
 
     Raises any error in settings, graphs, tools or database before anything is served.
     """
     role.require_settings(settings)
     async with AsyncExitStack() as stack:
         infra = await open_infrastructure(settings, stack, role=role, cli=cli)
-        yield await _open(infra, stack, executors or {})
+        yield await _open(infra, stack, executors or {}, neighbours)
 
 
 async def _open(
-    infra: Infrastructure, stack: AsyncExitStack, executors: Mapping[str, GraphExecutor]
+    infra: Infrastructure, stack: AsyncExitStack, executors: _Executors, neighbours: Neighbours | None
 ) -> Services:
     settings, planner = infra.settings, infra.planner
-    webhooks, accounts = await _open_webhooks(infra, stack), Accounts(infra.database)
-    own = {} if infra.agent is None else infra.agent.executors
-    executor = ExecutorAggregator({**own, **executors})
-    temporal = await open_temporal(settings, str(infra.process_id))
-    opened = await open_runs(infra, stack, executor, accounts=accounts, temporal=temporal)
+    webhooks, accounts = await _open_webhooks(infra, stack), await _open_accounts(infra)
+    executor = _open_executor(infra, executors)
+    opened = await open_runs(infra, stack, executor, accounts=accounts)
     previewer = RunPreviewer(planner, PreviewerAggregator(open_previewers(settings)), infra.schemas)
     timed = await open_schedules(infra, stack, opened, previewer=previewer, accounts=accounts)
-    if settings.bootstrap_key is not None:
-        await accounts.ensure_key(settings.bootstrap_key.get_secret_value())
-    fleet, statements = Fleet(infra.database), ReconciliationStatements(infra.database)
-    parts = database_parts(fleet, webhooks, statements, models=infra.metrics.models)
+    fleet = Fleet(infra.database)
+    parts = database_parts(fleet, webhooks, ReconciliationStatements(infra.database), infra.metrics.models)
     return Services(
         settings=settings,
         role=infra.role,
         database=infra.database,
+        reading=infra.reading,
         accounts=accounts,
         browser_sessions=BrowserSessions(infra.database, accounts),
         credentials=_open_credentials(infra, accounts),
         key_revocation=_open_key_revocation(infra, accounts, opened.commands),
+        key_rotation=KeyRotation(infra.database, accounts),
+        audit=AuditLog(infra.database),
         runs=opened.runs,
         commands=opened.commands,
         conversations=opened.conversations,
@@ -178,7 +186,6 @@ async def _open(
         forecasts=Forecasts(infra.database, infra.billing),
         fleet=fleet,
         billing=infra.billing,
-        statements=statements,
         delivery=infra.delivery,
         ledger=infra.ledger,
         chain=infra.chain,
@@ -196,8 +203,20 @@ async def _open(
         memory=infra.memory,
         offload=infra.offload,
         metrics=infra.metrics.registry,
-        exposition=open_exposition(infra, stack, opened, parts=parts),
+        exposition=await open_exposition(infra, stack, opened, parts=parts, neighbours=neighbours),
     )
+
+
+def _open_executor(infra: Infrastructure, others: Mapping[str, GraphExecutor]) -> ExecutorAggregator:
+    own = {} if infra.agent is None else infra.agent.executors
+    return ExecutorAggregator({**own, **others})
+
+
+async def _open_accounts(infra: Infrastructure) -> Accounts:
+    accounts = Accounts(infra.database)
+    if infra.settings.bootstrap_key is not None:
+        await accounts.ensure_key(infra.settings.bootstrap_key.get_secret_value())
+    return accounts
 
 
 def _open_key_revocation(infra: Infrastructure, accounts: Accounts, commands: RunCommands) -> KeyRevocation:

@@ -15,7 +15,8 @@ from app.errors import Invalid, OperatorError
 from app.platform.db import Database
 from app.platform.embedded.postgres import EmbeddedPostgres
 from app.platform.postgres.passwords import PasswordCommand, PasswordFile, PasswordSource
-from app.platform.settings import Settings
+from app.platform.read_side import ReadSide
+from app.platform.settings import Settings, SettingsError
 
 _WRITTEN_BYTES = 64 * 1024
 """Written to the data directory to find out whether there is space."""
@@ -70,10 +71,27 @@ async def _database(
             yield await stack.enter_async_context(operators_database(settings, process_id))
             return
         server = await stack.enter_async_context(embedded(settings.data_dir))
-        database = await Database.open(server.url, process_id=process_id)
-        stack.push_async_callback(database.aclose)
+        yield await stack.enter_async_context(_migrated(server.url, process_id))
+
+
+@asynccontextmanager
+async def _migrated(url: str, process_id: UUID | None) -> AsyncIterator[Database]:
+    database = await Database.open(url, process_id=process_id)
+    try:
         await database.migrate()
         yield database
+    finally:
+        await database.aclose()
+
+
+@asynccontextmanager
+async def embedded_database(settings: Settings) -> AsyncIterator[str]:
+    """The URL of an embedded database, which is migrated, for several processes."""
+    require_data_directory(settings)
+    async with EmbeddedPostgres.start(settings.data_dir) as server:
+        async with _migrated(server.url, None):
+            pass
+        yield server.url
 
 
 @asynccontextmanager
@@ -91,6 +109,23 @@ async def operators_database(settings: Settings, process_id: UUID | None = None)
         yield database
     finally:
         await database.aclose()
+
+
+@asynccontextmanager
+async def open_read_side(settings: Settings, primary: Database) -> AsyncIterator[ReadSide]:
+    """The replica of DATABASE_READ_URL, which may be away; raises `DatabaseNotUsable`, `SettingsError`."""
+    if settings.database_read_url is None:
+        yield ReadSide(primary)
+        return
+    if settings.database_url is None:
+        raise SettingsError("DATABASE_READ_URL needs DATABASE_URL: it leads to a replica of that database.")
+    replica = Database.replica(settings.database_read_url, _password_of(settings))
+    try:
+        reading = ReadSide(primary, replica)
+        await reading.check()
+        yield reading
+    finally:
+        await replica.aclose()
 
 
 def _password_of(settings: Settings) -> PasswordSource | None:

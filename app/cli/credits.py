@@ -21,6 +21,7 @@ from app.bootstrap.prices import price_list
 from app.bootstrap.storage import attach_database
 from app.errors import Invalid
 from app.ids import AccountId
+from app.platform.audit.service import command_actor
 from app.platform.settings import Settings
 
 NO_BUDGET = "none"
@@ -50,7 +51,7 @@ async def change_credit(
         raise Invalid.field("--usd", "must be above zero" if kind == "grant" else "must not be zero")
     async with _account(settings, account) as (ledger, account_id):
         change = ledger.grant if kind == "grant" else ledger.adjust
-        credit = await change(account_id, credits_, note=note)
+        credit = await change(account_id, credits_, note=note, by=command_actor())
     console.print(_table(account, credit))
 
 
@@ -66,7 +67,7 @@ async def change_terms(
         return AccountTerms(mode or terms.mode, terms.monthly_budget if budget is None else monthly)
 
     async with _account(settings, account) as (ledger, account_id):
-        credit = await ledger.change_terms(account_id, changed)
+        credit = await ledger.change_terms(account_id, changed, by=command_actor())
     console.print(_table(account, credit))
 
 

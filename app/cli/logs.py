@@ -70,17 +70,26 @@ def renderers(*, for_people: bool, colors: bool = False) -> list[structlog.typin
     return [traceback, _clean, _on_one_line, plain]
 
 
-def configure_logs(log_format: LogFormat = "auto", level: LogLevel = "info") -> None:
+def configure_logs(
+    log_format: LogFormat = "auto",
+    level: LogLevel = "info",
+    *,
+    process: str | None = None,
+    is_terminal: bool | None = None,
+) -> None:
     """Configure logging once, at the start of a command that serves.
 
-    Libraries log warnings and worse at any level: their details may contain requests.
+    Libraries log warnings and worse at any level: their details may contain requests. Lines name `process`.
+    `is_terminal`: whether the lines are shown on one; None finds out.
     """
-    stream, is_terminal = cast("TextIO", _LossyStream(sys.stderr)), sys.stderr.isatty()
+    stream = cast("TextIO", _LossyStream(sys.stderr))
+    is_terminal = sys.stderr.isatty() if is_terminal is None else is_terminal
     for_people = is_terminal if log_format == "auto" else log_format == "console"
     rendering = renderers(for_people=for_people, colors=is_terminal and not os.environ.get("NO_COLOR"))
     threshold = logging.getLevelNamesMapping()[level.upper()]
     shared: list[structlog.typing.Processor] = [
         add_context,
+        *(() if process is None else (_naming(process),)),
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
@@ -99,6 +108,13 @@ def configure_logs(log_format: LogFormat = "auto", level: LogLevel = "info") -> 
     logging.basicConfig(level=max(threshold, logging.WARNING), handlers=[handler], force=True)
     logging.captureWarnings(capture=True)
     _log_what_nothing_catches()
+
+
+def _naming(process: str) -> structlog.typing.Processor:
+    def add(_logger: object, _method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+        return {**event, "server_process": process}
+
+    return add
 
 
 def _log_what_nothing_catches() -> None:

@@ -4,26 +4,27 @@ Modules are imported inside the commands: importing everything takes 1.5 seconds
 """
 
 import asyncio
-import os
 import sys
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated
-from uuid import UUID
 
 import typer
 
 from app import __version__
 from app.billing.credit.payment_mode import PaymentMode
 from app.bootstrap.roles import Role
+from app.cli.commands.accounts import accounts
 from app.cli.commands.approvals import approvals
 from app.cli.commands.batches import batches
 from app.cli.commands.graphs import graphs
+from app.cli.commands.keys import keys
 from app.cli.commands.mcp import mcp
+from app.cli.commands.serving import api, serve, worker
 from app.cli.errors import EXIT_FAILED, explained
 from app.cli.terminal import Terminal
 from app.platform.server.imports import without_garbage_collection
-from app.platform.settings import Settings, withdraw_secrets
+from app.platform.settings import Settings
 
 app = typer.Typer(
     name="runtally",
@@ -31,7 +32,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-keys = typer.Typer(help="API keys: create, list, revoke.", no_args_is_help=True)
+app.add_typer(accounts, name="accounts")
 app.add_typer(keys, name="keys")
 credit = typer.Typer(help="Credit of accounts: show, grant, adjust, terms.", no_args_is_help=True)
 app.add_typer(credit, name="credits")
@@ -45,8 +46,6 @@ console = Terminal(highlight=False)
 
 Usd = Annotated[str, typer.Option(help="Dollars, for example 5.00.")]
 Note = Annotated[str | None, typer.Option(help="The reason; stored with the entry.")]
-Host = Annotated[str, typer.Option(help="Address to listen on.")]
-Port = Annotated[int, typer.Option(min=0, max=65_535, help="0 takes any free port.")]
 
 
 def _show_version(is_requested: bool) -> None:  # noqa: FBT001 - typer calls it so
@@ -100,38 +99,8 @@ def init(directory: Annotated[Path, typer.Argument(help="Created if missing.")] 
         lay_out(console, directory)
 
 
-@app.command()
-def serve(*, host: Host = "127.0.0.1", port: Port = 8000) -> None:
-    """Serve the API and execute runs. An embedded database is migrated first."""
-    _serve("serve", host, port)
-
-
-@app.command()
-def api(*, host: Host = "127.0.0.1", port: Port = 8000) -> None:
-    """Serve the API only: runs are executed by workers. Needs DATABASE_URL and REDIS_URL."""
-    _serve("api", host, port)
-
-
-@app.command()
-def worker(*, host: Host = "127.0.0.1", port: Port = 8000) -> None:
-    """Execute runs; serves health and metrics only. Needs DATABASE_URL and REDIS_URL."""
-    _serve("worker", host, port)
-
-
-def _serve(role: str, host: str, port: int) -> None:
-    with without_garbage_collection():
-        from app.bootstrap.roles import Role
-        from app.cli.logs import configure_logs
-        from app.cli.serve import log_unknown_variables
-        from app.cli.serve import serve as run_server
-
-    with explained():
-        settings = Settings.load()
-        configure_logs(settings.log_format, settings.log_level)
-        log_unknown_variables()
-        # Child processes must not inherit secrets.
-        withdraw_secrets(os.environ)
-        asyncio.run(run_server(settings, role=Role(role), host=host, port=port))
+for _command in (serve, api, worker):
+    app.command()(_command)
 
 
 @app.command()
@@ -164,43 +133,6 @@ def doctor(
     show_report(report, console, as_json=as_json)
     if not report.ok:
         raise typer.Exit(EXIT_FAILED)
-
-
-@keys.command("create")
-def keys_create(
-    account: Annotated[str, typer.Option(help="Created if there is no account with this name.")],
-    scope: Annotated[list[str], typer.Option(help="May be repeated.")],
-    name: Annotated[str | None, typer.Option(help="A label for the key.")] = None,
-) -> None:
-    """Create an API key and print it once."""
-    from app.cli.keys import create_key
-
-    with explained():
-        asyncio.run(create_key(Settings.load(), console, account=account, scopes=scope, name=name))
-
-
-@keys.command("list")
-def keys_list() -> None:
-    """List API keys, without their secrets."""
-    from app.cli.keys import list_keys
-
-    with explained():
-        asyncio.run(list_keys(Settings.load(), console))
-
-
-@keys.command("revoke")
-def keys_revoke(
-    key_id: Annotated[UUID, typer.Argument(help="The id shown by `keys list`.")],
-    *,
-    stop_runs: Annotated[
-        bool, typer.Option("--stop-runs", help="Also cancel its waiting and active runs.")
-    ] = False,
-) -> None:
-    """Revoke an API key: it is refused at once, its open streams end within a second."""
-    from app.cli.keys import revoke_key
-
-    with explained():
-        asyncio.run(revoke_key(Settings.load(), console, key_id, stop_runs=stop_runs))
 
 
 @credit.command("show")

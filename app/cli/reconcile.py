@@ -27,6 +27,7 @@ from app.bootstrap.reconciliation import open_reconciliation
 from app.bootstrap.storage import attach_database
 from app.errors import Invalid
 from app.ids import AccountId
+from app.platform.audit.service import command_actor
 from app.platform.settings import Settings
 
 NO_PROFILE = "none"
@@ -78,7 +79,7 @@ async def set_profile(settings: Settings, console: Console, account: str, profil
     """Set the user profile of an account, or remove it with `none`."""
     chosen = None if profile == NO_PROFILE else profile
     async with attach_database(settings) as database:
-        await Accounts(database).set_provider_profile(account, chosen)
+        await Accounts(database).set_provider_profile(account, chosen, by=command_actor())
     console.print(f"The provider reports calls of {account} under {chosen or 'no profile'}.")
 
 

@@ -25,6 +25,7 @@ from app.http.api.metrics.port import PATH, metrics_app
 from app.http.app import create_app
 from app.http.streaming.closing import OpenStreams
 from app.platform.background import first_of
+from app.platform.metrics.exposition import Neighbours
 from app.platform.postgres.errors import target_of
 from app.platform.server.loopback import serve_on_socket
 from app.platform.server.protocol import ConnectionLimits, ConnectionTable, raise_open_files
@@ -190,19 +191,39 @@ def url_of(sock: socket.socket) -> str:
 
 async def serve(settings: Settings, *, role: Role, host: str, port: int) -> None:
     """Serve until a signal arrives, even during startup."""
+    with listen(host, port) as sock, listen_for_scrapes(settings, host) as scrapes:
+        await serve_on(settings, sock, scrapes, role=role)
+
+
+async def serve_on(
+    settings: Settings,
+    sock: socket.socket,
+    scrapes: socket.socket | None,
+    *,
+    role: Role = Role.SERVE,
+    neighbours: Neighbours | None = None,
+    when_up: Callable[[], object] = lambda: None,
+) -> None:
+    """Serve on the sockets of the API and of the metrics until a signal arrives, even during startup.
+
+    `neighbours`: see `open_services`. `when_up` is called when nothing can prevent the start any more.
+    """
     loop, starting, is_up = asyncio.get_running_loop(), asyncio.current_task(), False
     if starting is not None:
         # Until the server listens and handles signals itself.
         signal.signal(signal.SIGTERM, lambda *_: loop.call_soon_threadsafe(starting.cancel))
     try:
-        with listen(host, port) as sock, listen_for_scrapes(settings, host) as scrapes:
-            async with open_services(settings, role=role) as services, _metrics_served(services, scrapes):
-                server = _Server(services)
-                # Exempt all current objects from garbage collection: scanning them takes 0.17 s.
-                gc.freeze()
-                _log_start(services, url_of(sock))
-                is_up = True
-                await server.serve(sockets=[sock])
+        async with (
+            open_services(settings, role=role, neighbours=neighbours) as services,
+            _metrics_served(services, scrapes),
+        ):
+            server = _Server(services)
+            # Exempt all current objects from garbage collection: scanning them takes 0.17 s.
+            gc.freeze()
+            _log_start(services, url_of(sock))
+            is_up = True
+            when_up()
+            await server.serve(sockets=[sock])
     except asyncio.CancelledError:
         # A second signal while it stops ends up here as well.
         if not is_up:

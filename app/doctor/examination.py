@@ -8,7 +8,7 @@ from app.bootstrap.agent import open_agent, open_auth, open_connector, open_sche
 from app.bootstrap.dispatch.temporal import open_temporal
 from app.bootstrap.event_log import open_relay
 from app.bootstrap.roles import Role
-from app.bootstrap.storage import attach_database
+from app.bootstrap.storage import attach_database, open_read_side
 from app.conversations.sdk_store import PostgresSessionStore
 from app.doctor.catalogs import Catalogs, check_catalogs
 from app.doctor.chain import check_chain
@@ -60,6 +60,7 @@ async def examine(
             "sandbox": examination.sandbox,
             "data_dir": examination.data_directory,
             "database": examination.database,
+            "read_database": examination.read_database,
             "chain": examination.chain,
             "fleet": examination.fleet,
             "event_log": examination.event_log,
@@ -113,6 +114,16 @@ class _Examination:
         detail = f"{what} is reachable; a newer release migrated it to {newer}, which this one can use"
         return [Check("database", "warning", detail), *found]
 
+    async def read_database(self) -> list[Check]:
+        if self._database is None or self._settings.database_read_url is None:
+            return [Check("read_database", "ok", "lists and reports are read from the database itself")]
+        async with open_read_side(self._settings, self._database) as reading:
+            if reading.problem is None:
+                detail = f"DATABASE_READ_URL is reachable; it is {reading.lag_s:.1f} s behind"
+                return [Check("read_database", "ok", detail)]
+        detail = "DATABASE_READ_URL cannot be used, so lists and reports are read from DATABASE_URL; {}"
+        return [Check("read_database", "warning", detail.format(reading.problem))]
+
     async def chain(self) -> list[Check]:
         return [await check_chain(self._settings, self._database)]
 
@@ -122,7 +133,8 @@ class _Examination:
     async def event_log(self) -> list[Check]:
         if (relay := await open_relay(self._settings, self._stack)) is not None:
             return [Check("event_log", "ok", f"REDIS_URL ({relay}) carries messages")]
-        return [Check("event_log", "ok", "in the server's memory: for a single server process only")]
+        detail = "in the server's memory, or with `--processes` in the command's own Valkey"
+        return [Check("event_log", "ok", detail)]
 
     async def dispatcher(self) -> list[Check]:
         if await open_temporal(self._settings, "runtally doctor") is None:

@@ -4,21 +4,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Protocol
 
 import structlog
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from app.conversations.grants.service import RunGrants
-from app.errors import AppError, Conflict, FieldError, Invalid, NotFound
+from app.errors import AppError, FieldError, Invalid
 from app.events import PermissionRequest, PermissionResolved, ResolvedBy
 from app.executors.evidence import AddEvidence, CallDecision, keep_none
 from app.executors.waiting.calls import CallKind, Publish, Resolution, WaitingCalls
+from app.executors.waiting.decisions import GRANTED, Decision, PermissionDecided, PermissionNotFound
 from app.executors.waiting.port import Waits
 from app.graphs.rules.evaluation import CallRules
 from app.graphs.rules.modes import permitted
 from app.graphs.rules.spec import ToolRule
-from app.ids import ApiKeyId, new_uuid
+from app.ids import new_uuid
 from app.platform.serialization.mistakes import problem_of
 from app.requests.client_tools import is_client_tool, shown_name
 from app.requests.runs import PermissionMode
@@ -37,37 +38,6 @@ _FORBIDDEN = "A rule of this graph denies this call."
 _NOT_GRANTABLE = "must be allow or deny: calls of this tool are allowed one by one"
 
 _NO_RULE: Final = ToolRule(tool="*", do="allow")
-
-
-class PermissionNotFound(NotFound):
-    """No tool call of this run waits for this decision."""
-
-    code = "permission_not_found"
-
-
-class PermissionDecided(Conflict):
-    """A different decision about this tool call was already made."""
-
-    code = "permission_decided"
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """A person's decision.
-
-    `args` replace those of the model, `message` is shown to the model; `stop`: a denied call ends the run.
-    """
-
-    decision: Literal["allow", "deny"]
-    args: dict[str, Any] | None = None
-    message: str | None = None
-    stop: bool = False
-    grant_by: ApiKeyId | None = field(default=None, compare=False)
-    """The key whose holder allows later calls of the tool in the conversation, too; None: only this one."""
-
-
-GRANTED: Final = Decision("allow")
-"""What an earlier decision for the conversation means for a call."""
 
 
 class RunDenied(ToolCallDenied):

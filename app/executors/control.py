@@ -13,7 +13,9 @@ from app.executors.approvals import Approvals, Permissions
 from app.executors.client_calls import ClientToolCalls
 from app.executors.evidence import AddEvidence, keep_none
 from app.executors.inbox import MessageInbox, MessageLimits, RunEnded
+from app.executors.waiting.budget import Budget
 from app.executors.waiting.calls import Publish
+from app.executors.waiting.decisions import Decision
 from app.executors.waiting.port import StoredCall, UnstoredWaits, Waits
 from app.executors.waiting.questions import Questions
 from app.requests.messages import SentMessage
@@ -44,7 +46,11 @@ class RunControl:
         self.approvals = Approvals(publish, permissions, self.waits, add_evidence=add_evidence)
         self.client_calls = ClientToolCalls(publish, self.waits, timeout=client_tool_timeout)
         self.questions = Questions(publish, self.waits, timeout=question_timeout)
-        self._waiting = (self.client_calls.calls, self.approvals.calls, self.questions.calls)
+        self.budget = Budget(publish, self.waits, timeout=permissions.timeout)
+        self._waiting = (
+            *(self.client_calls.calls, self.approvals.calls),
+            *(self.questions.calls, self.budget.calls),
+        )
         self.can_park = False
         """Whether the executor stops for `parking`, and its next attempt goes on with the calls that wait."""
         self.parking = asyncio.Event()
@@ -110,9 +116,12 @@ class RunControl:
     def keep(self, stored: Sequence[StoredCall]) -> None:
         """Add the calls of earlier attempts: those that were parked have been published, and go on."""
         for each in stored:
-            if each.is_parked and each.tool_call_id is not None:
-                self._tools_at_work.add(each.tool_call_id)
+            is_tool_call = each.kind != "budget" and each.tool_call_id is not None
+            if each.is_parked and is_tool_call:
+                self._tools_at_work.add(str(each.tool_call_id))
             match each.kind:
+                case "budget":
+                    self.budget.calls.keep(each)
                 case "permission":
                     self.approvals.calls.keep(each)
                 case "question":
@@ -127,6 +136,13 @@ class RunControl:
             return False
         waiting = set[str]().union(*(each.waiting_tool_calls for each in self._waiting))
         return bool(waiting) and self._executing <= waiting
+
+    async def decide(self, request_id: str, decision: Decision) -> None:
+        """Decide about a tool call that waits for approval, or about a budget; see `Approvals.decide`."""
+        if self.budget.calls.request(request_id):
+            await self.budget.calls.answer(request_id, decision)
+        else:
+            await self.approvals.decide(request_id, decision)
 
     def park(self) -> None:
         """Let the executor stop; see `may_park`."""

@@ -1,6 +1,7 @@
 """CreditCheck: whether a run's account may spend; reserves credit for the calls of the run."""
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -26,7 +27,10 @@ LEDGER_WAIT_S = 20.0
 """How long a call waits for a ledger that does not answer; the agent gives up after a minute."""
 
 _LEDGER_TIMEOUT_S = 1.0
-"""How long the ledger may take to answer once."""
+"""How long the ledger may take to answer once, if the call can be made without its answer."""
+
+_NEEDED_TIMEOUT_S = 5.0
+"""The same if it cannot: a statement that is given up waits for its connection from the beginning."""
 
 _DELIVERY_S = 0.25
 """How long the run's own receipts may take to be stored before a call."""
@@ -39,6 +43,15 @@ UNLIMITED_FOR_S = 5.0
 FindUnpriced: TypeAlias = Callable[[], Awaitable[Sequence[Receipt]]]
 
 
+@dataclass(slots=True, weakref_slot=True)
+class _AccountTurns:
+    """Exists as long as a run of the account waits, or has its turn."""
+
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    unlimited_at: float = -math.inf
+    """When (loop time) the ledger was asked last and answered that the account has no limit."""
+
+
 class LedgerTurns:
     """Lets the runs of an account change their reservations one after the other.
 
@@ -47,18 +60,18 @@ class LedgerTurns:
     """
 
     def __init__(self) -> None:
-        self._locks: WeakValueDictionary[AccountId, asyncio.Lock] = WeakValueDictionary()
+        self._accounts: WeakValueDictionary[AccountId, _AccountTurns] = WeakValueDictionary()
 
     @asynccontextmanager
-    async def take(self, account_id: AccountId, *, until: float) -> AsyncIterator[None]:
+    async def take(self, account_id: AccountId, *, until: float) -> AsyncIterator[_AccountTurns]:
         """Wait for a turn, in the order of arrival; raises `TimeoutError` at `until` (loop time)."""
-        lock = self._locks.setdefault(account_id, asyncio.Lock())
+        account = self._accounts.setdefault(account_id, _AccountTurns())
         async with asyncio.timeout_at(until):
-            await lock.acquire()
+            await account.lock.acquire()
         try:
-            yield
+            yield account
         finally:
-            lock.release()
+            account.lock.release()
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,12 +160,23 @@ class CreditCheck:
 
     async def _resize(self, needed: _Needed) -> bool:
         """Set the reservation; False if the credit does not cover the minimum."""
-        turn_by = asyncio.get_running_loop().time() + _LEDGER_TIMEOUT_S
+        loop = asyncio.get_running_loop()
+        asked_at = loop.time()
+        turn_by = asked_at + _LEDGER_TIMEOUT_S
         if not self._is_covered(needed):
             # An answer is needed, however many wait for theirs.
             turn_by = max(turn_by, needed.deadline)
-        async with self.turns.take(self.plan.run.account_id, until=turn_by):
-            return await self._resize_in_turn(needed)
+        async with self.turns.take(self.plan.run.account_id, until=turn_by) as account:
+            if account.unlimited_at < asked_at:
+                answer_of = loop.time()
+                is_covered = await self._resize_in_turn(needed)
+                if self._is_unlimited:
+                    account.unlimited_at = answer_of
+                return is_covered
+            # Another run has asked meanwhile, and the answer is about the account: a queue of runs that wait
+            # for theirs, such as those that are resumed together, needs one and not one each.
+            self._set_unlimited(account.unlimited_at)
+            return True
 
     async def _resize_in_turn(self, needed: _Needed) -> bool:
         unpriced = await self._unpriced_credits()
@@ -160,21 +184,25 @@ class CreditCheck:
         others = pending.others + unpriced
         # What the run has spent stays reserved until it is debited: another process cannot see it.
         maximum, minimum = needed.maximum + pending.own, needed.minimum + pending.own
+        timeout_s = _LEDGER_TIMEOUT_S if self._is_covered(needed) else _NEEDED_TIMEOUT_S
         before = self._reserved
         # Without an answer it is not known whether the reservation was changed.
         self._reserved = None if before is None else min(before, maximum)
-        async with asyncio.timeout(_LEDGER_TIMEOUT_S):
+        async with asyncio.timeout(timeout_s):
             spendable = await self.ledger.resize_reservation(
                 self.plan.run, maximum, minimum=minimum, pending=others
             )
         self._is_unlimited = spendable is None
         if spendable is None:
-            self._reserved = None
-            self._unlimited_until = asyncio.get_running_loop().time() + UNLIMITED_FOR_S
+            self._set_unlimited(asyncio.get_running_loop().time())
             return True
         is_covered = spendable - others >= minimum
         self._reserved = maximum if is_covered else before
         return is_covered
+
+    def _set_unlimited(self, at: float) -> None:
+        self._is_unlimited, self._reserved = True, None
+        self._unlimited_until = at + UNLIMITED_FOR_S
 
     async def _unpriced_credits(self) -> int:
         """What this month's unpriced messages of the account may cost besides what is charged of them."""

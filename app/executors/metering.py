@@ -19,10 +19,10 @@ from app.billing.reconciliation.calls.counter import CallCounter
 from app.executors.call_tracing import PricedTracing
 from app.executors.credit_check import LEDGER_WAIT_S, CreditCheck, LedgerTurns
 from app.executors.evidence import AddEvidence, RunEvidence, keep_none
-from app.executors.port import RunPlan
+from app.executors.port import RunContext, RunPlan
 from app.gateway.answer_usage import MessageUsage
 from app.gateway.call import MeteringHooks
-from app.gateway.channel import ChannelLimits
+from app.gateway.channel import Channel, ChannelLimits
 from app.gateway.prompt_cache.rendered import PromptEvidence
 from app.ids import AccountId
 from app.platform.clock.clock import Clock
@@ -153,6 +153,13 @@ def channel_limits(plan: RunPlan) -> ChannelLimits:
         web=plan.spec.web,
         spent=plan.spent,
     )
+
+
+def attach_control(channel: Channel, context: RunContext) -> None:
+    """Let the requests of clients, and decisions about the budget, count for the calls of a channel."""
+    channel.stops_before_call = context.control.stops_before_call
+    if context.plan.spec.on_budget == "pause":
+        channel.raise_budget = context.control.budget.ask
 
 
 def usage_fact(

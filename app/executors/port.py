@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 from app.conversations.cuts.answer_cuts import ShownAnswer
 from app.conversations.records import Conversation
-from app.events import AiEvent
+from app.events import AiEvent, MeterReport
 from app.executors.control import RunControl
 from app.executors.evidence import AddEvidence, keep_none
 from app.executors.waiting.port import StoredCall
@@ -167,6 +167,8 @@ class RunPlan:
     accepted_at: datetime | None = None
     parked: Mapping[str, Any] | None = None
     """The state of `RunParked` with which an earlier attempt stopped, if none has begun with it."""
+    reported: MeterReport | None = None
+    """What the attempts that were parked have reported."""
     waits: Sequence[StoredCall] = ()
     """The calls of earlier attempts that waited for answers."""
 

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
 import structlog
@@ -24,7 +24,7 @@ from app.gateway.prompt_cache.history import PromptHistory
 from app.gateway.web.spec import WebSpec
 from app.gateway.web.uses import WebUses
 from app.ids import MessageId
-from app.platform.logs.context import Fields, fields_of_context
+from app.platform.logs.context import Fields, fields_of_context, start_detached
 from app.usage.records import NOTHING_SPENT, Spent
 
 log = structlog.get_logger(__name__)
@@ -90,6 +90,8 @@ class Channel:
     """The prompts of the run, and the last one of its conversation."""
     stops_before_call: Callable[[], Awaitable[bool]] | None = None
     """Whether the run is stopped instead of making another call."""
+    raise_budget: Callable[[Decimal, Decimal], Awaitable[Decimal | None]] | None = None
+    """Asks for a higher limit of dollars, with what was spent and the limit; None if it stays."""
     web: WebUses = field(init=False)
     _costs: dict[MessageId, Decimal] = field(default_factory=dict)
     """Of the messages, in dollars."""
@@ -98,14 +100,16 @@ class Channel:
     _credit_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     _calls: list[Call] = field(default_factory=list)
     _change_event: asyncio.Event = field(default_factory=asyncio.Event)
+    _asking: asyncio.Task[None] | None = None
+    """Asks for a higher limit, for all calls that wait for one."""
 
     def __post_init__(self) -> None:
         self.web = WebUses(self.limits.web, self.messages, self.limits.spent)
 
     @property
     def budget_exhausted(self) -> bool:
-        """Whether the usage has reached the limit of tokens or dollars."""
-        return self.limits.reached_by(self._spent())
+        """Whether the usage has reached the limit of tokens, or one of dollars that stays as it is."""
+        return self.limits.reached_by(self._spent()) and not self._may_be_raised
 
     @property
     def budget_left_usd(self) -> Decimal | None:
@@ -118,7 +122,8 @@ class Channel:
         """The limit that is reached, if any; for tool calls, which need no further call of the model."""
         refusal = self._refusal()
         # Tool calls of the last turn belong to that turn.
-        return None if refusal == "turns" else refusal
+        is_for_model = refusal == "turns" or (refusal == "budget" and self._may_be_raised)
+        return None if is_for_model else refusal
 
     @property
     def has_turns(self) -> bool:
@@ -142,6 +147,14 @@ class Channel:
             self._calls.remove(call)
             self._notify_waiters()
 
+    async def wait_for_budget(self) -> None:
+        """Wait while a limit of dollars is reached that may be raised: until it is, or is to stay."""
+        while self._refusal() == "budget" and self._may_be_raised:
+            asking = self._asking = self._asking or start_detached(self._ask_for_budget())
+            await asyncio.wait({asking})
+            if not asking.cancelled():
+                asking.result()
+
     def close_message(self, message: MessageUsage) -> None:
         """Record the usage of a message; a later call replaces the record."""
         self.messages[message.message_id] = message
@@ -161,6 +174,9 @@ class Channel:
         """The run has ended: refuse further calls, end the current ones. Nothing is recorded afterwards."""
         self.ended = True
         self._notify_waiters()
+        if (asking := self._asking) is not None:
+            asking.cancel()
+            await asyncio.wait({asking})
         try:
             async with asyncio.timeout(GRACE_S):
                 while self._calls:
@@ -174,7 +190,7 @@ class Channel:
             await asyncio.wait(tasks)
 
     async def _admit(self, size: CallSize, count_prompt: CountPrompt | None) -> Call:
-        while (refusal := self._refusal()) is None and self._must_wait():
+        while (refusal := await self._lasting_refusal()) is None and self._must_wait():
             change = self._change_event
             if not (self.limits.has_budget and await self._tighten(self._calls)):
                 await change.wait()
@@ -194,6 +210,22 @@ class Channel:
         )
         self._calls.append(call)
         return call
+
+    async def _lasting_refusal(self) -> Refusal | None:
+        await self.wait_for_budget()
+        return self._refusal()
+
+    async def _ask_for_budget(self) -> None:
+        most, raised = self.limits.max_budget_usd, None
+        try:
+            if self.raise_budget is not None and most is not None:
+                raised = await self.raise_budget(self._spent().usd, most)
+        finally:
+            self._asking = None
+        if raised is None:
+            self.block("budget")
+        else:
+            self.limits = replace(self.limits, max_budget_usd=raised)
 
     async def _check_credit(self, call: Call) -> Refusal | None:
         # One at a time: each check includes the cost of the calls admitted before.
@@ -246,11 +278,18 @@ class Channel:
             return "deadline"
         if self._blocked is not None:
             return self._blocked
-        if self.budget_exhausted:
+        if self.limits.reached_by(self._spent()):
             return "budget"
         if limits.max_turns is not None and self._turns() >= limits.max_turns:
             return "turns"
         return None
+
+    @property
+    def _may_be_raised(self) -> bool:
+        """Whether a limit of dollars that is reached may still be raised, and no other one is reached."""
+        others = replace(self.limits, max_budget_usd=None)
+        is_open = self.raise_budget is not None and self._blocked is None and not self.ended
+        return is_open and not others.reached_by(self._spent())
 
     def _must_wait(self) -> bool:
         """Whether current calls may use up what is left of a limit: then wait for them."""

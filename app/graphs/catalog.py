@@ -7,7 +7,7 @@ from typing import NamedTuple, TypeAlias
 from app.errors import Invalid, NotFound
 from app.graphs.file import GraphDefinitionError, GraphFile, definition_error
 from app.graphs.rules.checking import RuledTool, rule_problems
-from app.graphs.spec import AGENT_TOOL, GraphSpec
+from app.graphs.spec import AGENT_TOOL, AgentSpec, GraphSpec
 from app.platform.serialization.strict_yaml import did_you_mean
 from app.tools.mcp.spec import remote_effects, secret_names
 from app.tools.skills.library import NO_SKILLS, SkillLibrary
@@ -102,7 +102,7 @@ class GraphCatalog:
                     *_executor_errors(path, graph, checks),
                 ]
             if graph is not None and graph.id in found:
-                errors = [_error(path, "name", f"there is another graph {graph.id}")]
+                errors = [definition_error(path, f"name: there is another graph {graph.id}")]
             invalid.extend(errors)
             if graph is not None and not errors:
                 found[graph.id] = graph
@@ -243,7 +243,17 @@ def _described(
     skills = library.named(graph.skills)
     prompt = with_skills(graph.system_prompt, skills, in_workspace=bool(graph.native_tools))
     prompt = with_workspace(prompt, graph.workspace, graph.network)
-    return graph.model_copy(update={"system_prompt": prompt}), []
+    agents = {name: _agent_with_skills(agent, graph, library) for name, agent in graph.agents.items()}
+    return graph.model_copy(update={"system_prompt": prompt, "agents": agents}), []
+
+
+def _agent_with_skills(agent: AgentSpec, graph: GraphSpec, library: SkillLibrary) -> AgentSpec:
+    """The subagent with the tool for its skills, and a prompt that names them."""
+    if not agent.skills:
+        return agent
+    sees_files = not set(graph.native_tools).isdisjoint(agent.tools)
+    prompt = with_skills(agent.prompt, library.named(agent.skills), in_workspace=sees_files)
+    return agent.model_copy(update={"prompt": prompt, "tools": (*agent.tools, SKILL_TOOL)})
 
 
 def _mount_errors(path: Path, graph: GraphSpec, roots: Sequence[Path]) -> Iterator[GraphDefinitionError]:
@@ -255,4 +265,5 @@ def _mount_errors(path: Path, graph: GraphSpec, roots: Sequence[Path]) -> Iterat
 
 
 def _error(path: Path, key: str, problem: str) -> GraphDefinitionError:
-    return definition_error(path, f"{key}: {problem}")
+    keys = tuple(int(part) if part.isdecimal() else part for part in key.split("."))
+    return GraphFile.read(path).error(keys, f"{key}: {problem}")

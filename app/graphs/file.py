@@ -15,7 +15,10 @@ _FORM = (
     f"a graph begins with a line {FENCE}, its keys (description: …), a line {FENCE}, then its prompt; files "
     "that are no graphs belong elsewhere"
 )
-_OF_FILE = {"name": "is the name of the file", "system_prompt": "is the text after the front matter"}
+_OF_FILE = {
+    "name": "is the name of the file",
+    "system_prompt": "is the text after the front matter, before which prompt_preset can put another",
+}
 """The fields of a graph that are no keys."""
 
 

@@ -1,7 +1,7 @@
 """GraphSpec: the definition of a graph, independent of its executor."""
 
 import re
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
@@ -51,6 +51,12 @@ def _is_agent_name(name: str) -> str:
     return name
 
 
+def _in_foreground(background: object) -> object:
+    if background:
+        raise ValueError("must be false: the call that starts a subagent lasts until it has ended")
+    return background
+
+
 Names = Annotated[tuple[str, ...], BeforeValidator(_comma_separated)]
 """A list, or a text with commas."""
 _Text = Annotated[str, AfterValidator(require_visible)]
@@ -65,12 +71,16 @@ class AgentSpec(BaseModel):
     """Read by the model to decide when to use this subagent."""
     prompt: _Text
     tools: Names = ()
+    skills: Names = ()
+    """Those of the graph's that it is told of; without any it can read none."""
     model: str | None = None
     """None means the run's model."""
     max_turns: Annotated[int, Field(ge=1, le=1_000, strict=True)] | None = None
     """How many turns it has for one task."""
     effort: Effort | None = None
     """None means the run's effort."""
+    background: Annotated[bool, Field(strict=True), AfterValidator(_in_foreground)] = False
+    """Agents of Claude Code have it. Here the agent waits for its subagents, and so does the run."""
 
 
 class ClientToolRule(BaseModel):
@@ -107,6 +117,8 @@ class GraphSpec(BaseModel):
     tools: Names = ()
     native_tools: Names = ()
     """The executor's own tools for files and commands; runs have a workspace only with them."""
+    prompt_preset: Literal["claude_code"] | None = None
+    """A prompt of the executor's own, before that of the graph."""
     workspace: WorkspaceSpec = WorkspaceSpec()
     network: Annotated[tuple[EgressHost, ...], Field(max_length=64)] = ()
     """The hosts that commands may reach by TLS, with the port if it is not 443."""
@@ -114,6 +126,8 @@ class GraphSpec(BaseModel):
     """The provider's tools for the web, which both executors have."""
     max_turns: Annotated[int, Field(ge=1, le=1_000, strict=True)] | None = None
     max_budget_usd: Annotated[Dollars, Field(gt=0)] | None = None
+    on_budget: Literal["end", "pause"] = "end"
+    """What a run does at its limit of dollars; `pause`: it waits `approval_timeout_s` for a higher one."""
     timeout_s: Annotated[float, Field(gt=0, le=86_400, strict=True)] | None = None
     thinking_budget_tokens: Annotated[int, Field(ge=LEAST_THINKING, le=30_000, strict=True)] | None = None
     """The model's thinking budget; None means no thinking."""
@@ -125,10 +139,10 @@ class GraphSpec(BaseModel):
     """Whether the thinking is streamed to clients."""
     mcp_servers: dict[ServerName, McpServer] = Field(default_factory=dict)
     """External MCP servers by name; the id of their tools is `server__tool`."""
-    agents: dict[AgentName, AgentSpec] = Field(default_factory=dict)
-    """Subagents by name."""
     skills: Names = ()
     """The operator's skills that the agent can read."""
+    agents: dict[AgentName, AgentSpec] = Field(default_factory=dict)
+    """Subagents by name."""
     rules: tuple[ToolRule, ...] = ()
     """The first that matches a call decides; a call without one is allowed."""
     approve: Annotated[tuple[ToolPattern, ...], BeforeValidator(_comma_separated)] = ()
@@ -154,12 +168,12 @@ class GraphSpec(BaseModel):
     """The default of runs that AG-UI and AI SDK clients start; None means the server's."""
     system_prompt: Annotated[str, Field(min_length=1)]
 
-    @field_validator("workspace")
+    @field_validator("prompt_preset", "workspace")
     @classmethod
-    def _only_for_native_tools(cls, workspace: WorkspaceSpec, info: ValidationInfo) -> WorkspaceSpec:
+    def _only_for_native_tools(cls, value: Any, info: ValidationInfo) -> Any:
         if not info.data.get("native_tools", ("unknown",)):
             raise ValueError("is only for graphs with native_tools")
-        return workspace
+        return value
 
     @field_validator("network")
     @classmethod
@@ -199,13 +213,17 @@ class GraphSpec(BaseModel):
 
     @field_validator("agents")
     @classmethod
-    def _only_tools_of_the_graph(
+    def _only_what_the_graph_has(
         cls, agents: dict[str, AgentSpec], info: ValidationInfo
     ) -> dict[str, AgentSpec]:
         for name, agent in agents.items():
             for tool in agent.tools:
                 if tool not in {*_tools_in(info), *info.data.get("native_tools", ())}:
                     raise ValueError(f"the agent {name!r} names {tool!r}, which is no tool of this graph")
+            for skill in agent.skills:
+                # Without the key of the graph, if that is invalid itself.
+                if skill not in info.data.get("skills", agent.skills):
+                    raise ValueError(f"the agent {name!r} names {skill!r}, which is no skill of this graph")
         return agents
 
     @property

@@ -158,5 +158,6 @@ def _limits(services: Services, is_proxy: Callable[[str], bool]) -> RequestLimit
         ),
         readers=ReaderLimit(per_key=settings.max_readers_per_key, per_run=settings.max_readers_per_run),
         writes=TokenBuckets(per_s=writes, burst=writes * _BURST_S),
+        requests=TokenBuckets(per_s=1, burst=1),
         failed_keys=FailedKeyLimit(per_minute=settings.max_failed_keys_per_minute, is_proxy=is_proxy),
     )

@@ -19,6 +19,7 @@ from app.http.streaming.closing import OpenStream, OpenStreams
 from app.http.streaming.run_streams import RunStreams
 from app.http.streaming.sse import OpenReader
 from app.ids import RUN_ID_PATTERN, RunId, RunKey
+from app.platform.audit.records import Actor
 from app.platform.telemetry.trace_context import CallerTrace
 from app.requests.principal import Principal
 from app.requests.runs import GRAPH_ID_PATTERN
@@ -52,6 +53,7 @@ RunReader: TypeAlias = Annotated[Principal, Depends(RequireScopes("runs:read"))]
 Approver: TypeAlias = Annotated[Principal, Depends(RequireScopes("runs:approve"))]
 Auditor: TypeAlias = Annotated[Principal, Depends(RequireScopes("runs:audit"))]
 ReceiptReader: TypeAlias = Annotated[Principal, Depends(RequireScopes("receipts:read"))]
+KeyManager: TypeAlias = Annotated[Principal, Depends(RequireScopes("keys:write"))]
 Admin: TypeAlias = Annotated[Principal, Depends(RequireScopes("admin"))]
 MetricsReader: TypeAlias = Annotated[Principal, Depends(RequireScopes("metrics:read"))]
 
@@ -125,6 +127,16 @@ async def request_id(request: Request) -> str:
 
 
 RequestId: TypeAlias = Annotated[str, Depends(request_id)]
+
+
+async def actor(request: Request, request_id: RequestId) -> Actor:
+    """The caller, as the audit log names it."""
+    caller = await request_principal(request)
+    address = request.client.host if request.client else None
+    return Actor("http", caller.api_key_id, caller.account_id, address, request_id)
+
+
+ActorDep: TypeAlias = Annotated[Actor, Depends(actor)]
 
 
 async def caller_trace(request: Request) -> CallerTrace | None:

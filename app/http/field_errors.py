@@ -6,7 +6,7 @@ from typing import Any
 from app.errors import FieldError
 from app.platform.serialization.mistakes import UNKNOWN, Detail, Mistake, mistakes_in, problem_of
 
-_MAX_NAME_CHARS = 100
+MAX_NAME_CHARS = 100
 _BODY = "body"
 _UNSUPPORTED_PARAMETERS = {
     *("seed", "stop"),
@@ -29,7 +29,7 @@ def field_errors(details: Sequence[Detail], body: Any) -> list[FieldError]:
 
 
 def _name(path: Sequence[str | int]) -> str:
-    return ".".join(str(part)[:_MAX_NAME_CHARS] for part in path)
+    return ".".join(str(part)[:MAX_NAME_CHARS] for part in path)
 
 
 def _sentence(mistake: Mistake) -> str:

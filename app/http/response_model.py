@@ -5,21 +5,36 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Annotated, Any, Generic, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, PlainSerializer
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer
 from pydantic.alias_generators import to_camel
 
 Item = TypeVar("Item")
 Record = TypeVar("Record")
 
 
-def _utc(moment: datetime) -> str:
+def utc_text(moment: datetime) -> str:
+    """A time as responses have it."""
     return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
 Money = Annotated[Decimal, PlainSerializer(lambda amount: f"{amount:.10f}", return_type=str)]
 
 
-Moment = Annotated[datetime, PlainSerializer(_utc, return_type=str)]
+Moment = Annotated[datetime, PlainSerializer(utc_text, return_type=str)]
+
+
+def _is_none(value: object) -> bool:
+    return value is None
+
+
+AsOf = Annotated[
+    Moment | None,
+    Field(
+        exclude_if=_is_none,
+        description="What was stored until then is included; left out: everything, until now. "
+        "The server reads this from a replica of its database.",
+    ),
+]
 
 
 class ResponseModel(BaseModel):
@@ -42,9 +57,16 @@ class Page(ResponseModel, Generic[Item]):
 
     items: Sequence[Item]
     next_cursor: str | None = None
+    as_of: AsOf = None
 
     @classmethod
-    def of(cls, found: tuple[Sequence[Record], str | None], shown: Callable[[Record], Item]) -> "Page[Item]":
+    def of(
+        cls,
+        found: tuple[Sequence[Record], str | None],
+        shown: Callable[[Record], Item],
+        *,
+        as_of: datetime | None = None,
+    ) -> "Page[Item]":
         """A page of records as they are `shown`, with the cursor of the next page."""
         records, next_cursor = found
-        return cls(items=[shown(each) for each in records], next_cursor=next_cursor)
+        return cls(items=[shown(each) for each in records], next_cursor=next_cursor, as_of=as_of)

@@ -6,6 +6,7 @@ from app.http.ai_sdk.routes import router as ai_sdk
 from app.http.api.accounts.routes import router as accounts
 from app.http.api.alarms.routes import router as alarms
 from app.http.api.approvals.routes import router as approvals
+from app.http.api.audit.routes import router as audit
 from app.http.api.balance.routes import router as balance
 from app.http.api.batches.routes import router as batches
 from app.http.api.browser_session.routes import router as browser_session
@@ -30,7 +31,20 @@ from app.http.api.webhooks.routes import router as webhooks
 
 ROUTERS = (
     *(runs, commands, approvals, batches, schedules, files, conversations, generate, ag_ui, ai_sdk),
-    *(receipts, chain, prices, usage, balance, alarms, reconciliation, keys, accounts, webhooks, catalogs),
+    *(
+        receipts,
+        chain,
+        prices,
+        usage,
+        balance,
+        alarms,
+        reconciliation,
+        keys,
+        accounts,
+        audit,
+        webhooks,
+        catalogs,
+    ),
     *(health, fleet, metrics, browser_session, pages),
 )
 

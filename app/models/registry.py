@@ -153,6 +153,10 @@ class ModelRegistry:
             return self._usable(self._roles.get(of_graph, of_graph), field="model")
         return self._roles[DEFAULT]
 
+    def names_of(self, model: str) -> tuple[str, ...]:
+        """The id of a resolved model, and its aliases."""
+        return (model, *_called(model, self._aliases))
+
     def options(self, model: str) -> ModelOptions:
         """The options of a resolved model."""
         entry = self._entry(model)

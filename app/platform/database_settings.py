@@ -33,6 +33,9 @@ class DatabaseSettings(BaseSettings):
     database_direct_url: Annotated[str, starts_with(*_DATABASE_SCHEMES)] | None = Field(
         None, validation_alias="DATABASE_DIRECT_URL"
     )
+    database_read_url: Annotated[str, starts_with(*_DATABASE_SCHEMES)] | None = Field(
+        None, validation_alias="DATABASE_READ_URL"
+    )
     database_password_file: Path | None = Field(None, validation_alias="DATABASE_PASSWORD_FILE")
     database_password_command: str | None = Field(None, validation_alias="DATABASE_PASSWORD_COMMAND")
 
@@ -43,7 +46,7 @@ class DatabaseSettings(BaseSettings):
             return None
         if info.data.get("database_password_file") is not None:
             raise ValueError("DATABASE_PASSWORD_FILE is set, too; unset one of them")
-        for name in ("database_url", "database_direct_url"):
+        for name in ("database_url", "database_direct_url", "database_read_url"):
             if _WITH_PASSWORD.match(info.data.get(name) or ""):
                 raise ValueError(f"{name.upper()} contains a password, too; remove one of them")
         if isinstance(value, str):

@@ -141,7 +141,9 @@ class StatementFailed(Exception):
 class Database:
     """A pool of connections to one PostgreSQL."""
 
-    def __init__(self, connector: Connector, direct: Connector, *, pool_size: int = POOL_SIZE) -> None:
+    def __init__(
+        self, connector: Connector, direct: Connector, *, pool_size: int = POOL_SIZE, is_replica: bool = False
+    ) -> None:
         """`direct` makes connections for what a connection pooler does not pass on."""
         self._connector, self._direct = connector, direct
         self._engine = connector.engine(
@@ -156,12 +158,7 @@ class Database:
         self._direct_engine = direct.engine(poolclass=NullPool)
         self.use = PoolUse(self._engine.pool)
         self.notifications = Notifications()
-        self._availability = DependencyLog(
-            unavailable="database.unavailable", available="database.available", quiet_s=QUIET_S
-        )
-        self._failures = DependencyLog(
-            unavailable="database.statements_fail", available="database.statements_work", quiet_s=_FAILING_S
-        )
+        self._availability, self._failures = _replicas_logs() if is_replica else _logs()
 
     @classmethod
     async def open(
@@ -191,6 +188,15 @@ class Database:
             await database.aclose()
             raise
         return database
+
+    @classmethod
+    def replica(cls, url: str, password: PasswordSource | None, *, pool_size: int = POOL_SIZE) -> Self:
+        """A pool of connections to DATABASE_READ_URL, which is connected to when it is used.
+
+        Raises `DatabaseNotUsable` if it is no URL.
+        """
+        connector = Connector(url, variable="DATABASE_READ_URL", password=password, statement_s=_STATEMENT_S)
+        return cls(connector, connector, pool_size=pool_size, is_replica=True)
 
     @property
     def is_pooled(self) -> bool:
@@ -338,6 +344,22 @@ class Database:
         """Close every connection."""
         await self._engine.dispose()
         await self._direct_engine.dispose()
+
+
+def _logs() -> tuple[DependencyLog, DependencyLog]:
+    """Of whether a database is there, and of statements that fail."""
+    return (
+        DependencyLog("database.unavailable", "database.available", quiet_s=QUIET_S),
+        DependencyLog("database.statements_fail", "database.statements_work", quiet_s=_FAILING_S),
+    )
+
+
+def _replicas_logs() -> tuple[DependencyLog, DependencyLog]:
+    """As `_logs`, of the replica."""
+    return (
+        DependencyLog("read_database.unavailable", "read_database.available", quiet_s=QUIET_S),
+        DependencyLog("read_database.statements_fail", "read_database.statements_work", quiet_s=_FAILING_S),
+    )
 
 
 async def _require_usable_server(connector: Connector, engine: AsyncEngine) -> None:

@@ -1,15 +1,27 @@
-"""Principal: the caller of a request and its scopes."""
+"""Principal: the caller of a request, its scopes, and what its key is restricted to."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
+from fnmatch import fnmatchcase
 from typing import Literal, Self, get_args
 
 from app.errors import Forbidden
 from app.ids import AccountId, ApiKeyId
 
 Scope = Literal[
-    "runs:write", "runs:read", "runs:approve", "runs:audit", "receipts:read", "metrics:read", "admin"
+    "runs:write",
+    "runs:read",
+    "runs:approve",
+    "runs:audit",
+    "receipts:read",
+    "metrics:read",
+    "keys:write",
+    "admin",
 ]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
+OF_ADMIN: tuple[Scope, ...] = ("metrics:read", "keys:write")
+"""Scopes that `admin` includes."""
 
 
 class ScopeMissing(Forbidden):
@@ -21,6 +33,81 @@ class ScopeMissing(Forbidden):
         return cls(f"This API key lacks the scope {scope}.")
 
 
+class AccountSuspended(Forbidden):
+    """The account of this API key is suspended."""
+
+    code = "account_suspended"
+
+
+class GraphNotAllowed(Forbidden):
+    """This API key may not run this graph."""
+
+    code = "graph_not_allowed"
+
+
+class ModelNotAllowed(Forbidden):
+    """This API key may not use a model that the run needs."""
+
+    code = "model_not_allowed"
+
+
+@dataclass(frozen=True, slots=True)
+class KeyLimit:
+    """A limit of the use of the key `of` and of all keys that were made with it, together."""
+
+    of: ApiKeyId
+    requests_per_minute: int | None = None
+    concurrent_runs: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KeyTerms:
+    """What restricts a key besides its scopes; None is no restriction.
+
+    Graphs and models are ids, in which `*` stands for any characters.
+    """
+
+    expires_at: datetime | None = None
+    graphs: tuple[str, ...] | None = None
+    models: tuple[str, ...] | None = None
+    limits: tuple[KeyLimit, ...] = ()
+    """The key's own, after those of the keys that it was made with."""
+
+    @property
+    def requests_per_minute(self) -> int | None:
+        """The lowest of its limits."""
+        return _least(limit.requests_per_minute for limit in self.limits)
+
+    @property
+    def concurrent_runs(self) -> int | None:
+        """The lowest of its limits."""
+        return _least(limit.concurrent_runs for limit in self.limits)
+
+    def allows_graph(self, graph_id: str) -> bool:
+        """Whether the key may run this graph."""
+        return self.graphs is None or matches_any(graph_id, self.graphs)
+
+    def allows_model(self, names: Iterable[str]) -> bool:
+        """Whether the key may use the model with this id and these aliases."""
+        return self.models is None or any(matches_any(name, self.models) for name in names)
+
+
+def _least(limits: Iterable[int | None]) -> int | None:
+    return min((limit for limit in limits if limit is not None), default=None)
+
+
+UNRESTRICTED = KeyTerms()
+
+
+def matches_any(text: str, patterns: Iterable[str]) -> bool:
+    """Whether an id, or all that a pattern matches, is matched by one of these patterns.
+
+    Their only wildcard is `*`, so a pattern that is matched as text is matched with whatever replaces its
+    own `*`.
+    """
+    return any(fnmatchcase(text, pattern) for pattern in patterns)
+
+
 @dataclass(frozen=True, slots=True)
 class Principal:
     """The holder of an API key, or of a browser session of one."""
@@ -30,10 +117,11 @@ class Principal:
     scopes: frozenset[str]
     session_hash: bytes | None = None
     """The browser session; None for the API key itself."""
+    terms: KeyTerms = UNRESTRICTED
 
     def may(self, scope: Scope) -> bool:
-        """Whether the key has this scope; operators may read metrics without a scope for it."""
-        return scope in self.scopes or (scope == "metrics:read" and "admin" in self.scopes)
+        """Whether the key has this scope; `admin` includes some others."""
+        return scope in self.scopes or (scope in OF_ADMIN and "admin" in self.scopes)
 
     def require(self, scope: Scope) -> None:
         """Raise `ScopeMissing` naming the scope that is missing."""

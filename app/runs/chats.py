@@ -13,9 +13,9 @@ from app.conversations.branching.placement import Placement, place_message
 from app.conversations.branching.records import After, InPlaceOf
 from app.conversations.cuts.answer_cuts import ShownAnswer
 from app.events import PermissionRequest
-from app.executors.approvals import PermissionDecided, PermissionNotFound
 from app.executors.inbox import RunEnded
 from app.executors.port import NO_SCHEMAS, RunSchemas
+from app.executors.waiting.decisions import PermissionDecided
 from app.graphs.catalog import GraphCatalog
 from app.graphs.spec import GraphSpec
 from app.ids import AccountId, RunId, RunKey
@@ -231,21 +231,12 @@ class ChatRuns:
         }
         with suppress(RunEnded):
             for decision in decisions:
-                await self._decide(run, decision, was_requested=decision.request_id in requested)
+                # The stream shows an earlier decision.
+                with suppress(PermissionDecided):
+                    await self.commands.submit(run, decision)
         request_ids = frozenset(decision.request_id for decision in decisions)
         after = max((requested[each] for each in request_ids & requested.keys()), default=0)
         return DecidedRun(record, after, request_ids)
-
-    async def _decide(self, run: RunKey, decision: Decide, *, was_requested: bool) -> None:
-        try:
-            await self.commands.submit(run, decision)
-        except PermissionDecided:
-            # The stream shows the earlier decision.
-            return
-        except PermissionNotFound:
-            # The events of an attempt that is over may be lost; the run requests what it needs again.
-            if not was_requested and (await self.runs.get(run)).attempt == 0:
-                raise
 
     async def active_runs(self, caller: Principal, chat: Chat) -> list[RunRecord]:
         """Running and waiting runs of this chat, oldest first."""

@@ -21,6 +21,7 @@ from app.ids import ApiKeyId, RunKey
 from app.models.registry import ModelRegistry
 from app.models.request_options import chosen_options
 from app.requests.messages import Attachment, DocumentPart
+from app.requests.principal import GraphNotAllowed, ModelNotAllowed, Principal
 from app.requests.runs import GraphRunRequest
 from app.runs.requests.attachments import DEFAULT_RULES, AttachmentRules
 from app.tools.catalog import ToolCatalog
@@ -52,6 +53,22 @@ class RunPlanner:
     """The server's limit for every run."""
     attachments: AttachmentRules = DEFAULT_RULES
     skills: SkillLibrary = NO_SKILLS
+
+    def plan_for(
+        self, caller: Principal, run: RunKey, request: GraphRunRequest, *, request_id: str | None = None
+    ) -> RunPlan:
+        """The plan of a run that the caller wants to start.
+
+        Raises `GraphNotAllowed`, `ModelNotAllowed`, and what `plan` raises.
+        """
+        terms = caller.terms
+        if not terms.allows_graph(request.graph_id):
+            raise GraphNotAllowed
+        plan = self.plan(run, request, api_key_id=caller.api_key_id, request_id=request_id)
+        models = {plan.model, *plan.agent_models.values(), plan.options.fallback} - {None}
+        if any(model and not terms.allows_model(self.models.names_of(model)) for model in models):
+            raise ModelNotAllowed
+        return plan
 
     def plan(
         self,

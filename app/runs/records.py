@@ -9,6 +9,7 @@ from uuid import UUID
 
 from app.conversations.cuts.answer_cuts import ShownAnswer
 from app.conversations.records import Conversation
+from app.events import MeterReport
 from app.ids import ApiKeyId, RunKey
 from app.platform.telemetry.trace_context import CallerTrace
 from app.requests.outcome import GraphFinal, RunStatus
@@ -46,7 +47,7 @@ class RunRecord:
     final: GraphFinal | None
     meters: Meters | None
     tool_failures: int | None
-    """How many tool calls failed; None until the run has ended."""
+    """How many tool calls failed; None until the run has ended, or was parked."""
     contents_deleted_at: datetime | None
     """When its request, events and answer were deleted."""
     events_deleted_at: datetime | None
@@ -76,6 +77,13 @@ class RunRecord:
     """Whether it goes on with what it was parked with, and has not begun to."""
 
     @property
+    def reported(self) -> MeterReport | None:
+        """The meters and failures of what was executed, stored when it is parked and when it ends."""
+        if self.meters is None or self.tool_failures is None:
+            return None
+        return MeterReport(self.meters, tool_failures=self.tool_failures)
+
+    @property
     def finished(self) -> bool:
         """Whether it has ended, with or without an answer."""
         return self.status not in UNFINISHED
@@ -84,6 +92,20 @@ class RunRecord:
     def is_cancelled(self) -> bool:
         """Whether it was requested to end."""
         return self.interruption is not None and self.interruption["kind"] == "cancel"
+
+
+@dataclass(frozen=True, slots=True)
+class RunFilter:
+    """Which runs of an account are listed; None means all."""
+
+    status: RunStatus | None = None
+    graph_id: str | None = None
+    model: str | None = None
+    api_key_id: UUID | None = None
+    state_key: str | None = None
+    accepted_from: datetime | None = None
+    accepted_to: datetime | None = None
+    """Exclusive."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,14 +6,11 @@ from typing import Any
 
 from pydantic import TypeAdapter
 from sqlalchemy import (
-    Integer,
-    Numeric,
     Text,
     and_,
     bindparam,
     cast,
     func,
-    literal_column,
     select,
     text,
     true,
@@ -31,9 +28,9 @@ from app.platform.pagination import PageRequest
 from app.platform.postgres.statements import is_one_of
 from app.platform.serialization.stored_json import dump_json
 from app.platform.telemetry.trace_context import CallerTrace
-from app.requests.outcome import GraphFinal, RunStatus
-from app.runs.records import AT_END, UNFINISHED, DriftedRuns, RunRecord, StoredEvents
-from app.runs.tables import DRIFTED, run_events, runs
+from app.requests.outcome import GraphFinal
+from app.runs.records import AT_END, UNFINISHED, RunFilter, RunRecord, StoredEvents
+from app.runs.tables import run_events, runs
 from app.tools.skills.records import Skill
 from app.usage.records import CostComparison, Meters
 
@@ -67,43 +64,18 @@ async def existing_runs(reader: Reader, account_id: AccountId, run_ids: Sequence
 
 
 async def newest_runs(
-    reader: Reader, account_id: AccountId, page: PageRequest, *, status: RunStatus | None
+    reader: Reader, account_id: AccountId, page: PageRequest, chosen: RunFilter
 ) -> list[RunRecord]:
-    """A page of an account's runs, or of those with this status, newest first."""
-    is_chosen = true() if status is None else runs.c.status == status
-    of_account = select(*RUN_COLUMNS).where(runs.c.account_id == account_id, is_chosen)
+    """A page of an account's runs that are chosen, newest first."""
+    equal = ("status", "graph_id", "model", "api_key_id", "state_key")
+    of_account = select(*RUN_COLUMNS).where(
+        runs.c.account_id == account_id,
+        *(runs.c[name] == value for name in equal if (value := getattr(chosen, name)) is not None),
+        true() if chosen.accepted_from is None else runs.c.created_at >= chosen.accepted_from,
+        true() if chosen.accepted_to is None else runs.c.created_at < chosen.accepted_to,
+    )
     statement = page_of(of_account, page, at=runs.c.created_at, id_=runs.c.run_id)
     return [run_of(row) for row in await reader.execute(statement)]
-
-
-async def drifted_runs(
-    reader: Reader,
-    account_id: AccountId,
-    *,
-    since: datetime | None,
-    until: datetime | None,
-    limit: int,
-) -> DriftedRuns:
-    """Ended runs of an account whose meters disagreed, newest end first."""
-    within = and_(
-        runs.c.account_id == account_id,
-        text(f"({DRIFTED})"),
-        true() if since is None else runs.c.ended_at >= since,
-        true() if until is None else runs.c.ended_at < until,
-    )
-    drift = func.coalesce(func.sum(literal_column("(meters ->> 'drift')::int", Integer)), 0)
-    difference = literal_column("abs((cost_comparison ->> 'drift_usd')::numeric)", Numeric)
-    dollars = func.coalesce(func.sum(difference), 0)
-    counted = select(func.count().label("runs"), drift.label("messages"), dollars.label("cost_usd")).where(
-        within
-    )
-    counts = (await reader.execute(counted)).one()
-    newest = (
-        select(*RUN_COLUMNS).where(within).order_by(runs.c.ended_at.desc(), runs.c.run_id.desc()).limit(limit)
-    )
-    return DriftedRuns(
-        counts.runs, counts.messages, counts.cost_usd, [run_of(row) for row in await reader.execute(newest)]
-    )
 
 
 async def unfinished_turns(
@@ -150,9 +122,7 @@ async def finish_run(
         **_key(key),
         "attempt": attempt,
         "status": final.status,
-        "meters": None if report is None else dump_json(_counts(report.meters)),
-        "cost_comparison": None if report is None else _dumped_cost(report),
-        "tool_failures": None if report is None else report.tool_failures,
+        **report_values(report),
         "final": dump_json(final.model_dump(mode="json", by_alias=True)),
         "skills": dump_json({skill.name: skill.sha256 for skill in skills}) if skills else None,
         "never_called": _never_called(report),
@@ -161,6 +131,15 @@ async def finish_run(
     }
     ended_at: datetime | None = (await tx.execute(_FINISH, parameters)).scalar_one_or_none()
     return ended_at
+
+
+def report_values(report: MeterReport | None) -> dict[str, Any]:
+    """The parameters of `STORE_REPORT`."""
+    return {
+        "meters": None if report is None else dump_json(_counts(report.meters)),
+        "cost_comparison": None if report is None else _dumped_cost(report),
+        "tool_failures": None if report is None else report.tool_failures,
+    }
 
 
 def event_values(events: Sequence[StoredEvents]) -> dict[str, Any]:
@@ -365,12 +344,18 @@ STORE_EVENTS = f"""
 """  # noqa: S608 - a constant
 """Stores events of the run that a statement has changed, and returned as `ended` with the time of its end."""
 
+STORE_REPORT = """
+               meters = coalesce(CAST(:meters AS json), meters),
+               cost_comparison = coalesce(CAST(:cost_comparison AS json), cost_comparison),
+               tool_failures = coalesce(CAST(:tool_failures AS int), tool_failures)
+"""
+"""What was measured until now: an attempt that measures nothing leaves what it was parked with."""
+
 _FINISH = text(
     f"""
     WITH ended AS (
         UPDATE runs
-           SET status = :status, meters = CAST(:meters AS json),
-               cost_comparison = CAST(:cost_comparison AS json), tool_failures = :tool_failures,
+           SET status = :status, {STORE_REPORT},
                skills = CAST(:skills AS json), parked = NULL,
                final = CAST(:final AS json), held_for = NULL,
                -- The process's clock may be ahead of this one: no event is later than the run's end.

@@ -12,20 +12,21 @@ from app.ids import AccountId, RunId, RunKey, new_uuid
 from app.platform.db import Database
 from app.platform.logs.context import note
 from app.platform.pagination import PageRequest
-from app.requests.outcome import GraphFinal, RunStatus
+from app.requests.outcome import GraphFinal
 from app.requests.principal import Principal
 from app.requests.runs import GraphRunRequest
 from app.runs.commands.service import RunNotFound
 from app.runs.conversations.service import ConversationBusy
 from app.runs.deletion.service import with_contents
 from app.runs.dispatch.limits import QueueFull
+from app.runs.drift.repository import drifted_runs
 from app.runs.events.reader import RunEventReader
 from app.runs.evidence.records import EvidenceRecord
 from app.runs.evidence.repository import find_evidence
 from app.runs.intake.planning import RunPlanning
 from app.runs.intake.submission import RunSubmission
-from app.runs.records import DriftedRuns, RunRecord
-from app.runs.repository import drifted_runs, find_run, newest_runs
+from app.runs.records import DriftedRuns, RunFilter, RunRecord
+from app.runs.repository import find_run, newest_runs
 from app.runs.requests.codec import RequestCodec
 from app.runs.requests.posted import MessageOrigin, PostedRun, Posting, origin_of
 from app.runs.supervisor import RunSupervisor
@@ -97,11 +98,19 @@ class RunService:
         return with_contents(await self.get(run))
 
     async def list_runs(
-        self, account_id: AccountId, page: PageRequest, *, status: RunStatus | None = None
+        self,
+        account_id: AccountId,
+        page: PageRequest,
+        chosen: RunFilter | None = None,
+        *,
+        database: Database | None = None,
     ) -> tuple[list[RunRecord], str | None]:
-        """A page of an account's runs with this status, newest first, and the cursor of the next page."""
-        async with self.database.snapshot() as reader:
-            found = await newest_runs(reader, account_id, page, status=status)
+        """A page of an account's runs that are chosen, newest first, and the cursor of the next page.
+
+        They are read from this `database`, or from the primary.
+        """
+        async with (database or self.database).snapshot() as reader:
+            found = await newest_runs(reader, account_id, page, chosen or RunFilter())
         return page.cut(found, lambda run: (run.created_at, run.key.run_id))
 
     async def drifted(

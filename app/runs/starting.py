@@ -16,6 +16,7 @@ from app.billing.reports.service import BillingReports
 from app.conversations.repository import find_conversation
 from app.errors import AppError, Unavailable
 from app.executors.port import FIRST_ATTEMPT, INTERNAL, RunPlan
+from app.executors.waiting.budget import raised_limit
 from app.ids import RunKey
 from app.platform.background import LONGEST_BACKOFF_S
 from app.platform.clock.lease import Lease
@@ -23,7 +24,7 @@ from app.platform.db import Database, StatementFailed
 from app.platform.logs.context import call_detached, for_run
 from app.platform.metrics.runs import RunMetrics
 from app.platform.telemetry.service import Telemetry
-from app.requests.runs import GraphRunRequest
+from app.requests.runs import GraphRunRequest, RunLimits
 from app.runs.closing import RunCloser, RunEnd
 from app.runs.commands.application import apply_queued
 from app.runs.dispatch.places import Places
@@ -202,16 +203,23 @@ class RunStarter:
             async with self.database.read() as reader:
                 await recover_receipts(reader, self.receipts, run.key, attempt=run.attempt - 1)
             await self.receipts.flush(run.key, within_s=_RECEIPTS_WAIT_S)
-            plan = replace(plan, spent=await self.reports.spent(run.key), **await self._kept(run))
+            spent, kept = await self.reports.spent(run.key), await self._kept(run, plan.limits)
+            plan = replace(plan, spent=spent, **kept)
         return plan, request
 
-    async def _kept(self, run: RunRecord) -> dict[str, Any]:
-        """What the plan has of the run's earlier attempts: calls that waited, and what it was parked with."""
+    async def _kept(self, run: RunRecord, limits: RunLimits) -> dict[str, Any]:
+        """What the plan has of earlier attempts: calls that waited, meters, and what it was parked with."""
         async with self.database.snapshot() as reader:
             waits = await calls_of(reader, run.key)
             state = await parked_state(reader, run.key) if run.is_parked else None
         parked = None if state is None else await asyncio.to_thread(json.loads, state)
-        return {"waits": waits, "parked": parked}
+        raised = {"max_budget_usd": raised_limit(limits.max_budget_usd, waits)}
+        return {
+            "waits": waits,
+            "parked": parked,
+            "reported": run.reported,
+            "limits": limits.model_copy(update=raised),
+        }
 
 
 def _waited_s(run: RunRecord) -> float:

@@ -116,6 +116,12 @@ Index("ix_runs_running", runs.c.process_id, postgresql_where=text("status = 'run
 Index("ix_runs_waiting", runs.c.account_id, postgresql_where=text("status = 'waiting'"))
 
 Index(
+    "ix_runs_waiting_stopped",
+    runs.c.account_id,
+    postgresql_where=text("status = 'waiting' AND interruption IS NOT NULL"),
+)
+
+Index(
     "ix_runs_active",
     runs.c.account_id,
     runs.c.api_key_id,
@@ -257,7 +263,7 @@ run_waits = Table(
     Column("account_id", Uuid, primary_key=True),
     Column("run_id", Text, primary_key=True),
     Column("call_id", Text, primary_key=True, comment="By which it is answered"),
-    Column("kind", Text, nullable=False, comment="permission, question or client_tool"),
+    Column("kind", Text, nullable=False, comment="permission, question, client_tool or budget"),
     Column("tool_call_id", Text, comment="The tool call that goes on with the answer"),
     Column("request", Json, nullable=False, comment="The event that asks for the answer"),
     Column("requested_at", UtcDateTime, nullable=False, server_default=text("now()")),
@@ -272,13 +278,18 @@ run_waits = Table(
         server_default=text("false"),
         comment="Whether an attempt has left it to the next one, which has not begun with it",
     ),
+    Column(
+        "bytes",
+        BigInteger,
+        Computed("octet_length(request::text) + coalesce(octet_length(answer::text), 0)"),
+    ),
     ForeignKeyConstraint(["account_id", "run_id"], ["runs.account_id", "runs.run_id"], ondelete="CASCADE"),
 )
 
 Index(
-    "ix_run_waits_open",
+    "ix_run_waits_newest",
     run_waits.c.account_id,
-    run_waits.c.expires_at,
+    run_waits.c.requested_at,
     postgresql_where=text("resolved_by IS NULL"),
 )
 

@@ -353,6 +353,7 @@ class RunWorker:
             attempt=finished.attempt,
             state=parked.state,
             calls=control.parked_calls,
+            report=finished.report,
             events=rows,
         )
         if is_parked:

@@ -149,6 +149,11 @@ async def lock_schedules_of(tx: Transaction, keys: Collection[ApiKeyId]) -> list
     return list(found.scalars())
 
 
+async def move_schedules(tx: Transaction, old: ApiKeyId, new: ApiKeyId) -> None:
+    """Let the schedules of a key go on with another one."""
+    await tx.execute(update(schedules).where(schedules.c.api_key_id == old).values(api_key_id=new))
+
+
 async def due_times(reader: Reader, schedule: UUID, page: PageRequest) -> list[ScheduledRun]:
     """A page of a schedule's due times, newest first."""
     of_schedule = select(*_DUE).where(schedule_runs.c.schedule == schedule)

@@ -21,10 +21,17 @@ class ScheduledRequests:
     previewer: RunPreviewer
     codec: RequestCodec
 
-    async def prepare(self, owner: Principal, request: GraphRunRequest) -> StoredRequest:
-        """Encode a request that a run of this key could be started with now.
+    async def check(self, caller: Principal, text: str) -> None:
+        """Check that the caller could start a run with a stored request; raises as `prepare` does."""
+        await self.previewer.plan(caller, await self.codec.decode(text))
 
-        Raises `GraphNotFound`, or `Invalid` naming the field below `run`.
+    async def prepare(
+        self, owner: Principal, request: GraphRunRequest, *, caller: Principal | None = None
+    ) -> StoredRequest:
+        """Encode a request that a run of this key, and of the caller's, could be started with now.
+
+        Raises `GraphNotAllowed`, `ModelNotAllowed`, `GraphNotFound`, or `Invalid` naming the field below
+        `run`.
         """
         if request.fork_from is not None:
             raise Invalid.field("run.forkFrom", "cannot be used: each run would discard the one before")
@@ -33,7 +40,8 @@ class ScheduledRequests:
             # The conversation grows with each run, and would soon contradict them.
             raise Invalid.field("run.messages", "must be one message, as there is a stateKey")
         try:
-            await self.previewer.plan(owner, request)
+            for each in {owner, caller or owner}:
+                await self.previewer.plan(each, request)
         except Invalid as error:
             raise error.below("run") from error
         summary = RequestSummary(

@@ -27,6 +27,7 @@ from app.schedules.repository import (
     lock_named,
     newest_schedules,
     pause_schedule,
+    stored_request,
     update_schedule,
 )
 from app.schedules.requests import ScheduledRequests
@@ -151,7 +152,8 @@ class ScheduleService:
         if request is not None:
             schedule = await self.get(caller, schedule_id)
             caller.require_reading(schedule.api_key_id)
-            stored = await self.requests.prepare(await self._owner(schedule, caller), request)
+            owner = await self._owner(schedule, caller)
+            stored = await self.requests.prepare(owner, request, caller=caller)
         async with self._stores.slot(str(caller.account_id)):
             now = await self.firing.read_time()
             async with self.database.transaction() as tx:
@@ -188,6 +190,7 @@ class ScheduleService:
         """
         schedule = await self.get(caller, schedule_id)
         caller.require_reading(schedule.api_key_id)
+        await self._require_startable(schedule, caller)
         owner = await self._owner(schedule, caller)
         now = await self.firing.read_time()
         async with self.database.transaction() as tx:
@@ -212,6 +215,7 @@ class ScheduleService:
         """
         schedule = await self.get(caller, schedule_id)
         caller.require_reading(schedule.api_key_id)
+        await self._require_startable(schedule, caller)
         due = await self.firing.fire_now(schedule.id)
         if due is None:
             raise ScheduleNotFound
@@ -238,6 +242,17 @@ class ScheduleService:
     async def _find(self, caller: Principal, schedule_id: str) -> Schedule | None:
         async with self.database.read() as reader:
             return await find_schedule(reader, caller.account_id, schedule_id)
+
+    async def _require_startable(self, schedule: Schedule, caller: Principal) -> None:
+        """Raise unless a caller whose graphs or models are restricted could start its run."""
+        is_restricted = caller.terms.graphs is not None or caller.terms.models is not None
+        if not is_restricted or schedule.api_key_id == caller.api_key_id:
+            return
+        async with self.database.read() as reader:
+            text = await stored_request(reader, schedule.id)
+        if text is None:
+            raise ScheduleNotFound
+        await self.requests.check(caller, text)
 
     async def _owner(self, schedule: Schedule, caller: Principal) -> Principal:
         """The holder of the schedule's key, or the caller if that key is revoked."""

@@ -172,6 +172,16 @@ class CostComparison:
     notes: tuple[str, ...] = ()
     """What the SDK does not count, or why the two cannot be compared."""
 
+    def plus(self, other: "CostComparison") -> "CostComparison":
+        """This part of a run and another one, together."""
+        return CostComparison(
+            self.measured_usd + other.measured_usd,
+            _sum_of(self.sdk_usd, other.sdk_usd),
+            self.explained_usd + other.explained_usd,
+            _sum_of(self.drift_usd, other.drift_usd),
+            tuple(dict.fromkeys(self.notes + other.notes)),
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Meters:
@@ -181,6 +191,16 @@ class Meters:
     gateway: int
     drift: int
     cost: CostComparison | None = None
+
+    def plus(self, other: "Meters") -> "Meters":
+        """This part of a run and another one, together; one without messages has no cost."""
+        costs = [meters.cost for meters in (self, other) if meters.cost is not None]
+        return Meters(
+            self.sdk + other.sdk,
+            self.gateway + other.gateway,
+            self.drift + other.drift,
+            costs[0].plus(costs[1]) if len(costs) > 1 else next(iter(costs), None),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,6 +250,11 @@ class Spent:
 
 
 NOTHING_SPENT = Spent()
+
+
+def _sum_of(one: Decimal | None, other: Decimal | None) -> Decimal | None:
+    """None if one is not known."""
+    return None if one is None or other is None else one + other
 
 
 def parse_key(key: str) -> tuple[UUID, str]:

@@ -11,6 +11,7 @@ import { Busy, ConfirmDelete, Empty, Head, Scroll } from "./chat/layout.js";
 import { Sidebar } from "./chat/sidebar.js";
 import { Turn } from "./chat/transcript.js";
 import { html, useState } from "./html.js";
+import { answer, decide } from "./runs/answers.js";
 import { startPage } from "./shell.js";
 
 /** @param {{who: Session}} props */
@@ -111,11 +112,20 @@ function actionsOn(conversation, { who, graphs, sessions, errors, open }) {
   /** @type {Actions["loadEvents"]} */
   const loadEvents = (turn) => conversation.loadEvents(turn);
   /** @type {Actions["decide"]} */
-  const decide = who.may("runs:approve")
-    ? (turn, permission, decision) => conversation.decide(turn.run, permission, decision)
+  const decideOn = who.may("runs:approve")
+    ? (turn, { requestId }, decision) => decide(turn.run.runId, requestId, decision)
     : null;
   if (!who.may("runs:write"))
-    return { loadEvents, send: null, retry: null, stop: null, decide, answer: null, fork: null, remove: null };
+    return {
+      loadEvents,
+      send: null,
+      retry: null,
+      stop: null,
+      decide: decideOn,
+      answer: null,
+      fork: null,
+      remove: null,
+    };
   const send = async (/** @type {string} */ text) => {
     errors.clear();
     const isFirst = conversation.turns.length === 0;
@@ -145,8 +155,8 @@ function actionsOn(conversation, { who, graphs, sessions, errors, open }) {
     send,
     retry: (turn) => send(turn.question ?? ""),
     stop: () => conversation.stop().catch(errors.fail),
-    decide,
-    answer: (turn, requestId, answers) => conversation.answer(turn.run, requestId, answers),
+    decide: decideOn,
+    answer: (turn, requestId, answers) => answer(turn.run.runId, requestId, answers),
     fork: (turn) => fork(turn).catch(errors.fail),
     remove: () => remove().catch(errors.fail),
   };

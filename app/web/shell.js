@@ -1,4 +1,4 @@
-// The shell of both pages: session, sign-in form, navigation.
+// The shell of all pages: session, sign-in form, navigation.
 
 /** @import { Html } from "./html.js" */
 
@@ -7,13 +7,14 @@ import { html, render, useEffect, useRef, useState } from "./html.js";
 
 const PAGES = [
   { name: "chat", label: "Chat", href: "./" },
+  { name: "approvals", label: "Approvals", href: "./approvals" },
   { name: "billing", label: "Billing", href: "./billing" },
 ];
 const BROWSER_SESSION = apiPath("/v1/browser-session");
 
 /** @typedef {Schemas["BrowserSessionResponse"]} SessionResponse */
 /** @typedef {SessionResponse & {may: (scope: string) => boolean}} Session */
-/** @typedef {{name: "chat" | "billing", Page: (props: {who: Session}) => Html}} PageProps */
+/** @typedef {{name: "chat" | "approvals" | "billing", Page: (props: {who: Session}) => Html}} PageProps */
 
 /** The session before it is known whether there is one, which null means. */
 const UNKNOWN = undefined;

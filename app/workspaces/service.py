@@ -131,10 +131,10 @@ class Workspaces:
             log.error("workspace.traffic_lost", run_id=run.run_id)
 
     async def traffic(
-        self, account_id: AccountId, run_ids: Sequence[RunId]
+        self, account_id: AccountId, run_ids: Sequence[RunId], *, database: Database | None = None
     ) -> Mapping[RunId, Sequence[HostTraffic]]:
-        """What the commands of these runs have exchanged with other hosts."""
-        async with self._database.read() as reader:
+        """What the commands of these runs have exchanged with other hosts, from this or our own database."""
+        async with (database or self._database).read() as reader:
             return await find_traffic(reader, account_id, run_ids)
 
     async def listing(self, run: RunKey) -> WorkspaceListing:

@@ -9,8 +9,8 @@ from uuid import uuid4
 from runtally.errors import InvalidResponse
 from runtally.model import read
 from runtally.options import Prompt, RunOptions, body_of
-from runtally.protocol.call import Call, one, page_call, segment
-from runtally.types import Batch, BatchPreview, BatchResult, Page
+from runtally.protocol.call import Call, Page, nothing, one, page_call, segment
+from runtally.types import Batch, BatchPreview, BatchResult
 
 _TYPE = "application/jsonl"
 
@@ -70,6 +70,11 @@ def get_batch(batch_id: str) -> Call[Batch]:
 def cancel_batch(batch_id: str) -> Call[Batch]:
     """Cancel a batch."""
     return Call(method="POST", path=f"{_batch(batch_id)}/cancel", parse=one(Batch))
+
+
+def delete_batch(batch_id: str) -> Call[None]:
+    """Delete an ended batch; a repeated request would not find it."""
+    return Call(method="DELETE", path=_batch(batch_id), parse=nothing, repeatable=False)
 
 
 def list_results(batch_id: str) -> Call[list[BatchResult]]:

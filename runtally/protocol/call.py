@@ -4,18 +4,25 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 from urllib.parse import quote
 
 import httpx
 
 from runtally.errors import InvalidResponse
 from runtally.model import ModelT, read
-from runtally.options import ApprovalFilters, ReceiptFilters, UsageOptions, moment
+from runtally.options import ApprovalFilters, ReceiptFilters, RunFilters, UsageOptions, moment
 from runtally.protocol.connection import json_of, require_success
-from runtally.types import Page
 
 T = TypeVar("T")
+Item = TypeVar("Item")
+
+
+class Page(NamedTuple, Generic[Item]):
+    """One page of a list; `next_cursor` is None on the last page."""
+
+    items: list[Item]
+    next_cursor: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +77,7 @@ class AsyncSend(Protocol):
 
 _PAGE_LIMIT = 200
 _FILTERS = {
+    "status": "status",
     "run_id": "runId",
     "graph_id": "graphId",
     "model": "model",
@@ -87,7 +95,7 @@ _FILTERS = {
 }
 
 
-def query_of(options: ApprovalFilters | ReceiptFilters | UsageOptions) -> dict[str, str]:
+def query_of(options: ApprovalFilters | ReceiptFilters | RunFilters | UsageOptions) -> dict[str, str]:
     """The query of these options; raises `TypeError` for unknown ones."""
     query = {}
     for name, value in options.items():

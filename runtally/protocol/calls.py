@@ -1,7 +1,7 @@
 """The calls of the API, one function for each."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 from uuid import uuid4
 
 from runtally.model import read
@@ -10,28 +10,29 @@ from runtally.options import (
     DecisionOptions,
     Priority,
     ReceiptFilters,
+    RunFilters,
     UsageOptions,
     decision_body,
 )
-from runtally.protocol.call import Call, nothing, one, page, page_call, page_query, query_of, segment
+from runtally.protocol.billing import Balance, Receipt, UsageReport
+from runtally.protocol.call import Call, Page, nothing, one, page, page_call, page_query, query_of, segment
 from runtally.types import (
     Approval,
-    Balance,
     Branch,
     Conversation,
+    ConversationFiles,
     ConversationMessage,
+    Evidence,
     Grant,
     Graph,
     GraphFinal,
     LanguageModel,
-    Page,
-    Receipt,
     Run,
     RunFile,
+    RunPreview,
     SentMessage,
     StartedRun,
     ToolDescription,
-    UsageReport,
 )
 
 _EVENTS = {"Accept": "text/event-stream", "Cache-Control": "no-store"}
@@ -65,9 +66,24 @@ def get_run(run_id: str) -> Call[Run]:
     return Call(method="GET", path=_run(run_id), parse=one(Run))
 
 
-def list_runs(cursor: str | None) -> Call[Page[Run]]:
+def list_runs(filters: RunFilters, cursor: str | None) -> Call[Page[Run]]:
     """A page of runs."""
-    return page_call("/v1/runs", Run, cursor)
+    return page_call("/v1/runs", Run, cursor, query_of(filters))
+
+
+def preview_run(body: dict[str, Any]) -> Call[RunPreview]:
+    """Plan a run without starting it."""
+    return Call(method="POST", path="/v1/runs/preview", body=body, parse=one(RunPreview))
+
+
+def change_run(run_id: str, *, permission_mode: str) -> Call[None]:
+    """Change how further tool calls of a run are decided."""
+    return Call(method="PATCH", path=_run(run_id), body={"permissionMode": permission_mode}, parse=nothing)
+
+
+def list_evidence(run_id: str, cursor: str | None) -> Call[Page[Evidence]]:
+    """A page of what a run did."""
+    return page_call(f"{_run(run_id)}/evidence", Evidence, cursor)
 
 
 def cancel_run(run_id: str) -> Call[StartedRun]:
@@ -191,6 +207,12 @@ def list_branches(state_key: str) -> Call[Page[Branch]]:
     return Call(method="GET", path=f"{_conversation(state_key)}/branches", parse=page(Branch))
 
 
+def list_workspace(state_key: str) -> Call[ConversationFiles]:
+    """The files that are kept for a conversation."""
+    path = f"{_conversation(state_key)}/workspace"
+    return Call(method="GET", path=path, parse=one(ConversationFiles))
+
+
 def list_grants(state_key: str) -> Call[Page[Grant]]:
     """What is allowed for the rest of a conversation."""
     return Call(method="GET", path=f"{_conversation(state_key)}/grants", parse=page(Grant))
@@ -226,6 +248,12 @@ def read_file(run_id: str, path: str) -> Call[bytes]:
         parse=bytes,
         is_json=False,
     )
+
+
+def read_archive(run_id: str, form: Literal["zip", "tar"]) -> Call[bytes]:
+    """Download all files of a run's workspace."""
+    path = f"{_run(run_id)}/archive"
+    return Call(method="GET", path=path, query={"format": form}, parse=bytes, is_json=False)
 
 
 def delete_run(run_id: str) -> Call[None]:

@@ -4,8 +4,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import TypeVar
 
 from runtally.errors import InvalidResponse
-from runtally.protocol.call import Call
-from runtally.types import Page
+from runtally.protocol.call import Call, Page
 
 T = TypeVar("T")
 

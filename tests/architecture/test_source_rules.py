@@ -174,6 +174,7 @@ def test_clients_of_tests_wait_as_long_as_all_tests() -> None:
 
 ENDS_WITH_WHAT_STARTS_IT = {
     "app/platform/background.py": 2,
+    "app/cli/processes/supervisor.py": 2,
     "app/cli/serve.py": 2,
     "app/executors/claude_agent/process/cli_process.py": 1,
     "app/executors/claude_agent/transcripts/open_calls.py": 1,

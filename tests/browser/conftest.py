@@ -64,6 +64,9 @@ async def site(
     served = a_world(directory, url, named_by_caller(model), **office.settings(directory))
     (directory / "graphs" / "lead.md").write_text(_LEAD)
     (directory / "graphs" / "asker.md").write_text("---\ndescription: Asks.\nquestions: true\n---\nAsk.\n")
+    (directory / "graphs" / "thrifty.md").write_text(
+        "---\ndescription: Tells the time.\ntools: [core__get_current_time]\non_budget: pause\n---\nHelp.\n"
+    )
     async with in_its_own_task(served) as world, a_site(world, model, browser) as site:
         yield site
     await admin.execute(f"DROP DATABASE {name} WITH (FORCE)")

@@ -21,8 +21,8 @@ from tests.patience import PATIENCE_S
 
 SCREENSHOTS = Path(__file__).parent / "screenshots"
 DESKTOP, PHONE = (1280, 800), (390, 844)
-ASSISTANT, MAILER, WORKER, ASKER = (
-    f"{MESSAGES}:{name}" for name in ("assistant", "mailer", "worker", "asker")
+ASSISTANT, MAILER, WORKER, ASKER, THRIFTY = (
+    f"{MESSAGES}:{name}" for name in ("assistant", "mailer", "worker", "asker", "thrifty")
 )
 """Pages look the same with either executor; only subagents need the other one."""
 

@@ -34,6 +34,9 @@ async def test_an_answer_has_its_sources(site: Site) -> None:
         await send(page, "Still?")
         await ended(page, answers=2)
         await expect(page.locator(".sources")).to_have_count(1)
+        await page.reload()
+        await expect(page.locator(".answer")).to_have_count(2)
+        await expect(page.locator(".sources a")).to_have_attribute("href", SNOW)
 
 
 async def test_what_a_run_usually_costs_is_shown_beside_send(site: Site) -> None:

@@ -15,6 +15,7 @@ const ASSISTANT = `${provider}:assistant`;
 const CHEAP = "messages:assistant";
 const MAILER = `${provider}:mailer`;
 const HELPER = `${provider}:helper`;
+const ASKER = `${provider}:asker`;
 const TOOLS = {
   pick_color: {
     description: "Pick a color.",
@@ -197,6 +198,19 @@ const STORIES = {
     const reloaded = await last(await made.chat.transport.reconnectToStream({ chatId: made.chat.id }));
     await made.chat.sendMessage({ text: "never mind" });
     return { picked, reloaded, after: stateOf(made), posts: posts.length, called };
+  },
+
+  async question() {
+    const made = chatWith(ASKER, {
+      onData(part) {
+        if (part.type !== "data-question" || part.data.state !== "asked") return;
+        const { runId, requestId, questions } = part.data;
+        const answers = { [questions[0].question]: questions[0].options[0].label };
+        void post(`/v1/runs/${runId}/questions/${requestId}`, { answers });
+      },
+    });
+    await made.chat.sendMessage({ text: "ask me" });
+    return stateOf(made);
   },
 
   async refused() {

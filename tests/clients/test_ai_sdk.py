@@ -15,6 +15,7 @@ from tests.conftest import a_database
 from tests.e2e.agents import CLAUDE, MESSAGES, named_by_caller
 from tests.e2e.office import MAIL, office, settings
 from tests.e2e.stories import CLOCK, KEY, a_world
+from tests.e2e.test_the_agent_asks import COLOR
 from tests.web_pages import SNOW, a_fetch, a_search, cited, failed
 
 pytestmark = pytest.mark.long
@@ -31,6 +32,7 @@ ANSWERS: dict[str, list[Block]] = {
         *(Text(" Bye.", citations=[cited()]), *a_fetch(content=failed("web_fetch", "url_not_allowed"))),
     ],
     "a bad call": [ToolUse(CLOCK, {"timezone": "Mars/Olympus"})],
+    "ask me": [ToolUse("AskUserQuestion", {"questions": [COLOR]})],
     "hold on": [Text("one two three four")],
     "stay": [Text("one two three four")],
     "pick colors": [
@@ -115,6 +117,7 @@ async def played(postgres: str, tmp_path_factory: pytest.TempPathFactory) -> Pla
     (directory / "graphs" / "helper.md").write_text(
         "---\ndescription: Helps.\ntools: [core__get_current_time]\nclient_tools: true\n---\nHelp.\n"
     )
+    (directory / "graphs" / "asker.md").write_text("---\ndescription: Asks.\nquestions: true\n---\nAsk.\n")
     async with (
         a_database(postgres) as database_url,
         a_world(directory, database_url, named_by_caller(model), **chosen) as world,
@@ -352,6 +355,14 @@ def test_later_releases_receive_why_an_answer_ends_if_they_name_themselves(
 ) -> None:
     assert played.of(release, "approve")["after"]["finishReasons"] == ["tool-calls", "stop"]
     assert played.of(release, "text")["finishReasons"] == [None]
+
+
+@each_release
+def test_a_question_is_one_part_that_is_answered(played: Played, release: str) -> None:
+    parts = answer(played.of(release, "question"))
+    (question,) = [part["data"] for part in parts if part["type"] == "data-question"]
+    assert (question["state"], question["answers"]) == ("answered", [["Red"]])
+    assert parts[-1] == text("So be it.")
 
 
 def test_a_person_approves_in_the_newest_release(played: Played) -> None:

@@ -15,6 +15,7 @@ from runtally import (
     AsyncRunStream,
     Client,
     ClientTool,
+    Conflict,
     InvalidRequest,
     NotFound,
     QuestionAsked,
@@ -97,6 +98,15 @@ async def runs_are_started_and_stopped(client: AsyncClient) -> None:
     assert len(runs) == 4
     assert runs[-1].run_id == "run-1"
     assert runs[-1].created_at < datetime.now(UTC)
+    assert [run.run_id async for run in client.list_runs(status="succeeded", until=runs[-1].created_at)] == []
+    assert "run-1" in [run.run_id async for run in client.list_runs(status="succeeded", graph_id=GRAPH)]
+    assert "prompt_rendered" in [each.type async for each in client.evidence("run-1")]
+    assert await client.files("run-1") == []
+    for form in ("zip", "tar"):
+        assert await client.archive("run-1", form)
+    assert (await client.preview(GRAPH, "hello")).graph_id == GRAPH
+    with pytest.raises(Conflict):
+        await client.change("run-1", permission_mode="plan")
     await client.delete("run-1")
     assert (await client.get("run-1")).model_extra["contentsDeletedAt"] is not None  # type: ignore[index]
 
@@ -119,6 +129,8 @@ async def conversations_are_kept(client: AsyncClient) -> None:
         False,
     ]
     assert (await conversations.get("chat-1")).branches == 2
+    kept = await conversations.files("chat-1")
+    assert (kept.run_id, kept.items) == (None, ())
     fork = await conversations.fork("chat-1", at=messages[0].run_id, new_key="chat-2")
     assert (fork.turns, fork.forked_from) == (0, "chat-1")
     await conversations.delete("chat-1")
@@ -212,6 +224,12 @@ async def everything_in_typescript(world: World, directory: Path) -> None:
         "picked": "blue no",
         "answered": ANSWERED,
         "runs": ["ts-1"],
+        "files": [0, True, True],
+        "previewed": GRAPH,
+        "evidence": True,
+        "unchanged": "Conflict",
+        "kept": [None, 0],
+        "deletedBatch": "NotFound",
         "deleted": True,
         "turns": 2,
         "batch": [2, "completed", 2, "completed"],

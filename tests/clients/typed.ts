@@ -48,6 +48,8 @@ export function shown(event: ClientEvent): string {
       return event.questions.map((item) => item.question).join(", ");
     case "question_resolved":
       return event.resolvedBy;
+    case "budget_reached":
+      return event.expiresAt;
     case "files_changed":
       return event.files.map((file) => `${file.change} ${file.path}`).join(", ");
     case "interrupted":

@@ -44,7 +44,11 @@ for await (const event of asking) {
     await asking.answer(event.requestId, { [event.questions[0].question]: "Red", 1: ["S", "M"] });
 }
 const answered = await asking.result();
-const runs = await all(client.listRuns());
+const runs = await all(client.listRuns({ status: "succeeded", graphId: graph }));
+const evidence = await all(client.evidence("ts-1"));
+const archives = await Promise.all(["zip", "tar"].map((format) => client.archive("ts-1", { format })));
+const previewed = await client.preview(graph, "hello");
+const unchanged = await client.change("ts-1", { permissionMode: "plan" }).catch((error) => error.name);
 await client.delete("ts-1");
 
 for (const question of ["first", "second"]) await client.run(graph, question, { stateKey: "ts-chat" });
@@ -53,6 +57,7 @@ const chats = await all(client.conversations.list());
 await client.run(graph, "second, edited", { stateKey: "ts-chat", forkFrom: messages[0].runId });
 const branches = await client.conversations.branches("ts-chat");
 const returned = await client.conversations.returnTo("ts-chat", branches[0].branchId);
+const kept = await client.conversations.files("ts-chat");
 const fork = await client.conversations.fork("ts-chat", { at: messages[0].runId, newKey: "ts-fork" });
 await client.conversations.delete("ts-chat");
 const gone = await client.conversations.get("ts-chat").catch((error) => error.name);
@@ -65,6 +70,8 @@ const states = await all(client.batches.watch(batch.batchId));
 const results = await client.batches.results(batch.batchId);
 const [listed] = await all(client.batches.list());
 const ended = await client.batches.cancel(batch.batchId);
+await client.batches.delete(batch.batchId);
+const deletedBatch = await client.batches.get(batch.batchId).catch((error) => error.name);
 
 const hour = new Date(Date.now() - 3_600_000);
 const receipts = await all(client.receipts({ from: hour }));
@@ -84,6 +91,12 @@ console.log(
     picked: picked.content,
     answered: answered.content,
     runs: runs.map((run) => run.runId).filter((id) => id === "ts-1"),
+    files: [(await client.files("ts-1")).length, ...archives.map((each) => each.length > 0)],
+    previewed: previewed.graphId,
+    evidence: evidence.some((each) => each.type === "prompt_rendered"),
+    unchanged,
+    kept: [kept.runId, kept.items.length],
+    deletedBatch,
     deleted: (await client.get("ts-1")).contentsDeletedAt !== null,
     turns: chats.find((chat) => chat.stateKey === "ts-chat").turns,
     types: messages.map((message) => message.type),

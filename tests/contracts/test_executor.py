@@ -22,12 +22,13 @@ from app.events import (
     UsageReport,
     UserMessageDelivered,
 )
-from app.executors.approvals import Decision, Permissions
+from app.executors.approvals import Permissions
 from app.executors.claude_agent.previewer import ClaudeAgentPreviewer
 from app.executors.control import RunControl
 from app.executors.inbox import RunEnded
 from app.executors.messages_api.previewer import MessagesPreviewer
 from app.executors.port import ExecutionFailed, GraphExecutor, GraphPreviewer, RunContext, RunPlan
+from app.executors.waiting.decisions import Decision
 from app.requests.messages import Message, SentMessage
 from app.requests.runs import GraphRunRequest
 from tests.contracts.messages_executor import a_messages_executor

@@ -54,13 +54,13 @@ async def until_connected(channel: ProcessChannel, process_id: UUID) -> None:
     async with asyncio.timeout(PATIENCE_S):
         while True:
             try:
-                return await answered_ping(channel, process_id)
+                return await answered_ping(channel, process_id, timeout_s=2)
             except (ProcessGone, Unavailable, TimeoutError):
                 await asyncio.sleep(0.02)
 
 
-async def answered_ping(channel: ProcessChannel, process_id: UUID) -> None:
-    assert await channel.request(process_id, PING, {}, timeout_s=2) == {}
+async def answered_ping(channel: ProcessChannel, process_id: UUID, *, timeout_s: float = PATIENCE_S) -> None:
+    assert await channel.request(process_id, PING, {}, timeout_s=timeout_s) == {}
 
 
 async def is_gone(channel: ProcessChannel, process_id: UUID) -> bool:

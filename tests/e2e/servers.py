@@ -28,15 +28,16 @@ async def a_server(
     *,
     role: str = "serve",
     within: Sequence[str] = (),
+    options: Sequence[str] = (),
     agent: str = CLAUDE,
     release: str = str(ROOT),
     **settings: str,
 ) -> AsyncIterator[tuple[psutil.Process, httpx.AsyncClient]]:
     """A process of this role, with an embedded database unless settings say otherwise, and a client for it.
 
-    `within` is a command that runs it; `agents.py` has `agent`; `release` has its code.
+    `within` is a command that runs it, `options` are its own; `agents.py` has `agent`; `release` the code.
     """
-    command = [*within, sys.executable, "-m", "app", role, "--port", "0"]
+    command = [*within, sys.executable, "-m", "app", role, "--port", "0", *options]
     environment = an_environment(directory, provider_url, **settings)
     with (directory / "log").open("ab") as log:
         logged_before = log.tell()

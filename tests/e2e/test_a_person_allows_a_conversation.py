@@ -1,5 +1,10 @@
 """A person is asked about a tool once, and allows it for the rest of the conversation."""
 
+import asyncio
+import json
+import signal
+import sys
+from asyncio.subprocess import PIPE
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +18,9 @@ from tests.e2e.stories import KEY, Heard, World, WorldOf, a_request
 from tests.e2e.test_a_chat_of_the_ai_sdk import V6, a_post, consent, parts_of, says
 from tests.e2e.test_a_run_waits_without_a_process import SOON, parking_agents, waits
 from tests.e2e.test_an_ag_ui_client_asks import an_answer, an_input, events_of
-from tests.e2e.test_the_commands import command, runtally
+from tests.e2e.test_the_commands import command, of_program, runtally
 from tests.e2e.workshop import calling
+from tests.patience import PATIENCE_S
 
 TO_BOB = ToolUse(MAIL, {"to": "bob@example.org", "text": "Hello Bob"})
 TO_EVE = ToolUse(MAIL, {"to": "eve@example.org", "text": "Hello Eve"})
@@ -67,7 +73,7 @@ async def test_one_decision_lets_a_parked_run_make_all_of_its_calls(
 
     (listed,) = inbox["items"]
     assert (listed["requestId"], listed["args"]) == (request["requestId"], request["args"])
-    assert inbox["counts"] == {"approval": 1, "question": 0, "clientTool": 0}
+    assert inbox["counts"] == {"approval": 1, "question": 0, "clientTool": 0, "budget": 0}
     assert (await world.http.get("/v1/approvals")).json()["items"] == []
     assert (answer.status_code, again.status_code) == (200, 200)
     assert sorted(resolutions(events)) == [("allow", "granted"), ("allow_conversation", "decided")]
@@ -157,6 +163,31 @@ async def test_people_decide_in_a_terminal_and_with_the_clients(world_of: WorldO
     assert (waiting.tool_name, waiting.grantable) == ("office__send_mail", True)
     assert resolutions(denied) == [("deny", "decided")]
     assert [to for to, _ in office().sent] == ["bob@example.org", "eve@example.org"]
+
+
+@without_cli
+async def test_a_terminal_shows_what_begins_to_wait_until_it_is_interrupted(
+    world_of: WorldOf, tmp_path: Path
+) -> None:
+    world = await world_of(in_turn(Reply([TO_BOB]), Reply([TO_EVE])), **settings(tmp_path))
+    await asked(world)
+    environment = of_program(tmp_path, RUNTALLY_URL=world.url, RUNTALLY_API_KEY=KEY)
+    arguments = ("-m", "app", "approvals", "watch", "--json")
+    watch = await asyncio.create_subprocess_exec(
+        sys.executable, *arguments, env=environment, stdout=PIPE, stderr=PIPE
+    )
+    assert watch.stdout is not None
+    assert watch.stderr is not None
+    async with asyncio.timeout(PATIENCE_S):
+        greeting = await watch.stderr.readline()
+        run_id, request = await asked(world)
+        shown = json.loads(await watch.stdout.readline())
+        watch.send_signal(signal.SIGINT)
+        rest = await watch.communicate()
+
+    assert b"1 wait already" in greeting
+    assert (shown["runId"], shown["requestId"], shown["kind"]) == (run_id, request["requestId"], "approval")
+    assert (watch.returncode, rest) == (0, (b"", b""))
 
 
 async def asked(world: World, **fields: Any) -> tuple[str, dict[str, Any]]:

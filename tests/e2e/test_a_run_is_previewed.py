@@ -65,7 +65,7 @@ def _comparable(command: list[str]) -> list[str]:
         a_request(
             toolIds=[],
             model="triage",
-            limits={"maxTurns": 2, "timeoutS": 5},
+            limits={"maxTurns": 2, "timeoutS": 300},
             responseFormat={"type": "json_schema", "schema": SCHEMA},
         ),
         a_request(graphId=ANALYST, model="claude-opus-4-5"),

@@ -4,6 +4,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import asyncpg
 import pytest
 
 from app.simulator.script import Reply, Responder, Text, ToolUse, in_turn
@@ -120,10 +121,13 @@ async def test_arguments_that_a_person_has_changed_are_checked_when_it_goes_on(
 
 @parking_agents
 async def test_a_call_whose_time_is_up_is_denied_and_a_late_answer_refused(
-    world_of: WorldOf, tmp_path: Path
+    world_of: WorldOf, tmp_path: Path, database_url: str
 ) -> None:
-    world = await world_of(one_mail(), **settings(tmp_path, approval_timeout_s=2), **SOON)
+    world = await world_of(one_mail(), **settings(tmp_path), **SOON)
     run_id, request = await parked(world)
+    connection = await asyncpg.connect(database_url)
+    await connection.execute("UPDATE run_waits SET expires_at = now()")
+    await connection.close()
     events = await world.events(run_id)
     late = await decide(world, run_id, request, decision="allow")
 

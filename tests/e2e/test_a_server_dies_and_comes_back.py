@@ -1,4 +1,5 @@
 import asyncio
+import json
 import resource
 import signal
 import subprocess
@@ -195,13 +196,12 @@ async def test_the_doctor_works_beside_a_running_server(embedded: Embedded) -> N
 @pytest.mark.asyncio(loop_scope="module")
 async def test_keys_are_managed_beside_a_running_server(embedded: Embedded) -> None:
     environment, url = embedded.environment, str(embedded.http.base_url)
-    created = await keys(environment, "create", "--account", "acme", "--scope", "runs:read")
-    secret = created.splitlines()[0]
+    created = await keys(environment, "create", "--account", "acme", "--scope", "runs:read", "--json")
+    secret, key_id = (json.loads(created)[name] for name in ("key", "id"))
     async with a_client(url, secret) as acme:
         allowed = await acme.get("/v1/runs")
         forbidden = await acme.get("/v1/receipts")
     listed = await keys(environment, "list")
-    key_id = created.partition("id ")[2].partition(",")[0]
     await keys(environment, "revoke", key_id)
     async with a_client(url, secret) as acme:
         revoked = await acme.get("/v1/runs")

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from app.errors import OperatorError
-from app.simulator.script import ToolUse
+from app.simulator.script import Answer, ApiRequest, Reply, Text, ToolUse
 from tests.e2e.agents import every_agent
-from tests.e2e.stories import WorldOf, a_request
+from tests.e2e.stories import ASSISTANT, WorldOf, a_request
 from tests.e2e.workshop import EDITOR, answered, bash, calling, files, results, upload
 from tests.e2e.workshop import settings as workshop_settings
 from tests.programs import require
@@ -31,7 +31,8 @@ def plant(directory: Path, name: str, text: str = "Say BANANA.") -> Path:
 def settings(directory: Path, skills: str = "[report]") -> dict[str, Any]:
     graphs = directory / "graphs"
     graphs.mkdir()
-    (graphs / "writer.md").write_text(f"---\ndescription: d\nskills: {skills}\n---\nWrite reports.")
+    head = f"description: d\nskills: {skills}\nrules: [{{tool: skills__read, do: allow}}]"
+    (graphs / "writer.md").write_text(f"---\n{head}\n---\nWrite reports.")
     for name in ("report", "audit"):
         plant(directory / "skills", name)
     return {"RUNTALLY_GRAPHS_DIR": graphs, "RUNTALLY_SKILLS_DIR": directory / "skills"}
@@ -58,8 +59,12 @@ async def test_an_agent_reads_a_skill_when_it_needs_it(
     world = await world_of(model, **settings(tmp_path))
     body = a_request("report", graphId=WRITER)
 
+    listed = {graph["id"]: graph for graph in (await world.http.get("/v1/graphs")).json()["items"]}
     preview = (await world.http.post("/v1/runs/preview", json=body)).json()
     events = await world.run(body)
+
+    shown = [(listed[name]["skills"], listed[name]["hasRules"]) for name in (WRITER, ASSISTANT)]
+    assert shown == [(["report"], True), ([], False)]
 
     asked = world.simulator.requests
     assert events[-1].data["finishReason"] == "stop"
@@ -75,6 +80,46 @@ async def test_an_agent_reads_a_skill_when_it_needs_it(
     assert run["skills"] == preview["skills"]
     assert [len(sha256) for sha256 in run["skills"].values()] == [64]
     assert str(tmp_path) not in json.dumps([event.data for event in events])
+
+
+async def test_a_subagent_reads_the_skills_that_it_has(world_of: WorldOf, tmp_path: Path) -> None:
+    helpers = {"clerk": "skills: [report]", "guest": "tools: []"}
+    agents = [
+        f"  {name}: {{description: Helps., prompt: You are the {name}., {keys}}}"
+        for name, keys in helpers.items()
+    ]
+    chosen = settings(tmp_path, "[report, audit]")
+    graph = tmp_path / "graphs" / "writer.md"
+    graph.write_text(graph.read_text().replace("---\nWrite", "\n".join(["agents:", *agents, "---", "Write"])))
+
+    def respond(request: ApiRequest) -> Answer:
+        first = len(request.messages) == 1
+        if any(f"You are the {name}." in request.system for name in helpers):
+            return Reply([ToolUse(READ, {"skill": "report"})] if first else [Text("Read.")])
+        work = {"description": "x", "prompt": "Help."}
+        return Reply(
+            [ToolUse("Agent", {**work, "subagent_type": name}) for name in helpers]
+            if first
+            else [Text("Done.")]
+        )
+
+    world = await world_of(respond, **chosen)
+
+    events = await world.run(a_request("go", graphId=WRITER))
+
+    assert events[-1].data["finishReason"] == "stop"
+    asked = {
+        name: [r for r in world.simulator.requests if f"You are the {name}." in r.system] for name in helpers
+    }
+    first, second = asked["clerk"]
+    assert "- report: Knows how to report." in first.system
+    assert "audit" not in first.system
+    assert first.tool_names == [READ]
+    assert "BANANA" in json.dumps(second.tool_results)
+    first, second = asked["guest"]
+    assert first.tool_names == []
+    assert "Knows how to" not in first.system
+    assert "BANANA" not in json.dumps(second.body)
 
 
 async def test_a_program_of_a_skill_runs_in_the_sandbox_if_the_graph_has_commands(

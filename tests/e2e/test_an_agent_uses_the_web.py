@@ -60,6 +60,10 @@ async def test_it_searches_reads_cites_and_pays(world_of: WorldOf, tmp_path: Pat
 
     await world.run(a_request("Sure?", graphId=READER, stateKey="k"))
     stored = (await world.http.get("/v1/sessions/k")).json()["messages"]
+    answers = [each for each in stored if each["type"] == "assistant_message"]
+    assert [each.get("citations") for each in answers if each.get("citations")] == [
+        [{"url": SNOW, "title": "Snow", "citedText": "It snows."}]
+    ]
     calls = {each["toolCallId"]: each for each in stored if each["type"] == "tool_call"}
     assert calls[search["toolCallId"]]["toolName"] == "web_search"
     assert calls[search["toolCallId"]]["result"] == shown

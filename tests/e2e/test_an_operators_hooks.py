@@ -1,5 +1,6 @@
 """An operator's package observes runs and their tool calls, denies some, and gives tools credentials."""
 
+import asyncio
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -7,18 +8,26 @@ from typing import Any
 
 import pytest
 
-from app.simulator.script import ToolUse
+from app.simulator.script import Answer, ApiRequest, Reply, Text, ToolUse
 from tests.e2e.agents import CLAUDE, MESSAGES, without_cli
 from tests.e2e.auditing import POST, TOKEN, heard, heard_of
-from tests.e2e.stories import WorldOf, a_request
-from tests.e2e.test_a_graph_gives_work_to_subagents import LEAD, delegating, looks_at_the_clock
+from tests.e2e.stories import CALCULATOR, WorldOf, a_request
+from tests.e2e.test_a_graph_gives_work_to_subagents import HEAD, LEAD, delegating, looks_at_the_clock
 from tests.e2e.test_a_graph_gives_work_to_subagents import graphs as lead_graphs
+from tests.e2e.test_a_person_consents import decide
 from tests.e2e.workshop import EDITOR, answered, bash, calling, results
 from tests.e2e.workshop import settings as the_editor
+from tests.patience import PATIENCE_S
 from tests.programs import require
 from tests.unit.tools.extensions.packages import install
 
 POSTMAN = "claude_agents:postman"
+TASK = {
+    "description": "time",
+    "prompt": "What time is it?",
+    "subagent_type": "clock-watcher",
+    "run_in_background": False,
+}
 HERE = "tests.e2e.auditing"
 Installed = Callable[..., None]
 
@@ -109,6 +118,38 @@ async def test_hooks_get_calls_of_subagents_with_the_call_that_started_them(
     assert ended == [("core__get_current_time", False), ("Agent", False)]
     assert heard_of("after_tool")[1][0].arguments["prompt"] == "What time is it?"
     assert "Ten to twelve." in heard_of("after_tool")[1][1].markdown
+
+
+async def test_hooks_get_calls_of_subagents_also_after_a_run_has_waited_without_a_process(
+    world_of: WorldOf, tmp_path: Path, installed: Installed
+) -> None:
+    installed()
+    delegates = delegating(background=False, helper=looks_at_the_clock)
+
+    def respond(request: ApiRequest) -> Answer:
+        if "You are the clock-watcher" in request.system:
+            return delegates(request)
+        if not request.tool_results:
+            return Reply([ToolUse(CALCULATOR, {"expression": "1+1"})])
+        delegated = "Ten to twelve." in json.dumps(request.tool_results)
+        return Reply([Text("It is late.") if delegated else ToolUse("Agent", TASK)])
+
+    chosen = lead_graphs(tmp_path)
+    graph = tmp_path / "graphs" / "lead.md"
+    graph.write_text(HEAD.replace("agents:", "rules: [{tool: core__calculate, do: ask}]\nagents:", 1))
+    world = await world_of(respond, RUNTALLY_PARK_AFTER_S=0.2, **chosen)
+    run_id = await world.start(a_request("time?", graphId=LEAD))
+    request = (await world.events(run_id, until="permission_request"))[-1]
+    async with asyncio.timeout(PATIENCE_S):
+        while (await world.http.get(f"/v1/runs/{run_id}")).json()["status"] != "waiting":
+            await asyncio.sleep(0.02)
+    await decide(world, run_id, request.data, decision="allow")
+    final = (await world.ended(run_id))["final"]
+
+    sums, agent, clock = heard_of("before_tool")
+    assert final["content"] == "It is late."
+    assert [call.parent_tool_call_id for call in (sums, agent)] == [None, None]
+    assert (clock.tool_name, clock.parent_tool_call_id) == ("core__get_current_time", agent.tool_call_id)
 
 
 async def test_hooks_get_commands_and_files_with_their_results(

@@ -1,6 +1,7 @@
 """Calls that wait in no process: another server makes them, and the agent goes on with their results."""
 
 import asyncio
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +78,7 @@ async def test_some_calls_of_a_message_have_ended_and_some_have_not_begun(
         assert not world.simulator.requests
         await decide(world, run_id, second, decision="deny", message="One is enough.")
         events = await world.events(run_id)
-        receipts = await world.receipts(run_id)
+        receipts, run = await world.receipts(run_id), await world.ended(run_id)
         if chat:
             await world.run(a_request("really?", graphId=CLERK, **chat))
         requests, sent = world.simulator.requests, [*sent, *world.simulator.sent[:1]]
@@ -92,6 +93,12 @@ async def test_some_calls_of_a_message_have_ended_and_some_have_not_begun(
     results = [str(result["content"]) for result in requests[0].tool_results]
     assert [len(results), "Sent to eve" in results[1], "One is enough." in results[2]] == [3, True, True]
     assert bill(receipts) == wire(sent)
+    billing, usage = run["billing"], run["final"]["usage"]
+    assert (billing["meters"]["gateway"], billing["drift"], run["toolFailures"]) == (len(receipts), 0, 1)
+    assert usage["completionTokens"] == sum(receipt["outputTokens"] for receipt in receipts)
+    if (compared := billing["costComparison"]) is not None:
+        costs = [Decimal(receipt["costUsd"]) for receipt in receipts]
+        assert Decimal(compared["measuredUsd"]) == sum(costs)
     # The next turn has all of it.
     assert bool(chat) == ("really?" in requests[-1].last_text)
 

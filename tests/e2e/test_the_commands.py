@@ -25,19 +25,18 @@ from tests.scripted import WriteMessage
 ROOT = Path(__file__).parents[2]
 
 
+def of_program(directory: Path, **variables: str) -> dict[str, str]:
+    """The environment of a command that is a program of its own."""
+    path = os.environ["PATH"]
+    return {"PATH": path, "PYTHONPATH": str(ROOT), "HOME": str(directory), "COLUMNS": "200", **variables}
+
+
 async def runtally(directory: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     """A command as a program of its own, whose start takes seconds."""
-    environment = {
-        "PATH": os.environ["PATH"],
-        "PYTHONPATH": str(ROOT),
-        "HOME": str(directory),
-        "COLUMNS": "200",
-        **variables,
-    }
     return await asyncio.to_thread(
         subprocess.run,
         [sys.executable, "-m", "app", *arguments],
-        env=environment,
+        env=of_program(directory, **variables),
         cwd=directory,
         capture_output=True,
         text=True,

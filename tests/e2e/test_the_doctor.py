@@ -36,6 +36,7 @@ NAMES = [
     *(
         "database",
         "notifications",
+        "read_database",
         "chain",
         "fleet",
         "event_log",
@@ -104,7 +105,7 @@ async def test_a_whole_installation_is_found_usable_without_a_server(tmp_path: P
     assert (code, report["ok"]) == (0, True), printed
     assert [check["name"] for check in report["checks"]] == NAMES
     assert {check["status"] for check in report["checks"]} == {"ok"}
-    assert "single server process" in by_name(report)["event_log"]["detail"]
+    assert "in the server's memory" in by_name(report)["event_log"]["detail"]
     assert simulator.requests == []
     assert PROVIDER_KEY not in printed
 

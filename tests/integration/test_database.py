@@ -22,6 +22,7 @@ import app.billing.credit.tables
 import app.billing.receipts.open_messages.tables
 import app.billing.receipts.tables
 import app.billing.reports.tables
+import app.platform.audit.tables
 import app.runs.tables
 import app.schedules.tables
 import app.webhooks.tables  # noqa: F401 - each adds its tables to the metadata

@@ -10,6 +10,7 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import text
 
+from app.billing.reconciliation.statements.service import ReconciliationStatements
 from app.bootstrap.metrics.exposition import database_parts
 from app.doctor.fleet import check_fleet
 from app.doctor.report import Check
@@ -225,7 +226,7 @@ async def database_metrics(world: World) -> dict[tuple[str, ...], float]:
     parts = database_parts(
         services.fleet,
         services.webhooks,
-        services.statements,
+        ReconciliationStatements(services.database),
         models=KnownNames(),
         max_age_s=0,
         reconciliation_max_age_s=0,

@@ -12,7 +12,8 @@ from app.auth.records import KeyRecord
 from app.conversations.grants.service import RunGrants
 from app.errors import Invalid
 from app.events import ControlEvent, PermissionRequest, PermissionResolved
-from app.executors.approvals import Approvals, Decision, Permissions
+from app.executors.approvals import Approvals, Permissions
+from app.executors.waiting.decisions import Decision
 from app.executors.waiting.port import UnstoredWaits
 from app.graphs.rules.evaluation import CallRules
 from app.graphs.rules.spec import ToolRule

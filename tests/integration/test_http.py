@@ -148,6 +148,28 @@ async def test_lists_are_paged_without_gaps(world_of: WorldOf) -> None:
         assert seen == made[::-1]
 
 
+async def test_runs_are_listed_by_what_they_are(world_of: WorldOf) -> None:
+    world = await world_of(in_turn(), executors=scripted(WriteMessage("hi")))
+    for number in range(4):
+        await world.run(a_request(runId=f"run-{number}", stateKey=f"chat-{number % 2}"))
+    key, other = await world.services.accounts.create_key("default", ("runs:write", "runs:read"))
+    async with a_client(world.url, other) as http:
+        await http.post("/v1/runs/wait", json=a_request(runId="run-4", model="opus"))
+    runs = {run["runId"]: run for run in (await world.http.get("/v1/runs")).json()["items"]}
+
+    async def listed(**params: str) -> str:
+        found = (await world.http.get("/v1/runs", params=params)).json()["items"]
+        return "".join(run["runId"].removeprefix("run-") for run in found)
+
+    assert await listed(stateKey="chat-1") == "31"
+    assert await listed(status="succeeded", limit="2") == "43"
+    assert await listed(status="failed") == ""
+    assert await listed(graphId=ASSISTANT, model=runs["run-4"]["model"]) == "4"
+    assert await listed(graphId="claude_agents:none") == ""
+    assert await listed(apiKeyId=str(key.id)) == "4"
+    assert await listed(**{"from": runs["run-1"]["createdAt"], "to": runs["run-3"]["createdAt"]}) == "21"
+
+
 @in_shared_world
 @pytest.mark.parametrize(
     ("path", "field"),
@@ -159,6 +181,7 @@ async def test_lists_are_paged_without_gaps(world_of: WorldOf) -> None:
         ("/v1/receipts?model=%00", "model"),
         ("/v1/receipts?from=yesterday", "from"),
         ("/v1/receipts?to=2026-01-01T00:00:00", "to"),
+        ("/v1/runs?status=late", "status"),
     ],
 )
 async def test_an_invalid_parameter_is_named(world: World, path: str, field: str) -> None:

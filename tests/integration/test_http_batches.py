@@ -120,6 +120,7 @@ async def test_batches_are_those_of_the_account(world: World, tenant: httpx.Asyn
             outcome(await stranger.get(f"{path}/results")),
             outcome(await stranger.get(f"{path}/events")),
             outcome(await stranger.post(f"{path}/cancel")),
+            outcome(await stranger.delete(path)),
             outcome(await stranger.get("/v1/batches/none")),
         ]
         (run,) = (await tenant.get("/v1/runs")).json()["items"]
@@ -127,8 +128,33 @@ async def test_batches_are_those_of_the_account(world: World, tenant: httpx.Asyn
         of_others = outcome(await post(stranger, b"", **file))
 
     assert listed == []
-    assert refused == [(404, "batch_not_found")] * 5
+    assert refused == [(404, "batch_not_found")] * 6
     assert of_others == (404, "run_not_found")
+
+
+async def test_an_ended_batch_is_deleted_and_its_runs_stay(world_of: WorldOf) -> None:
+    hold, key = Hold(index=4), {"Idempotency-Key": "nightly"}
+    world = await world_of(lambda _request: Reply([Text("Done.")], hold=hold))
+    path = await created(world.http, lines(2), headers=key)
+    early = outcome(await world.http.delete(path))
+    hold.until.set()
+    await ended(world.http, path)
+    async with holder(world, "default", *WRITER) as writer:
+        of_other_key = outcome(await writer.delete(path))
+    deleted = await world.http.delete(path)
+    gone = [outcome(await world.http.request(method, path)) for method in ("GET", "DELETE")]
+    runs = (await world.http.get("/v1/runs")).json()["items"]
+    again = await created(world.http, lines(2), headers=key)
+
+    assert early == (409, "batch_not_ended")
+    assert of_other_key == (403, "forbidden")
+    assert (deleted.status_code, deleted.content) == (204, b"")
+    assert gone == [(404, "batch_not_found")] * 2
+    assert {run["status"] for run in runs} == {"succeeded"}
+    # The same key is the same batch: it has its runs, which no model is asked about again.
+    assert again == path
+    assert (await ended(world.http, again))["counts"]["succeeded"] == 2
+    assert len(world.simulator.requests) == len(runs) == 2
 
 
 async def test_what_it_costs_is_for_keys_that_may_see_it(world_of: WorldOf) -> None:

@@ -141,6 +141,26 @@ async def test_only_schedules_of_revoked_keys_are_paused(open_server: OpenServer
         assert await server.service.get(server.owner, schedule.schedule_id) == schedule
 
 
+async def test_schedules_of_a_suspended_account_go_on_when_it_is_resumed(
+    open_server: OpenServer, database: Database
+) -> None:
+    async with open_server() as server:
+        accounts, account = Accounts(database), server.owner.account_id
+        schedule = await server.schedule()
+        await accounts.change_account(account, suspended=True)
+        for minutes in range(1, 4):
+            await server.at(NOON + minutes * MINUTE)
+        await ScheduleUpkeep(database, accounts.find_active_keys).pause_revoked()
+        suspended = await server.service.get(server.owner, schedule.schedule_id)
+        errors = {due.error for due in await server.history(schedule)}
+        await accounts.change_account(account, suspended=False)
+        await server.at(NOON + 4 * MINUTE)
+        await server.ended()
+
+        assert (suspended.paused, suspended.refusals, errors) == (False, 0, {"account_suspended"})
+        assert (await server.outcomes(schedule)) == ["refused"] * 3 + ["started"]
+
+
 async def test_a_key_without_the_scope_starts_nothing(open_server: OpenServer, database: Database) -> None:
     async with open_server() as server:
         schedule = await server.schedule()

@@ -1,6 +1,7 @@
 """What an account keeps is counted as it comes and goes."""
 
 import asyncio
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -17,14 +18,17 @@ from app.platform.storage.service import StorageFull, StorageQuota
 from app.runs.commands.service import RunNotFound
 from app.runs.deletion.service import RunDeletion, RunNotEnded
 from app.runs.events.codec import encode_events
-from app.runs.events.terminal import with_positions
+from app.runs.events.terminal import POSITIONS_PER_ATTEMPT, with_positions
 from app.runs.records import NewRun
 from app.runs.repository import find_run, finish_run, stored_events
+from app.runs.waits.live import RunWaits
+from app.runs.waits.repository import resolve_call
 from app.workspaces.records import HostTraffic
 from app.workspaces.service import FilesExpired, Workspaces
 from app.workspaces.spec import WorkspaceSpec
 from tests.factories import a_final, an_account
 from tests.integration.run_process import insert
+from tests.integration.test_waiting_runs import a_call, execute_elsewhere, park
 
 KB = 1024
 
@@ -44,11 +48,13 @@ async def an_accepted_run(database: Database, *, size: int = 0, run_id: str = "r
     return run
 
 
-async def end(database: Database, run: RunKey, *, answer_text: str = "") -> None:
+async def end(database: Database, run: RunKey, *, answer_text: str = "", attempt: int = 0) -> None:
     final = a_final(run.run_id, content=answer_text)
-    events = encode_events(with_positions([TextDelta(message_id="m", delta=answer_text)], after=0))
+    events = encode_events(
+        with_positions([TextDelta(message_id="m", delta=answer_text)], after=attempt * POSITIONS_PER_ATTEMPT)
+    )
     async with database.transaction() as tx:
-        await finish_run(tx, run, attempt=0, final=final, report=None, events=events)
+        await finish_run(tx, run, attempt=attempt, final=final, report=None, events=events)
 
 
 def contents_of(database: Database, *, keep: timedelta | None = None) -> tuple[RunDeletion, Workspaces]:
@@ -64,6 +70,33 @@ async def test_requests_events_and_answers_count(database: Database) -> None:
     await end(database, run, answer_text="y" * 10 * KB)
 
     assert 120 * KB < await kept(database, run.account_id) < 121 * KB
+
+
+async def test_what_a_run_is_parked_with_counts_until_it_goes_on_and_its_calls_until_it_is_deleted(
+    database: Database,
+) -> None:
+    run = await an_accepted_run(database)
+    await execute_elsewhere(database, run)
+    before = await kept(database, run.account_id)
+    call = replace(a_call(), request={"args": "a" * 10 * KB})
+    await park(database, run, call, state={"messages": "m" * 100 * KB})
+    parked = await kept(database, run.account_id)
+    async with database.transaction() as tx:
+        await resolve_call(tx, run, call.call_id, resolved_by="decided", answer="b" * 20 * KB)
+    answered = await kept(database, run.account_id)
+    await execute_elsewhere(database, run)
+    await RunWaits(database, run, 1).resume()
+    resumed = await kept(database, run.account_id)
+    await park(database, run, attempt=1, state={"messages": "m" * 100 * KB})
+    again = await kept(database, run.account_id)
+    await end(database, run, attempt=2)
+    ended = await kept(database, run.account_id)
+    await contents_of(database)[0].delete(run)
+
+    steps = [parked - before, answered - parked, resumed - answered, again - resumed, ended - again]
+    # The events and the end of the run, which have no text, count as well.
+    assert [round(bytes_ / KB) for bytes_ in steps] == [110, 20, -100, 100, -100]
+    assert await kept(database, run.account_id) < KB
 
 
 async def test_conversations_count_until_they_are_deleted(database: Database) -> None:

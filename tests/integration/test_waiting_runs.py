@@ -2,11 +2,12 @@
 
 import asyncio
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from sqlalchemy import text
 
-from app.events import ClientToolCall, RunStarted
+from app.events import ClientToolCall, MeterReport, RunStarted
 from app.executors.client_calls import ClientToolCallAnswered, ClientToolCallNotFound
 from app.executors.port import RunContext, RunParked
 from app.executors.waiting.port import StoredCall
@@ -17,9 +18,11 @@ from app.runs.commands.records import SubmitToolResult
 from app.runs.dispatch.expiry import CallExpiry
 from app.runs.events.codec import encode_events
 from app.runs.events.stored import unstored_entries
+from app.runs.events.terminal import POSITIONS_PER_ATTEMPT
 from app.runs.waits.live import RunWaits
 from app.runs.waits.repository import calls_of, park_run
 from app.streams.port import LogEntry, WriterFenced
+from app.usage.records import Meters
 from tests.e2e.stories import until
 from tests.factories import an_account
 from tests.integration.run_process import ELSEWHERE, Executing, a_run_elsewhere, record_of
@@ -36,7 +39,14 @@ def a_call(call_id: str = "toolu_1", *, left_s: float = 60) -> StoredCall:
 STARTED = RunStarted(run_id="run-1", graph_id="g", model="m", attempt=0)
 
 
-async def park(database: Database, run: RunKey, *calls: StoredCall, attempt: int = 0) -> None:
+async def park(
+    database: Database,
+    run: RunKey,
+    *calls: StoredCall,
+    attempt: int = 0,
+    state: dict[str, Any] | None = None,
+    report: MeterReport | None = None,
+) -> None:
     waits = RunWaits(database, run, attempt)
     for call in calls:
         await waits.open(call)
@@ -45,9 +55,10 @@ async def park(database: Database, run: RunKey, *calls: StoredCall, attempt: int
             tx,
             run,
             attempt=attempt,
-            state={"here": attempt},
+            state=state or {"here": attempt},
             calls=[call.call_id for call in calls],
-            events=encode_events([LogEntry(1, STARTED)]),
+            report=report,
+            events=encode_events([LogEntry(attempt * POSITIONS_PER_ATTEMPT + 1, STARTED)]),
         )
 
 
@@ -86,7 +97,7 @@ async def test_the_last_answer_queues_it_and_of_two_different_ones_the_first_cou
     assert [answer for answer in answers if not isinstance(answer, ClientToolCallAnswered)] == [{}]
     assert (record.status, record.attempt, record.is_parked) == ("queued", 1, True)
     assert 0 <= record.parked_s < PATIENCE_S
-    assert answered_call(result())[1].name == "client_tool"
+    assert [kind.name for kind in answered_call(result())[1]] == ["client_tool"]
 
 
 async def test_an_attempt_that_has_left_it_changes_nothing_any_more(database: Database) -> None:
@@ -107,6 +118,23 @@ async def test_an_attempt_that_has_left_it_changes_nothing_any_more(database: Da
     async with database.read() as reader:
         after = LogEntry(1_000_001, STARTED)
         assert await unstored_entries(reader, run, [LogEntry(1, STARTED), after]) == [after]
+
+
+async def test_what_was_measured_before_it_was_parked_is_kept_if_it_is_stopped(
+    open_core: OpenCore, database: Database
+) -> None:
+    run = await a_run_elsewhere(database, await an_account(database))
+    report = MeterReport(Meters(2, 2, 1), tool_failures=3)
+    async with open_core(is_dispatching=False) as core:
+        await park(database, run, a_call(), report=report)
+        alarms = await core.service.drifted(run.account_id, since=None, until=None, limit=9)
+        await core.process.commands.stop(run, "cancel")
+        record = await record_of(database, run)
+        later = await core.service.drifted(run.account_id, since=None, until=None, limit=9)
+
+    assert (record.status, record.meters, record.tool_failures) == ("cancelled", report.meters, 3)
+    # It is an alarm once it has ended.
+    assert [alarms.runs, later.runs] == [0, 1]
 
 
 @pytest.mark.parametrize("has_resumed", [False, True])

@@ -11,7 +11,7 @@ from tests.security.conftest import OpenTarget
 from tests.security.server import Target
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "TRACE", "OPTIONS")
-PAGES = ("/", "/billing", "/docs")
+PAGES = ("/", "/approvals", "/billing", "/docs")
 
 
 async def test_every_405_lists_the_allowed_methods(target: Target) -> None:
@@ -27,6 +27,22 @@ async def test_every_405_lists_the_allowed_methods(target: Target) -> None:
             for method, answer in zip(refused, answers, strict=True):
                 named = set(answer.headers.get("allow", "").split(", "))
                 if (answer.status_code, named) != (405, allowed):
+                    wrong.append((method, path, answer.status_code, named))
+
+    assert wrong == []
+
+
+async def test_every_unknown_parameter_is_named(target: Target) -> None:
+    """A filter that is misspelt would select everything."""
+    async with target.client() as http:
+        document: dict[str, Any] = (await http.get("/openapi.json")).json()
+        wrong = []
+        for path, operations in document["paths"].items():
+            for method in operations:
+                address = re.sub(r"{\w+}", "x", path)
+                answer = await http.request(method, address, params={"colour": "red"}, json={})
+                named = [error["field"] for error in answer.json().get("errors", [])]
+                if (answer.status_code, named) != (422, ["colour"]):
                     wrong.append((method, path, answer.status_code, named))
 
     assert wrong == []

@@ -30,6 +30,7 @@ _OF_CLIENT = (
     *("ConversationResponse", "Fork", "GraphFinal", "GraphResponse", "GraphRunRequest", "MessageToRun"),
     *("ModelResponse", "PermissionDecision", "Problem", "ReceiptResponse", "RunResponse", "SentToRun"),
     *("ApprovalResponse", "GrantResponse", "ToolResponse", "UsageReportResponse"),
+    *("ConversationFiles", "EvidenceResponse", "PreviewResponse", "RunChange"),
 )
 
 

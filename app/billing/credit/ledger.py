@@ -19,6 +19,8 @@ from app.billing.credit.repository import (
 from app.billing.prices.price_list import CREDITS_PER_DOLLAR
 from app.errors import Conflict, Invalid, PaymentRequired
 from app.ids import AccountId, RunKey
+from app.platform.audit.records import SERVER, Actor, Change
+from app.platform.audit.repository import record_change
 from app.platform.clock.clock import Clock
 from app.platform.db import Database, Transaction
 
@@ -54,6 +56,11 @@ class AccountTerms:
     monthly_budget: int | None
     """Credits per calendar month (UTC); None: no limit."""
 
+    @property
+    def shown(self) -> dict[str, object]:
+        """As the audit log shows them."""
+        return {"mode": self.mode, "monthlyBudget": self.monthly_budget}
+
 
 class CreditLedger:
     """Grants, adjusts and reserves credit; debits are inserted with receipts."""
@@ -75,9 +82,10 @@ class CreditLedger:
         *,
         note: str | None = None,
         reference: str | None = None,
+        by: Actor = SERVER,
     ) -> CreditBalance:
         """Add credits; repeating a `reference` adds them once. Raises `ReferenceTaken`, `TooMuchCredit`."""
-        return await self._add("grant", account_id, credits_, note=note, reference=reference)
+        return await self._add("grant", account_id, credits_, note=note, reference=reference, by=by)
 
     async def adjust(
         self,
@@ -86,18 +94,28 @@ class CreditLedger:
         *,
         note: str | None = None,
         reference: str | None = None,
+        by: Actor = SERVER,
     ) -> CreditBalance:
         """Correct an account by credits of either sign; repeating a `reference` does it once."""
-        return await self._add("adjustment", account_id, credits_, note=note, reference=reference)
+        return await self._add("adjustment", account_id, credits_, note=note, reference=reference, by=by)
 
     async def change_terms(
-        self, account_id: AccountId, change: Callable[[AccountTerms], AccountTerms]
+        self,
+        account_id: AccountId,
+        change: Callable[[AccountTerms], AccountTerms],
+        *,
+        by: Actor = SERVER,
     ) -> CreditBalance:
         """Change how an account pays; `change` gets the current terms, with the account locked."""
         async with self._database.transaction() as tx:
             now = await lock_balance(tx, account_id)
-            terms = change(AccountTerms(now.mode, now.monthly_budget))
+            before = AccountTerms(now.mode, now.monthly_budget)
+            terms = change(before)
             await update_terms(tx, account_id, terms.mode, terms.monthly_budget)
+            if terms != before:
+                values = before.shown, terms.shown
+                change_made = Change(account_id, "account.terms_changed", str(account_id), *values)
+                await record_change(tx, by, change_made)
             return await find_balance(tx, account_id)
 
     async def reserve(self, tx: Transaction, run: RunKey, requested: int) -> int | None:
@@ -150,6 +168,7 @@ class CreditLedger:
         *,
         note: str | None,
         reference: str | None,
+        by: Actor,
     ) -> CreditBalance:
         async with self._database.transaction() as tx:
             balance_before = await lock_balance(tx, account_id)
@@ -158,6 +177,9 @@ class CreditLedger:
             existing = None if reference is None else await find_entry_by_reference(tx, account_id, reference)
             if existing is None:
                 await add_entry(tx, account_id, kind, credits_, note=note, reference=reference)
+                after = {"credits": credits_, "note": note, "reference": reference}
+                change = Change(account_id, f"credit.{kind}", str(account_id), after=after)
+                await record_change(tx, by, change)
             elif existing != (kind, credits_):
                 raise ReferenceTaken
             return await find_balance(tx, account_id)

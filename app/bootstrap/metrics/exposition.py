@@ -11,7 +11,7 @@ from app.billing.reconciliation.statements.records import OperatorStatement
 from app.billing.reconciliation.statements.service import ReconciliationStatements
 from app.bootstrap.infrastructure import Infrastructure
 from app.bootstrap.runs import OpenedRuns
-from app.platform.metrics.exposition import Exposition
+from app.platform.metrics.exposition import Exposition, Neighbours
 from app.platform.metrics.labels import KnownNames
 from app.platform.metrics.readings import Reading
 from app.runs.fleet.metrics import fleet_metrics
@@ -31,18 +31,21 @@ RECONCILIATION_MAX_AGE_S = 60.0
 _NO_AGENT: Mapping[str, float] = {"ready": 0, "parked": 0, "starting": 0, "busy": 0}
 
 
-def open_exposition(
+async def open_exposition(
     infra: Infrastructure,
     stack: AsyncExitStack,
     opened: OpenedRuns,
     *,
     parts: list[Reading[Any]],
+    neighbours: Neighbours | None,
 ) -> Exposition:
     """The answer to scrapes, with these parts from the database."""
     _add_gauges(infra, opened.supervisor)
     infra.tasks.start_soon(infra.metrics.event_loop.watch)
-    exposition = Exposition(infra.metrics.registry, parts)
+    exposition = Exposition(infra.metrics.registry, parts, neighbours=neighbours)
     stack.push_async_callback(exposition.aclose)
+    if neighbours is not None:
+        await stack.enter_async_context(neighbours.answered(exposition.own_text))
     return exposition
 
 
@@ -50,8 +53,8 @@ def database_parts(
     fleet: Fleet,
     webhooks: Webhooks,
     statements: ReconciliationStatements,
-    *,
     models: KnownNames,
+    *,
     max_age_s: float = MAX_AGE_S,
     reconciliation_max_age_s: float = RECONCILIATION_MAX_AGE_S,
 ) -> list[Reading[Any]]:
@@ -100,6 +103,13 @@ def _add_gauges(infra: Infrastructure, supervisor: RunSupervisor) -> None:
     )
     registry.add_gauge("database_failing", "Whether statements fail.", lambda: infra.database.is_failing)
     registry.add_gauge("database_waiting", "What waits for a connection.", lambda: pool.waiting)
+    reading = infra.reading
+    registry.add_gauge(
+        "read_database_available",
+        "Whether the replica is used; 1 without one.",
+        lambda: reading.problem is None,
+    )
+    registry.add_gauge("read_database_lag_seconds", "How far the replica was behind.", lambda: reading.lag_s)
     registry.add_gauge("memory_resident_bytes", "Memory of this process.", memory.resident_bytes)
     registry.add_gauge(
         "memory_ceiling_bytes", "Above it, this process starts no run.", lambda: memory.max_bytes

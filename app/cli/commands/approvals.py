@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,12 +12,16 @@ from app.cli.errors import explained
 from app.cli.terminal import Terminal
 
 if TYPE_CHECKING:
-    from runtally import Approval
+    from runtally import Approval, AsyncClient
     from runtally.options import DecisionOptions
 
-approvals = typer.Typer(help="What waits for a person: list, allow, deny.", no_args_is_help=True)
-_output = Terminal(highlight=False)
+approvals = typer.Typer(help="What waits for a person: list, watch, allow, deny.", no_args_is_help=True)
+_output, _console = Terminal(highlight=False), Terminal(stderr=True, highlight=False)
 _MAX_CHARS = 300
+_EVERY_S = 1.0
+_READ_AGAIN = 200
+"""How many known requests are read before the rest is taken to be known: of two, the later may be stored
+first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +47,15 @@ def list_approvals() -> None:
     """Tool calls, questions and calls of client tools that wait for an answer, newest first."""
     with explained():
         asyncio.run(_list())
+
+
+@approvals.command("watch")
+def watch_approvals(
+    *, as_json: Annotated[bool, typer.Option("--json", help="As lines of JSON, as the API has them.")] = False
+) -> None:
+    """Print what begins to wait for an answer, as it happens, until Ctrl-C."""
+    with explained(), suppress(KeyboardInterrupt):
+        asyncio.run(_watch(as_json=as_json))
 
 
 @approvals.command("allow")
@@ -78,6 +92,32 @@ async def _list() -> None:
     async with AsyncClient() as client:
         async for each in client.approvals():
             _output.print(_line(each), soft_wrap=True)
+
+
+async def _watch(*, as_json: bool) -> None:
+    from runtally import AsyncClient
+
+    async with AsyncClient() as client:
+        known = {(each.run_id, each.request_id) async for each in client.approvals()}
+        _console.print(f"Watching {client.url}: {len(known)} wait already. Ctrl-C ends this.", soft_wrap=True)
+        while True:
+            await asyncio.sleep(_EVERY_S)
+            for each in await _began(client, known):
+                line = json.dumps(each.model_dump(mode="json", by_alias=True)) if as_json else _line(each)
+                _output.print(line, soft_wrap=True)
+
+
+async def _began(client: "AsyncClient", known: set[tuple[str, str]]) -> "list[Approval]":
+    """What has begun to wait since it was last asked, oldest first; it is known from then on."""
+    began, again = [], 0
+    async for each in client.approvals():
+        place = (each.run_id, each.request_id)
+        if place not in known:
+            known.add(place)
+            began.append(each)
+        elif (again := again + 1) == _READ_AGAIN:
+            break
+    return began[::-1]
 
 
 async def _decide(place: _Place, *, allow: bool, options: "DecisionOptions") -> None:

@@ -31,7 +31,7 @@ from app.executors.claude_agent.starter import CliStarter
 from app.executors.claude_agent.transcripts.open_calls import OpenCalls, parked
 from app.executors.claude_agent.transcripts.unfinished import SeenText, store_unfinished
 from app.executors.claude_agent.watchdog import Watchdog
-from app.executors.metering import Metering, channel_limits
+from app.executors.metering import Metering, attach_control, channel_limits
 from app.executors.port import (
     ABORTED,
     INTERNAL,
@@ -117,7 +117,6 @@ class ClaudeAgentExecutor:
         cli, initial_prompt = await self.starter.start(request, plan, sandbox=sandbox, kept=kept)
         # No await from here to the `try`: what was started must be released.
         channel = self._open_channel(context, at=cli.address)
-        channel.stops_before_call = control.stops_before_call
         channel.prompts = prompts
         cli.attach_run(context, channel)
         stream = RunStream(
@@ -126,7 +125,7 @@ class ClaudeAgentExecutor:
             add_evidence=context.add_evidence,
             meter=self.auth.meter(plan, channel, cli.process),
         )
-        leave = partial(cli.leave, lambda: stream.open_calls)
+        leave = partial(cli.leave, lambda: (stream.message_id, stream.open_calls))
         watchdog, seen = Watchdog(context, cli.process, sandbox, leave=leave), SeenText()
         failure = None
         try:
@@ -223,7 +222,9 @@ class ClaudeAgentExecutor:
         hooks = self.metering.hooks_for(
             plan, executor_type=EXECUTOR_TYPE, trace=context.trace, add_evidence=context.add_evidence
         )
-        return self.auth.open_channel(plan, channel_limits(plan), hooks, at=at)
+        channel = self.auth.open_channel(plan, channel_limits(plan), hooks, at=at)
+        attach_control(channel, context)
+        return channel
 
 
 def _send_message(process: CliProcess, stream: RunStream, sent: SentMessage) -> None:

@@ -22,6 +22,10 @@ def check_graph(spec: GraphSpec) -> Iterator[KeyProblem]:
     for index, tool in enumerate(spec.native_tools):
         if tool not in _NATIVE_TOOLS:
             yield KeyProblem(f"native_tools.{index}", f"must be {', '.join(others)} or {last}")
+    if spec.on_budget == "pause" and spec.native_tools:
+        yield KeyProblem(
+            "on_budget", "must be end in a graph with native_tools, whose runs cannot wait so long"
+        )
 
 
 def needs_full_mode(spec: GraphSpec) -> bool:
@@ -30,11 +34,12 @@ def needs_full_mode(spec: GraphSpec) -> bool:
 
 
 def may_be_parked(plan: RunPlan) -> bool:
-    """Whether calls of the run may wait, and another process could go on with it.
+    """Whether the run may wait for a person, and another process could go on with it.
 
     None has the files of its workspace, and the CLI's own tools are executed by the CLI alone.
     """
-    waits = plan.spec.asks or plan.spec.questions or bool(plan.client_tools)
+    pauses = plan.spec.on_budget == "pause" and plan.limits.max_budget_usd is not None
+    waits = pauses or plan.spec.asks or plan.spec.questions or bool(plan.client_tools)
     return waits and not plan.spec.native_tools
 
 

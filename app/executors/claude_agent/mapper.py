@@ -91,6 +91,11 @@ class EventMapper:
         return bool(self._expected)
 
     @property
+    def last_message_id(self) -> str | None:
+        """The id of the main agent's last message."""
+        return self._writing[None].message_id if None in self._writing else None
+
+    @property
     def last_text(self) -> str:
         """The text of the main agent's last message, and of those before it that the provider has paused."""
         return self._continued + (self._writing[None].text if None in self._writing else "")

@@ -106,6 +106,11 @@ class RunStream:
         raise ExecutionFailed(*failure(result, stop, last_error=self._last_error, last_stop=self.last_stop))
 
     @property
+    def message_id(self) -> str | None:
+        """The id of the main agent's last message."""
+        return self._mapper.last_message_id
+
+    @property
     def open_calls(self) -> set[str]:
         """The ids of the calls without a result."""
         return self._mapper.open_calls

@@ -31,7 +31,7 @@ from app.executors.claude_agent.process.cli_run import UserContent
 from app.executors.claude_agent.process.directory import RunDirectory
 from app.executors.claude_agent.prompt import has_earlier_turns, system_prompt, user_content
 from app.executors.claude_agent.tools.names import STRUCTURED_OUTPUT, tool_id_of
-from app.executors.claude_agent.transcripts.lines import chained, open_calls
+from app.executors.claude_agent.transcripts.lines import chained, message_of, open_calls
 from app.executors.port import ExecutionFailed, RunPlan
 from app.ids import RunKey, new_uuid
 from app.platform.db import AttemptOver
@@ -228,9 +228,11 @@ class SdkSession:
             log.warning("transcript.fenced")
         return True
 
-    async def open_calls(self, directory: RunDirectory) -> set[str]:
-        """The ids of the calls without a result, by what the CLI has written."""
+    async def open_calls(self, directory: RunDirectory, message_id: str | None) -> set[str] | None:
+        """The ids of the calls without a result, by what the CLI has written; None if not this message."""
         lines = await asyncio.to_thread(self._written_lines, directory)
+        if message_id and all(message_of(line).get("id") != message_id for line in lines):
+            return None
         return {call["id"] for call in open_calls(chained(lines)) if call["name"] != STRUCTURED_OUTPUT}
 
     def _written_lines(self, directory: RunDirectory) -> list[dict[str, Any]]:

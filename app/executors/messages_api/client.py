@@ -1,28 +1,34 @@
-"""MessagesClient: the official client of the Messages API, whose server is a run's gateway channel."""
+"""MessagesClient: calls of the Messages API, whose server is a run's gateway channel."""
 
 import asyncio
-import importlib
 import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import Any, Self
 
-import httpx2
-
+from app import __version__
+from app.gateway.answers.event_lines import EventLine, EventLines
 from app.gateway.channel import Channel
-from app.platform.server.in_process import InProcessTransport
+from app.gateway.upstream import MESSAGES
+from app.platform.server.in_process import InProcessCalls, NoResponse, Response
 from app.platform.server.loopback import AsgiApp
-
-if TYPE_CHECKING:
-    import anthropic
 
 HEADERS_TIMEOUT_S = 60.0
 IDLE_TIMEOUT_S = 30.0
 """How long nothing may arrive of a message that has begun; the provider sends pings."""
 
+_EVENT_BYTES = 64 * 1024 * 1024
+"""The longest event of a message, as the longest line of the CLI."""
 _NO_EVENT = "an event is no object"
-_BETA_FIELDS = {"context_management"}
+_TOO_LONG = "an event is too long"
+_SUCCESS = range(200, 300)
+_HEADERS = (
+    (b"accept", b"application/json"),
+    (b"content-type", b"application/json"),
+    (b"user-agent", f"runtally/{__version__}".encode()),
+    (b"anthropic-version", b"2023-06-01"),
+)
 
 
 class CallFailed(Exception):
@@ -46,16 +52,9 @@ class MessagesClient:
     """`async with MessagesClient(gateway.handle) as client:`; one for all runs of the process."""
 
     def __init__(self, gateway: AsgiApp) -> None:
-        transport = InProcessTransport(gateway, idle_timeout_s=IDLE_TIMEOUT_S)
-        self._http = httpx2.AsyncClient(transport=transport, trust_env=False, timeout=None)
-        self._loading = asyncio.Lock()
-        self._client: anthropic.AsyncAnthropic | None = None
-
-    async def load(self) -> None:
-        """Import the official client when it is first needed: that takes a second and 35 MB."""
-        async with self._loading:
-            if self._client is None:
-                self._client = _open(await asyncio.to_thread(import_sdk), self._http)
+        self._calls = InProcessCalls(
+            gateway, headers_timeout_s=HEADERS_TIMEOUT_S, idle_timeout_s=IDLE_TIMEOUT_S
+        )
 
     async def __aenter__(self) -> Self:
         """Open."""
@@ -63,7 +62,7 @@ class MessagesClient:
 
     async def __aexit__(self, *_error: object) -> None:
         """Wait for the calls that have not ended."""
-        await self._http.aclose()
+        await self._calls.aclose()
 
     @asynccontextmanager
     async def stream(
@@ -73,69 +72,49 @@ class MessagesClient:
 
         Raises `CallFailed` if no message begins, and `StreamBroken` while one is read.
         """
-        await self.load()
-        import anthropic
-
-        client = cast("anthropic.AsyncAnthropic", self._client).with_options(base_url=channel.url)
-        # What only the beta of the API has is no parameter of the client's method.
-        known = {name: value for name, value in request.items() if name not in _BETA_FIELDS}
-        others = {name: value for name, value in request.items() if name in _BETA_FIELDS}
-        call: Any = client.messages.with_streaming_response.create
+        body = json.dumps(
+            {**request, "stream": True}, ensure_ascii=False, separators=(",", ":"), allow_nan=False
+        )
+        headers = [*_HEADERS, (b"anthropic-beta", ",".join(betas).encode())] if betas else _HEADERS
+        call = self._calls.post(f"/{channel.token}{MESSAGES}", body.encode(), headers)
         async with AsyncExitStack() as stack:
             try:
-                response = await stack.enter_async_context(
-                    call(
-                        **known,
-                        stream=True,
-                        extra_body=others or None,
-                        extra_headers={"anthropic-beta": ",".join(betas)} if betas else None,
-                    )
-                )
-            except anthropic.APIStatusError as error:
-                headers = error.response.headers
-                raise CallFailed(error.status_code, str(error), headers=headers) from error
-            except anthropic.APIError as error:
+                response = await stack.enter_async_context(call)
+                if response.status not in _SUCCESS:
+                    raise await _failure(response)
+            except NoResponse as error:
                 raise CallFailed(None, str(error)) from error
-            yield _events(
-                cast("AsyncIterator[Any]", anthropic.AsyncStream.raw_events(response.http_response))
-            )
+            yield _events(response.chunks)
 
 
-def import_sdk() -> Any:
-    """Import the official client: the first time that takes a second, so not on the event loop."""
-    return importlib.import_module("anthropic")
+async def _failure(response: Response) -> CallFailed:
+    headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in response.headers}
+    reason = b"".join([chunk async for chunk in response.chunks]).decode(errors="replace")
+    return CallFailed(response.status, reason, headers=headers)
 
 
-def _open(sdk: Any, http: httpx2.AsyncClient) -> "anthropic.AsyncAnthropic":
-    client: anthropic.AsyncAnthropic = sdk.AsyncAnthropic(
-        # Valid nowhere: the gateway adds the provider's key.
-        api_key="channel",
-        base_url="http://gateway",
-        http_client=http,
-        # Clients of the run are told before a call is made again.
-        max_retries=0,
-        timeout=HEADERS_TIMEOUT_S,
-        open_telemetry=False,
-    )
-    return client
-
-
-async def _events(events: AsyncIterator[Any]) -> AsyncIterator[dict[str, Any]]:
+async def _events(chunks: AsyncIterator[bytes]) -> AsyncIterator[dict[str, Any]]:
+    lines = EventLines(_EVENT_BYTES)
     try:
-        async for event in events:
-            if event.event == "error":
-                raise StreamBroken(event.data)
-            if event.event != "ping" and event.data:
-                yield _parsed(event.data)
-            # Readers of the run get this event before the next is parsed.
-            await asyncio.sleep(0)
-    except (httpx2.HTTPError, UnicodeDecodeError) as error:
-        raise StreamBroken(type(error).__name__) from error
+        async for chunk in chunks:
+            for line in lines.feed(chunk):
+                if not line.is_whole:
+                    continue
+                if line.event == b"error":
+                    raise StreamBroken(line.data.decode(errors="replace"))
+                if line.event != b"ping" and (line.data or line.dropped_bytes):
+                    yield _parsed(line)
+                # Readers of the run get this event before the next is parsed.
+                await asyncio.sleep(0)
+    except NoResponse as error:
+        raise StreamBroken(str(error)) from error
 
 
-def _parsed(data: str) -> dict[str, Any]:
+def _parsed(line: EventLine) -> dict[str, Any]:
+    if line.dropped_bytes:
+        raise StreamBroken(_TOO_LONG)
     try:
-        event = json.loads(data)
+        event = json.loads(line.data.decode())
     except (ValueError, RecursionError) as error:
         raise StreamBroken(type(error).__name__) from error
     if not isinstance(event, dict):

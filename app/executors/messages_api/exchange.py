@@ -109,6 +109,8 @@ class ModelCalls:
         """
         retries = 0
         while True:
+            # Not within the call, which has a time limit.
+            await self.channel.wait_for_budget()
             try:
                 message = await self._stream()
             except CallFailed as error:

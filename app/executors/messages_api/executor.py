@@ -14,9 +14,10 @@ from app.executors.messages_api.client import MessagesClient
 from app.executors.messages_api.exchange import ModelCalls
 from app.executors.messages_api.loop import AgentLoop
 from app.executors.messages_api.meter import EXECUTOR_TYPE, LoopMeter
+from app.executors.messages_api.output_format import load_output_format
 from app.executors.messages_api.request import AgentRequest
 from app.executors.messages_api.transcript import RunTranscript
-from app.executors.metering import Metering, channel_limits
+from app.executors.metering import Metering, attach_control, channel_limits
 from app.executors.port import ABORTED, ExecutionFailed, RunContext, RunParked
 from app.executors.structured_output import require_match
 from app.executors.tools.calls import ToolCalls
@@ -57,7 +58,7 @@ class MessagesExecutor:
             raise ExecutionFailed("provider_unavailable")
         deadline = RunDeadline(context.control, context.plan.timeout)
         context.control.can_park = True
-        await self.client.load()
+        await load_output_format(context.plan)
         async with connected_tools(self.servers, context) as connected:
             final = await self._run(
                 request, with_client_tools(with_questions(connected), self.schemas), deadline
@@ -72,7 +73,6 @@ class MessagesExecutor:
     ) -> AssistantFinal:
         plan = context.plan
         channel = self._open_channel(context)
-        channel.stops_before_call = context.control.stops_before_call
         transcript = RunTranscript(self.store, plan)
         loop = self._loop(request, context, channel, transcript=transcript)
         try:
@@ -90,7 +90,9 @@ class MessagesExecutor:
         hooks = self.metering.hooks_for(
             plan, executor_type=EXECUTOR_TYPE, trace=context.trace, add_evidence=context.add_evidence
         )
-        return self.gateway.open_channel(plan.run.run_id, channel_limits(plan), hooks)
+        channel = self.gateway.open_channel(plan.run.run_id, channel_limits(plan), hooks)
+        attach_control(channel, context)
+        return channel
 
     def _loop(
         self, request: GraphRunRequest, context: RunContext, channel: Channel, *, transcript: RunTranscript

@@ -11,6 +11,6 @@ PROVIDER = "messages"
 
 def check_graph(spec: GraphSpec) -> Iterator[KeyProblem]:
     """The keys that this executor does not support."""
-    for key in ("native_tools", "agents"):
+    for key in ("native_tools", "prompt_preset", "agents"):
         if getattr(spec, key):
             yield KeyProblem(key, f"is only for graphs of claude_agents, not of {PROVIDER}")

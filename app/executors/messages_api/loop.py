@@ -51,8 +51,8 @@ class AgentLoop:
     _nudged: bool = False
     _is_stopped: bool = True
     """Whether a turn that is cancelled was stopped, and not replaced by an urgent message."""
-    _resumed: Sequence[ModelToolCall] = ()
-    """The calls of a parked run that it goes on with."""
+    _resumed: Sequence[ModelToolCall] | None = None
+    """The calls of a parked run that it goes on with; None if it was not parked, or has gone on."""
     _is_parked: bool = False
 
     def __post_init__(self) -> None:
@@ -65,7 +65,7 @@ class AgentLoop:
             return False
         self._resumed = [ModelToolCall(*call) for call in state["calls"]]
         self.tools.resume(state["results"], self._resumed)
-        self.calls.steps = state["steps"]
+        self.calls.steps, self.calls.continued_text = state["steps"], state["text"]
         return True
 
     def park(self) -> dict[str, Any]:
@@ -78,6 +78,7 @@ class AgentLoop:
             # Of a run with a conversation they are stored with that.
             "messages": transcript.messages if self.context.plan.conversation is None else None,
             "steps": self.calls.steps,
+            "text": self.calls.continued_text,
         }
 
     def interrupt(self) -> None:
@@ -135,11 +136,10 @@ class AgentLoop:
 
     async def _answer(self) -> AssistantFinal:
         continuations = pauses = 0
-        self.calls.continued_text = ""
-        if self._resumed:
-            uses, self._resumed = self._resumed, ()
-            await self.context.control.waits.resume()
-            await self._add_user(await self.tools.run(uses), self.waiting.take_urgent())
+        if self._resumed is None:
+            self.calls.continued_text = ""
+        else:
+            await self._go_on()
         while True:
             message = await self.calls.next_message()
             if self.calls.channel.budget_exhausted:
@@ -158,6 +158,13 @@ class AgentLoop:
                 raise ExecutionFailed(*outcome)
             elif (answer := await self._next_step(message)) is not None:
                 return answer
+
+    async def _go_on(self) -> None:
+        """Make the calls with which the run was parked; it has none if it waited for its budget."""
+        uses, self._resumed = self._resumed, None
+        await self.context.control.waits.resume()
+        if uses:
+            await self._add_user(await self.tools.run(uses), self.waiting.take_urgent())
 
     def _continue(self, message: MessageFold) -> None:
         self.calls.continued_text += message.text

@@ -1,9 +1,8 @@
 """MessagesPreviewer: shows the first request that a run would send to the Messages API; needs no key."""
 
-import asyncio
 from dataclasses import dataclass
 
-from app.executors.messages_api.client import import_sdk
+from app.executors.messages_api.output_format import load_output_format
 from app.executors.messages_api.request import AgentRequest, posted_messages
 from app.executors.port import Preview, RunPlan
 from app.requests.runs import GraphRunRequest
@@ -18,7 +17,7 @@ class MessagesPreviewer:
 
     async def preview(self, request: GraphRunRequest, plan: RunPlan) -> Preview:
         """See the port."""
-        await asyncio.to_thread(import_sdk)
+        await load_output_format(plan)
         agent = AgentRequest.of(plan, request.messages, ttl=self.cache_ttl)
         messages = posted_messages(request.messages)
         body = agent.body(messages, marked={len(messages) - 1})

@@ -4,7 +4,6 @@ Whatever comes before the last mark is the same, byte for byte, in the next requ
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
@@ -13,6 +12,7 @@ from typing import Any, Final
 from pydantic import BaseModel
 
 from app.executors.api_format.prompt import attachment_block, joined_prompt, visible_parts, without_system
+from app.executors.messages_api.output_format import is_output_format
 from app.executors.port import RunPlan
 from app.models.registry import ModelOptions, Thinking
 from app.models.request_options import taken_effort, takes_task_budget
@@ -60,7 +60,7 @@ class AgentRequest:
     def of(cls, plan: RunPlan, messages: Sequence[Message], *, ttl: str) -> "AgentRequest":
         """Those of a run that begins with these messages of a client."""
         shown = plan.schemas.answer
-        by_format = shown is not None and not shown.is_wrapped and _is_output_format(shown.schema)
+        by_format = shown is not None and not shown.is_wrapped and is_output_format(shown.schema)
         by_tool = shown is not None and not by_format
         tools = [_described(tool) for tool in plan.tools]
         if shown is not None and by_tool:
@@ -209,17 +209,3 @@ def _thinking(mode: Thinking) -> dict[str, Any] | None:
             return {"type": "adaptive"}
         case budget_tokens:
             return {"type": "enabled", "budget_tokens": budget_tokens}
-
-
-def _is_output_format(schema: dict[str, Any]) -> bool:
-    """Whether the provider's output format takes the schema as it is.
-
-    The official client knows which part of JSON Schema that is: it rewrites whatever else there is.
-    """
-    # Loaded by then, see `MessagesClient.load`.
-    import anthropic
-
-    try:
-        return schema.get("type") == "object" and anthropic.transform_schema(deepcopy(schema)) == schema
-    except (ValueError, TypeError, AssertionError, AttributeError, KeyError, RecursionError):
-        return False

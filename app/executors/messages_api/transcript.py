@@ -85,7 +85,7 @@ class RunTranscript:
             self._add(line)
 
     async def resume(self, messages: list[dict[str, Any]] | None, calls: Sequence[Sequence[Any]]) -> bool:
-        """Go on with these calls of the last message; False if the conversation does not end with them.
+        """Go on with these calls of the last message, if any; False if the conversation does not end so.
 
         `messages` are those of a run without a conversation.
         """
@@ -93,7 +93,7 @@ class RunTranscript:
             entries = await self._store.entries(self._conversation.transcript)
             messages, _ = api_messages(entries)
             # Calls without results have got some that say so.
-            messages = messages[:-1]
+            messages = messages[:-1] if calls else messages
         self.messages = messages or []
         self.call_ids = call_ids_of(self.messages)
         return call_ids_of(self.messages[-1:]).issuperset(call[0] for call in calls)

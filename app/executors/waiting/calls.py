@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 import structlog
 from pydantic import TypeAdapter
@@ -19,6 +19,9 @@ AnswerT = TypeVar("AnswerT")
 
 Publish: TypeAlias = Callable[[ControlEvent], Awaitable[object]]
 """Appends an event to the run's log."""
+
+
+NO_DETAILS: Final[Mapping[str, Any]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,18 +141,20 @@ class WaitingCalls(Generic[AnswerT]):
         check: Callable[[AnswerT], Awaitable[object]] | None = None,
         *,
         tool_call_id: str | None = None,
+        details: Mapping[str, Any] = NO_DETAILS,
     ) -> Resolution[AnswerT]:
         """Store and publish a request, which names when it expires, and wait for its answer.
 
         A tool call that an earlier attempt has asked about gets the answer to that. `check` raises `Invalid`
-        for an answer with which the call keeps waiting. Raises what the event log and the storage raise.
+        for an answer with which the call keeps waiting. `details` are stored with the request, and in no
+        event. Raises what the event log and the storage raise.
         """
         if self._ended:
             return Resolution("run_stopped")
         if tool_call_id is not None and (kept := self._kept.pop(tool_call_id, None)) is not None:
             call_id, call = kept, self._calls[kept]
         else:
-            call = _Call(tool_call_id, datetime.now(UTC) + self._timeout)
+            call = _Call(tool_call_id, datetime.now(UTC) + self._timeout, dict(details))
             call.published = asyncio.ensure_future(self._request(call_id, call, request))
             self._calls[call_id] = call
         call.check = check
@@ -225,7 +230,7 @@ class WaitingCalls(Generic[AnswerT]):
         self, call_id: str, call: _Call[AnswerT], request: Callable[[str], ControlEvent]
     ) -> None:
         event = request(call.deadline.isoformat().replace("+00:00", "Z"))
-        call.request = event.model_dump(mode="json", by_alias=True)
+        call.request |= event.model_dump(mode="json", by_alias=True)
         stored = StoredCall(call_id, self._kind.name, call.tool_call_id, call.request, call.deadline)
         await self._waits.open(stored)
         await self._publish(event)

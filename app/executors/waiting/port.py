@@ -6,7 +6,7 @@ from typing import Any, Literal, Protocol
 
 from app.events import ResolvedBy
 
-WaitKind = Literal["permission", "question", "client_tool"]
+WaitKind = Literal["permission", "question", "client_tool", "budget"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 EVENT_BYTES = 4 * 1024 * 1024
-"""The longest event whose data are kept."""
+"""The longest event that the gateway reads."""
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -31,6 +31,8 @@ class EventLine(NamedTuple):
 class EventLines:
     """Feed it bytes in pieces of any size."""
 
+    max_bytes: int = EVENT_BYTES
+    """The longest event whose data are kept."""
     _rest: bytearray = field(default_factory=bytearray)
     _after_cr: bool = False
     _begun: bool = False
@@ -61,7 +63,7 @@ class EventLines:
             return
         # In place: a line may arrive byte by byte.
         self._rest += rest
-        if self._held_bytes + len(self._rest) > EVENT_BYTES:
+        if self._held_bytes + len(self._rest) > self.max_bytes:
             self._drop(self._rest)
             self._rest.clear()
             self._is_in_dropped_line = True
@@ -92,7 +94,7 @@ class EventLines:
         if name == b"event":
             self._event = value.strip()
         elif name == b"data":
-            if self._dropped_bytes or self._held_bytes + len(value) > EVENT_BYTES:
+            if self._dropped_bytes or self._held_bytes + len(value) > self.max_bytes:
                 self._drop(value)
                 return
             self._data.append(value)

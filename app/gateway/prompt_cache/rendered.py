@@ -34,14 +34,15 @@ def rendered_prompt(
 ) -> str:
     """The request without what `before`, the agent's last one, has in the same place.
 
-    Attachments are replaced by their sizes and hashes: clients keep them, and each may have megabytes.
+    Attachments, which only messages have, are replaced by their sizes and hashes: clients keep them, and each
+    may have megabytes.
     """
     rendered: dict[str, Any] = {"agent": agent or None}
     rendered["parameters"] = {name: value for name, value in request.items() if name not in PARTS}
     rendered["firstMessage"] = known = 0 if before is None else before.messages_shared_with(prompt)
     for name in ("system", "tools"):
         if before is None or getattr(before, name) != getattr(prompt, name):
-            rendered[name] = _without_data(request.get(name))
+            rendered[name] = request.get(name)
     messages = request.get("messages")
     rendered["messages"] = _without_data(messages[known:] if isinstance(messages, list) else [])
     return dump_json(rendered)

@@ -1,4 +1,4 @@
-"""CheckedRoute: checks credential, scopes, rate, content type and body size before a route runs."""
+"""CheckedRoute: checks credential, scopes, rate, parameters, content type and size before a route runs."""
 
 from collections.abc import Callable, Coroutine, Hashable, Iterator, Sequence
 from dataclasses import dataclass
@@ -13,10 +13,12 @@ from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute, Match
 from starlette.types import Scope as AsgiScope
 
+from app.errors import FieldError, Invalid
 from app.http.admission.authentication import RequireScopes, request_principal
 from app.http.admission.bodies import ClientDisconnected
 from app.http.admission.limits import request_limits
 from app.http.admission.request_origin import SAFE_METHODS
+from app.http.field_errors import MAX_NAME_CHARS
 from app.requests.principal import Scope
 
 SMALL_BODY_BYTES: Final = 262_144
@@ -25,6 +27,7 @@ _NO_BODY_BYTES: Final = 65_536
 """For routes without a body: some clients send `{}` with every POST."""
 
 _JSON: Final = "application/json"
+_MAX_NAMED: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +85,14 @@ class CheckedRoute(APIRoute):
         calls = (each.call for each in _sub_dependants(self.dependant))
         return next((call for call in calls if isinstance(call, BodyLimit)), None)
 
+    @property
+    def query_parameters(self) -> frozenset[str] | None:
+        """The names that a query may have; None if it is for the browser: scripts of pages read it."""
+        if not self.include_in_schema:
+            return None
+        dependants = (self.dependant, *_sub_dependants(self.dependant))
+        return frozenset(parameter.alias for each in dependants for parameter in each.query_params)
+
     def matches(self, scope: AsgiScope) -> tuple[Match, AsgiScope]:
         """Do not match a path that another route has without parameters, whatever the method."""
         if self.param_convertors and scope["path"] in scope["app"].state.literal_paths:
@@ -91,10 +102,12 @@ class CheckedRoute(APIRoute):
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Run the checks, then FastAPI's handler."""
         handle = super().get_route_handler()
-        scopes, body_limit = self.scopes, self.body_limit
+        scopes, body_limit, parameters = self.scopes, self.body_limit, self.query_parameters
 
         async def handle_checked(request: Request) -> Response:
             account = await _check_headers(request, scopes)
+            if parameters is not None:
+                _refuse_unknown(request, parameters)
             if body_limit is not None and (_has_body(request) or not body_limit.is_optional):
                 _require_media_type(request, body_limit.media_types)
             is_json = body_limit is not None and body_limit.is_json
@@ -155,9 +168,20 @@ async def _check_headers(request: Request, scopes: tuple[Scope, ...]) -> Hashabl
     caller = await request_principal(request)
     for scope in scopes:
         caller.require(scope)
+    request_limits(request).count_request(caller)
     if request.method not in SAFE_METHODS:
         request_limits(request).count_write(caller.api_key_id)
     return caller.account_id
+
+
+def _refuse_unknown(request: Request, parameters: frozenset[str]) -> None:
+    """A filter that is misspelt would select everything."""
+    unknown = [name for name in dict.fromkeys(request.query_params) if name not in parameters]
+    if unknown:
+        known = f"its parameters are {', '.join(sorted(parameters))}" if parameters else "it has none"
+        problem = f"is not a parameter of this request: {known}"
+        errors = [FieldError(name[:MAX_NAME_CHARS], problem) for name in unknown[:_MAX_NAMED]]
+        raise Invalid(f"{errors[0].field}: {problem}", errors=errors)
 
 
 def _require_media_type(request: Request, allowed: frozenset[str]) -> None:

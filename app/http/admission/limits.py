@@ -1,4 +1,4 @@
-"""Rate and concurrency limits over requests; one instance of each, kept on the app."""
+"""RefillRate and concurrency limits over requests; one instance of each, kept on the app."""
 
 from collections import OrderedDict
 from collections.abc import Callable
@@ -10,8 +10,9 @@ from fastapi import Request
 from app.errors import TooMany
 from app.http.admission.bodies import BodyReader
 from app.http.admission.reader_limit import ReaderLimit
-from app.http.admission.token_buckets import TokenBuckets
+from app.http.admission.token_buckets import RefillRate, TokenBuckets
 from app.ids import ApiKeyId
+from app.requests.principal import Principal
 
 _MINUTE_S: Final = 60
 _MAX_KNOWN_KEYS: Final = 10_000
@@ -19,6 +20,10 @@ _MAX_KNOWN_KEYS: Final = 10_000
 
 class TooManyWrites(TooMany):
     """This API key is sending too many write requests; try again later."""
+
+
+class TooManyRequests(TooMany):
+    """This API key, or one that it was made with, has sent all its requests of a minute; try again later."""
 
 
 class TooManyFailures(TooMany):
@@ -70,7 +75,18 @@ class RequestLimits:
     bodies: BodyReader
     readers: ReaderLimit
     writes: TokenBuckets
+    requests: TokenBuckets
+    """Of keys with a limit, each with its own rate; of this process."""
     failed_keys: FailedKeyLimit
+
+    def count_request(self, caller: Principal) -> None:
+        """Count a request of a key with a limit; raises `TooManyRequests`."""
+        for limit in caller.terms.limits:
+            if (most := limit.requests_per_minute) is None:
+                continue
+            wait_s = self.requests.take(limit.of, rate=RefillRate(most / _MINUTE_S, most))
+            if wait_s > 0:
+                raise TooManyRequests(retry_after_s=_whole_seconds(wait_s))
 
     def count_write(self, key: ApiKeyId) -> None:
         """Count a request with an unsafe method; raises `TooManyWrites`."""

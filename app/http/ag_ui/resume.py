@@ -9,8 +9,8 @@ from ag_ui.core import AssistantMessage, Message, ResumeEntry, UserMessage
 from app.bootstrap.services import Services
 from app.errors import Invalid
 from app.events import PermissionResolved, QuestionAsked, QuestionResolved, RunStarted, UserMessageDelivered
-from app.executors.approvals import PermissionDecided, PermissionNotFound
 from app.executors.inbox import RunEnded
+from app.executors.waiting.decisions import PermissionDecided, PermissionNotFound
 from app.executors.waiting.questions import QuestionAnswered, QuestionNotFound, given_answers
 from app.http.ag_ui.input import ANSWERS, DECISION, AgUiInput, parse_payload, rename_fields
 from app.http.ag_ui.interrupt import InterruptId, PersonRequest

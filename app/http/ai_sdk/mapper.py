@@ -13,6 +13,7 @@ from pydantic import JsonValue
 
 from app.events import (
     AssistantFinal,
+    BudgetReached,
     Citation,
     ClientEvent,
     ClientToolCall,
@@ -83,6 +84,8 @@ class AiSdkMessageMapper:
     """The calls of client tools whose results the client has given itself."""
     pending: dict[str, PermissionRequest] = field(default_factory=dict)
     """Undecided requests by id."""
+    _budget: BudgetReached | None = None
+    """The last one that was reached."""
     _questions: QuestionParts = field(default_factory=QuestionParts)
     waiting: set[str] = field(default_factory=set)
     """The calls of client tools that wait for their results."""
@@ -141,7 +144,7 @@ class AiSdkMessageMapper:
             case ToolCallResult():
                 # The result of a denied call, or of a call of an earlier attempt.
                 return
-            case PermissionRequest() | PermissionResolved():
+            case BudgetReached() | PermissionRequest() | PermissionResolved():
                 yield from self._permission(event)
             case RunStarted() | AssistantFinal() | RunError() | Done():
                 yield from self._lifecycle(event)
@@ -293,16 +296,21 @@ class AiSdkMessageMapper:
             yield {"type": "tool-output-available", "toolCallId": event.tool_call_id, "output": result}
         yield from self._open_deferred_call()
 
-    def _permission(self, event: PermissionRequest | PermissionResolved) -> Iterator[Part]:
+    def _permission(self, event: BudgetReached | PermissionRequest | PermissionResolved) -> Iterator[Part]:
         if isinstance(event, PermissionRequest):
             yield from self._request(event)
+        elif isinstance(event, BudgetReached):
+            self._budget = event
+            yield self._waiting_data("budget", event, state="requested")
+        elif self._budget is not None and self._budget.request_id == event.request_id:
+            yield self._waiting_data("budget", self._budget, **_state_of(event))
         elif (request := self.pending.pop(event.request_id, None)) is not None:
             yield from self._resolve(request, event)
 
     def _request(self, event: PermissionRequest) -> Iterator[Part]:
         self.pending[event.request_id] = event
         if not self.approvals:
-            yield self._permission_data(event, state="requested")
+            yield self._waiting_data("permission", event, state="requested")
             return
         yield from self._blocks.close()
         if event.tool_call_id not in self._open:
@@ -319,8 +327,7 @@ class AiSdkMessageMapper:
 
     def _resolve(self, request: PermissionRequest, event: PermissionResolved) -> Iterator[Part]:
         if not self.approvals:
-            state = "denied" if event.decision == "deny" else "allowed"
-            yield self._permission_data(request, state=state, reason=event.reason)
+            yield self._waiting_data("permission", request, **_state_of(event))
         call = self._open.get(request.tool_call_id)
         if call is None:
             return
@@ -334,9 +341,9 @@ class AiSdkMessageMapper:
             # Version 7 looks for the call in the current step only, and would show it twice.
             yield self._input(request.tool_call_id, fields_of(event)["args"])
 
-    def _permission_data(self, request: PermissionRequest, **state: str) -> Part:
+    def _waiting_data(self, name: str, request: BudgetReached | PermissionRequest, **state: str) -> Part:
         data = {**fields_of(request), "runId": self.run_id, **state}
-        return data_part("permission", data, part_id=request.request_id)
+        return data_part(name, data, part_id=request.request_id)
 
     def _end(self, event: Done) -> Iterator[Part]:
         yield from self._close_all()
@@ -385,3 +392,8 @@ class AiSdkMessageMapper:
             self._in_step = self._has_denied_call = False
             self._step += 1
             yield {"type": "finish-step"}
+
+
+def _state_of(event: PermissionResolved) -> dict[str, str]:
+    """What a part shows of a request that no longer waits."""
+    return {"state": "denied" if event.decision == "deny" else "allowed", "reason": event.reason}

@@ -30,6 +30,10 @@ HEADERS: Final[dict[str, dict[str, Any]]] = {
         "schema": {"type": "string"},
         "example": "attachment; filename*=UTF-8''report.txt",
     },
+    "Runtally-As-Of": {
+        "description": "What was stored until then is included; left out: everything, until now.",
+        "schema": {"type": "string", "format": "date-time"},
+    },
 }
 """The component headers of the document."""
 
@@ -37,13 +41,14 @@ _OF_EVERY_RESPONSE: Final = ("X-Request-ID",)
 _OF_ERRORS: Final = ("Retry-After", "RateLimit", "RateLimit-Policy")
 
 
-def header(name: str) -> dict[str, Any]:
-    """The part of a route's response that documents this header."""
-    return {"headers": {name: {"$ref": f"#/components/headers/{name}"}}}
+def header(*names: str) -> dict[str, Any]:
+    """The part of a route's response that documents these headers."""
+    return {"headers": {name: {"$ref": f"#/components/headers/{name}"} for name in names}}
 
 
 LOCATED: Final = header("Location")
 ATTACHED: Final = header("Content-Disposition")
+EXPORTED: Final = header("Content-Disposition", "Runtally-As-Of")
 
 
 def add_headers(operation: dict[str, Any]) -> None:

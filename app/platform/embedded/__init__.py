@@ -1,1 +1,1 @@
-"""The embedded PostgreSQL of a server without a DATABASE_URL."""
+"""PostgreSQL of a server without a DATABASE_URL, and Valkey of several processes without a REDIS_URL."""

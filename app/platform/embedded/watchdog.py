@@ -1,6 +1,6 @@
-"""Watchdog process that owns PostgreSQL: `python -I watchdog.py CONFIG`.
+"""Watchdog process that owns PostgreSQL or Valkey: `python -I watchdog.py CONFIG`.
 
-Standard input is a pipe from the server. When it closes, for whatever reason, PostgreSQL is stopped. Uses
+Standard input is a pipe from the server. When it closes, for whatever reason, the program is stopped. Uses
 only the standard library, so that it starts quickly.
 """
 
@@ -13,7 +13,7 @@ FAST_STOP_S = 30
 
 
 def main() -> int:
-    """Start PostgreSQL, wait for the pipe to close, stop it."""
+    """Start the program, wait for the pipe to close, stop it."""
     config = json.loads(sys.argv[1])
     # Ctrl-C and SIGTERM are meant for the server; this process ends with it.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):

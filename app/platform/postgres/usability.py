@@ -16,6 +16,16 @@ SERVER = text(
 PROBE = text("SELECT CAST(:number AS int) FROM runs LIMIT 0")
 """Fails as others do: it has a parameter, and needs the tables and the right to read them."""
 
+AS_OF = text(
+    "SELECT as_of, extract(epoch FROM clock_timestamp() - as_of)::float AS lag_s FROM (SELECT greatest("
+    "pg_last_xact_replay_timestamp(), (SELECT max(seen_at) FROM workers WHERE seen_at <= clock_timestamp())"
+    ") AS as_of) AS found"
+)
+"""A time up to which a replica lacks nothing, null if unknown, and its age.
+
+Between heartbeats a standby knows a later one; only they say it of a replica that is no standby.
+"""
+
 MAY_WRITE = text("SELECT has_table_privilege('runs', 'SELECT') AND has_table_privilege('runs', 'INSERT')")
 
 NOT_WRITABLE = "the role may not read and write the tables; GRANT that to it, or use the role that migrates"

@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from itertools import accumulate
 from typing import Any
 
 from app.storable import MAX_DEPTH, storable
@@ -17,14 +18,33 @@ _DECODER = json.JSONDecoder(parse_float=_finite, parse_constant=lambda _: None)
 _UNSTORABLE_ESCAPE = re.compile(r"\\u(?:0000|[dD][89a-fA-F])")
 
 
+_NO_BRACKETS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[^][{}"]+')
+"""Whatever JSON text has between the brackets of its objects and arrays; strings may contain some."""
+
+
 def dump_json(value: Any) -> str:
     """The JSON text that is stored of a value."""
-    return json.dumps(storable(value))
+    try:
+        text = json.dumps(value, allow_nan=False)
+    except (ValueError, RecursionError):
+        # No number, or without an end.
+        return json.dumps(storable(value))
+    return json.dumps(storable(value)) if _is_changed(text) else text
 
 
 def load_json(text: str) -> Any:
     """The value, as `dump_json` would have stored it: other programs may have written the row."""
     value = _DECODER.decode(text)
-    # Looking at every value takes longer than reading them.
-    may_be_deep = text.count("{") + text.count("[") > MAX_DEPTH
-    return storable(value) if may_be_deep or _UNSTORABLE_ESCAPE.search(text) else value
+    return storable(value) if _is_changed(text) else value
+
+
+def _is_changed(text: str) -> bool:
+    """Whether `storable` may change the value of this text: it looks at every value, which takes long."""
+    return _UNSTORABLE_ESCAPE.search(text) is not None or _is_deep(text)
+
+
+def _is_deep(text: str) -> bool:
+    if text.count("{") + text.count("[") <= MAX_DEPTH:
+        return False
+    brackets = _NO_BRACKETS.sub("", text)
+    return max(accumulate(1 if each in "{[" else -1 for each in brackets), default=0) > MAX_DEPTH

@@ -1,56 +1,69 @@
-"""InProcessTransport: an HTTP transport whose server is an ASGI application of this process.
+"""InProcessCalls: calls of an ASGI application of this process.
 
-The application gets the same request that it would get over loopback; only the HTTP server and its client are
-left out, which cost more time than most requests of a run to the gateway.
+The application gets the same request that it would get over loopback; the HTTP server and its client, which
+cost more time than most requests of a run to the gateway, are left out.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import suppress
-from typing import Any
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import Any, TypeAlias, TypeVar
 
-import httpx2
 import structlog
 
 from app.platform.server.loopback import AsgiApp, DropConnection, Scope
 
 log = structlog.get_logger(__name__)
 
-_FORWARDED = {b"accept", b"content-type", b"user-agent", b"anthropic-version", b"anthropic-beta"}
-"""The headers of the client that matter; others may come from this machine's environment."""
+_Arrived = TypeVar("_Arrived")
+
+Headers: TypeAlias = Sequence[tuple[bytes, bytes]]
 
 _WAITING_CHUNKS = 64
 """How many chunks of a response may wait for their reader, before the provider has to wait."""
 
 
-class InProcessTransport(httpx2.AsyncBaseTransport):
-    """Passes requests to an application, and its responses back while they are being sent."""
+class NoResponse(Exception):
+    """The application sends no response, or not all of it."""
 
-    def __init__(self, app: AsgiApp, *, idle_timeout_s: float) -> None:
-        """`idle_timeout_s`: how long nothing may arrive of a response whose headers have."""
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """A response whose headers have been sent."""
+
+    status: int
+    headers: Headers
+    chunks: AsyncIterator[bytes]
+    """Those of the body while they are being sent; raises `NoResponse`."""
+
+
+class InProcessCalls:
+    """Posts requests to an application, and passes its responses back while they are being sent."""
+
+    def __init__(self, app: AsgiApp, *, headers_timeout_s: float, idle_timeout_s: float) -> None:
+        """How long no headers of a response may arrive, and then nothing of its body."""
         self._app = app
+        self._headers_timeout_s = headers_timeout_s
         self._idle_timeout_s = idle_timeout_s
         self._calls: set[asyncio.Task[None]] = set()
 
-    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """Start the request; the response is returned once its headers are known."""
-        connection = _Connection(await request.aread())
-        task = asyncio.create_task(self._serve(_scope_of(request), connection))
+    @asynccontextmanager
+    async def post(self, path: str, body: bytes, headers: Headers) -> AsyncIterator[Response]:
+        """Make a request, whose headers have names in lower case; the application sees when the body ends.
+
+        Raises `NoResponse`.
+        """
+        connection = _Connection(body)
+        scope = {"type": "http", "method": "POST", "path": path, "query_string": b"", "headers": headers}
+        task = asyncio.create_task(self._serve(scope, connection))
         self._calls.add(task)
         task.add_done_callback(self._calls.discard)
         try:
-            async with asyncio.timeout(_read_timeout_of(request)):
-                status, headers = await asyncio.shield(connection.started)
-        except TimeoutError as error:
+            status, sent = await _in_time(connection.started, self._headers_timeout_s)
+            yield Response(status, sent, _chunks(connection, self._idle_timeout_s))
+        finally:
             connection.leave()
-            raise httpx2.ReadTimeout("the application sent no headers in time") from error
-        except BaseException:
-            # The reader gives up, or the application does.
-            connection.leave()
-            raise
-        return httpx2.Response(
-            status, headers=headers, stream=_ResponseBody(connection, self._idle_timeout_s)
-        )
 
     async def aclose(self) -> None:
         """Wait for calls that end by themselves: their readers have left."""
@@ -71,9 +84,7 @@ class _Connection:
 
     def __init__(self, body: bytes) -> None:
         self._body: bytes | None = body
-        self.started: asyncio.Future[tuple[int, list[tuple[bytes, bytes]]]] = (
-            asyncio.get_running_loop().create_future()
-        )
+        self.started: asyncio.Future[tuple[int, Headers]] = asyncio.get_running_loop().create_future()
         self.disconnected = asyncio.Event()
         self.chunks: asyncio.Queue[bytes | None] = asyncio.Queue()
         """None: the response was cut off. An empty chunk ends it."""
@@ -105,17 +116,13 @@ class _Connection:
             return
         self._ended = True
         if not self.started.done():
-            self.started.set_exception(httpx2.RemoteProtocolError("the application sent no response"))
+            self.started.set_exception(NoResponse("the application sent no response"))
             # Marks it as seen: the reader may have left.
             self.started.exception()
         self.chunks.put_nowait(None)
 
     async def read(self, timeout_s: float) -> bytes | None:
-        try:
-            async with asyncio.timeout(timeout_s):
-                chunk = await self.chunks.get()
-        except TimeoutError as error:
-            raise httpx2.ReadTimeout("nothing arrived in time") from error
+        chunk = await _in_time(self.chunks.get(), timeout_s)
         self._read.set()
         return chunk
 
@@ -130,33 +137,16 @@ class _Connection:
         self._read.set()
 
 
-class _ResponseBody(httpx2.AsyncByteStream):
-    def __init__(self, connection: _Connection, idle_timeout_s: float) -> None:
-        self._connection = connection
-        self._idle_timeout_s = idle_timeout_s
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        while chunk := await self._connection.read(self._idle_timeout_s):
-            yield chunk
-        if chunk is None:
-            raise httpx2.ReadError("the response was cut off")
-
-    async def aclose(self) -> None:
-        self._connection.leave()
+async def _in_time(arrival: Awaitable[_Arrived], timeout_s: float) -> _Arrived:
+    try:
+        async with asyncio.timeout(timeout_s):
+            return await arrival
+    except TimeoutError as error:
+        raise NoResponse("nothing arrived in time") from error
 
 
-def _scope_of(request: httpx2.Request) -> Scope:
-    return {
-        "type": "http",
-        "method": request.method,
-        "path": request.url.path,
-        "query_string": request.url.query,
-        "headers": [
-            (name.lower(), value) for name, value in request.headers.raw if name.lower() in _FORWARDED
-        ],
-    }
-
-
-def _read_timeout_of(request: httpx2.Request) -> float | None:
-    timeouts: dict[str, float | None] = request.extensions.get("timeout", {})
-    return timeouts.get("read")
+async def _chunks(connection: _Connection, idle_timeout_s: float) -> AsyncGenerator[bytes, None]:
+    while chunk := await connection.read(idle_timeout_s):
+        yield chunk
+    if chunk is None:
+        raise NoResponse("the response was cut off")

@@ -38,7 +38,7 @@ class MemoryCeiling:
         self, max_bytes: int | None = None, *, resident_bytes: Callable[[], int] | None = None
     ) -> None:
         """`max_bytes`: by default half of the machine's or container's memory. `resident_bytes` measures."""
-        self.max_bytes = max_bytes or round(memory_limit() * _SHARE_OF_THE_MACHINE)
+        self.max_bytes = max_bytes or default_ceiling()
         self._measure = resident_bytes or _resident_bytes()
         self._last_release = 0.0
         self._exceeded = False
@@ -77,6 +77,11 @@ class MemoryCeiling:
         # The allocator keeps freed memory, which would count as used.
         if (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)) is not None:
             await asyncio.to_thread(trim, 0)
+
+
+def default_ceiling() -> int:
+    """What server processes may use of this machine or container, in bytes."""
+    return round(memory_limit() * _SHARE_OF_THE_MACHINE)
 
 
 def memory_limit() -> int:

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from sqlalchemy import Text, TextClause, cast, delete, func, insert, select, text, update
 
-from app.ids import AccountId, RunKey
+from app.ids import AccountId, ApiKeyId, RunKey
 from app.platform.db import Reader, Transaction, page_of
 from app.platform.pagination import PageRequest
 from app.runs.batches.records import MAX_ITEMS, Batch, BatchItem, NewBatch, StartedItem, run_id_of
@@ -95,6 +95,12 @@ _START = text(
     """
 )
 _END = text("UPDATE batches SET ended_at = now() WHERE id = :batch AND pending = 0")
+
+
+async def move_batches(tx: Transaction, old: ApiKeyId, new: ApiKeyId) -> None:
+    """Let the unfinished batches of a key go on with another one."""
+    is_active = (batches.c.api_key_id == old) & batches.c.ended_at.is_(None)
+    await tx.execute(update(batches).where(is_active).values(api_key_id=new))
 
 
 async def lock_account(tx: Transaction, account_id: AccountId) -> None:
@@ -239,6 +245,11 @@ async def items_after(reader: Reader, batch: UUID, position: int, *, most: int) 
     is_next = (_items.batch == batch) & (_items.position > position) & (_items.status != "pending")
     statement = select(*_ITEM).where(is_next).order_by(_items.position).limit(most)
     return [BatchItem(**row) for row in (await reader.execute(statement)).mappings()]
+
+
+async def delete_batch(tx: Transaction, batch: UUID) -> None:
+    """Delete a batch, without its runs."""
+    await tx.execute(delete(batches).where(batches.c.id == batch))
 
 
 async def delete_old_batches(tx: Transaction, *, older_than: timedelta, most: int) -> int:

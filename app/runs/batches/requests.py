@@ -91,7 +91,7 @@ class _Checking:
             raise Invalid.field("request.messages", "is required")
         run = RunKey(self._owner.account_id, _NO_RUN)
         try:
-            plan = self._planner.plan(run, request, api_key_id=self._owner.api_key_id, request_id=None)
+            plan = self._planner.plan_for(self._owner, run, request)
         except Invalid as error:
             raise error.below("request") from error
         stored = request.model_copy(update={"priority": request.priority or BATCH_PRIORITY})

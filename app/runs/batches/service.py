@@ -22,6 +22,7 @@ from app.runs.batches.lines import BatchLine
 from app.runs.batches.records import CANCELLED, MAX_ACTIVE, Batch, BatchItem, BatchTerms, NewBatch
 from app.runs.batches.repository import (
     count_active,
+    delete_batch,
     delete_old_batches,
     find_batch,
     insert_batch,
@@ -62,6 +63,12 @@ class TooManyBatches(Conflict):
     code = "too_many_batches"
 
 
+class BatchNotEnded(Conflict):
+    """This batch has not ended; cancel it first."""
+
+    code = "batch_not_ended"
+
+
 @dataclass(frozen=True, slots=True)
 class BatchOrder:
     """A request to create a batch."""
@@ -84,9 +91,9 @@ class ItemResult:
 
 @dataclass(frozen=True, slots=True)
 class BatchService:
-    """Creates, lists and cancels batches, of one account at a time.
+    """Creates, lists, cancels and deletes batches, of one account at a time.
 
-    Batches of other keys are treated as their runs are: cancelling them needs `runs:read`.
+    Batches of other keys are treated as their runs are: cancelling and deleting them needs `runs:read`.
     """
 
     database: Database
@@ -187,6 +194,19 @@ class BatchService:
             totals = await self.billing.totals(batch.account_id, ids)
             results = [ItemResult(item, runs.get(item.run_id), totals[item.run_id]) for item in items]
             yield [each for each in results if _has_ended(each)]
+
+    async def delete(self, caller: Principal, batch: UUID) -> None:
+        """Delete a batch that has ended, without its runs.
+
+        Raises `BatchNotFound`, `ScopeMissing`, `BatchNotEnded`.
+        """
+        found = await self.get(caller.account_id, batch)
+        caller.require_reading(found.api_key_id)
+        # One that has ended stays so: nothing can begin between the two statements.
+        if found.ended_at is None:
+            raise BatchNotEnded
+        async with self.database.transaction() as tx:
+            await delete_batch(tx, batch)
 
     async def delete_old(self) -> None:
         """Delete batches past the retention time until cancelled; several servers may do so at once."""

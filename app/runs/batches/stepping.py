@@ -26,6 +26,7 @@ from app.errors import (
 from app.ids import RunKey
 from app.platform.background import run_to_completion
 from app.platform.db import Database, Transaction
+from app.requests.principal import AccountSuspended
 from app.runs.batches.records import CANCELLED, MAX_USD, Batch, BatchConfig, StartedItem, may_start
 from app.runs.batches.repository import (
     claim_batch,
@@ -46,6 +47,7 @@ from app.runs.delegated.service import DelegatedRuns, StoredOrder
 
 log = structlog.get_logger(__name__)
 
+_PASSING = (Unavailable, TooMany, AccountSuspended)
 _MEETS_ALL = (Unauthenticated, Forbidden, PaymentRequired, InsufficientStorage)
 """Errors that every further item would meet: the batch is stopped."""
 _RETRY_S = 2.0
@@ -124,7 +126,7 @@ class BatchSteps:
             except AppError as error:
                 # Credit that active runs have reserved may become free again.
                 may_pass = isinstance(error, PaymentRequired) and has_active
-                if may_pass or isinstance(error, Unavailable | TooMany):
+                if may_pass or isinstance(error, _PASSING):
                     log.warning("batch.delayed", reason=error.detail)
                     return error.retry_after_s or _RETRY_S
                 if await self._refuse(batch, item, error):

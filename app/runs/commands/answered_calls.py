@@ -4,9 +4,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias, assert_never
 
 from app.events import ControlEvent
-from app.executors.approvals import PERMISSIONS, Decision, granted_tool
+from app.executors.approvals import PERMISSIONS, granted_tool
 from app.executors.client_calls import CLIENT_TOOL_CALLS, ClientToolResult
+from app.executors.waiting.budget import BUDGET, require_higher
 from app.executors.waiting.calls import CallKind
+from app.executors.waiting.decisions import Decision
 from app.executors.waiting.port import StoredCall
 from app.executors.waiting.questions import QUESTIONS, asked_by, reply_to
 from app.runs.commands.records import AnswerQuestion, Decide, SubmitToolResult
@@ -14,15 +16,15 @@ from app.runs.commands.records import AnswerQuestion, Decide, SubmitToolResult
 AnswerCommand: TypeAlias = Decide | AnswerQuestion | SubmitToolResult
 
 
-def answered_call(command: AnswerCommand) -> tuple[str, CallKind[Any]]:
-    """The id and kind of the call that a command answers."""
+def answered_call(command: AnswerCommand) -> tuple[str, Sequence[CallKind[Any]]]:
+    """The id of the call that a command answers, and which kinds it may be of."""
     match command:
         case Decide():
-            return command.request_id, PERMISSIONS
+            return command.request_id, (PERMISSIONS, BUDGET)
         case AnswerQuestion():
-            return command.request_id, QUESTIONS
+            return command.request_id, (QUESTIONS,)
         case SubmitToolResult():
-            return command.tool_call_id, CLIENT_TOOL_CALLS
+            return command.tool_call_id, (CLIENT_TOOL_CALLS,)
         case _:
             assert_never(command)
 
@@ -34,9 +36,14 @@ def answer_of(command: AnswerCommand, call: StoredCall) -> object:
     """
     match command:
         case Decide():
-            if command.grant_by is not None:
+            decision = Decision(
+                command.decision, command.args, command.message, command.stop, command.grant_by
+            )
+            if call.kind == BUDGET.name:
+                require_higher(call.request, decision)
+            elif command.grant_by is not None:
                 granted_tool(call.request)
-            return Decision(command.decision, command.args, command.message, command.stop, command.grant_by)
+            return decision
         case AnswerQuestion():
             return reply_to(asked_by(call), command.answers)
         case SubmitToolResult():
@@ -48,7 +55,7 @@ def answer_of(command: AnswerCommand, call: StoredCall) -> object:
 def resolved_events(calls: Sequence[StoredCall]) -> Iterator[ControlEvent]:
     """How the calls that a run was parked with are resolved when it is stopped."""
     kinds: dict[str, CallKind[Any]] = {
-        kind.name: kind for kind in (PERMISSIONS, QUESTIONS, CLIENT_TOOL_CALLS)
+        kind.name: kind for kind in (PERMISSIONS, QUESTIONS, CLIENT_TOOL_CALLS, BUDGET)
     }
     for call in calls:
         kind = kinds[call.kind]

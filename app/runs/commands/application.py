@@ -6,9 +6,9 @@ from typing import Any, assert_never
 import structlog
 
 from app.errors import AppError, Invalid
-from app.executors.approvals import Decision
 from app.executors.client_calls import ClientToolResult
 from app.executors.control import RunControl
+from app.executors.waiting.decisions import Decision
 from app.graphs.rules.modes import is_less_strict
 from app.graphs.spec import GraphSpec
 from app.requests.messages import SentMessage
@@ -68,7 +68,7 @@ async def _apply(run: ActiveRun, command: Command) -> dict[str, Any]:
             decision = Decision(
                 command.decision, command.args, command.message, command.stop, command.grant_by
             )
-            await control.approvals.decide(command.request_id, decision)
+            await control.decide(command.request_id, decision)
         case SubmitToolResult():
             result = ClientToolResult(command.result, command.is_error)
             await control.client_calls.answer(command.tool_call_id, result)

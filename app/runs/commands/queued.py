@@ -9,9 +9,10 @@ import structlog
 from app.conversations.grants.records import GrantKey
 from app.conversations.grants.repository import insert_grant
 from app.events import Interrupted, StopKind, StopState
-from app.executors.approvals import Decision, granted_tool
+from app.executors.approvals import granted_tool
 from app.executors.inbox import RETRY_AFTER_S, MessageLimits, MessageQueueFull
 from app.executors.port import ABORTED
+from app.executors.waiting.decisions import Decision
 from app.graphs.catalog import GraphCatalog
 from app.ids import ApiKeyId, RunKey
 from app.platform.db import Database, Transaction
@@ -99,12 +100,13 @@ class QueuedRuns:
 
     async def _answer(self, run: RunKey, command: AnswerCommand) -> None:
         """Answer a call; the same answer twice counts once. The run is queued if no other call waits."""
-        call_id, kind = answered_call(command)
+        call_id, kinds = answered_call(command)
         async with self.database.transaction() as tx:
             record = await self._lock(tx, run)
             call = await find_call(tx, run, call_id)
-            if call is None or call.kind != kind.name:
-                raise kind.unknown
+            kind = next((each for each in kinds if call is not None and call.kind == each.name), None)
+            if call is None or kind is None:
+                raise kinds[0].unknown
             answer = answer_of(command, call)
             if call.resolved_by is not None:
                 if kind.resolution(call.resolved_by, call.answer).answer != answer:

@@ -9,10 +9,10 @@ from app.conversations.history import HistoryPage
 from app.conversations.messages import ConversationMessage
 from app.conversations.records import Conversation
 from app.errors import Invalid
-from app.events import ToolCallResult
+from app.events import Citation, ToolCallResult
 from app.platform.db import Reader
 from app.runs.conversations.records import TurnRecord
-from app.runs.conversations.repository import find_turns, stored_results, turns_of
+from app.runs.conversations.repository import find_turns, stored_additions, turns_of
 from app.runs.events.codec import decode_events
 
 _MAX_POSITION = 2**63 - 1
@@ -20,10 +20,13 @@ _MAX_POSITION = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class PageEntry:
-    """A message of a conversation, with the result that clients may see if it is a tool call."""
+    """A message of a conversation, with what clients have got to it."""
 
     message: ConversationMessage
-    result: ToolCallResult | None
+    result: ToolCallResult | None = None
+    """Of a tool call."""
+    citations: Sequence[Citation] = ()
+    """Of an answer; those of a message with several texts are at its last one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +72,7 @@ async def read_page(
     known |= {turn.key.run_id: turn for turn in others}
     shown = [known[run_id] for run_id in run_ids if run_id in known]
     without_question = _runs_without_question(turns, history)
-    results = await _results(reader, conversation, run_ids, history.messages)
-    entries = [
-        PageEntry(message, results.get(message.tool_call_id or ""))
-        for message in _with_message_ids(history, known)
-    ]
+    entries = await _entries(reader, conversation, run_ids, list(_with_message_ids(history, known)))
     for turn in without_question:
         later = {run.key.run_id for run in shown if _is_later(run, turn)}
         indexes = (index for index, each in enumerate(entries) if each.message.run_id in later)
@@ -128,18 +127,32 @@ def question_id(run_id: str, turn: TurnRecord | None) -> str:
     return (None if turn is None else turn.message_id) or user_message_id(run_id)
 
 
-async def _results(
+async def _entries(
     reader: Reader,
     conversation: Conversation,
     run_ids: Collection[str],
-    messages: Iterable[ConversationMessage],
-) -> dict[str, ToolCallResult]:
+    messages: Sequence[ConversationMessage],
+) -> list[PageEntry]:
     calls = {message.tool_call_id for message in messages if message.tool_call_id is not None}
-    if not calls:
-        return {}
-    stored = await stored_results(reader, conversation.account_id, run_ids, calls=calls)
-    events = (entry.event for entry in decode_events(stored))
-    return {event.tool_call_id: event for event in events if isinstance(event, ToolCallResult)}
+    # The last of each id counts.
+    texts = {message.message_id: message for message in messages if message.content}
+    answers = {message_id for message_id in texts if message_id is not None}
+    stored = await stored_additions(reader, conversation.account_id, run_ids, calls=calls, messages=answers)
+    results: dict[str, ToolCallResult] = {}
+    citations: dict[str, list[Citation]] = {}
+    for entry in decode_events(stored):
+        if isinstance(entry.event, ToolCallResult):
+            results[entry.event.tool_call_id] = entry.event
+        elif isinstance(entry.event, Citation):
+            citations.setdefault(entry.event.message_id, []).append(entry.event)
+    return [
+        PageEntry(
+            message,
+            results.get(message.tool_call_id or ""),
+            citations.get(message.message_id or "", ()) if message is texts.get(message.message_id) else (),
+        )
+        for message in messages
+    ]
 
 
 def _runs_without_question(turns: Sequence[TurnRecord], history: HistoryPage) -> list[TurnRecord]:
@@ -186,8 +199,7 @@ def _question_entry(run: TurnRecord) -> PageEntry:
     return PageEntry(
         ConversationMessage(
             "user_message", run_id, _time_of(run), content=run.question, message_id=message_id
-        ),
-        None,
+        )
     )
 
 

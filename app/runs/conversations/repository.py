@@ -156,15 +156,30 @@ async def find_turns(reader: Reader, account_id: AccountId, run_ids: Collection[
     return [_record(row) for row in await reader.execute(statement)]
 
 
-async def stored_results(
-    reader: Reader, account_id: AccountId, run_ids: Collection[str], *, calls: Collection[str]
+async def stored_additions(
+    reader: Reader,
+    account_id: AccountId,
+    run_ids: Collection[str],
+    *,
+    calls: Collection[str],
+    messages: Collection[str],
 ) -> list[StoredEvents]:
-    """The stored results of these tool calls of finished runs."""
-    statement = select(run_events.c.position, run_events.c.last_position, run_events.c.data).where(
-        run_events.c.account_id == account_id,
-        is_one_of(run_events.c.run_id, run_ids),
-        json_text(run_events.c.data, "type") == "tool_call_result",
-        is_one_of(json_text(run_events.c.data, "toolCallId"), calls),
+    """The stored results of these tool calls of finished runs, and the citations of these messages."""
+    data = run_events.c.data
+    is_result = and_(
+        json_text(data, "type") == "tool_call_result", is_one_of(json_text(data, "toolCallId"), calls)
+    )
+    is_citation = and_(
+        json_text(data, "type") == "citation", is_one_of(json_text(data, "messageId"), messages)
+    )
+    statement = (
+        select(run_events.c.position, run_events.c.last_position, data)
+        .where(
+            run_events.c.account_id == account_id,
+            is_one_of(run_events.c.run_id, run_ids),
+            or_(is_result, is_citation),
+        )
+        .order_by(run_events.c.position)
     )
     found = await reader.execute(statement)
     return [StoredEvents(row.position, row.last_position, row.data) for row in found]

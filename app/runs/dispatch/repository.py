@@ -339,10 +339,12 @@ _RELEASE = text(
 
 _DUE = text(
     """
+    -- Materialized: otherwise the active runs are counted for each run that is held.
+    WITH held AS MATERIALIZED (SELECT DISTINCT account_id FROM runs WHERE held_for = 'limit')
     SELECT account_id, CAST(NULL AS text) AS state_key, CAST(NULL AS text) AS run_id
       FROM runs WHERE held_for = 'start_time' AND start_after <= now()
     UNION
-    SELECT account_id, NULL, NULL FROM (SELECT DISTINCT account_id FROM runs WHERE held_for = 'limit') AS held
+    SELECT account_id, NULL, NULL FROM held
      WHERE active_runs(account_id) < active_limit(CAST(:per_account AS int))
     UNION
     SELECT account_id, state_key, NULL FROM runs AS held
@@ -356,17 +358,15 @@ _DUE = text(
     SELECT account_id, NULL, run_id FROM runs
      WHERE status = 'queued' AND held_for IS NULL AND interruption IS NOT NULL
     UNION
-    SELECT account_id, NULL, run_id FROM runs AS waiting
-     WHERE status = 'waiting' AND (
-           interruption IS NOT NULL
-           -- A chat whose client has moved on: its next message waits behind a call of a client tool.
-           OR message_id IS NOT NULL
-          AND EXISTS (SELECT FROM run_waits AS call
-                       WHERE call.account_id = waiting.account_id AND call.run_id = waiting.run_id
-                         AND call.kind = 'client_tool' AND call.resolved_by IS NULL)
-          AND EXISTS (SELECT FROM runs AS later
-                       WHERE later.account_id = waiting.account_id AND later.state_key = waiting.state_key
-                         AND later.turn > waiting.turn AND later.status = 'queued'
-                         AND later.message_id IS NOT NULL))
+    SELECT account_id, NULL, run_id FROM runs WHERE status = 'waiting' AND interruption IS NOT NULL
+    UNION
+    -- A chat whose client has moved on: its next message waits behind a call of a client tool.
+    SELECT waiting.account_id, NULL, waiting.run_id
+      FROM runs AS later JOIN runs AS waiting USING (account_id, state_key)
+     WHERE later.held_for = 'turn' AND later.message_id IS NOT NULL
+       AND waiting.turn < later.turn AND waiting.status = 'waiting' AND waiting.message_id IS NOT NULL
+       AND EXISTS (SELECT FROM run_waits AS call
+                    WHERE call.account_id = waiting.account_id AND call.run_id = waiting.run_id
+                      AND call.kind = 'client_tool' AND call.resolved_by IS NULL)
     """
 )

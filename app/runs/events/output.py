@@ -46,7 +46,8 @@ class RunOutput:
     trace: RunTrace | None = None
     outcome: RunOutcome = INTERNAL
     """How the run ended, if it has no answer."""
-    report: MeterReport | None = None
+    report: MeterReport | None = field(init=False)
+    """Of all that was executed of the run: also before it was parked."""
     size: int = 0
     """About how many bytes its events take."""
     _limit_exceeded: bool = False
@@ -61,6 +62,7 @@ class RunOutput:
 
     def __post_init__(self) -> None:
         self._usage = self.plan.spent.usage
+        self.report = self.plan.reported
 
     async def publish(self, event: AiEvent) -> int | None:
         """See the port."""
@@ -75,7 +77,7 @@ class RunOutput:
                     self._context_window = self._window_of(fact.model)
                 self.receipts.record(fact)
             case MeterReport():
-                self.report = event
+                self.report = event if self.report is None else self.report.plus(event)
             case _ if not self._limit_exceeded:
                 return await self._publish_output(event)
         return None

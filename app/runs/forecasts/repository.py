@@ -12,8 +12,9 @@ from app.runs.tables import runs
 async def newest_answers(
     reader: Reader, account_id: AccountId, graph_id: str, *, most: int
 ) -> dict[str, Decimal]:
-    """The seconds that the newest successful runs of a graph took, by run id."""
-    seconds = cast(extract("epoch", runs.c.ended_at - runs.c.started_at), Numeric(20, 3))
+    """How many seconds the newest successful runs of a graph took while they were not parked, by run id."""
+    taken = extract("epoch", runs.c.ended_at - runs.c.started_at)
+    seconds = cast(taken - runs.c.parked_s, Numeric(20, 3))
     statement = (
         select(runs.c.run_id, seconds.label("seconds"))
         # As text: the planner uses the partial index only for a value that it can see.

@@ -30,9 +30,7 @@ class RunPlanning:
             self.intake.require_open()
             posted = await self.repeated.complete(posted)
         caller, request, origin = posted.caller, posted.request, posted.origin
-        plan = self.planner.plan(
-            posted.run, request, api_key_id=caller.api_key_id, request_id=posted.request_id
-        )
+        plan = self.planner.plan_for(caller, posted.run, request, request_id=posted.request_id)
         self.intake.require_open()
         schemas = await self.schemas.prepare(request, account_id=caller.account_id, known=origin.schemas)
         if plan.spec.native_tools:

@@ -19,9 +19,10 @@ async def is_shared(reader: Reader, conversation: Conversation, api_key_id: ApiK
     return bool((await reader.execute(select(others.exists()))).scalar_one())
 
 
-async def unfinished_runs_of(reader: Reader, api_key_id: ApiKeyId) -> list[RunKey]:
-    """Unfinished runs that an API key started."""
-    statement = select(runs.c.account_id, runs.c.run_id).where(
-        runs.c.api_key_id == api_key_id, runs.c.status.in_(UNFINISHED)
-    )
+async def unfinished_runs_of(
+    reader: Reader, *, api_key_id: ApiKeyId | None, account_id: AccountId | None
+) -> list[RunKey]:
+    """Unfinished runs that an API key started, or of an account."""
+    is_chosen = runs.c.account_id == account_id if api_key_id is None else runs.c.api_key_id == api_key_id
+    statement = select(runs.c.account_id, runs.c.run_id).where(is_chosen, runs.c.status.in_(UNFINISHED))
     return [RunKey(AccountId(row.account_id), RunId(row.run_id)) for row in await reader.execute(statement)]

@@ -5,13 +5,13 @@ from typing import Any
 
 from sqlalchemy import Text, and_, bindparam, cast, delete, select, text
 
-from app.events import ResolvedBy
+from app.events import MeterReport, ResolvedBy
 from app.executors.waiting.port import StoredCall
 from app.ids import AccountId, RunId, RunKey
 from app.platform.db import Reader, Transaction
 from app.platform.serialization.stored_json import dump_json
 from app.runs.records import StoredEvents
-from app.runs.repository import STORE_EVENTS, event_values
+from app.runs.repository import STORE_EVENTS, STORE_REPORT, event_values, report_values
 from app.runs.tables import run_waits, runs
 
 
@@ -87,6 +87,7 @@ async def park_run(
     attempt: int,
     state: Mapping[str, Any],
     calls: Sequence[str],
+    report: MeterReport | None,
     events: Sequence[StoredEvents],
 ) -> bool:
     """Let a run wait in no process, for the answers to these calls; its next attempt goes on with the state.
@@ -98,6 +99,7 @@ async def park_run(
         "attempt": attempt,
         "state": dump_json(state),
         "calls": calls,
+        **report_values(report),
         **event_values(events),
     }
     return (await tx.execute(_PARK, values)).first() is not None
@@ -188,7 +190,7 @@ _PARK = text(
     WITH ended AS (
         UPDATE runs
            SET status = 'waiting', attempt = attempt + 1, process_id = NULL, parked = CAST(:state AS json),
-               parked_at = now(),
+               parked_at = now(), {STORE_REPORT},
                -- An interruption is over; a cancellation that is only stored ends the run while it waits.
                interruption = CASE WHEN interruption ->> 'kind' = 'cancel' THEN interruption END
          WHERE account_id = :account_id AND run_id = :run_id AND attempt = :attempt AND status = 'running'

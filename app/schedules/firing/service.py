@@ -15,6 +15,7 @@ from app.errors import AppError, TooMany, Unauthenticated, Unavailable
 from app.ids import RunKey
 from app.platform.background import run_to_completion
 from app.platform.db import Database, Transaction
+from app.requests.principal import AccountSuspended
 from app.runs.commands.service import RunCommands, RunNotFound
 from app.runs.delegated.service import DelegatedRuns, StoredOrder
 from app.schedules.firing.agenda import add_due_time, claim, take_due_times, wake
@@ -189,7 +190,7 @@ class ScheduleFiring:
             return None
         if isinstance(error, Unauthenticated):
             return "key_revoked"
-        if trigger == "request":
+        if trigger == "request" or isinstance(error, AccountSuspended):
             return None
         await update_schedule(tx, schedule.id, {"refusals": schedule.refusals + 1})
         return "failing" if schedule.refusals + 1 >= self.config.max_refusals else None

@@ -4,6 +4,7 @@
 /** @import { View } from "./view.js" */
 
 import { apiPath } from "../api.js";
+import { Waiting } from "../approvals/waiting.js";
 import { html } from "../html.js";
 import { formatExact, formatMoney, parseDollars } from "../money.js";
 import { count, countOf, duration, formatTime } from "./format.js";
@@ -36,6 +37,7 @@ export function RunPage({ runId, who, view }) {
               </p>`
               : html`
                 <${Facts} run=${found} />
+                ${found.endedAt === null && html`<${Waiting} who=${who} filters=${{ runId }} />`}
                 ${found.billing && html`<${Meters} billing=${found.billing} />`}
                 <${Timeline} run=${found} receipts=${receipts.items} />
               `

@@ -100,6 +100,8 @@ function eventEntry(event, error) {
       return note(`Received a message: ${event.content.slice(0, 200)}`);
     case "permission_request":
       return note(`Requests permission to use ${event.toolName}`);
+    case "budget_reached":
+      return note("Has reached its budget, and waits for a higher one");
     case "permission_resolved":
       return note(`${DECISIONS[event.decision]} (${event.reason})`);
     case "question":

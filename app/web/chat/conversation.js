@@ -1,6 +1,6 @@
 // Conversation: the turns of a conversation, and requests that change it.
 
-/** @import { Answers } from "./question.js" */
+/** @import { Answers, Decision } from "../runs/answers.js" */
 /** @import { Permission } from "../runs/run_state.js" */
 
 import { ApiError, apiPath, get, post, remove } from "../api.js";
@@ -20,7 +20,6 @@ const RECEIPTS_DELAY_MS = 1200;
 
 /** @typedef {{onChange: () => void, onRunEnd: (turn: Turn) => void}} Listeners */
 /** @typedef {Schemas["ConversationDetailResponse"]} Detail */
-/** @typedef {{decision: Schemas["PermissionDecision"]["decision"], args?: Record<string, unknown>, message?: string}} Decision */
 
 /**
  * The actions on a conversation; null for those that the API key does not allow. `send` resolves to whether the
@@ -121,27 +120,6 @@ export class Conversation {
         throw error;
       }
     }
-  }
-
-  /**
-   * Allow a tool call, optionally with other arguments, or deny it. Throws `ApiError`.
-   * @param {RunState} run
-   * @param {Permission} permission
-   * @param {Decision} decision
-   */
-  async decide({ runId }, { requestId }, { decision, args, message }) {
-    const body = { decision, ...(args && { args }), ...(message && { message }) };
-    await post(apiPath("/v1/runs/{runId}/permissions/{requestId}", { runId, requestId }), body);
-  }
-
-  /**
-   * Answer a question, or with null decline to. Throws `ApiError`.
-   * @param {RunState} run
-   * @param {string} requestId
-   * @param {Answers | null} answers
-   */
-  async answer({ runId }, requestId, answers) {
-    await post(apiPath("/v1/runs/{runId}/questions/{requestId}", { runId, requestId }), { answers });
   }
 
   /**

@@ -1,5 +1,6 @@
 // Questions of the agent or of a tool server, and the form of their answers.
 
+/** @import { Answers } from "../runs/answers.js" */
 /** @import { QuestionEntry } from "../runs/run_state.js" */
 
 import { ApiError } from "../api.js";
@@ -7,7 +8,6 @@ import { html, useState, withValue } from "../html.js";
 import { apiProblem } from "./messages.js";
 import { Plain } from "./text.js";
 
-/** @typedef {Record<string, string | string[]>} Answers by the index of each question */
 /** @typedef {(requestId: string, answers: Answers | null) => Promise<void>} Answer null declines to answer */
 /** @typedef {Schemas["QuestionItem"]} Item */
 

@@ -2,7 +2,7 @@
 
 /** @import { Html } from "../html.js" */
 /** @import { Item, Permission, ToolItem } from "../runs/run_state.js" */
-/** @import { Decision } from "./conversation.js" */
+/** @import { Decision } from "../runs/answers.js" */
 
 import { ApiError } from "../api.js";
 import { Component, html, useState, withValue } from "../html.js";
@@ -80,7 +80,7 @@ function LoadEvents({ loadEvents }) {
 }
 
 /** @param {{name: string, permission: Permission, decide: Decide}} props */
-function Consent({ name, permission, decide }) {
+export function Consent({ name, permission, decide }) {
   const original = JSON.stringify(permission.args, null, 2);
   const [text, setText] = useState(/** @type {string | null} */ (null));
   const [message, setMessage] = useState("");
@@ -181,7 +181,8 @@ function fieldProblem({ field, message }) {
 
 /** @param {string} time */
 function timeOf(time) {
-  return new Date(time).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+  const at = new Date(time);
+  return at.toDateString() === new Date().toDateString() ? at.toLocaleTimeString() : at.toLocaleString();
 }
 
 /** @param {ToolItem} item @param {boolean} live */

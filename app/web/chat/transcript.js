@@ -1,7 +1,7 @@
 // The turns of a conversation: user messages and the runs that answer them.
 
-/** @import { Actions, Turn as ConversationTurn, Decision } from "./conversation.js" */
-/** @import { Answers } from "./question.js" */
+/** @import { Actions, Turn as ConversationTurn } from "./conversation.js" */
+/** @import { Answers, Decision } from "../runs/answers.js" */
 /** @import { Html } from "../html.js" */
 /** @import { Item, Permission, TextItem } from "../runs/run_state.js" */
 

@@ -2,6 +2,7 @@
 
 const WEB = /^https?:\/\//i;
 const COMPACTED = "Earlier messages were summarized for the model.";
+const BUDGET_REACHED = "The budget of this run is used up. It waits until a person raises it.";
 
 /**
  * @typedef {object} Permission
@@ -111,6 +112,12 @@ export class RunState {
     const item = ITEM_OF_MESSAGE[message.type](message);
     this._add(null, item);
     if (item.kind === "tool") this._tools.set(item.id, item);
+    for (const citation of message.citations ?? []) this.addSource(citation);
+  }
+
+  /** @param {{url: string, title?: string | null}} citation */
+  addSource({ url, title }) {
+    if (WEB.test(url) && URL.canParse(url)) this.sources.set(url, title || url);
   }
 
   /**
@@ -312,7 +319,7 @@ const HANDLERS = {
     touch(tool);
   },
   citation(run, event) {
-    if (WEB.test(event.url) && URL.canParse(event.url)) run.sources.set(event.url, event.title || event.url);
+    run.addSource(event);
   },
   files_changed(run, event) {
     run.fileChanges = event;
@@ -342,6 +349,10 @@ const HANDLERS = {
     tool.permission = { requestId, args, expiresAt, grantable, decision: null, reason: null, changed: false };
     run._permissions.set(requestId, tool);
     touch(tool);
+  },
+  budget_reached(run, event) {
+    addEntry(run, event);
+    run._add(event.parentToolCallId, { kind: "note", text: BUDGET_REACHED });
   },
   permission_resolved(run, event) {
     addEntry(run, event);

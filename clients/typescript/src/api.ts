@@ -14,16 +14,16 @@ export interface components {
             status: "queued" | "running" | "waiting" | "succeeded" | "failed" | "cancelled";
         };
         /**
-         * @description A tool call, a question, or a call of a client tool that waits for an answer.
+         * @description A tool call, a question, a call of a client tool, or a budget that waits for an answer.
          *
          *     `requestId` is that of the route which answers it; for a client tool the `toolCallId`. The fields of its
-         *     event are null where it has none.
+         *     event are null where it has none; `budget` also for keys without `receipts:read`.
          */
         ApprovalResponse: {
             runId: string;
             requestId: string;
             /** @enum {string} */
-            kind: "approval" | "question" | "client_tool";
+            kind: "approval" | "question" | "client_tool" | "budget";
             graphId: string;
             stateKey: string | null;
             toolCallId: string | null;
@@ -32,6 +32,7 @@ export interface components {
             grantable: boolean;
             source: string | null;
             questions: components["schemas"]["QuestionItem"][] | null;
+            budget: components["schemas"]["ReachedBudget"] | null;
             requestedAt: string;
             expiresAt: string;
         };
@@ -127,6 +128,12 @@ export interface components {
             /** @description Seconds since the request before. */
             idleS: number;
         };
+        /** @description A page that an answer is based on, and an excerpt of it. */
+        CitationResponse: {
+            url: string;
+            title: string | null;
+            citedText: string;
+        };
         /** @description A tool that the client executes; `inputSchema` is the JSON schema of its arguments. */
         ClientTool: {
             name: string;
@@ -149,6 +156,14 @@ export interface components {
             messages: (components["schemas"]["ConversationMessageResponse"] | components["schemas"]["RunResultResponse"])[];
             nextCursor: string | null;
         };
+        /** @description The files with which a conversation's next turn begins: those that the run `runId` has left. */
+        ConversationFiles: {
+            items: components["schemas"]["RunFileResponse"][];
+            complete: boolean;
+            truncated: boolean;
+            expiresAt: string | null;
+            runId: string | null;
+        };
         /** @description A message or tool call of a conversation; which fields are present depends on `type`. */
         ConversationMessageResponse: {
             /** @enum {string} */
@@ -165,6 +180,7 @@ export interface components {
             result?: unknown;
             isError?: boolean | null;
             attachments?: components["schemas"]["AttachmentResponse"][] | null;
+            citations?: components["schemas"]["CitationResponse"][] | null;
         };
         /** @description A conversation. */
         ConversationResponse: {
@@ -249,6 +265,17 @@ export interface components {
             url?: string | null;
             title?: string | null;
         };
+        /** @description One piece of evidence; what `content` has depends on `type`. */
+        EvidenceResponse: {
+            /** @description Of a later attempt: after a multiple of a million. */
+            position: number;
+            at: string;
+            /** @enum {string} */
+            type: "prompt_rendered" | "agent_announced" | "call_decided" | "cut_off";
+            content: {
+                [key: string]: unknown;
+            };
+        };
         /** @description The error of one field. */
         FieldProblem: {
             field: string;
@@ -322,6 +349,8 @@ export interface components {
             nativeTools: string[];
             web: components["schemas"]["WebResponse"] | null;
             agents: string[];
+            skills: string[];
+            hasRules: boolean;
             approve: string[];
             /** @enum {string} */
             permissionMode: "default" | "acceptEdits" | "plan" | "dontAsk" | "bypassPermissions";
@@ -392,6 +421,13 @@ export interface components {
             at: string;
         };
         JsonValue: unknown;
+        /** @description Limits of a run; null is no limit. */
+        LimitsResponse: {
+            timeoutS: number;
+            maxTurns: number | null;
+            maxBudgetUsd: string | null;
+            maxTotalTokens: number | null;
+        };
         /** @description A message of the conversation. */
         Message: {
             /** @enum {string} */
@@ -450,6 +486,46 @@ export interface components {
             /** @default false */
             stop?: boolean;
         };
+        /** @description A planned run. `sdkOptions` are the agent's SDK options without those specific to this machine. */
+        PreviewResponse: {
+            graphId: string;
+            model: string;
+            modelOptions: components["schemas"]["RunOptionsResponse"];
+            tools: components["schemas"]["PreviewedTool"][];
+            rules: components["schemas"]["PreviewedRule"][];
+            webTools: {
+                [key: string]: unknown;
+            }[];
+            skills: {
+                [key: string]: string;
+            };
+            limits: components["schemas"]["LimitsResponse"];
+            timeoutS: number;
+            systemPrompt: string;
+            prompt: {
+                [key: string]: unknown;
+            }[];
+            sdkOptions: {
+                [key: string]: unknown;
+            };
+            /** @description Null without earlier runs, and for keys without `receipts:read`. */
+            forecast: components["schemas"]["ForecastResponse"] | null;
+        };
+        /** @description A rule about tool calls; the first that matches a call decides. */
+        PreviewedRule: {
+            tool: string;
+            when: string | null;
+            /** @enum {string} */
+            do: "allow" | "ask" | "deny";
+            message: string | null;
+            stop: boolean;
+        };
+        /** @description A tool a run may use. */
+        PreviewedTool: {
+            id: string;
+            /** @enum {string} */
+            effect: "read_only" | "state_change" | "external_side_effect";
+        };
         /** @description An error (RFC 9457). */
         Problem: {
             type: string;
@@ -486,6 +562,11 @@ export interface components {
             label: string;
             /** @default null */
             description?: string | null;
+        };
+        /** @description What a run has spent, and its limit. */
+        ReachedBudget: {
+            spentUsd: string;
+            maxBudgetUsd: string;
         };
         /** @description One thing that is charged: `quantity` times `unitPriceUsd` is `amountUsd`, exactly. */
         ReceiptLineResponse: {
@@ -566,7 +647,7 @@ export interface components {
          * @description The charges of a run so far.
          *
          *     `meters`, `drift` (the number of messages they disagree on) and `costComparison` are null until it has
-         *     ended.
+         *     ended or waited without being executed; then they are of all that was executed before.
          */
         RunBillingResponse: {
             receipts: number;
@@ -577,12 +658,35 @@ export interface components {
             drift: number | null;
             costComparison: components["schemas"]["CostComparisonResponse"] | null;
         };
+        /** @description The settings of a running run that can be changed. */
+        RunChange: {
+            /** @enum {string} */
+            permissionMode: "default" | "acceptEdits" | "plan" | "dontAsk" | "bypassPermissions";
+        };
+        /** @description A file; `mediaType` is guessed from its name. */
+        RunFileResponse: {
+            path: string;
+            bytes: number;
+            sha256: string;
+            mediaType: string;
+            /** @enum {string} */
+            origin: "uploaded" | "created" | "changed" | "kept";
+        };
         /** @description The limits of a run; a missing limit falls back to the graph's, then to the server's. */
         RunLimits: {
             timeoutS?: number | null;
             maxTurns?: number | null;
             maxBudgetUsd?: string | number | null;
             maxTotalTokens?: number | null;
+        };
+        /** @description The model's options, with what graph and request chose. */
+        RunOptionsResponse: {
+            thinking: ("disabled" | "adaptive") | number;
+            effort: ("low" | "medium" | "high" | "xhigh" | "max") | null;
+            maxOutputTokens: number;
+            fallback: string | null;
+            contextWindow: number | null;
+            taskBudget: number | null;
         };
         /** @description The current state of a run; `billing` is null for keys without `receipts:read`. */
         RunResponse: {
@@ -701,6 +805,8 @@ export interface components {
             items: components["schemas"]["UsagePart"][] | components["schemas"]["UsageGroup"][];
             nextCursor?: string | null;
             total: components["schemas"]["UsageResponse"];
+            /** @description What was stored until then is included; left out: everything, until now. The server reads this from a replica of its database. */
+            asOf?: string | null;
         };
         /** @description Sums of tokens and charges. */
         UsageResponse: {
@@ -737,6 +843,26 @@ export interface components {
             content: string;
             /** @default null */
             structuredOutput: unknown;
+            /**
+             * Format: date-time
+             * @description When it was produced; never before an earlier event of the run.
+             */
+            at: string;
+        };
+        /**
+         * @description The run waits for a person to raise its limit of dollars; after `expires_at` it ends.
+         *
+         *     How that was decided is a `permission_resolved` with its `request_id`. No event has an amount.
+         */
+        BudgetReached: {
+            parentToolCallId?: string | null;
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            type: "budget_reached";
+            requestId: string;
+            expiresAt: string;
             /**
              * Format: date-time
              * @description When it was produced; never before an earlier event of the run.
@@ -872,7 +998,7 @@ export interface components {
             at: string;
         };
         /**
-         * @description A tool call no longer waits; `args` are set if the decision changed its arguments.
+         * @description A tool call, or a budget, no longer waits; `args` are set if the decision changed a call's arguments.
          *
          *     `toolCallId` is set if it has not waited at all: an earlier decision was for the conversation.
          */
@@ -1126,7 +1252,7 @@ export interface components {
              */
             at: string;
         };
-        ClientEvent: components["schemas"]["Queued"] | components["schemas"]["PermissionRequest"] | components["schemas"]["PermissionResolved"] | components["schemas"]["QuestionAsked"] | components["schemas"]["QuestionResolved"] | components["schemas"]["ClientToolCall"] | components["schemas"]["Interrupted"] | components["schemas"]["RunStarted"] | components["schemas"]["TextDelta"] | components["schemas"]["ThinkingDelta"] | components["schemas"]["MessageDiscarded"] | components["schemas"]["Status"] | components["schemas"]["Step"] | components["schemas"]["ToolCallStart"] | components["schemas"]["ToolCallResult"] | components["schemas"]["Citation"] | components["schemas"]["UserMessageDelivered"] | components["schemas"]["FilesChanged"] | components["schemas"]["AssistantFinal"] | components["schemas"]["RunWarning"] | components["schemas"]["RunError"] | components["schemas"]["Done"];
+        ClientEvent: components["schemas"]["Queued"] | components["schemas"]["PermissionRequest"] | components["schemas"]["BudgetReached"] | components["schemas"]["PermissionResolved"] | components["schemas"]["QuestionAsked"] | components["schemas"]["QuestionResolved"] | components["schemas"]["ClientToolCall"] | components["schemas"]["Interrupted"] | components["schemas"]["RunStarted"] | components["schemas"]["TextDelta"] | components["schemas"]["ThinkingDelta"] | components["schemas"]["MessageDiscarded"] | components["schemas"]["Status"] | components["schemas"]["Step"] | components["schemas"]["ToolCallStart"] | components["schemas"]["ToolCallResult"] | components["schemas"]["Citation"] | components["schemas"]["UserMessageDelivered"] | components["schemas"]["FilesChanged"] | components["schemas"]["AssistantFinal"] | components["schemas"]["RunWarning"] | components["schemas"]["RunError"] | components["schemas"]["Done"];
         /** @description One line of a batch; `customId` is in its result again. */
         BatchLine: {
             customId: string;

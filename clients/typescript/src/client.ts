@@ -1,24 +1,17 @@
 // Client: a client of one Runtally server with one API key.
-import { Connection, segment, type Call, type ClientOptions } from "./connection.js";
-import { InvalidResponse, isObject, RunFailed } from "./errors.js";
-import { pause } from "./retries.js";
+import { Batches } from "./batches.js";
+import { Connection, newId, segment, type Call, type ClientOptions } from "./connection.js";
+import { Conversations } from "./conversations.js";
+import { RunFailed } from "./errors.js";
+import { each, pageOf } from "./pages.js";
 import { RunStream } from "./stream.js";
 import type {
   AcceptedRun,
   Approval,
   ApprovalFilters,
   Balance,
-  Batch,
-  BatchLine,
-  BatchOptions,
-  BatchPreview,
-  BatchResult,
-  Branch,
-  Conversation,
-  ConversationMessage,
-  CreatedBatch,
   Decision,
-  Grant,
+  Evidence,
   Graph,
   GraphFinal,
   LanguageModel,
@@ -27,16 +20,17 @@ import type {
   ReceiptFilters,
   RequestOptions,
   Run,
+  RunChange,
+  RunFile,
+  RunFilters,
   RunOptions,
+  RunPreview,
   RunRequest,
   SentMessage,
   Tool,
   UsageOptions,
   UsageReport,
 } from "./types.js";
-
-const PAGE_LIMIT = 200;
-const WATCH_EVERY_MS = 500;
 
 /** A client. A request that fails for a passing reason is repeated; none is executed twice. */
 export class Client {
@@ -82,9 +76,43 @@ export class Client {
     return this.#connection.json({ method: "GET", path: pathOf(runId), ...options });
   }
 
-  /** All runs of the account, newest first. */
-  listRuns(options: RequestOptions = {}): AsyncGenerator<Run, void, undefined> {
-    return each(this.#connection, { method: "GET", path: "/v1/runs", ...options });
+  /** All runs that match, newest first. */
+  listRuns(filters: RunFilters = {}): AsyncGenerator<Run, void, undefined> {
+    const { signal, ...query } = filters;
+    return each(this.#connection, { method: "GET", path: "/v1/runs", query, signal });
+  }
+
+  /** Plan a run and forecast its cost, without starting it. */
+  preview(graphId: string, prompt: Prompt, options: RunOptions = {}): Promise<RunPreview> {
+    const { request } = requestOf(graphId, prompt, options);
+    return this.#connection.json({ method: "POST", path: "/v1/runs/preview", body: request, signal: options.signal });
+  }
+
+  /** What a run did, oldest first: prompts, capabilities and decisions; needs `runs:audit`. */
+  evidence(runId: string, options: RequestOptions = {}): AsyncGenerator<Evidence, void, undefined> {
+    return each(this.#connection, { method: "GET", path: `${pathOf(runId)}/evidence`, ...options });
+  }
+
+  /** The files that the agent of a run has left in its workspace. */
+  async files(runId: string, options: RequestOptions = {}): Promise<RunFile[]> {
+    return this.#items({ method: "GET", path: `${pathOf(runId)}/files`, ...options });
+  }
+
+  /** The content of a file of a run's workspace. */
+  readFile(runId: string, path: string, options: RequestOptions = {}): Promise<Uint8Array> {
+    const name = path.split("/").map(segment).join("/");
+    return this.#connection.bytes({ method: "GET", path: `${pathOf(runId)}/files/${name}`, ...options });
+  }
+
+  /** All files of a run's workspace as one archive. */
+  archive(runId: string, options: RequestOptions & { format?: "zip" | "tar" } = {}): Promise<Uint8Array> {
+    const { format, signal } = options;
+    return this.#connection.bytes({ method: "GET", path: `${pathOf(runId)}/archive`, query: { format }, signal });
+  }
+
+  /** Change how further tool calls of a run are decided, within what its graph allows. */
+  async change(runId: string, change: RunChange, options: RequestOptions = {}): Promise<void> {
+    await this.#connection.json({ method: "PATCH", path: pathOf(runId), body: change, ...options });
   }
 
   /** Delete the contents of an ended run: request, answer, events and files. */
@@ -209,128 +237,6 @@ export class Client {
   }
 }
 
-/** The conversations of an account: the runs with one `stateKey`. */
-class Conversations {
-  readonly #connection: Connection;
-
-  constructor(connection: Connection) {
-    this.#connection = connection;
-  }
-
-  /** All conversations, most recently used first. */
-  list(options: RequestOptions = {}): AsyncGenerator<Conversation, void, undefined> {
-    return each(this.#connection, { method: "GET", path: "/v1/sessions", ...options });
-  }
-
-  /** One conversation. */
-  get(stateKey: string, options: RequestOptions = {}): Promise<Conversation> {
-    const query = { limit: 1 };
-    return this.#connection.json({ method: "GET", path: `/v1/sessions/${segment(stateKey)}`, query, ...options });
-  }
-
-  /** Its messages, tool calls and results, oldest first. */
-  messages(stateKey: string, options: RequestOptions = {}): AsyncGenerator<ConversationMessage, void, undefined> {
-    return each(this.#connection, { method: "GET", path: `/v1/sessions/${segment(stateKey)}`, ...options }, "messages");
-  }
-
-  /** Copy it up to and including the run `at`, or whole. */
-  fork(stateKey: string, options: RequestOptions & { at?: string; newKey?: string } = {}): Promise<Conversation> {
-    return this.#connection.json({
-      method: "POST",
-      path: `/v1/sessions/${segment(stateKey)}/fork`,
-      body: { at: options.at, stateKey: options.newKey },
-      repeatable: false,
-      signal: options.signal,
-    });
-  }
-
-  /** The branches that edited messages and repeated answers have begun, oldest first. */
-  async branches(stateKey: string, options: RequestOptions = {}): Promise<Branch[]> {
-    const path = `/v1/sessions/${segment(stateKey)}/branches`;
-    return pageOf<Branch>(await this.#connection.json({ method: "GET", path, ...options }), "items").items;
-  }
-
-  /** What `forConversation` decisions have allowed, newest first. */
-  async grants(stateKey: string, options: RequestOptions = {}): Promise<Grant[]> {
-    const path = `/v1/sessions/${segment(stateKey)}/grants`;
-    return pageOf<Grant>(await this.#connection.json({ method: "GET", path, ...options }), "items").items;
-  }
-
-  /** Ask a person about the next call of the tool again. */
-  async revoke(stateKey: string, grantId: string, options: RequestOptions = {}): Promise<void> {
-    const path = `/v1/sessions/${segment(stateKey)}/grants/${segment(grantId)}`;
-    await this.#connection.json({ method: "DELETE", path, repeatable: false, ...options });
-  }
-
-  /** Continue it on this branch; a `Conflict` while one of its runs is active. */
-  async returnTo(stateKey: string, branchId: string, options: RequestOptions = {}): Promise<Branch[]> {
-    const path = `/v1/sessions/${segment(stateKey)}/branch`;
-    return pageOf<Branch>(await this.#connection.json({ method: "PUT", path, body: { branchId }, ...options }), "items")
-      .items;
-  }
-
-  /** Delete its transcript; its runs and receipts stay. */
-  async delete(stateKey: string, options: RequestOptions = {}): Promise<void> {
-    const path = `/v1/sessions/${segment(stateKey)}`;
-    await this.#connection.json({ method: "DELETE", path, repeatable: false, ...options });
-  }
-}
-
-/** Many requests of one graph at once, each of which is a run. */
-class Batches {
-  readonly #connection: Connection;
-
-  constructor(connection: Connection) {
-    this.#connection = connection;
-  }
-
-  /** Start a run for each line; nothing is started unless all lines are valid. */
-  create(lines: BatchLine[], options: BatchOptions = {}): Promise<CreatedBatch> {
-    const { signal, ...query } = options;
-    const headers = { "Idempotency-Key": newId() };
-    return this.#connection.json({ method: "POST", path: "/v1/batches", query, lines, headers, signal });
-  }
-
-  /** Check the lines and forecast what they will cost, without starting anything. */
-  preview(lines: BatchLine[], options: Omit<BatchOptions, "maxUsd"> = {}): Promise<BatchPreview> {
-    const { signal, ...query } = options;
-    return this.#connection.json({ method: "POST", path: "/v1/batches/preview", query, lines, signal });
-  }
-
-  /** All batches, newest first. */
-  list(options: RequestOptions = {}): AsyncGenerator<Batch, void, undefined> {
-    return each(this.#connection, { method: "GET", path: "/v1/batches", ...options });
-  }
-
-  /** How far a batch has come. */
-  get(batchId: string, options: RequestOptions = {}): Promise<Batch> {
-    return this.#connection.json({ method: "GET", path: `/v1/batches/${segment(batchId)}`, ...options });
-  }
-
-  /** The batch now and whenever it has changed, until it has ended. */
-  async *watch(batchId: string, options: RequestOptions = {}): AsyncGenerator<Batch, void, undefined> {
-    let seen = "";
-    for (;;) {
-      const batch = await this.get(batchId, options);
-      if (JSON.stringify(batch) !== seen) yield batch;
-      if (batch.endedAt !== null) return;
-      seen = JSON.stringify(batch);
-      await pause(WATCH_EVERY_MS, options.signal);
-    }
-  }
-
-  /** The items that have ended, in the order of the lines. */
-  async results(batchId: string, options: RequestOptions = {}): Promise<BatchResult[]> {
-    const path = `/v1/batches/${segment(batchId)}/results`;
-    return (await this.#connection.json<BatchResult[] | null>({ method: "GET", path, ...options })) ?? [];
-  }
-
-  /** Start no further item and cancel the runs of the others. */
-  cancel(batchId: string, options: RequestOptions = {}): Promise<Batch> {
-    return this.#connection.json({ method: "POST", path: `/v1/batches/${segment(batchId)}/cancel`, ...options });
-  }
-}
-
 /** The result itself; throws `RunFailed` for a run without an answer. */
 export function requireAnswer(final: GraphFinal): GraphFinal {
   if (!final.ok) throw new RunFailed(final);
@@ -345,37 +251,6 @@ function requestOf(graphId: string, prompt: Prompt, options: RunOptions): { runI
   return { runId, request: { ...rest, runId, graphId, messages } };
 }
 
-/** A UUID; `crypto.randomUUID` is missing in pages over plain http. */
-function newId(): string {
-  const bytes = crypto.getRandomValues(new Uint8Array(16));
-  bytes[6] = ((bytes[6] ?? 0) & 0x0f) | 0x40;
-  bytes[8] = ((bytes[8] ?? 0) & 0x3f) | 0x80;
-  const hex = Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
-  return hex.replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-");
-}
-
 function pathOf(runId: string): string {
   return `/v1/runs/${segment(runId)}`;
-}
-
-/** Yield the items of all pages; a page is requested when the items before it were taken. */
-async function* each<T>(connection: Connection, call: Call, name = "items"): AsyncGenerator<T, void, undefined> {
-  let cursor: string | undefined;
-  for (;;) {
-    const query = { ...call.query, limit: PAGE_LIMIT, cursor };
-    const page = pageOf<T>(await connection.json({ ...call, query }), name);
-    yield* page.items;
-    if (page.nextCursor === undefined) return;
-    if (page.nextCursor === cursor) {
-      throw new InvalidResponse("The server's list does not end: two pages have the same nextCursor.");
-    }
-    cursor = page.nextCursor;
-  }
-}
-
-function pageOf<T>(page: unknown, name: string): { items: T[]; nextCursor: string | undefined } {
-  const items = isObject(page) ? page[name] : undefined;
-  if (!isObject(page) || !Array.isArray(items)) throw new InvalidResponse(`The server's list has no ${name}.`);
-  const { nextCursor } = page;
-  return { items: items as T[], nextCursor: typeof nextCursor === "string" ? nextCursor : undefined };
 }

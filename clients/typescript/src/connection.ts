@@ -113,10 +113,19 @@ export class Connection {
 
   /** Send a request as often as it takes; returns the JSON of the response, null if it has no body. */
   async json<T>(call: Call): Promise<T> {
+    return (await this.#repeated(call, jsonOf)) as T;
+  }
+
+  /** The same for a response that is a file. */
+  async bytes(call: Call): Promise<Uint8Array> {
+    return this.#repeated(call, async (response) => new Uint8Array(await response.arrayBuffer()));
+  }
+
+  async #repeated<T>(call: Call, read: (response: Response) => Promise<T>): Promise<T> {
     const retries = this.retries();
     for (;;) {
       try {
-        return (await this.#jsonOnce(call)) as T;
+        return await this.#once(call, read);
       } catch (error) {
         call.signal?.throwIfAborted();
         await pause(retries.delayAfter(error, { repeatable: call.repeatable ?? true, streaming: false }), call.signal);
@@ -124,19 +133,11 @@ export class Connection {
     }
   }
 
-  async #jsonOnce(call: Call): Promise<unknown> {
+  async #once<T>(call: Call, read: (response: Response) => Promise<T>): Promise<T> {
     const exchange = await this.open(call);
     try {
-      const { response } = exchange;
-      if (!response.ok) throw await errorOf(response);
-      const body = await response.text();
-      if (response.headers.get("content-type")?.startsWith("application/jsonl")) {
-        return body
-          .split("\n")
-          .filter(Boolean)
-          .map((line) => parsed(line, response));
-      }
-      return body === "" ? null : parsed(body, response);
+      if (!exchange.response.ok) throw await errorOf(exchange.response);
+      return await read(exchange.response);
     } finally {
       exchange.close();
     }
@@ -157,6 +158,15 @@ export function segment(name: string): string {
   return encodeURIComponent(name);
 }
 
+/** A UUID; `crypto.randomUUID` is missing in pages over plain http. */
+export function newId(): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  bytes[6] = ((bytes[6] ?? 0) & 0x0f) | 0x40;
+  bytes[8] = ((bytes[8] ?? 0) & 0x3f) | 0x80;
+  const hex = Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+  return hex.replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-");
+}
+
 function bodyOf(call: Call): { body?: string } {
   if (call.lines !== undefined) return { body: call.lines.map((line) => `${JSON.stringify(line)}\n`).join("") };
   return call.body === undefined ? {} : { body: JSON.stringify(call.body) };
@@ -168,6 +178,17 @@ function queryOf(call: Call): string {
     if (value !== undefined) query.set(name, value instanceof Date ? value.toISOString() : String(value));
   }
   return query.size === 0 ? "" : `?${query}`;
+}
+
+async function jsonOf(response: Response): Promise<unknown> {
+  const body = await response.text();
+  if (response.headers.get("content-type")?.startsWith("application/jsonl")) {
+    return body
+      .split("\n")
+      .filter(Boolean)
+      .map((line) => parsed(line, response));
+  }
+  return body === "" ? null : parsed(body, response);
 }
 
 function parsed(body: string, response: Response): unknown {

@@ -30,6 +30,7 @@ const KNOWN: ReadonlySet<string> = new Set<Exclude<RunEvent["type"], "unknown">>
   "citation",
   "user_message",
   "permission_request",
+  "budget_reached",
   "permission_resolved",
   "question",
   "question_resolved",

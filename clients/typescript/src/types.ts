@@ -13,14 +13,19 @@ export type Approval = Schemas["ApprovalResponse"];
 export type Branch = Schemas["BranchResponse"];
 export type Grant = Schemas["GrantResponse"];
 export type Conversation = Schemas["ConversationResponse"];
+export type ConversationFiles = Schemas["ConversationFiles"];
 export type ConversationMessage = Schemas["ConversationDetailResponse"]["messages"][number];
 export type CreatedBatch = Schemas["CreatedBatchResponse"];
+export type Evidence = Schemas["EvidenceResponse"];
 export type Graph = Schemas["GraphResponse"];
 export type GraphFinal = Schemas["GraphFinal"];
 export type LanguageModel = Schemas["ModelResponse"];
 export type Message = Schemas["Message"];
 export type Receipt = Schemas["ReceiptResponse"];
 export type Run = Schemas["RunResponse"];
+export type RunChange = Schemas["RunChange"];
+export type RunFile = Schemas["RunFileResponse"];
+export type RunPreview = Schemas["PreviewResponse"];
 export type RunRequest = Schemas["GraphRunRequest"];
 export type SentMessage = Schemas["SentToRun"];
 export type Tool = Schemas["ToolResponse"];
@@ -57,6 +62,17 @@ export interface ApprovalFilters extends RequestOptions {
   graphId?: string;
   runId?: string;
   stateKey?: string;
+}
+
+/** Which runs to list: `from` is inclusive and `to` exclusive, by the time of acceptance. */
+export interface RunFilters extends RequestOptions {
+  status?: Run["status"];
+  graphId?: string;
+  model?: string;
+  apiKeyId?: string;
+  stateKey?: string;
+  from?: Date;
+  to?: Date;
 }
 
 /** Which receipts to list: `from` is inclusive and `to` exclusive, by the time of use. */

@@ -8,16 +8,9 @@ from pydantic import BaseModel, Field, field_validator
 
 from app.errors import Invalid
 from app.events import ControlEvent, PermissionRequest, PermissionResolved
-from app.executors.approvals import (
-    ApprovableTool,
-    Approvals,
-    Decision,
-    PermissionDecided,
-    PermissionNotFound,
-    Permissions,
-    RunDenied,
-)
+from app.executors.approvals import ApprovableTool, Approvals, Permissions, RunDenied
 from app.executors.claude_agent.tools.builtin_tools import CliTool
+from app.executors.waiting.decisions import Decision, PermissionDecided, PermissionNotFound
 from app.executors.waiting.port import UnstoredWaits
 from app.graphs.rules.evaluation import CallRules, Conditions
 from app.graphs.rules.modes import is_less_strict

@@ -158,6 +158,23 @@ async def test_only_a_run_that_needs_an_answer_waits_for_many_others(tmp_path: P
     assert len(ledger.reservations) == 1
 
 
+async def test_runs_that_wait_together_need_one_answer_that_there_is_no_limit(tmp_path: Path) -> None:
+    turns = LedgerTurns()
+    checks = [a_check(tmp_path / str(n), None, 0, 0, wait_s=60, turns=turns) for n in range(3)]
+
+    async with turns.take(PLAN.run.account_id, until=asyncio.get_running_loop().time()):
+        waiting = [asyncio.create_task(of(check, 1)) for check, _, _ in checks]
+        await asyncio.sleep(0)
+    answers = await asyncio.gather(*waiting)
+    late, ledger, _ = a_check(tmp_path / "late", 0, 0, turns=turns)
+
+    assert answers == [None] * 3
+    assert [len(ledger.reservations) for _, ledger, _ in checks] == [1, 0, 0]
+    # One that asks later gets an answer of its own.
+    assert await of(late, 1) == "credit"
+    assert len(ledger.reservations) == 2
+
+
 async def test_a_turn_that_never_comes_is_no_call(tmp_path: Path) -> None:
     turns = LedgerTurns()
     check, ledger, _ = a_check(tmp_path, turns=turns)

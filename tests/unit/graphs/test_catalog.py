@@ -5,6 +5,7 @@ import pytest
 import yaml
 
 from app.executors.claude_agent.graph_keys import check_graph, needs_full_mode
+from app.executors.messages_api.graph_keys import check_graph as check_messages_graph
 from app.graphs.catalog import SHIPPED_GRAPHS, GraphCatalog
 from app.graphs.file import GraphDefinitionError
 from app.graphs.rules.checking import RuledTool
@@ -194,6 +195,10 @@ SERVER = "command: x, tools: {search: read_only}"
             "args.0: must be a string; put",
         ),
         ("client_tools: yes please", "client_tools: must be true or false or an object (line 3, column 1)"),
+        (
+            "agents: {a: {description: x, prompt: x, background: true}}",
+            "agents.a.background: must be false: the call that starts a subagent lasts until it has ended (",
+        ),
         ("agents: {A b: {description: x, prompt: x}}", "agents.A b: the name of an agent has up to 64"),
     ],
 )
@@ -231,6 +236,8 @@ def test_a_byte_order_mark_is_no_part_of_the_file(tmp_path: Path) -> None:
         ("native_tools: [Read, WebFetch]", "native_tools.1"),
         ("native_tools: [Read, Read]", "native_tools"),
         ("workspace: {max_bytes: 5}", "workspace"),
+        ("prompt_preset: claude_code", "prompt_preset"),
+        ("native_tools: [Read]\nprompt_preset: other", "prompt_preset"),
         ("native_tools: [Read]\nworkspace: {max_byte: 5}", "workspace.max_byte"),
         ("native_tools: [Read]\nworkspace: {max_files: 0}", "workspace.max_files"),
         ("native_tools: [Bash]\nnetwork: [127.0.0.1]", "network.0"),
@@ -245,7 +252,10 @@ def test_a_byte_order_mark_is_no_part_of_the_file(tmp_path: Path) -> None:
     ],
 )
 def test_an_error_in_a_workspace_names_its_key(tmp_path: Path, head: str, key: str) -> None:
-    assert fault(tmp_path, f"{HEAD}\n{head}").startswith(f"graph file planner.md: {key}: ")
+    problem = fault(tmp_path, f"{HEAD}\n{head}")
+
+    assert problem.startswith(f"graph file planner.md: {key}: ")
+    assert "(line " in problem
 
 
 def test_a_graph_with_native_tools_needs_the_full_cli_and_may_give_them_to_agents(tmp_path: Path) -> None:
@@ -256,6 +266,14 @@ def test_a_graph_with_native_tools_needs_the_full_cli_and_may_give_them_to_agent
     assert spec.native_tools == ("Read", "Bash")
     assert needs_full_mode(spec)
     assert "no tool of this graph" in fault(tmp_path, f"{HEAD}\nnative_tools: [Bash]\n{agents}")
+
+
+def test_an_agent_has_only_skills_of_its_graph(tmp_path: Path) -> None:
+    agents = "agents: {helper: {description: Helps., prompt: Help., skills: [report]}}"
+
+    problem = fault(tmp_path, f"{HEAD}\n{agents}")
+
+    assert "agents: the agent 'helper' names 'report', which is no skill of this graph (line 3" in problem
 
 
 RULED = f"{HEAD}\ntools: [demo__a, demo__b]"
@@ -357,6 +375,21 @@ def test_mounts_must_be_inside_the_allowed_roots(tmp_path: Path) -> None:
 
 def test_a_graph_of_a_provider_without_an_executor_is_refused(tmp_path: Path) -> None:
     assert "provider: must be claude_agents" in fault(tmp_path, f"{HEAD}\nprovider: other")
+
+
+@pytest.mark.parametrize(("key", "line"), [("native_tools", 4), ("prompt_preset", 5)])
+def test_a_key_that_needs_the_cli_is_refused_with_its_line(tmp_path: Path, key: str, line: int) -> None:
+    head = f"{HEAD}\nprovider: messages\nnative_tools: [Read]\nprompt_preset: claude_code"
+    (tmp_path / "planner.md").write_text(f"---\n{head}\n---\nHi\n")
+    problems: list[GraphDefinitionError] = []
+
+    checks = {"messages": check_messages_graph}
+    GraphCatalog.load([tmp_path], checks=checks, known_tools=(), problems=problems)
+
+    assert (
+        f"graph file planner.md: {key}: is only for graphs of claude_agents, not of messages "
+        f"(line {line}, column 1)"
+    ) in map(str, problems)
 
 
 def test_keys_are_checked_by_the_executor_of_the_graphs_provider(tmp_path: Path) -> None:

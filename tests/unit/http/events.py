@@ -3,6 +3,7 @@
 from typing import Any
 
 from app.events import (
+    BudgetReached,
     ClientEvent,
     ClientToolCall,
     Done,
@@ -30,6 +31,7 @@ REQUEST = PermissionRequest(
     args={"to": "bob"},
     expires_at="2026-11-21T12:00:00Z",
 )
+BUDGET = BudgetReached(request_id="b-1", expires_at="2026-11-21T12:00:00Z")
 RESOLVED = PermissionResolved(request_id="p-1", decision="allow", reason="decided")
 QUESTION = QuestionAsked(
     request_id="q-1",

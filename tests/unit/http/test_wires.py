@@ -7,6 +7,7 @@ import pytest
 
 from app.events import (
     AssistantFinal,
+    BudgetReached,
     Citation,
     ClientEvent,
     ClientToolCall,
@@ -41,6 +42,7 @@ from app.requests.wire_models import WireModel
 from app.streams.port import LogEntry
 from tests.unit.http.events import (
     ANSWERED,
+    BUDGET,
     CALL,
     DONE,
     QUESTION,
@@ -73,6 +75,7 @@ RUNS: dict[type[Any], list[ClientEvent]] = {
     ToolCallResult: [STARTED, CALL, RESULT],
     Citation: [STARTED, Citation(message_id="m", url="https://a.example/", cited_text="x")],
     PermissionRequest: [STARTED, CALL, REQUEST],
+    BudgetReached: [STARTED, BUDGET],
     PermissionResolved: [STARTED, CALL, REQUEST, RESOLVED.model_copy(update={"decision": "deny"})],
     QuestionAsked: [STARTED, QUESTION],
     QuestionResolved: [STARTED, QUESTION, ANSWERED],

@@ -80,6 +80,7 @@ VALUES = {
     "ANTHROPIC_ADMIN_BASE_URL": "https://me:hunter2@example.org",
     "ANTHROPIC_BASE_URL": "https://me:hunter2@example.org",
     "DATABASE_DIRECT_URL": "postgresql://me:hunter2@example.org/x",
+    "DATABASE_READ_URL": "postgresql://me:hunter2@example.org/x",
     "DATABASE_URL": "postgresql://me:hunter2@example.org/x",
     "REDIS_URL": "redis://me:hunter2@example.org",
     "RUNTALLY_BOOTSTRAP_KEY": "rt_hunter2hunter2hunter2",

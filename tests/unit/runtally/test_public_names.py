@@ -22,6 +22,7 @@ from runtally.conversations import AsyncConversations, Conversations
 from runtally.events import EVENT_TYPES
 from runtally.model import Model
 from runtally.options import Limits, RunOptions
+from runtally.protocol import billing
 
 SOURCE = Path(runtally.__file__)
 
@@ -70,10 +71,10 @@ def test_events_have_the_fields_of_the_servers() -> None:
         (types.Run, RunResponse),
         (types.RunBilling, RunBillingResponse),
         (types.SentMessage, SentToRun),
-        (types.Receipt, ReceiptResponse),
-        (types.ReceiptLine, ReceiptLineResponse),
-        (types.UsageSums, UsageResponse),
-        (types.Balance, BalanceResponse),
+        (billing.Receipt, ReceiptResponse),
+        (billing.ReceiptLine, ReceiptLineResponse),
+        (billing.UsageSums, UsageResponse),
+        (billing.Balance, BalanceResponse),
         (types.Conversation, ConversationResponse),
         (types.Branch, BranchResponse),
     ],

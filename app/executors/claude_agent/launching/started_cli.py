@@ -79,12 +79,16 @@ class StartedCli:
         """Execute tool calls for this run."""
         self.bridge.attach_run(context, channel)
 
-    async def leave(self, open_calls: Callable[[], Collection[str]]) -> None:
-        """Kill the CLI in the middle of its turn, once all is written but the results of the open calls."""
+    async def leave(self, reached: Callable[[], tuple[str | None, Collection[str]]]) -> None:
+        """Kill the CLI in the middle of its turn, once all is written but the results of the open calls.
+
+        `reached` is the id of its last message, and the calls.
+        """
         session, process = self.session, self.process
         while session is not None and process.alive:
-            written = await session.open_calls(process.directory)
-            if written == open_calls() and not self.bridge.calls.has_results:
+            message_id, open_calls = reached()
+            written = await session.open_calls(process.directory, message_id)
+            if written == open_calls and not self.bridge.calls.has_results:
                 process.leave()
                 return
             await asyncio.sleep(_WRITING_S)

@@ -32,6 +32,9 @@ HIDDEN = (
 )
 """Never shown: paths, environment, storage and logging of this machine."""
 
+PRESET_CHARS = 16_000
+"""More than the CLI's own prompt has: 4,900 characters for its newest models, 14,800 for those before."""
+
 
 def preview_options(options: ClaudeAgentOptions) -> dict[str, Any]:
     """The options by name, in camelCase."""
@@ -47,8 +50,10 @@ def preview_options(options: ClaudeAgentOptions) -> dict[str, Any]:
     return {to_camel(name): value for name, value in values.items()}
 
 
-def _kind(prompt: Any) -> dict[str, str]:
-    return {"type": prompt["type"] if isinstance(prompt, dict) else "text"}
+def _kind(prompt: Any) -> dict[str, str | int]:
+    kind = prompt["type"] if isinstance(prompt, dict) else "text"
+    preset = {"preset": prompt["preset"], "maxCharacters": PRESET_CHARS} if kind == "preset" else {}
+    return {"type": kind, **preset}
 
 
 def _kinds(servers: Any) -> dict[str, dict[str, str]]:

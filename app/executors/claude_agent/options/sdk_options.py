@@ -13,7 +13,7 @@ from claude_agent_sdk import (
     ClaudeAgentOptions,
     ThinkingConfig,
 )
-from claude_agent_sdk.types import McpSdkServerConfig
+from claude_agent_sdk.types import McpSdkServerConfig, SystemPromptFile, SystemPromptPreset
 
 from app.executors.claude_agent.graph_keys import keeps_transcript
 from app.executors.claude_agent.options.long_context import cli_model
@@ -51,8 +51,7 @@ def build_options(
     agent = [AGENT_TOOL] if spec.agents else []
     names = [*agent, *(bridged_name(tool.id) for tool in without_questions(plan))]
     return ClaudeAgentOptions(
-        # A file: arguments are visible to every user of the machine, and limited to 128 KiB.
-        system_prompt={"type": "file", "path": str(system_prompt_file)},
+        system_prompt=_system_prompt(spec, system_prompt_file),
         model=name_of(plan.model),
         fallback_model=plan.options.fallback and name_of(plan.options.fallback),
         thinking=_thinking(plan.options.thinking),
@@ -82,7 +81,11 @@ def build_options(
         cli_path=launcher,
         cwd=work,
         max_buffer_size=MAX_LINE_BYTES,
-        extra_args=_switches(full=full, keeps_transcript=keeps_transcript(plan)),
+        extra_args={
+            **_switches(full=full, keeps_transcript=keeps_transcript(plan)),
+            # The SDK would append a text, as an argument.
+            **({"append-system-prompt-file": str(system_prompt_file)} if spec.prompt_preset else {}),
+        },
     )
 
 
@@ -90,6 +93,13 @@ def cli_tools(spec: GraphSpec) -> list[str]:
     """The names of the CLI's own tools that a graph uses, as the model calls them."""
     asking = [ASK_USER_QUESTION] if spec.questions else []
     return [*([AGENT_TOOL] if spec.agents else []), *spec.native_tools, *asking]
+
+
+def _system_prompt(spec: GraphSpec, file: Path) -> SystemPromptFile | SystemPromptPreset:
+    if spec.prompt_preset is not None:
+        return {"type": "preset", "preset": spec.prompt_preset}
+    # A file: arguments are visible to every user of the machine, and limited to 128 KiB.
+    return {"type": "file", "path": str(file)}
 
 
 def _longest_wait_s(spec: GraphSpec) -> float:

@@ -40,6 +40,8 @@ _FIXED = {
     # Nothing is added to the prompt of the request and the graph.
     "CLAUDE_CODE_ATTRIBUTION_HEADER": "0",
     "CLAUDE_CODE_DISABLE_ATTACHMENTS": "1",
+    "CLAUDE_CODE_DISABLE_AUTO_MEMORY": "1",
+    "CLAUDE_CODE_DISABLE_GIT_INSTRUCTIONS": "1",
     # Whether a prompt is too long is decided by the provider, which counts its tokens.
     "CLAUDE_CODE_BLOCKING_LIMIT_OVERRIDE": "1000000000",
     # Fail in seconds, not in the CLI's default of three minutes.

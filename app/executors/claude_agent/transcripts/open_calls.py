@@ -13,6 +13,7 @@ import anyio
 from app.conversations.neutral_transcript import tool_result
 from app.conversations.records import TranscriptEntry
 from app.conversations.sdk_store import PostgresSessionStore
+from app.events import MeterReport
 from app.executors.api_format.tool_content import ModelToolCall
 from app.executors.claude_agent.run_stream import steps_of
 from app.executors.claude_agent.tools.names import STRUCTURED_OUTPUT, tool_id_of
@@ -24,6 +25,7 @@ from app.executors.tools.turn import ToolTurn
 from app.gateway.channel import Channel
 from app.platform.background import first_of
 from app.storable import storable
+from app.usage.records import Meters
 
 _NOT_TAKEN = "This answer was not taken: another call of its message waited. Answer again."
 
@@ -63,6 +65,7 @@ class OpenCalls:
                 is_done = not making.cancelled() and making.exception() is None
                 results = making.result() if is_done else turn.finished
                 entries += await self._add(plan, list(result_lines(lines, results)))
+                await context.events.publish(MeterReport(Meters(0, 0, 0), tool_failures=turn.failures))
         if control.parking.is_set():
             raise parked(plan, [entry.line for entry in entries], steps=steps_of(plan))
         if making.cancelled():

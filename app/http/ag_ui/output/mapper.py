@@ -35,6 +35,7 @@ from pydantic_core import to_json
 
 from app.events import (
     AssistantFinal,
+    BudgetReached,
     Citation,
     ClientToolCall,
     Done,
@@ -210,6 +211,7 @@ class AgUiEventMapper:
         | Status
         | RunWarning
         | Interrupted
+        | BudgetReached
         | PermissionResolved
         | QuestionResolved
         | RunStarted
@@ -229,7 +231,9 @@ class AgUiEventMapper:
             self._pending.pop(event.request_id, None)
         elif isinstance(event, MessageDiscarded):
             yield from self._builder(event.parent_tool_call_id).close()
-        elif not isinstance(event, Queued | Status | RunWarning | Interrupted | Citation | FilesChanged):
+        elif not isinstance(
+            event, Queued | Status | RunWarning | Interrupted | Citation | FilesChanged | BudgetReached
+        ):
             assert_never(event)
         value = event.model_dump(mode="json", by_alias=True, exclude={"type", "parent_tool_call_id"})
         yield CustomEvent(name=event.type, value=value, subagent_run_id=event.parent_tool_call_id)

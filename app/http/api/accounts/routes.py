@@ -3,8 +3,16 @@
 from fastapi import APIRouter
 
 from app.http.admission.checks import CheckedRoute, small_body
-from app.http.api.accounts.schemas import AccountBalance, AccountResponse, Adjustment, Grant, TermsChange
-from app.http.dependencies import Admin, IdempotencyKey, ServicesDep
+from app.http.api.accounts.schemas import (
+    AccountBalance,
+    AccountChange,
+    AccountResponse,
+    Adjustment,
+    ChangedAccount,
+    Grant,
+    NewAccount,
+)
+from app.http.dependencies import ActorDep, Admin, IdempotencyKey, ServicesDep
 from app.http.parameters import UuidPageParams
 from app.http.response_model import Page
 
@@ -21,6 +29,14 @@ async def list_accounts(
     return Page.of(await services.accounts.list_accounts(page), AccountResponse.model_validate)
 
 
+@router.post("", status_code=201, dependencies=[small_body], summary="Create an account")
+async def create_account(
+    body: NewAccount, services: ServicesDep, _caller: Admin, actor: ActorDep
+) -> AccountResponse:
+    """An account without keys."""
+    return AccountResponse.model_validate(await services.accounts.create_account(body.name, by=actor))
+
+
 @router.get("/{account}", summary="Look up an account's credit")
 async def get_account(account: str, services: ServicesDep, _caller: Admin) -> AccountBalance:
     """An account, by its name."""
@@ -28,31 +44,51 @@ async def get_account(account: str, services: ServicesDep, _caller: Admin) -> Ac
     return AccountBalance.of_account(found, await services.ledger.balance(found.id))
 
 
-@router.patch("/{account}", dependencies=[small_body], summary="Change how an account pays")
-async def change_terms(
-    account: str, body: TermsChange, services: ServicesDep, _caller: Admin
-) -> AccountBalance:
-    """Set mode and monthly budget; a budget of null removes the budget."""
+@router.patch("/{account}", dependencies=[small_body], summary="Change an account")
+async def change_account(
+    account: str, body: AccountChange, services: ServicesDep, _caller: Admin, actor: ActorDep
+) -> ChangedAccount:
+    """Rename or suspend an account, or change how it pays; a budget of null removes the budget.
+
+    Keys of a suspended account are refused with `account_suspended`, and its open streams end within a
+    second; its runs continue, unless `stopRuns` is set.
+    """
     found = await services.accounts.find_by_name(account)
-    credit = await services.ledger.change_terms(found.id, body.applied_to)
-    return AccountBalance.of_account(found, credit)
+    changed = await services.accounts.change_account(
+        found.id, name=body.name, suspended=body.suspended, by=actor
+    )
+    if body.changes_terms:
+        await services.ledger.change_terms(found.id, body.applied_to, by=actor)
+    stopped = await services.key_revocation.stop_runs(account_id=found.id) if body.stop_runs else 0
+    credit = await services.ledger.balance(found.id)
+    return ChangedAccount.of_changed(changed, credit, stopped_runs=stopped)
 
 
 @router.post("/{account}/grants", status_code=201, dependencies=[small_body], summary="Grant credit")
 async def grant(
-    account: str, body: Grant, services: ServicesDep, _caller: Admin, key: IdempotencyKey
+    account: str,
+    body: Grant,
+    services: ServicesDep,
+    _caller: Admin,
+    key: IdempotencyKey,
+    actor: ActorDep,
 ) -> AccountBalance:
     """Add credit; repeating an `Idempotency-Key` adds it once."""
     found = await services.accounts.find_by_name(account)
-    credit = await services.ledger.grant(found.id, body.amount, note=body.note, reference=key)
+    credit = await services.ledger.grant(found.id, body.amount, note=body.note, reference=key, by=actor)
     return AccountBalance.of_account(found, credit)
 
 
 @router.post("/{account}/adjustments", status_code=201, dependencies=[small_body], summary="Adjust credit")
 async def adjust(
-    account: str, body: Adjustment, services: ServicesDep, _caller: Admin, key: IdempotencyKey
+    account: str,
+    body: Adjustment,
+    services: ServicesDep,
+    _caller: Admin,
+    key: IdempotencyKey,
+    actor: ActorDep,
 ) -> AccountBalance:
     """Correct an account's credit; repeating an `Idempotency-Key` does it once."""
     found = await services.accounts.find_by_name(account)
-    credit = await services.ledger.adjust(found.id, body.amount, note=body.note, reference=key)
+    credit = await services.ledger.adjust(found.id, body.amount, note=body.note, reference=key, by=actor)
     return AccountBalance.of_account(found, credit)

@@ -3,7 +3,16 @@
 from decimal import Decimal
 from typing import Annotated, Self
 
-from pydantic import AfterValidator, ConfigDict, Field, WithJsonSchema, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    ConfigDict,
+    Field,
+    StrictBool,
+    ValidationInfo,
+    WithJsonSchema,
+    field_validator,
+    model_validator,
+)
 
 from app.auth.records import AccountRecord
 from app.billing.credit.ledger import AccountTerms
@@ -27,10 +36,12 @@ class AccountResponse(ResponseModel):
     id: AccountId
     name: str
     created_at: Moment
+    suspended_at: Moment | None
 
 
 class _OfAccount(ResponseModel):
     account: str
+    suspended_at: Moment | None
 
 
 class AccountBalance(BalanceResponse, _OfAccount):
@@ -39,7 +50,21 @@ class AccountBalance(BalanceResponse, _OfAccount):
     @classmethod
     def of_account(cls, account: AccountRecord, credit: CreditBalance) -> "AccountBalance":
         """Build from an account and its credit."""
-        return cls.built_from(credit, account=account.name, **computed_fields(credit))
+        return cls.built_from(credit, account, account=account.name, **computed_fields(credit))
+
+
+class ChangedAccount(AccountBalance):
+    """A changed account; `stoppedRuns` are its runs that are being stopped."""
+
+    stopped_runs: int
+
+    @classmethod
+    def of_changed(
+        cls, account: AccountRecord, credit: CreditBalance, *, stopped_runs: int
+    ) -> "ChangedAccount":
+        """Build from an account, its credit, and how many of its runs stop."""
+        shown = AccountBalance.of_account(account, credit)
+        return cls.built_from(shown, stopped_runs=stopped_runs)
 
 
 def _is_whole_credits(dollars: Decimal) -> Decimal:
@@ -125,19 +150,43 @@ class Adjustment(_Amount):
         return amount
 
 
-class TermsChange(InputModel):
-    """How an account pays; omitted fields stay unchanged."""
+AccountName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
 
+
+class NewAccount(InputModel):
+    """An account to create."""
+
+    name: AccountName
+
+
+class AccountChange(InputModel):
+    """What changes of an account; omitted fields stay unchanged."""
+
+    name: Annotated[AccountName | None, NEVER_NULL] = None
+    suspended: Annotated[StrictBool | None, NEVER_NULL] = None
+    stop_runs: StrictBool = False
     mode: Annotated[PaymentMode | None, NEVER_NULL] = None
     monthly_budget_usd: Annotated[WholeCredits, Field(ge=0), WithJsonSchema(_NOT_NEGATIVE)] | None = None
 
-    @field_validator("mode")
+    @field_validator("name", "suspended", "mode")
     @classmethod
-    def _is_a_mode(cls, mode: PaymentMode | None) -> PaymentMode | None:
-        # Validators run only for fields that were sent: null is no mode.
-        if mode is None:
-            raise ValueError("must be 'prepaid' or 'postpaid'")
-        return mode
+    def _is_given(cls, value: object, info: ValidationInfo) -> object:
+        # Validators run only for fields that were sent, and none of these can be removed.
+        if value is None:
+            needed = {"mode": "must be 'prepaid' or 'postpaid'", "suspended": "must be true or false"}
+            raise ValueError(needed.get(info.field_name or "", "must be a name"))
+        return value
+
+    @model_validator(mode="after")
+    def _stops_what_is_suspended(self) -> Self:
+        if self.stop_runs and not self.suspended:
+            raise ValueError("stopRuns needs suspended: true")
+        return self
+
+    @property
+    def changes_terms(self) -> bool:
+        """Whether it says how the account pays."""
+        return not self.model_fields_set.isdisjoint({"mode", "monthly_budget_usd"})
 
     def applied_to(self, terms: AccountTerms) -> AccountTerms:
         """The terms with the sent fields replaced."""

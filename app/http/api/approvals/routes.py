@@ -23,10 +23,11 @@ async def list_approvals(
     run_id: Annotated[StorableText | None, Query(alias="runId")] = None,
     state_key: Annotated[StorableText | None, Query(alias="stateKey")] = None,
 ) -> ApprovalsResponse:
-    """Tool calls, questions and calls of client tools that wait for an answer, newest first.
+    """Tool calls, questions, calls of client tools and budgets that wait for an answer, newest first.
 
-    Each is answered by the route of its kind below `/v1/runs/{runId}`.
+    Each is answered by the route of its kind below `/v1/runs/{runId}`; a budget by that of permissions.
     """
     stored = None if kind is None else KINDS[kind]
     chosen = CallFilter(stored, graph_id, run_id, state_key)
-    return ApprovalsResponse.of(await services.account_calls.page(caller.account_id, chosen, page))
+    found = await services.account_calls.page(caller.account_id, chosen, page)
+    return ApprovalsResponse.of(found, shows_money=caller.may("receipts:read"))

@@ -7,24 +7,32 @@ from pydantic import JsonValue
 
 from app.events import QuestionItem
 from app.executors.waiting.port import WaitKind
-from app.http.response_model import Moment, ResponseModel
+from app.http.response_model import Moment, Money, ResponseModel
 from app.runs.waits.listing.records import OpenCall
 from app.runs.waits.listing.service import AccountCallPage
 
-ApprovalKind = Literal["approval", "question", "client_tool"]
+ApprovalKind = Literal["approval", "question", "client_tool", "budget"]
 KINDS: Final[dict[ApprovalKind, WaitKind]] = {
     "approval": "permission",
     "question": "question",
     "client_tool": "client_tool",
+    "budget": "budget",
 }
 _SHOWN: Final[dict[WaitKind, ApprovalKind]] = {stored: shown for shown, stored in KINDS.items()}
 
 
+class ReachedBudget(ResponseModel):
+    """What a run has spent, and its limit."""
+
+    spent_usd: Money
+    max_budget_usd: Money
+
+
 class ApprovalResponse(ResponseModel):
-    """A tool call, a question, or a call of a client tool that waits for an answer.
+    """A tool call, a question, a call of a client tool, or a budget that waits for an answer.
 
     `requestId` is that of the route which answers it; for a client tool the `toolCallId`. The fields of its
-    event are null where it has none.
+    event are null where it has none; `budget` also for keys without `receipts:read`.
     """
 
     run_id: str
@@ -38,11 +46,12 @@ class ApprovalResponse(ResponseModel):
     grantable: bool
     source: str | None
     questions: Sequence[QuestionItem] | None
+    budget: ReachedBudget | None
     requested_at: Moment
     expires_at: Moment
 
     @classmethod
-    def of(cls, call: OpenCall) -> "ApprovalResponse":
+    def of(cls, call: OpenCall, *, shows_money: bool) -> "ApprovalResponse":
         """Build from a call and the event of its request."""
         asked: dict[str, Any] = call.request
         return cls.built_from(
@@ -55,6 +64,7 @@ class ApprovalResponse(ResponseModel):
             grantable=asked.get("grantable", False),
             source=asked.get("source"),
             questions=asked.get("questions"),
+            budget=asked if shows_money and call.kind == "budget" else None,
         )
 
 
@@ -64,6 +74,7 @@ class ApprovalCounts(ResponseModel):
     approval: int
     question: int
     client_tool: int
+    budget: int
 
 
 class ApprovalsResponse(ResponseModel):
@@ -74,11 +85,11 @@ class ApprovalsResponse(ResponseModel):
     counts: ApprovalCounts
 
     @classmethod
-    def of(cls, page: AccountCallPage) -> "ApprovalsResponse":
-        """Build from a page."""
+    def of(cls, page: AccountCallPage, *, shows_money: bool) -> "ApprovalsResponse":
+        """Build from a page; `shows_money`: whether the key may read receipts."""
         counts = {shown: page.counts.get(stored, 0) for shown, stored in KINDS.items()}
         return cls(
-            items=[ApprovalResponse.of(call) for call in page.calls],
+            items=[ApprovalResponse.of(call, shows_money=shows_money) for call in page.calls],
             next_cursor=page.next_cursor,
             counts=ApprovalCounts.model_validate(counts),
         )

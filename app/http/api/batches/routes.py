@@ -174,6 +174,15 @@ async def cancel_batch(batch_id: BatchId, services: ServicesDep, caller: Writer)
     return BatchResponse.of(batch, await _cost(services, caller, batch))
 
 
+@router.delete("/{batchId}", status_code=204, summary="Delete a batch")
+async def delete_batch(batch_id: BatchId, services: ServicesDep, caller: Writer) -> None:
+    """Delete a batch that has ended, with its results. Its runs and their receipts stay.
+
+    A batch that another key has created needs `runs:read` as well.
+    """
+    await services.batches.delete(caller, batch_id)
+
+
 @router.get(
     "/{batchId}/results",
     response_class=Response,

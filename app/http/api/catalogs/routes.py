@@ -4,18 +4,21 @@ from datetime import UTC, datetime
 
 from fastapi import APIRouter
 
+from app.bootstrap.services import Services
+from app.graphs.spec import GraphSpec
 from app.http.admission.checks import CheckedRoute
 from app.http.api.catalogs.schemas import GraphResponse, ModelResponse, ToolResponse
 from app.http.dependencies import RunReader, ServicesDep
 from app.http.response_model import Page
+from app.requests.principal import Principal
 
 router = APIRouter(route_class=CheckedRoute, prefix="/v1", tags=["catalogs"])
 
 
 @router.get("/graphs", summary="List graphs")
-async def list_graphs(services: ServicesDep, _caller: RunReader) -> Page[GraphResponse]:
-    """All graphs, by id."""
-    return Page(items=[GraphResponse.of(graph) for graph in services.graphs.all()])
+async def list_graphs(services: ServicesDep, caller: RunReader) -> Page[GraphResponse]:
+    """The graphs that the key may run, by id."""
+    return Page(items=[GraphResponse.of(graph) for graph in _graphs(services, caller)])
 
 
 @router.get("/tools", summary="List tools")
@@ -25,9 +28,9 @@ async def list_tools(services: ServicesDep, _caller: RunReader) -> Page[ToolResp
 
 
 @router.get("/models", summary="List models")
-async def list_models(services: ServicesDep, _caller: RunReader) -> Page[ModelResponse]:
-    """All models named by the registry or a graph, by id, with their current prices."""
-    of_graphs = {name for graph in services.graphs.all() for name in graph.models}
+async def list_models(services: ServicesDep, caller: RunReader) -> Page[ModelResponse]:
+    """The models that the key may use, of the registry or a graph, by id, with their current prices."""
+    of_graphs = {name for graph in _graphs(services, caller) for name in graph.models}
     now, prices = datetime.now(UTC), services.prices
     known = services.models.known(of_graphs)
     return Page(
@@ -36,5 +39,10 @@ async def list_models(services: ServicesDep, _caller: RunReader) -> Page[ModelRe
                 model, prices.find_price(model.id, at=now), refusal=services.refusals.get(model.id)
             )
             for model in known
+            if caller.terms.allows_model((model.id, *model.aliases))
         ]
     )
+
+
+def _graphs(services: Services, caller: Principal) -> list[GraphSpec]:
+    return [graph for graph in services.graphs.all() if caller.terms.allows_graph(graph.id)]

@@ -36,6 +36,10 @@ class GraphResponse(ResponseModel):
     native_tools: tuple[str, ...]
     web: WebResponse | None
     agents: Annotated[tuple[str, ...], BeforeValidator(tuple)]
+    skills: tuple[str, ...]
+    """Their names."""
+    has_rules: bool
+    """Whether rules decide about its calls, those of `approve` aside."""
     approve: tuple[str, ...]
     permission_mode: PermissionMode
     permission_modes: tuple[PermissionMode, ...]
@@ -58,6 +62,7 @@ class GraphResponse(ResponseModel):
         rule = graph.client_tools
         return cls.built_from(
             graph,
+            has_rules=bool(graph.rules),
             client_tools=rule is not False,
             client_tool_names=None if isinstance(rule, bool) else rule.names,
         )

@@ -6,10 +6,11 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
+from app.billing.chain.service import AccountChains
 from app.http.admission.checks import CheckedRoute
 from app.http.api.chain.schemas import PublicKeyResponse, RootResponse
 from app.http.dependencies import OpenExportReader, ReceiptReader, ServicesDep
-from app.http.openapi.headers import ATTACHED
+from app.http.openapi.headers import EXPORTED
 from app.http.response_model import Page
 from app.http.streaming.line_export import LineExport
 from app.platform.pagination import MAX_PAGE
@@ -27,14 +28,15 @@ router = APIRouter(route_class=CheckedRoute, prefix="/v1/chain", tags=["receipts
     summary="Export the hash chain",
     response_class=Response,
     responses={
-        200: {"description": "The export, for the verifier.", "content": {JSON_LINES: {}}, **ATTACHED}
+        200: {"description": "The export, for the verifier.", "content": {JSON_LINES: {}}, **EXPORTED}
     },
 )
 async def export_chain(
     services: ServicesDep, caller: ReceiptReader, *, open_reader: OpenExportReader
 ) -> LineExport:
     """Every receipt and ledger entry of the key's account with its hash, and all signed roots."""
-    records = services.chains.records(caller.account_id)
+    database, as_of = await services.reading.choose()
+    records = AccountChains(database).records(caller.account_id)
     # Read before the response begins, so that an error can still be a problem document.
     first = [await anext(records), await anext(records)]
 
@@ -48,7 +50,9 @@ async def export_chain(
         yield "".join(block)
 
     reader_scope = open_reader(caller, caller.account_id)
-    return LineExport(lines(), media_type=JSON_LINES, filename="chain.jsonl", reader_scope=reader_scope)
+    return LineExport(
+        lines(), media_type=JSON_LINES, filename="chain.jsonl", reader_scope=reader_scope, as_of=as_of
+    )
 
 
 @router.get("/roots", summary="List signed roots")

@@ -56,6 +56,14 @@ class AttachmentResponse(ResponseModel):
     url: str | None
 
 
+class CitationResponse(ResponseModel):
+    """A page that an answer is based on, and an excerpt of it."""
+
+    url: str
+    title: str | None
+    cited_text: str
+
+
 class ConversationMessageResponse(ResponseModel):
     """A message or tool call of a conversation; which fields are present depends on `type`."""
 
@@ -72,6 +80,7 @@ class ConversationMessageResponse(ResponseModel):
     result: Any = None
     is_error: bool | None = None
     attachments: Sequence[AttachmentResponse] | None = None
+    citations: Sequence[CitationResponse] | None = None
 
 
 class RunResultResponse(ResponseModel):
@@ -201,8 +210,13 @@ def _message(entry: PageEntry) -> ConversationMessageResponse:
                 is_error=message.is_error if entry.result is None else entry.result.is_error,
             )
         case "assistant_message":
+            cited = [CitationResponse.model_validate(each) for each in entry.citations]
             return ConversationMessageResponse(
-                **common, content=message.content, message_id=message.message_id, partial=message.partial
+                **common,
+                content=message.content,
+                message_id=message.message_id,
+                partial=message.partial,
+                **({"citations": cited} if cited else {}),
             )
         case "system_message":
             return ConversationMessageResponse(**common, compaction=message.compaction)

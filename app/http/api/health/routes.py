@@ -55,9 +55,9 @@ async def ready(services: ServicesDep, readiness: ReadinessDep) -> Readiness:
 
     A model provider that rejects our key is reported and is no reason for 503: receipts, events and
     conversations still work, and all replicas would become unready at once. Receipts that are late or
-    refused, damaged files of the journal, a relay or a Temporal that does not respond, and a database of
-    which some statements fail or no notification arrives are reported in the same way: the status is
-    `degraded`.
+    refused, damaged files of the journal, a relay, a Temporal or a replica of the database that does not
+    respond, and a database of which some statements fail or no notification arrives are reported in the
+    same way: the status is `degraded`.
     """
     found = await readiness.get()
     if unavailable := [part for part in found if part not in _REPORTED]:
@@ -69,6 +69,7 @@ async def ready(services: ServicesDep, readiness: ReadinessDep) -> Readiness:
         receipts=services.delivery.state,
         chain=services.chain.state,
         database="failing" if services.database.is_failing else "ok",
+        read_database="ok" if services.reading.problem is None else "unavailable",
         notifications=services.database.notifications.state,
         relay="unavailable" if _RELAY in found else "ok",
         relay_problem=found.get(_RELAY),

@@ -48,6 +48,10 @@ class Readiness(Health):
     database: Literal["ok", "failing"]
     """`failing`: within the last minute statements failed that have to work, whatever their values."""
 
+    read_database: Literal["ok", "unavailable"]
+    """`unavailable`: lists and reports are read from the primary, because DATABASE_READ_URL cannot be used;
+    `ok` also without it."""
+
     notifications: NotificationState
     """Whether those of runs that wait arrive: `ok`; `polled`: a connection pooler passes none on, and runs
     are found within a second; `unavailable`: none arrive, for another reason; `unused`: it executes none."""

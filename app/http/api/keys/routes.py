@@ -1,22 +1,40 @@
-"""API keys: list and revoke."""
+"""API keys: create, list, rotate and revoke."""
 
-from typing import Annotated
+from datetime import timedelta
+from typing import Annotated, TypeAlias
 from uuid import UUID
 
-from fastapi import APIRouter, Path, Query
+from fastapi import APIRouter, Depends, Path, Query
 
 from app.auth.accounts import KeyNotFound
-from app.http.admission.checks import CheckedRoute
-from app.http.api.keys.schemas import ApiKeyResponse, RevokedKey
-from app.http.dependencies import Admin, ReceiptReader, ServicesDep
+from app.http.admission.checks import CheckedRoute, optional_body, small_body
+from app.http.api.keys.schemas import (
+    ApiKeyResponse,
+    CreatedKey,
+    KeyRequest,
+    ManagedKey,
+    RevokedKey,
+    Rotation,
+)
+from app.http.dependencies import ActorDep, KeyManager, ReceiptReader, ServicesDep
 from app.http.parameters import UuidPageParams
 from app.http.response_model import Page
 from app.ids import ApiKeyId
 
-router = APIRouter(route_class=CheckedRoute, prefix="/v1/keys", tags=["accounts"])
+router = APIRouter(route_class=CheckedRoute, prefix="/v1", tags=["accounts"])
 
 
-@router.get("", summary="List the account's API keys")
+async def _valid_key_id(key_id: Annotated[str, Path(alias="keyId")]) -> ApiKeyId:
+    try:
+        return ApiKeyId(UUID(key_id))
+    except ValueError:
+        raise KeyNotFound from None
+
+
+KeyId: TypeAlias = Annotated[ApiKeyId, Depends(_valid_key_id)]
+
+
+@router.get("/keys", summary="List the account's API keys")
 async def list_keys(
     services: ServicesDep,
     caller: ReceiptReader,
@@ -27,20 +45,62 @@ async def list_keys(
     return Page.of(found, ApiKeyResponse.model_validate)
 
 
-@router.delete("/{keyId}", summary="Revoke an API key")
+@router.get("/accounts/{account}/keys", summary="List an account's API keys with their rights")
+async def list_account_keys(
+    account: str, services: ServicesDep, caller: KeyManager, page: UuidPageParams
+) -> Page[ManagedKey]:
+    """Keys of the caller's account, or with `admin` of any, newest first."""
+    found = await services.accounts.find_visible(caller, account)
+    return Page.of(await services.accounts.list_account_keys(found.id, page), ManagedKey.of)
+
+
+@router.post(
+    "/accounts/{account}/keys", status_code=201, dependencies=[small_body], summary="Create an API key"
+)
+async def create_key(
+    account: str, body: KeyRequest, services: ServicesDep, caller: KeyManager, actor: ActorDep
+) -> CreatedKey:
+    """A key of the caller's account, or with `admin` of any; `key` is shown only here.
+
+    It gets at most the rights of the caller's key: what is omitted is as with the caller.
+    """
+    made = await services.accounts.give_key(caller, account, body.scopes, by=actor, **body.options)
+    return CreatedKey.of_new(*made)
+
+
+@router.delete("/keys/{keyId}", summary="Revoke an API key")
 async def revoke_key(
-    key_id: Annotated[str, Path(alias="keyId")],
+    key_id: KeyId,
     services: ServicesDep,
-    _caller: Admin,
+    caller: KeyManager,
+    actor: ActorDep,
     *,
     stop_runs: Annotated[
         bool, Query(alias="stopRuns", description="Also cancel its runs that are queued or running.")
     ] = False,
 ) -> RevokedKey:
-    """Revoke a key of any account. Its open streams end within a second; its runs continue by default."""
-    try:
-        found = ApiKeyId(UUID(key_id))
-    except ValueError:
-        raise KeyNotFound from None
-    stopped = await services.key_revocation.revoke(found, stop_runs=stop_runs)
-    return RevokedKey(id=found, stopped_runs=stopped)
+    """Revoke a key of the caller's account, or with `admin` of any.
+
+    Its open streams end within a second; its runs continue by default.
+    """
+    stopped = await services.key_revocation.revoke(key_id, stop_runs=stop_runs, caller=caller, by=actor)
+    return RevokedKey(id=key_id, stopped_runs=stopped)
+
+
+@router.post(
+    "/keys/{keyId}/rotate", status_code=201, dependencies=[optional_body], summary="Rotate an API key"
+)
+async def rotate_key(
+    key_id: KeyId,
+    services: ServicesDep,
+    caller: KeyManager,
+    actor: ActorDep,
+    body: Rotation | None = None,
+) -> CreatedKey:
+    """Create a key with the same rights; the old one ends after `overlapS`.
+
+    Schedules and batches of the old key go on with the new one.
+    """
+    overlap = timedelta(seconds=(body or Rotation()).overlap_s)
+    made = await services.key_rotation.rotate(key_id, overlap, caller=caller, by=actor)
+    return CreatedKey.of_new(*made)

@@ -1,8 +1,24 @@
 """JSON of API keys."""
 
+from typing import Annotated
 from uuid import UUID
 
+from pydantic import Field
+
+from app.auth.giving import MAX_PATTERNS, PATTERN
+from app.auth.records import KeyOptions, KeyRecord
 from app.http.response_model import Moment, ResponseModel
+from app.requests.moments import UtcMoment
+from app.requests.principal import KeyTerms, Scope
+from app.requests.wire_models import InputModel
+
+_DAY_S = 86_400
+_MAX_COUNT = 1_000_000
+
+_Patterns = Annotated[
+    list[Annotated[str, Field(pattern=PATTERN)]], Field(min_length=1, max_length=MAX_PATTERNS)
+]
+_Count = Annotated[int, Field(strict=True, ge=1, le=_MAX_COUNT)]
 
 
 class ApiKeyResponse(ResponseModel):
@@ -16,8 +32,83 @@ class ApiKeyResponse(ResponseModel):
     revoked_at: Moment | None
 
 
+class KeyLimits(ResponseModel):
+    """The limits of a key; null: none besides those of its account and the server."""
+
+    requests_per_minute: int | None
+    concurrent_runs: int | None
+
+
+class ManagedKey(ApiKeyResponse):
+    """An API key with its rights; null: not restricted."""
+
+    account: str
+    scopes: tuple[Scope, ...]
+    expires_at: Moment | None
+    graphs: tuple[str, ...] | None
+    models: tuple[str, ...] | None
+    limits: KeyLimits
+
+    @classmethod
+    def of(cls, key: KeyRecord) -> "ManagedKey":
+        """A key and its rights."""
+        return cls.built_from(key, key.terms, limits=_limits(key.terms))
+
+
+class CreatedKey(ManagedKey):
+    """A new API key; `key` cannot be retrieved later."""
+
+    key: str
+
+    @classmethod
+    def of_new(cls, key: KeyRecord, secret: str) -> "CreatedKey":
+        """A new key, its rights and the key itself."""
+        return cls.built_from(key, key.terms, limits=_limits(key.terms), key=secret)
+
+
 class RevokedKey(ResponseModel):
     """A revoked key; `stoppedRuns` are the runs that are being stopped."""
 
     id: UUID
     stopped_runs: int
+
+
+class NewLimits(InputModel):
+    """Limits of a new key."""
+
+    requests_per_minute: _Count | None = None
+    concurrent_runs: _Count | None = None
+
+
+class KeyRequest(InputModel):
+    """A new key; what is omitted is as with the caller's key."""
+
+    name: Annotated[str, Field(max_length=200, pattern=r"^[^\x00]+$")] | None = None
+    scopes: Annotated[list[Scope], Field(min_length=1, max_length=20)]
+    expires_at: UtcMoment | None = None
+    graphs: _Patterns | None = None
+    models: _Patterns | None = None
+    limits: NewLimits | None = None
+
+    @property
+    def options(self) -> KeyOptions:
+        """What the key may have besides its scopes."""
+        limits = self.limits or NewLimits()
+        return KeyOptions(
+            name=self.name,
+            expires_at=self.expires_at,
+            graphs=self.graphs,
+            models=self.models,
+            requests_per_minute=limits.requests_per_minute,
+            concurrent_runs=limits.concurrent_runs,
+        )
+
+
+class Rotation(InputModel):
+    """How long the old key stays valid."""
+
+    overlap_s: Annotated[int, Field(strict=True, ge=0, le=30 * _DAY_S)] = 3600
+
+
+def _limits(terms: KeyTerms) -> KeyLimits:
+    return KeyLimits(requests_per_minute=terms.requests_per_minute, concurrent_runs=terms.concurrent_runs)

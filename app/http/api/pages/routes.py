@@ -41,6 +41,12 @@ async def chat_page(request: Request) -> Response:
     return await files.get_response("chat.html", request.scope)
 
 
+@router.get("/approvals")
+async def approvals_page(request: Request) -> Response:
+    """The page of what waits for an answer."""
+    return await files.get_response("approvals.html", request.scope)
+
+
 @router.get("/billing")
 async def billing_page(request: Request) -> Response:
     """The billing page."""

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import AsyncIterator
+from datetime import datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
@@ -13,12 +14,13 @@ from app.http.admission.checks import CheckedRoute
 from app.http.api.receipts.csv_export import CSV, csv_line, prefers_csv
 from app.http.api.receipts.schemas import ReceiptResponse
 from app.http.dependencies import OpenExportReader, ReceiptReader, ServicesDep
-from app.http.openapi.headers import ATTACHED
+from app.http.openapi.headers import EXPORTED
 from app.http.parameters import MomentParam, StorableText, UuidPageParams
 from app.http.response_model import Page
 from app.http.streaming.line_export import LineExport
 from app.http.streaming.sse import ReaderScope
 from app.platform.pagination import MAX_PAGE, PageRequest
+from app.platform.read_side import ReadSide
 from app.requests.principal import Principal
 from app.usage.records import Origin
 
@@ -43,7 +45,7 @@ async def receipt_filter(
     "",
     summary="List receipts",
     response_model=Page[ReceiptResponse],
-    responses={200: {"content": {CSV: {}}, **ATTACHED}},
+    responses={200: {"content": {CSV: {}}, **EXPORTED}},
 )
 async def list_receipts(
     services: ServicesDep,
@@ -60,34 +62,40 @@ async def list_receipts(
     """Receipts of the key's account, newest first; as CSV (`format`, or `Accept`) all that match."""
     if format_ == "csv" or (format_ is None and prefers_csv(accept)):
         reader_scope = open_reader(caller, caller.account_id)
-        return await _export_csv(services.billing, caller, filters, reader_scope=reader_scope)
-    found = await services.billing.search(caller.account_id, filters, page)
-    return Page.of(found, ReceiptResponse.model_validate)
+        return await _export_csv(services.reading, caller, filters, reader_scope=reader_scope)
+    found, as_of = await services.reading.read(
+        lambda database: BillingReports(database).search(caller.account_id, filters, page)
+    )
+    return Page.of(found, ReceiptResponse.model_validate, as_of=as_of)
 
 
 async def _export_csv(
-    receipts: BillingReports,
+    reading: ReadSide,
     caller: Principal,
     filters: ReceiptFilter,
     *,
     reader_scope: ReaderScope,
 ) -> LineExport:
-    async def page_after(cursor: str | None) -> tuple[list[Receipt], str | None]:
+    async def page_after(cursor: str | None) -> tuple[tuple[list[Receipt], str | None], datetime | None]:
         page = PageRequest.of_uuids(MAX_PAGE, cursor)
-        return await receipts.search(caller.account_id, filters, page)
+        return await reading.read(
+            lambda database: BillingReports(database).search(caller.account_id, filters, page)
+        )
 
     # Read before the response begins, so that an error can still be a problem document.
-    page, cursor = await page_after(None)
+    (page, cursor), as_of = await page_after(None)
 
     async def lines() -> AsyncIterator[str]:
         nonlocal page, cursor
         yield csv_line(field.alias or name for name, field in ReceiptResponse.model_fields.items())
         yield _rows(page)
         while cursor is not None:
-            page, cursor = await page_after(cursor)
+            (page, cursor), _ = await page_after(cursor)
             yield _rows(page)
 
-    return LineExport(lines(), media_type=CSV, filename="receipts.csv", reader_scope=reader_scope)
+    return LineExport(
+        lines(), media_type=CSV, filename="receipts.csv", reader_scope=reader_scope, as_of=as_of
+    )
 
 
 def _rows(receipts: list[Receipt]) -> str:

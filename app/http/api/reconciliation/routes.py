@@ -4,6 +4,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
+from app.billing.reconciliation.statements.service import ReconciliationStatements
 from app.http.admission.checks import CheckedRoute
 from app.http.api.reconciliation.schemas import DifferenceResponse, ReconciliationResponse
 from app.http.dependencies import Admin, ReceiptReader, ServicesDep
@@ -21,10 +22,12 @@ async def reconciliation(
     services: ServicesDep, caller: ReceiptReader, since: Since = None, until: Until = None
 ) -> ReconciliationResponse:
     """What the provider's reports confirm of the account's cost; with `admin`, the whole comparison."""
-    found = await services.statements.of(
-        caller.account_id, since=since, until=until, as_operator=caller.may("admin")
+    found, as_of = await services.reading.read(
+        lambda database: ReconciliationStatements(database).of(
+            caller.account_id, since=since, until=until, as_operator=caller.may("admin")
+        )
     )
-    return ReconciliationResponse.of(found)
+    return ReconciliationResponse.of(found, as_of)
 
 
 @router.get("/differences", summary="List differences between reports and receipts")
@@ -38,5 +41,9 @@ async def reconciliation_differences(
     explained: Annotated[bool | None, Query(description="Only those that are explained, or are not.")] = None,
 ) -> Page[DifferenceResponse]:
     """Differences of all accounts, newest first; those that a later comparison superseded are left out."""
-    found = await services.statements.differences(page, since=since, until=until, explained=explained)
-    return Page.of(found, DifferenceResponse.of)
+    found, as_of = await services.reading.read(
+        lambda database: ReconciliationStatements(database).differences(
+            page, since=since, until=until, explained=explained
+        )
+    )
+    return Page.of(found, DifferenceResponse.of, as_of=as_of)

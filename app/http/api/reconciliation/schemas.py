@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
+from datetime import datetime
 from decimal import Decimal
 from typing import Annotated, Any
 from uuid import UUID
@@ -15,7 +16,7 @@ from app.billing.reconciliation.statements.records import (
     ReconciledModel,
     ReconciliationStatement,
 )
-from app.http.response_model import Moment, Money, ResponseModel
+from app.http.response_model import AsOf, Moment, Money, ResponseModel
 
 Exact = Annotated[str, Field(description="An exact decimal.")]
 
@@ -150,14 +151,16 @@ class ReconciliationResponse(ResponseModel):
     organization: Annotated[
         OrganizationResponse | None, Field(description="With `admin` only: it shows the use of all accounts.")
     ]
+    as_of: AsOf = None
 
     @classmethod
-    def of(cls, found: ReconciliationStatement) -> "ReconciliationResponse":
+    def of(cls, found: ReconciliationStatement, as_of: datetime | None) -> "ReconciliationResponse":
         """Build from a statement."""
         return cls.built_from(
             found,
             differences=[DifferenceResponse.of(each) for each in found.differences],
             organization=None if found.organization is None else OrganizationResponse.of(found.organization),
+            as_of=as_of,
         )
 
 

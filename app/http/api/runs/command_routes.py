@@ -78,7 +78,8 @@ async def decide(
 ) -> DecidedPermission:
     """Allow a tool call that waits for consent, optionally with other arguments, or deny it.
 
-    `allow_conversation` is for a request with `grantable: true`.
+    `allow_conversation` is for a request with `grantable: true`. A `budget_reached` is allowed with
+    `args: {"maxBudgetUsd": "2.50"}`, a higher limit, or denied, which ends the run.
     """
     command = Decide(
         request_id=request_id,

@@ -3,11 +3,13 @@
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Annotated
+from uuid import UUID
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Depends, Query, Response
 from sse_starlette import EventSourceResponse
 
 from app.billing.receipts.records import RunTotals
+from app.billing.reports.service import BillingReports
 from app.bootstrap.services import Services
 from app.http.admission.checks import CheckedRoute, large_body
 from app.http.api.receipts.schemas import ReceiptResponse
@@ -30,13 +32,14 @@ from app.http.dependencies import (
 from app.http.native.encoder import NativeEncoder
 from app.http.native.openapi import NOTHING_MORE, STREAM
 from app.http.openapi.headers import LOCATED
-from app.http.parameters import PageParams
+from app.http.parameters import MomentParam, PageParams, StorableText
 from app.http.response_model import Page
+from app.platform.db import Database
 from app.platform.pagination import MAX_PAGE
 from app.requests.outcome import GraphFinal, RunStatus
 from app.requests.principal import Principal
 from app.requests.runs import GraphRunRequest
-from app.runs.records import RunRecord
+from app.runs.records import RunFilter, RunRecord
 from app.runs.requests.posted import Posting
 
 router = APIRouter(route_class=CheckedRoute, prefix="/v1/runs", tags=["runs"])
@@ -112,23 +115,40 @@ async def preview_run(
     return PreviewResponse.of(plan, preview, await services.forecasts.of(caller, body.graph_id))
 
 
+async def _chosen(
+    status: RunStatus | None = None,
+    graph_id: Annotated[StorableText | None, Query(alias="graphId")] = None,
+    model: Annotated[StorableText | None, Query(description="As runs show it.")] = None,
+    api_key_id: Annotated[UUID | None, Query(alias="apiKeyId")] = None,
+    state_key: Annotated[StorableText | None, Query(alias="stateKey")] = None,
+    accepted_from: Annotated[MomentParam | None, Query(alias="from")] = None,
+    accepted_to: Annotated[MomentParam | None, Query(alias="to", description="Exclusive.")] = None,
+) -> RunFilter:
+    return RunFilter(status, graph_id, model, api_key_id, state_key, accepted_from, accepted_to)
+
+
 @router.get("", summary="List runs")
 async def list_runs(
     services: ServicesDep,
     caller: RunReader,
     page: PageParams,
-    status: RunStatus | None = None,
+    chosen: Annotated[RunFilter, Depends(_chosen)],
 ) -> Page[RunResponse]:
-    """Runs of the key's account, newest first; with `status` only those that have it."""
-    runs, next_cursor = await services.runs.list_runs(caller.account_id, page, status=status)
-    return Page(items=await _run_responses(services, caller, runs), next_cursor=next_cursor)
+    """Runs of the key's account, newest first."""
+
+    async def shown(database: Database) -> tuple[list[RunResponse], str | None]:
+        runs, cursor = await services.runs.list_runs(caller.account_id, page, chosen, database=database)
+        return await _run_responses(services, caller, runs, database), cursor
+
+    (items, next_cursor), as_of = await services.reading.read(shown)
+    return Page(items=items, next_cursor=next_cursor, as_of=as_of)
 
 
 @router.get("/{runId}", summary="Look up a run")
 async def get_run(run_id: RunIdParam, services: ServicesDep, caller: RunReader) -> RunResponse:
     """The current state of a run."""
     run = await services.runs.get(run_key(caller, run_id))
-    (shown,) = await _run_responses(services, caller, [run])
+    (shown,) = await _run_responses(services, caller, [run], services.database)
     return shown
 
 
@@ -207,10 +227,11 @@ async def _run_responses(
     services: Services,
     caller: Principal,
     runs: Sequence[RunRecord],
+    database: Database,
 ) -> list[RunResponse]:
     ids = [run.key.run_id for run in runs]
-    traffic = await services.workspaces.traffic(caller.account_id, ids)
+    traffic = await services.workspaces.traffic(caller.account_id, ids, database=database)
     totals: Mapping[str, RunTotals] = {}
     if caller.may("receipts:read"):
-        totals = await services.billing.totals(caller.account_id, ids)
+        totals = await BillingReports(database).totals(caller.account_id, ids)
     return [RunResponse.of(run, totals.get(run.key.run_id), traffic[run.key.run_id]) for run in runs]

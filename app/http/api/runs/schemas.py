@@ -72,7 +72,7 @@ class RunBillingResponse(ResponseModel):
     """The charges of a run so far.
 
     `meters`, `drift` (the number of messages they disagree on) and `costComparison` are null until it has
-    ended.
+    ended or waited without being executed; then they are of all that was executed before.
     """
 
     receipts: int

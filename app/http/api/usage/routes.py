@@ -6,7 +6,7 @@ from uuid import UUID
 from fastapi import APIRouter, Depends, Query
 
 from app.billing.reports.records import GroupBy, UsageFilter
-from app.billing.reports.service import DEFAULT_TOP, UsageQuery
+from app.billing.reports.service import DEFAULT_TOP, BillingReports, UsageQuery
 from app.http.admission.checks import CheckedRoute
 from app.http.api.usage.schemas import UsageReportResponse
 from app.http.dependencies import ReceiptReader, ServicesDep
@@ -51,4 +51,7 @@ async def usage(
 ) -> UsageReportResponse:
     """Sums over receipts by group; without `groupBy` only the total."""
     query = UsageQuery(group_by, filters, time_zone=time_zone, split_by=split_by, top=top)
-    return UsageReportResponse.of(query, await services.billing.usage(caller.account_id, query))
+    found, as_of = await services.reading.read(
+        lambda database: BillingReports(database).usage(caller.account_id, query)
+    )
+    return UsageReportResponse.of(query, found, as_of)

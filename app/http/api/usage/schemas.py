@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from datetime import datetime
 from typing import Annotated, Self
 
 from pydantic import Field
 
 from app.billing.reports.records import GroupBy, UsageBreakdown, UsageSums
 from app.billing.reports.service import UsageQuery
-from app.http.response_model import Money, ResponseModel
+from app.http.response_model import AsOf, Money, ResponseModel
 
 
 class UsageResponse(ResponseModel):
@@ -61,9 +62,12 @@ class UsageReportResponse(ResponseModel):
     items: Sequence[UsagePart] | Sequence[UsageGroup]
     next_cursor: str | None = None
     total: UsageResponse
+    as_of: AsOf = None
 
     @classmethod
-    def of(cls, query: UsageQuery, found: Sequence[UsageBreakdown]) -> "UsageReportResponse":
+    def of(
+        cls, query: UsageQuery, found: Sequence[UsageBreakdown], as_of: datetime | None
+    ) -> "UsageReportResponse":
         """Build from query results."""
         return cls(
             group_by=query.group_by,
@@ -71,6 +75,7 @@ class UsageReportResponse(ResponseModel):
             time_zone=query.time_zone,
             items=_items(query, found),
             total=UsageResponse.total(found),
+            as_of=as_of,
         )
 
 

@@ -26,7 +26,7 @@ TEXT_BODY_PATHS = {
     "/v1/runs/{runId}/tool-results/{toolCallId}",
 }
 UNAUTHENTICATED_PATHS = {
-    *("/", "/billing", "/docs", "/openapi.json", "/healthz", "/readyz"),
+    *("/", "/approvals", "/billing", "/docs", "/openapi.json", "/healthz", "/readyz"),
     "/v1/browser-session",
 }
 

@@ -22,13 +22,20 @@ def test_each_kind_has_what_its_answer_needs() -> None:
         a_call("permission", toolCallId="t1", toolName="office__mail", args={"to": "bob"}, grantable=True),
         a_call("question", source="agent", questions=[asked]),
         a_call("client_tool", toolCallId="c1", toolName="pick", args={}),
+        a_call("budget", spentUsd="0.0105", maxBudgetUsd="0.01"),
     ]
     page = AccountCallPage(calls, None, {"permission": 1, "client_tool": 4})
-    shown = ApprovalsResponse.of(page).model_dump(mode="json", by_alias=True)
+    shown, without_money = (
+        ApprovalsResponse.of(page, shows_money=shows_money).model_dump(mode="json", by_alias=True)
+        for shows_money in (True, False)
+    )
 
-    assert [each["kind"] for each in shown["items"]] == ["approval", "question", "client_tool"]
-    assert [each["toolName"] for each in shown["items"]] == ["office__mail", None, "pick"]
-    assert [each["grantable"] for each in shown["items"]] == [True, False, False]
+    assert [each["kind"] for each in shown["items"]] == ["approval", "question", "client_tool", "budget"]
+    assert [each["toolName"] for each in shown["items"]] == ["office__mail", None, "pick", None]
+    assert [each["grantable"] for each in shown["items"]] == [True, False, False, False]
+    budget = {"spentUsd": "0.0105000000", "maxBudgetUsd": "0.0100000000"}
+    assert [each["budget"] for each in shown["items"]] == [None, None, None, budget]
+    assert not any(each["budget"] for each in without_money["items"])
     assert shown["items"][1]["questions"][0]["question"] == "Which?"
     assert {each["requestId"] for each in shown["items"]} == {"c1"}
-    assert shown["counts"] == {"approval": 1, "question": 0, "clientTool": 4}
+    assert shown["counts"] == {"approval": 1, "question": 0, "clientTool": 4, "budget": 0}

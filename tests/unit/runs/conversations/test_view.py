@@ -20,7 +20,7 @@ ACCOUNT = AccountId(CONVERSATION.account_id)
 
 def an_entry(kind: MessageType, run: str, message_id: str, text: str = "", **fields: Any) -> PageEntry:
     message = ConversationMessage(kind, run, "now", content=text, message_id=message_id, **fields)
-    return PageEntry(message, None)
+    return PageEntry(message)
 
 
 def a_call(run: str, call_id: str, result: object, *, message_id: str = "m1") -> PageEntry:

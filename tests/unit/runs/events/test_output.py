@@ -1,5 +1,6 @@
 from collections.abc import Iterator
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,7 @@ from app.runs.events.output import RunOutput
 from app.runs.events.publisher import RunEventPublisher
 from app.runs.events.terminal import terminal_events
 from app.streams.memory import MemoryEventLog
-from app.usage.records import Meters, Spent, TokenUsage, UsageFact, UsageTotal
+from app.usage.records import CostComparison, Meters, Spent, TokenUsage, UsageFact, UsageTotal
 from tests.factories import a_control, a_plan, an_unused_database
 from tests.patience import PATIENCE_S
 
@@ -91,6 +92,22 @@ async def test_output_is_published_and_usage_is_billed(journal: Journal) -> None
     assert (final.usage.prompt_tokens, final.usage.completion_tokens) == (10, 5)
     assert run.output.report is not None
     assert run.output.report.tool_failures == 2
+
+
+async def test_what_was_measured_before_it_was_parked_is_added(journal: Journal) -> None:
+    first = CostComparison(Decimal(3), sdk_usd=Decimal(2), drift_usd=Decimal(1), notes=("a",))
+    second = CostComparison(Decimal(4), explained_usd=Decimal(1), notes=("b", "a"))
+    plan = replace(a_plan(), reported=MeterReport(Meters(1, 2, 1, first), tool_failures=1))
+    run = Run(journal, plan=plan)
+    before = run.output.report
+    await run.publish(
+        MeterReport(Meters(0, 0, 0), tool_failures=4), MeterReport(Meters(3, 3, 0, second), tool_failures=2)
+    )
+
+    assert before is plan.reported
+    assert run.output.report is not None
+    both = CostComparison(Decimal(7), explained_usd=Decimal(1), notes=("a", "b"))
+    assert (run.output.report.meters, run.output.report.tool_failures) == (Meters(4, 5, 1, both), 7)
 
 
 async def test_usage_of_earlier_attempts_counts(journal: Journal) -> None:

@@ -1,0 +1,118 @@
+"""`runtally accounts`: works on the database directly, also while a server uses it."""
+
+import asyncio
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from app.cli.errors import explained
+from app.cli.terminal import Terminal
+from app.platform.settings import Settings
+
+if TYPE_CHECKING:
+    from app.auth.records import AccountRecord
+
+accounts = typer.Typer(help="Accounts: create, list, rename, suspend, resume.", no_args_is_help=True)
+_output = Terminal(highlight=False)
+
+AsJson = Annotated[bool, typer.Option("--json", help="For programs.")]
+
+
+@accounts.command("create")
+def create(name: str, *, as_json: AsJson = False) -> None:
+    """Create an account."""
+    with explained():
+        _show([asyncio.run(_create(name))], as_json=as_json)
+
+
+@accounts.command("list")
+def list_all(*, as_json: AsJson = False) -> None:
+    """List all accounts, newest first."""
+    with explained():
+        _show(asyncio.run(_list()), as_json=as_json)
+
+
+@accounts.command("rename")
+def rename(name: str, new_name: str, *, as_json: AsJson = False) -> None:
+    """Give an account another name; its keys stay valid."""
+    with explained():
+        _show([asyncio.run(_change(name, new_name=new_name))], as_json=as_json)
+
+
+@accounts.command("suspend")
+def suspend(
+    name: str,
+    *,
+    stop_runs: Annotated[bool, typer.Option("--stop-runs", help="Also cancel all its runs.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Refuse all keys of an account; its open streams end within a second."""
+    with explained():
+        _show([asyncio.run(_change(name, suspended=True, stop_runs=stop_runs))], as_json=as_json)
+
+
+@accounts.command("resume")
+def resume(name: str, *, as_json: AsJson = False) -> None:
+    """Accept the keys of a suspended account again."""
+    with explained():
+        _show([asyncio.run(_change(name, suspended=False))], as_json=as_json)
+
+
+async def _create(name: str) -> "AccountRecord":
+    from app.auth.accounts import Accounts
+    from app.bootstrap.storage import attach_database
+    from app.platform.audit.service import command_actor
+
+    async with attach_database(Settings.load()) as database:
+        return await Accounts(database).create_account(name, by=command_actor())
+
+
+async def _list() -> "list[AccountRecord]":
+    from app.auth.accounts import Accounts
+    from app.bootstrap.storage import attach_database
+    from app.platform.pagination import MAX_PAGE, PageRequest
+
+    found: list[AccountRecord] = []
+    async with attach_database(Settings.load()) as database:
+        page, cursor = await Accounts(database).list_accounts(PageRequest(MAX_PAGE))
+        found += page
+        while cursor is not None:
+            following = PageRequest.of_uuids(MAX_PAGE, cursor)
+            page, cursor = await Accounts(database).list_accounts(following)
+            found += page
+    return found
+
+
+async def _change(
+    name: str, *, new_name: str | None = None, suspended: bool | None = None, stop_runs: bool = False
+) -> "AccountRecord":
+    from app.auth.accounts import Accounts
+    from app.bootstrap.storage import attach_database
+    from app.platform.audit.service import command_actor
+    from app.runs.revocation.service import KeyRevocation
+
+    async with attach_database(Settings.load()) as database:
+        accounts_ = Accounts(database)
+        found = await accounts_.find_by_name(name)
+        changed = await accounts_.change_account(
+            found.id, name=new_name, suspended=suspended, by=command_actor()
+        )
+        if stop_runs:
+            await KeyRevocation(database, accounts_.revoke_key).stop_runs(account_id=found.id)
+        return changed
+
+
+def _show(found: "list[AccountRecord]", *, as_json: bool) -> None:
+    if as_json:
+        _output.print_json(data=[_shown(account) for account in found])
+        return
+    for account in found:
+        state = "active" if account.suspended_at is None else "suspended"
+        _output.print(f"{account.id}  {account.name}  {state}", soft_wrap=True)
+
+
+def _shown(account: "AccountRecord") -> dict[str, Any]:
+    """As the API shows accounts."""
+    from app.http.api.accounts.schemas import AccountResponse
+
+    return AccountResponse.model_validate(account).model_dump(mode="json", by_alias=True)

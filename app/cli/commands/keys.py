@@ -1,0 +1,165 @@
+"""`runtally keys`: works on the database directly, also while a server uses it."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Annotated, Any
+from uuid import UUID
+
+import typer
+
+from app.cli.errors import explained
+from app.cli.terminal import Terminal
+from app.platform.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from app.auth.records import KeyOptions, KeyRecord
+
+keys = typer.Typer(help="API keys: create, list, rotate, revoke.", no_args_is_help=True)
+_output, _notes = Terminal(highlight=False), Terminal(highlight=False, stderr=True)
+
+AsJson = Annotated[bool, typer.Option("--json", help="For programs.")]
+KeyId = Annotated[UUID, typer.Argument(help="The id shown by `keys list`.")]
+Count = Annotated[int | None, typer.Option(min=1)]
+_TIMES = ["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%S%z"]
+
+
+@keys.command("create")
+def create(
+    account: Annotated[str, typer.Option(help="Created if there is no account with this name.")],
+    scope: Annotated[list[str], typer.Option(help="May be repeated.")],
+    *,
+    name: Annotated[str | None, typer.Option(help="A label for the key.")] = None,
+    expires_at: Annotated[datetime | None, typer.Option(formats=_TIMES, help="In UTC.")] = None,
+    graph: Annotated[list[str] | None, typer.Option(help="Which it may run; * for any characters.")] = None,
+    model: Annotated[list[str] | None, typer.Option(help="Which it may use; * for any characters.")] = None,
+    requests_per_minute: Count = None,
+    concurrent_runs: Count = None,
+    as_json: AsJson = False,
+) -> None:
+    """Create an API key and print it once."""
+    options: KeyOptions = {
+        "name": name,
+        "expires_at": None if expires_at is None else expires_at.replace(tzinfo=expires_at.tzinfo or UTC),
+        "graphs": graph or None,
+        "models": model or None,
+        "requests_per_minute": requests_per_minute,
+        "concurrent_runs": concurrent_runs,
+    }
+    with explained():
+        _show_new(*asyncio.run(_create(account, scope, options)), as_json=as_json)
+
+
+@keys.command("list")
+def list_all(*, as_json: AsJson = False) -> None:
+    """List API keys, without their secrets."""
+    with explained():
+        found = asyncio.run(_list())
+    if as_json:
+        _output.print_json(data=[_shown(key) for key in found])
+    else:
+        _show_table(found)
+
+
+@keys.command("rotate")
+def rotate(
+    key_id: KeyId,
+    *,
+    overlap_s: Annotated[int, typer.Option(min=0, help="For how long the old key stays valid.")] = 3600,
+    as_json: AsJson = False,
+) -> None:
+    """Create a key with the rights of another one, which ends later, and print it once."""
+    with explained():
+        _show_new(*asyncio.run(_rotate(key_id, timedelta(seconds=overlap_s))), as_json=as_json)
+
+
+@keys.command("revoke")
+def revoke(
+    key_id: KeyId,
+    *,
+    stop_runs: Annotated[
+        bool, typer.Option("--stop-runs", help="Also cancel its waiting and active runs.")
+    ] = False,
+) -> None:
+    """Revoke an API key: it is refused at once, its open streams end within a second."""
+    with explained():
+        stopped = asyncio.run(_revoke(key_id, stop_runs=stop_runs))
+    _output.print(f"Key {key_id} is revoked.")
+    if stop_runs:
+        _output.print(f"Runs being cancelled: {stopped}.")
+
+
+async def _create(account: str, scopes: "Sequence[str]", options: "KeyOptions") -> "tuple[KeyRecord, str]":
+    from app.auth.accounts import Accounts
+    from app.bootstrap.storage import attach_database
+    from app.platform.audit.service import command_actor
+
+    async with attach_database(Settings.load()) as database:
+        return await Accounts(database).create_key(account, scopes, by=command_actor(), **options)
+
+
+async def _list() -> "list[KeyRecord]":
+    from app.auth.accounts import Accounts
+    from app.bootstrap.storage import attach_database
+
+    async with attach_database(Settings.load()) as database:
+        return await Accounts(database).list_keys()
+
+
+async def _rotate(key_id: UUID, overlap: timedelta) -> "tuple[KeyRecord, str]":
+    from app.auth.accounts import Accounts
+    from app.bootstrap.storage import attach_database
+    from app.ids import ApiKeyId
+    from app.platform.audit.service import command_actor
+    from app.schedules.rotation import KeyRotation
+
+    async with attach_database(Settings.load()) as database:
+        rotation = KeyRotation(database, Accounts(database))
+        return await rotation.rotate(ApiKeyId(key_id), overlap, caller=None, by=command_actor())
+
+
+async def _revoke(key_id: UUID, *, stop_runs: bool) -> int:
+    from app.auth.accounts import Accounts
+    from app.bootstrap.storage import attach_database
+    from app.ids import ApiKeyId
+    from app.platform.audit.service import command_actor
+    from app.runs.revocation.service import KeyRevocation
+
+    async with attach_database(Settings.load()) as database:
+        revocation = KeyRevocation(database, Accounts(database).revoke_key)
+        return await revocation.revoke(ApiKeyId(key_id), stop_runs=stop_runs, by=command_actor())
+
+
+def _show_new(key: "KeyRecord", secret: str, *, as_json: bool) -> None:
+    if as_json:
+        _output.print_json(data={**_shown(key), "key": secret})
+        return
+    _output.print(secret, soft_wrap=True)
+    _notes.print(f"id {key.id}, account {key.account}. Keep the key: it is not shown again.", style="dim")
+
+
+def _show_table(found: "Sequence[KeyRecord]") -> None:
+    from rich.table import Table
+
+    table = Table()
+    for title in ("id", "account", "name", "key", "scopes", "created", "last used", "ends", "revoked"):
+        table.add_column(title, overflow="fold")
+    for key in found:
+        times = (key.created_at, key.last_used_at, key.terms.expires_at, key.revoked_at)
+        table.add_row(
+            str(key.id),
+            key.account,
+            key.name or "",
+            f"{key.prefix}…",
+            " ".join(key.scopes),
+            *(moment.isoformat(timespec="seconds") if moment else "" for moment in times),
+        )
+    _output.print(table)
+
+
+def _shown(key: "KeyRecord") -> dict[str, Any]:
+    """As the API shows keys."""
+    from app.http.api.keys.schemas import ManagedKey
+
+    return ManagedKey.of(key).model_dump(mode="json", by_alias=True)

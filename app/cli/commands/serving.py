@@ -1,0 +1,74 @@
+"""`runtally serve`, `api` and `worker`: the options of the servers."""
+
+import asyncio
+import os
+from typing import Annotated
+
+import typer
+
+from app.cli.errors import explained
+from app.platform.server.imports import without_garbage_collection
+from app.platform.settings import Settings, withdraw_secrets
+
+_MOST_PROCESSES = 32
+"""The embedded PostgreSQL has connections for so many."""
+
+
+def _processes(given: str | int) -> int:
+    # Typer parses the default, too.
+    text = str(given)
+    if text == "auto":
+        return min(_cores(), _MOST_PROCESSES)
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= _MOST_PROCESSES:
+        message = f"must be a number from 1 to {_MOST_PROCESSES}, or auto"
+        raise typer.BadParameter(message)
+    return int(text)
+
+
+def _cores() -> int:
+    # macOS has no affinity.
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+Host = Annotated[str, typer.Option(help="Address to listen on.")]
+Port = Annotated[int, typer.Option(min=0, max=65_535, help="0 takes any free port.")]
+Processes = Annotated[
+    int,
+    typer.Option(parser=_processes, metavar="N|auto", help="Server processes; auto: one for each core."),
+]
+
+
+def serve(*, host: Host = "127.0.0.1", port: Port = 8000, processes: Processes = 1) -> None:
+    """Serve the API and execute runs. An embedded database is migrated first."""
+    _serve("serve", host, port, processes)
+
+
+def api(*, host: Host = "127.0.0.1", port: Port = 8000) -> None:
+    """Serve the API only: runs are executed by workers. Needs DATABASE_URL and REDIS_URL."""
+    _serve("api", host, port)
+
+
+def worker(*, host: Host = "127.0.0.1", port: Port = 8000) -> None:
+    """Execute runs; serves health and metrics only. Needs DATABASE_URL and REDIS_URL."""
+    _serve("worker", host, port)
+
+
+def _serve(role: str, host: str, port: int, processes: int = 1) -> None:
+    with without_garbage_collection():
+        from app.bootstrap.roles import Role
+        from app.cli.logs import configure_logs
+        from app.cli.processes.supervisor import serve_processes
+        from app.cli.serve import log_unknown_variables
+        from app.cli.serve import serve as run_server
+
+    with explained():
+        settings, environment = Settings.load(), {**os.environ}
+        name = None if processes == 1 else "supervisor"
+        configure_logs(settings.log_format, settings.log_level, process=name)
+        log_unknown_variables()
+        # Child processes must not inherit secrets; server processes read them as this one has.
+        withdraw_secrets(os.environ)
+        if processes == 1:
+            asyncio.run(run_server(settings, role=Role(role), host=host, port=port))
+        else:
+            asyncio.run(serve_processes(settings, environment, count=processes, host=host, port=port))

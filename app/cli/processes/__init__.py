@@ -1,0 +1,1 @@
+"""`runtally serve --processes`: several server processes of one command, on one port."""

@@ -1,0 +1,114 @@
+"""A process of `runtally serve --processes`: `python -m app.cli.processes.member OPTIONS`.
+
+Standard input is a socket to the supervisor. It is told when this process serves; and when it is gone, for
+whatever reason, this process ends at once, so that another command can have the port.
+"""
+
+import asyncio
+import json
+import os
+import shutil
+import signal
+import socket
+import sys
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from threading import Thread
+from typing import ClassVar
+
+import typer
+
+from app.cli.errors import explained
+from app.cli.logs import configure_logs
+from app.platform.metrics.exposition import Neighbours
+from app.platform.server.imports import without_garbage_collection
+from app.platform.settings import Settings, withdraw_secrets
+
+with without_garbage_collection():
+    from app.cli.serve import serve_on
+
+
+@dataclass(frozen=True, slots=True)
+class MemberOptions:
+    """What a process gets from its supervisor, besides its environment."""
+
+    SERVES: ClassVar[bytes] = b"\n"
+    """What it sends when it serves."""
+
+    name: str
+    directory: str
+    """Private, the same for all."""
+    api: int
+    """The descriptor of the listening socket."""
+    scrapes: int | None
+    """That of the metrics port."""
+    is_terminal: bool
+    """Whether log lines are shown on one."""
+
+    @property
+    def descriptors(self) -> list[int]:
+        """What it inherits."""
+        return [self.api, *(() if self.scrapes is None else (self.scrapes,))]
+
+    def of(self, name: str) -> "MemberOptions":
+        """Those of one process."""
+        return replace(self, name=name)
+
+    def to_json(self) -> str:
+        """As an argument."""
+        return json.dumps(asdict(self))
+
+
+def main() -> None:
+    """Serve as this process until a signal arrives."""
+    options = MemberOptions(**json.loads(sys.argv[1]))
+    link = _link()
+    Thread(target=_end_with_supervisor, args=(link, options.directory), daemon=True).start()
+    try:
+        with explained():
+            settings = Settings.load()
+            configure_logs(
+                settings.log_format,
+                settings.log_level,
+                process=options.name,
+                is_terminal=options.is_terminal,
+            )
+            withdraw_secrets(os.environ)
+            asyncio.run(_serve(settings, options, link))
+    except typer.Exit as exit_:
+        sys.exit(exit_.exit_code)
+
+
+async def _serve(settings: Settings, options: MemberOptions, link: socket.socket) -> None:
+    scrapes = nullcontext() if options.scrapes is None else socket.socket(fileno=options.scrapes)
+    with socket.socket(fileno=options.api) as api, scrapes as metrics:
+        for sock in (api, metrics):
+            if sock is not None:
+                sock.set_inheritable(False)
+        await serve_on(
+            settings,
+            api,
+            metrics,
+            neighbours=Neighbours(options.name, Path(options.directory)),
+            when_up=lambda: link.send(MemberOptions.SERVES),
+        )
+
+
+def _link() -> socket.socket:
+    """The socket to the supervisor, which nothing that this process starts may inherit."""
+    link = socket.socket(fileno=os.dup(sys.stdin.fileno()))
+    with open(os.devnull, "rb") as nothing:  # noqa: PTH123 - it is no path
+        os.dup2(nothing.fileno(), sys.stdin.fileno())
+    return link
+
+
+def _end_with_supervisor(link: socket.socket, directory: str) -> None:
+    link.recv(1)
+    # The supervisor would have removed it.
+    shutil.rmtree(directory, ignore_errors=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""The audit log: what was done to accounts, keys and credit."""

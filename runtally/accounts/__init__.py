@@ -1,0 +1,1 @@
+"""Accounts, their API keys and the audit log, as clients manage them."""

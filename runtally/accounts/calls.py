@@ -1,0 +1,70 @@
+"""The calls of accounts and keys, one function for each."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from runtally.accounts.types import Account, ApiKey, AuditEntry, AuditFilters, KeyOptions
+from runtally.options import moment
+from runtally.protocol.call import Call, Page, nothing, one, page_call, segment
+
+
+def create_account(name: str) -> Call[Account]:
+    """Create an account."""
+    return Call(method="POST", path="/v1/accounts", body={"name": name}, parse=one(Account), repeatable=False)
+
+
+def list_accounts(cursor: str | None) -> Call[Page[Account]]:
+    """A page of accounts."""
+    return page_call("/v1/accounts", Account, cursor)
+
+
+def change_account(name: str, changed: dict[str, Any]) -> Call[None]:
+    """Rename, suspend or resume an account."""
+    return Call(method="PATCH", path=f"/v1/accounts/{segment(name)}", body=changed, parse=nothing)
+
+
+def create_key(account: str, scopes: Sequence[str], options: KeyOptions) -> Call[ApiKey]:
+    """Create a key of an account."""
+    body: dict[str, Any] = {"scopes": list(scopes)}
+    for name in ("name", "graphs", "models"):
+        if name in options:
+            body[name] = options[name]
+    if "expires_at" in options:
+        body["expiresAt"] = moment(options["expires_at"])
+    limits = {"requestsPerMinute": "requests_per_minute", "concurrentRuns": "concurrent_runs"}
+    body["limits"] = {shown: options.get(name) for shown, name in limits.items()}
+    path = f"/v1/accounts/{segment(account)}/keys"
+    # Twice, it would make two keys.
+    return Call(method="POST", path=path, body=body, parse=one(ApiKey), repeatable=False)
+
+
+def list_keys(account: str, cursor: str | None) -> Call[Page[ApiKey]]:
+    """A page of the keys of an account."""
+    return page_call(f"/v1/accounts/{segment(account)}/keys", ApiKey, cursor)
+
+
+def rotate_key(key_id: str, overlap_s: int) -> Call[ApiKey]:
+    """Replace a key."""
+    body = {"overlapS": overlap_s}
+    path = f"/v1/keys/{segment(key_id)}/rotate"
+    return Call(method="POST", path=path, body=body, parse=one(ApiKey), repeatable=False)
+
+
+def revoke_key(key_id: str, *, stop_runs: bool) -> Call[None]:
+    """Revoke a key."""
+    query = {"stopRuns": "true"} if stop_runs else {}
+    return Call(method="DELETE", path=f"/v1/keys/{segment(key_id)}", query=query, parse=nothing)
+
+
+def list_audit(filters: AuditFilters, cursor: str | None) -> Call[Page[AuditEntry]]:
+    """A page of the audit log."""
+    query = {}
+    if "account" in filters:
+        query["account"] = filters["account"]
+    if "action" in filters:
+        query["action"] = filters["action"]
+    if "since" in filters:
+        query["from"] = moment(filters["since"])
+    if "until" in filters:
+        query["to"] = moment(filters["until"])
+    return page_call("/v1/audit", AuditEntry, cursor, query)

@@ -1,0 +1,69 @@
+// Calls each method of the TypeScript client and prints the first request of each, by the id of its operation.
+import { Client, Forbidden } from "@runtally/client";
+
+const graph = "messages:assistant";
+const line = { customId: "1", request: { graphId: graph, messages: [{ role: "user", content: "hi" }] } };
+
+const methods = {
+  start_run: (client) => client.start(graph, "hi"),
+  stream_run: (client) => client.stream(graph, "hi"),
+  follow_run: (client) => client.follow("r"),
+  preview_run: (client) => client.preview(graph, "hi"),
+  list_runs: (client) => client.listRuns({ status: "waiting" }),
+  get_run: (client) => client.get("r"),
+  delete_run: (client) => client.delete("r"),
+  change_run: (client) => client.change("r", { permissionMode: "plan" }),
+  run_evidence: (client) => client.evidence("r"),
+  run_receipts: (client) => client.runReceipts("r"),
+  send_message: (client) => client.send("r", "hi"),
+  interrupt_run: (client) => client.interrupt("r"),
+  cancel_run: (client) => client.cancel("r"),
+  decide: (client) => client.decide("r", "q", { allow: true }),
+  submit_tool_result: (client) => client.submitToolResult("r", "t", 1),
+  answer_question: (client) => client.answer("r", "q", null),
+  list_approvals: (client) => client.approvals(),
+  list_files: (client) => client.files("r"),
+  download_file: (client) => client.readFile("r", "a/b.txt"),
+  download_archive: (client) => client.archive("r"),
+  create_batch: (client) => client.batches.create([line]),
+  preview_batch: (client) => client.batches.preview([line]),
+  list_batches: (client) => client.batches.list(),
+  get_batch: (client) => client.batches.get("b"),
+  cancel_batch: (client) => client.batches.cancel("b"),
+  delete_batch: (client) => client.batches.delete("b"),
+  batch_results: (client) => client.batches.results("b"),
+  list_sessions: (client) => client.conversations.list(),
+  get_session: (client) => client.conversations.get("s"),
+  delete_session: (client) => client.conversations.delete("s"),
+  list_branches: (client) => client.conversations.branches("s"),
+  return_to_branch: (client) => client.conversations.returnTo("s", "b"),
+  list_workspace: (client) => client.conversations.files("s"),
+  list_grants: (client) => client.conversations.grants("s"),
+  revoke_grant: (client) => client.conversations.revoke("s", "g"),
+  fork_session: (client) => client.conversations.fork("s"),
+  list_receipts: (client) => client.receipts(),
+  usage: (client) => client.usage(),
+  balance: (client) => client.balance(),
+  list_graphs: (client) => client.graphs(),
+  list_tools: (client) => client.tools(),
+  list_models: (client) => client.models(),
+};
+
+async function firstRequest(call) {
+  const sent = [];
+  const refuse = async (url, { method }) => {
+    sent.push([method, decodeURIComponent(new URL(url).pathname)]);
+    return new Response("{}", { status: 403 });
+  };
+  const client = new Client({ baseUrl: "http://127.0.0.1:1", apiKey: "rt_key", fetch: refuse });
+  try {
+    const result = call(client);
+    await (Symbol.asyncIterator in result ? result[Symbol.asyncIterator]().next() : result);
+  } catch (error) {
+    if (!(error instanceof Forbidden)) throw error;
+  }
+  return sent[0];
+}
+
+const requests = Object.entries(methods).map(async ([name, call]) => [name, await firstRequest(call)]);
+console.log(JSON.stringify(Object.fromEntries(await Promise.all(requests))));
