@@ -250,7 +250,7 @@ class StreamFold:
         return True
 
     def _second_started(self, message: MessageUsage) -> None:
-        """One response has one message: another one is never charged, but somebody has to know."""
+        """One response has one message: another one is never charged, but reported."""
         log.error("gateway.second_message", request_id=self.call.provider_request_id)
         self._has_second = True
         self.message = replace(message, note=message.note or SECOND)

@@ -1,6 +1,6 @@
 """What pydantic has found to be wrong, as one sentence per place, in our words and without the value.
 
-Its own sentences name types of Python and change with its releases: nobody is shown one.
+Its own sentences name types of Python and change with its releases: none is shown.
 """
 
 import re
@@ -115,7 +115,7 @@ def _of_all(details: Sequence[Detail]) -> str:
 def _path(detail: Detail, value: Any) -> Path:
     """`("messages", 0, "content", "list[…]", 0, "text", "text")` -> `messages.0.content.0.text`.
 
-    Pydantic puts union members into the path. Nobody knows them, so only names that are in the value, or
+    Pydantic puts union members into the path. Users do not know them: only names that are in the value, or
     missing from it, are kept.
     """
     parts = detail["loc"]
