@@ -10,6 +10,7 @@ AppError                      500  internal
 ├── Conflict                  409  conflict
 ├── Gone                      410  gone
 ├── TooLarge                  413  payload_too_large
+├── UnsupportedMediaType      415  unsupported_media_type
 ├── TooMany                   429  rate_limit
 ├── InvalidOutput             502  invalid_output
 ├── Unavailable               503  unavailable
@@ -135,6 +136,13 @@ class TooLarge(AppError):
 
     status = 413
     code = "payload_too_large"
+
+
+class UnsupportedMediaType(AppError):
+    """The body is of a type that this request does not accept."""
+
+    status = 415
+    code = "unsupported_media_type"
 
 
 class TooMany(AppError):

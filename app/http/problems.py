@@ -29,13 +29,11 @@ _CODES = {
     HTTPStatus.BAD_REQUEST: "malformed_json",
     HTTPStatus.NOT_FOUND: "not_found",
     HTTPStatus.METHOD_NOT_ALLOWED: "method_not_allowed",
-    HTTPStatus.UNSUPPORTED_MEDIA_TYPE: "unsupported_media_type",
 }
 _SENTENCES = {
     HTTPStatus.BAD_REQUEST: "The body is not valid JSON.",
     HTTPStatus.NOT_FOUND: "There is no resource at this path.",
     HTTPStatus.METHOD_NOT_ALLOWED: "This path does not support this method.",
-    HTTPStatus.UNSUPPORTED_MEDIA_TYPE: "Send the body as JSON, with Content-Type: application/json.",
 }
 
 

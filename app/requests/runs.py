@@ -1,7 +1,7 @@
 """GraphRunRequest: the request that starts a run."""
 
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, WithJsonSchema, field_validator
 
@@ -81,6 +81,15 @@ class RunLimits(InputModel):
         return RunLimits.of(**{name: lower(name) for name in type(self).model_fields})
 
 
+_NOTHING_OR_ENOUGH: Final = {
+    "anyOf": [
+        {"type": "integer", "const": 0},
+        {"type": "integer", "minimum": LEAST_THINKING, "maximum": 30_000},
+        {"type": "null"},
+    ]
+}
+
+
 def _nothing_or_enough(budget: int | None) -> int | None:
     if budget is not None and 0 < budget < LEAST_THINKING:
         raise ValueError(f"must be 0 or at least {LEAST_THINKING}")
@@ -92,7 +101,9 @@ class ModelChoices(InputModel):
 
     effort: Effort | None = None
     thinking_budget_tokens: Annotated[
-        Annotated[int, Field(ge=0, le=30_000, strict=True)] | None, AfterValidator(_nothing_or_enough)
+        Annotated[int, Field(ge=0, le=30_000, strict=True)] | None,
+        AfterValidator(_nothing_or_enough),
+        WithJsonSchema(_NOTHING_OR_ENOUGH),
     ] = None
     """0: no thinking."""
     task_budget: TaskBudget | None = None

@@ -19,13 +19,17 @@ INEXPRESSIBLE: Final = {
     r"resume\.\d+\.interruptId: |toolIds(\.\d+)?: ",
     "a rule about two fields": r"messages: (is required|cannot be combined with message)|forkFrom: |"
     r"to: must be later than|body: give either|role: a role selects the model|"
-    r"splitBy: must be another than groupBy|groupBy: is needed where|startAfter: cannot be combined",
+    r"splitBy: must be another than groupBy|groupBy: is needed where|startAfter: cannot be combined|"
+    r"stop: is only for a denial|body: stopRuns needs suspended",
     "a rule about the messages for a model": r"messages: must have at least|messages: must be one|"
     r"messages(\.\d+)?: .*must be the user's",
-    "a rule about a list's items together": r"files: (contains a path twice|uses a path both)",
-    "a rule about a message's parts": r"messages\.\d+(\.content)?: a message of role|\S*parts: hold no text|"
+    "a rule about a list's items together": r"(files|clientTools): contains a (path|name) twice|"
+    r"files: uses a path both",
+    "Unicode's visible characters": r"\S+: must not be blank",
+    "a rule about a message's parts": r"messages\.\d+(\.content)?: a message of role|"
+    r"\S*parts: (hold no text|must hold)|"
     r"messages\.\d+(\.parts\.\d+\.url: |\.content: must have at least)",
-    "rules about attachments": r"messages\.\d+\.(content|parts)\.\d+(\.\w+)?: ",
+    "rules about attachments": r"(messages\.\d+\.)?(content|parts)\.\d+(\.\w+)?: ",
     "a rule about parts of a text": r"files\.\d+\.path: ",
     "what the graph allows": r".*accepts no system messages|files: the graph",
     "a library's list": r"timeZone: must be an IANA time zone",
@@ -33,7 +37,7 @@ INEXPRESSIBLE: Final = {
     "times that are compared": r"startAt: must be in|endAt: must be later than",
     "rules about JSON schemas": r"(schema|responseFormat\.schema)\S*: ",
     "rules about URLs": r"url: ",
-    "the lines of a batch": r"lines(\.\d+\S*)?: |filePath: ",
+    "the lines of a batch": r"lines(\.\d+\S*)?: |filePath: |body: must have at least one line",
 }
 """Reasons for a 422 of a request that matches the document, as patterns of field and message."""
 UNKNOWN_HEADER: Final = "x-schemathesis-unknown-property"

@@ -9,11 +9,10 @@ from fastapi import Depends, Request, Response
 from fastapi.dependencies.models import Dependant
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute, iter_route_contexts
-from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute, Match
 from starlette.types import Scope as AsgiScope
 
-from app.errors import FieldError, Invalid
+from app.errors import FieldError, Invalid, UnsupportedMediaType
 from app.http.admission.authentication import RequireScopes, request_principal
 from app.http.admission.bodies import ClientDisconnected
 from app.http.admission.limits import request_limits
@@ -56,8 +55,8 @@ large_body = Depends(BodyLimit(None))
 """For routes that accept files or images."""
 
 JSON_LINES: Final = ("application/jsonl", "application/x-ndjson")
-lines_body = Depends(BodyLimit(None, media_types=frozenset(JSON_LINES)))
-"""For routes that accept lines of JSON."""
+lines_body = Depends(BodyLimit(None, is_optional=True, media_types=frozenset(JSON_LINES)))
+"""For routes that accept lines of JSON, in the body or elsewhere."""
 
 text_body = Depends(BodyLimit(TEXT_BODY_BYTES))
 """For routes that accept text for a model."""
@@ -188,7 +187,7 @@ def _require_media_type(request: Request, allowed: frozenset[str]) -> None:
     # A page of another site can post plain text without a CORS preflight; it can post none of these.
     given = set(_content_types(request))
     if len(given) != 1 or not given <= allowed:
-        raise HTTPException(HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
+        raise UnsupportedMediaType(f"Send the body with Content-Type: {' or '.join(sorted(allowed))}.")
 
 
 def _content_types(request: Request) -> list[str]:

@@ -11,6 +11,7 @@ from pydantic import (
     Field,
     ValidationInfo,
     ValidatorFunctionWrapHandler,
+    WithJsonSchema,
     field_validator,
     model_validator,
 )
@@ -76,7 +77,9 @@ class ChatRequest(ModelChoices):
     approve_for_conversation: Annotated[bool, Field(strict=True)] = False
     """Whether the approvals of tool calls that it contains are for the rest of the conversation."""
 
-    tools: Annotated[dict[str, Any] | list[Any] | None, BeforeValidator(_dict_or_list)] = None
+    tools: Annotated[
+        dict[str, Any] | list[Any] | None, BeforeValidator(_dict_or_list), WithJsonSchema({})
+    ] = None
     """Tools that the client executes: by name `{description, parameters}` or `{description, inputSchema}`, or
     a list as `clientTools` of a run. Those that cannot be used are left out."""
 
