@@ -13,7 +13,7 @@ from tests.e2e.stories import KEY
 from tests.security.conftest import OpenTarget
 from tests.security.fuzzing import fuzzed
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.timeout(1_800)]
 
 EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "10"))
 """For each operation, in addition to those that follow from the document."""
