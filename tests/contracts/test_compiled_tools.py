@@ -1,4 +1,4 @@
-"""What depends on the graph alone is computed when it loads; no run computes any of it, with each executor."""
+"""What depends on the graph alone is computed when it loads; no run computes it, with either executor."""
 
 import json
 import sys
