@@ -55,6 +55,8 @@ class RunControl:
         """Whether the executor stops for `parking`, and its next attempt goes on with the calls that wait."""
         self.parking = asyncio.Event()
         """Set when the executor must stop and raise `RunParked`; no command is applied any more."""
+        self.closing = asyncio.Event()
+        """Set when the run may not be kept open for messages any longer, because its process stops."""
         self.parked_calls: list[str] = []
         """The ids of the calls that wait, once it is parking."""
         self._executing: set[str] = set()
