@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from app.simulator.script import Reply, Text, text_of
-from tests.e2e.agents import every_agent, without_cli
+from tests.e2e.agents import every_agent
 from tests.e2e.stories import Heard, World, WorldOf, a_request
 from tests.patience import PATIENCE_S
 
@@ -94,16 +94,3 @@ async def test_whatever_ends_it_its_answer_stays(world_of: WorldOf, tmp_path: Pa
         await world.services.drain.drain(within_s=PATIENCE_S)
 
     assert_answered(await world.events(run_id), "one")
-
-
-@without_cli
-async def test_a_graph_decides_how_long(world_of: WorldOf, tmp_path: Path) -> None:
-    world = await a_talker(world_of, tmp_path)
-
-    refused = await world.http.post("/v1/runs", json=a_request(keepOpenS=1))
-
-    assert refused.status_code == 422
-    (error,) = refused.json()["errors"]
-    assert error["field"] == "keepOpenS"
-    assert "keeps no run open" in error["message"]
-    assert world.simulator.requests == []

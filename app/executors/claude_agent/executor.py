@@ -49,7 +49,6 @@ from app.executors.tools.calls import ToolCalls
 from app.executors.tools.client_tools import with_client_tools
 from app.executors.tools.questions import with_questions
 from app.executors.tools.servers import connected_tools
-from app.executors.waiting.open_run import keep_open
 from app.gateway.channel import Channel
 from app.gateway.proxy import ChannelAddress
 from app.platform.json_schema.checker import SchemaChecker
@@ -255,7 +254,7 @@ async def _keep_open(
     if not process.is_idle:
         return
     if stream.has_answer and stopped is None:
-        await keep_open(context, process.finished)
+        await context.control.keep_open(context.plan.keep_open, process.finished)
     process.close_open_run()
 
 

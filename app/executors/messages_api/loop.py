@@ -20,7 +20,6 @@ from app.executors.messages_api.waiting_messages import WaitingMessages
 from app.executors.port import BUDGET, INTERNAL, ExecutionFailed, RunContext
 from app.executors.text import loggable
 from app.executors.tools.turn import ToolTurn
-from app.executors.waiting.open_run import keep_open
 from app.platform.background import run_to_completion
 from app.requests.messages import SentMessage
 
@@ -115,7 +114,7 @@ class AgentLoop:
     async def _keep_open(self) -> None:
         self._closing = asyncio.Event()
         try:
-            await keep_open(self.context, self._closing)
+            await self.context.control.keep_open(self.context.plan.keep_open, self._closing)
         finally:
             self._closing = None
 
