@@ -61,6 +61,8 @@ class RunOptions(TypedDict, total=False):
     """The tokens that the model is told to use for the run."""
     files: Mapping[str, bytes]
     """The contents of files for the agent's workspace, by their paths."""
+    keep_open_s: float
+    """For how long the run is kept open for another message after each answer."""
     client_tools: Sequence[ClientTool]
     """Tools that this program executes; for graphs that take them."""
 
@@ -144,6 +146,7 @@ _JSON_NAMES = {
     "effort": "effort",
     "thinking_budget_tokens": "thinkingBudgetTokens",
     "task_budget": "taskBudget",
+    "keep_open_s": "keepOpenS",
 }
 _LIMITS = {
     "timeout_s": "timeoutS",

@@ -53,6 +53,9 @@ LEAST_THINKING = 1_024
 TaskBudget = Annotated[int, Field(ge=20_000, le=10_000_000, strict=True)]
 """The tokens that the model is told to use for all of a run; the provider takes no smaller number."""
 
+KeepOpen = Annotated[float, Field(gt=0, le=3_600, strict=True)]
+"""The seconds for which a run is kept open for another message after each answer."""
+
 _Checked = Annotated[list[Message], BeforeValidator(given_or_repeated), AfterValidator(require_users_last)]
 
 
@@ -155,6 +158,8 @@ class GraphRunRequest(ModelChoices):
     """For graphs with native tools."""
     on_disconnect: OnDisconnect | None = None
     """`continue` by default. A run that never had a reader is not cancelled."""
+    keep_open_s: KeepOpen | None = None
+    """At most as long as the graph says."""
     client_tools: ClientTools = ()
     """Tools that the client executes; for graphs that take them."""
 

@@ -97,6 +97,7 @@ class RunPlanner:
             remote_tools=tuple(tool_id for tool_id in tool_ids if tool_id not in spec.tools),
             limits=limits,
             timeout=timedelta(seconds=min(seconds, limits.timeout_s or seconds)),
+            keep_open=_keep_open(request, spec),
             attribution=Attribution(api_key_id, request.graph_id, request_id),
             agent_models={
                 name: self.models.resolve(None, agent.model)
@@ -149,6 +150,13 @@ class RunPlanner:
 
 def _text_of(attachment: Attachment) -> str | None:
     return attachment.content if isinstance(attachment, DocumentPart) else None
+
+
+def _keep_open(request: GraphRunRequest, spec: GraphSpec) -> timedelta:
+    wanted = request.keep_open_s
+    if wanted is not None and spec.keep_open_s is None:
+        raise Invalid.field("keepOpenS", f"the graph {spec.id} keeps no run open")
+    return timedelta(seconds=min(wanted or 0, spec.keep_open_s or 0))
 
 
 def check_system_messages(request: GraphRunRequest, spec: GraphSpec) -> None:

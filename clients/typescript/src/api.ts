@@ -229,7 +229,7 @@ export interface components {
         /** @description The request of each run of a schedule or batch: without `runId` and `startAfter`. */
         DelegatedRunRequest: {
             effort?: ("low" | "medium" | "high" | "xhigh" | "max") | null;
-            thinkingBudgetTokens?: number | null;
+            thinkingBudgetTokens?: 0 | number | null;
             taskBudget?: number | null;
             graphId: string;
             stateKey?: string | null;
@@ -249,6 +249,7 @@ export interface components {
             /** @default [] */
             files?: components["schemas"]["UploadedFile"][];
             onDisconnect?: ("continue" | "cancel") | null;
+            keepOpenS?: number | null;
             /** @default [] */
             clientTools?: components["schemas"]["ClientTool"][];
         };
@@ -368,7 +369,7 @@ export interface components {
         /** @description The request to start a run. */
         GraphRunRequest: {
             effort?: ("low" | "medium" | "high" | "xhigh" | "max") | null;
-            thinkingBudgetTokens?: number | null;
+            thinkingBudgetTokens?: 0 | number | null;
             taskBudget?: number | null;
             runId?: string | null;
             graphId: string;
@@ -390,6 +391,7 @@ export interface components {
             /** @default [] */
             files?: components["schemas"]["UploadedFile"][];
             onDisconnect?: ("continue" | "cancel") | null;
+            keepOpenS?: number | null;
             /** @default [] */
             clientTools?: components["schemas"]["ClientTool"][];
         };
