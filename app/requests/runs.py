@@ -7,6 +7,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, Wit
 
 from app.ids import RESERVED_RUN_IDS, RUN_ID_PATTERN, STATE_KEY_PATTERN
 from app.requests.attachments import decoded, size_of_base64, standard_base64
+from app.requests.attribution import Attributed
 from app.requests.client_tools import ClientTools
 from app.requests.dollars import ABOVE_ZERO, Dollars
 from app.requests.file_paths import FilePath, require_distinct
@@ -131,7 +132,7 @@ class UploadedFile(InputModel):
         return size_of_base64(self.data)
 
 
-class GraphRunRequest(ModelChoices):
+class GraphRunRequest(ModelChoices, Attributed):
     """The request to start a run."""
 
     run_id: NewRunId | None = None

@@ -101,7 +101,9 @@ class RunPlanner:
             remote_tools=tuple(tool_id for tool_id in tool_ids if tool_id not in spec.tools),
             limits=limits,
             timeout=timedelta(seconds=min(seconds, limits.timeout_s or seconds)),
-            attribution=Attribution(api_key_id, request.graph_id, request_id),
+            attribution=Attribution(
+                api_key_id, request.graph_id, request_id, request.end_user, request.tags or None
+            ),
             agent_models={
                 name: self.models.resolve(None, agent.model)
                 for name, agent in spec.agents.items()
