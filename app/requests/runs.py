@@ -13,8 +13,7 @@ from app.requests.dollars import ABOVE_ZERO, Dollars
 from app.requests.file_paths import FilePath, require_distinct
 from app.requests.given_messages import MAY_BE_OMITTED, given_or_repeated, require_users_last
 from app.requests.messages import BASE64, Message
-from app.requests.moments import UtcMoment
-from app.requests.wire_models import InputModel
+from app.requests.wire_models import InputModel, UtcMoment
 
 GRAPH_ID_PATTERN = r"^[a-z][a-z0-9_]*:[A-Za-z0-9][A-Za-z0-9._-]*$"
 GraphId = Annotated[str, Field(pattern=GRAPH_ID_PATTERN, max_length=200)]
