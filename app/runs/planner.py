@@ -98,7 +98,9 @@ class RunPlanner:
             limits=limits,
             timeout=timedelta(seconds=min(seconds, limits.timeout_s or seconds)),
             keep_open=_keep_open(request, spec),
-            attribution=Attribution(api_key_id, request.graph_id, request_id),
+            attribution=Attribution(
+                api_key_id, request.graph_id, request_id, request.end_user, request.tags or None
+            ),
             agent_models={
                 name: self.models.resolve(None, agent.model)
                 for name, agent in spec.agents.items()

@@ -228,6 +228,13 @@ export interface components {
         };
         /** @description The request of each run of a schedule or batch: without `runId` and `startAfter`. */
         DelegatedRunRequest: {
+            endUser?: string | null;
+            tags?: {
+                [key: string]: string;
+            } | null;
+            metadata?: {
+                [key: string]: string;
+            } | null;
             effort?: ("low" | "medium" | "high" | "xhigh" | "max") | null;
             thinkingBudgetTokens?: 0 | number | null;
             taskBudget?: number | null;
@@ -368,6 +375,13 @@ export interface components {
         };
         /** @description The request to start a run. */
         GraphRunRequest: {
+            endUser?: string | null;
+            tags?: {
+                [key: string]: string;
+            } | null;
+            metadata?: {
+                [key: string]: string;
+            } | null;
             effort?: ("low" | "medium" | "high" | "xhigh" | "max") | null;
             thinkingBudgetTokens?: 0 | number | null;
             taskBudget?: number | null;
@@ -636,6 +650,10 @@ export interface components {
             cacheMissUsd: string;
             /** @description What has no known price and is not part of the cost, as `name=value`. */
             unpriced: string[];
+            endUser: string | null;
+            tags: {
+                [key: string]: string;
+            } | null;
         };
         /** @description The JSON schema the final answer must match. */
         ResponseFormat: {
@@ -714,6 +732,14 @@ export interface components {
             /** @description What its commands have exchanged with hosts, after the end of each attempt. */
             network: components["schemas"]["HostTrafficResponse"][];
             billing: components["schemas"]["RunBillingResponse"] | null;
+            endUser: string | null;
+            tags: {
+                [key: string]: string;
+            } | null;
+            /** @description Null once the contents are deleted. */
+            metadata: {
+                [key: string]: string;
+            } | null;
         };
         /**
          * @description How a run of the conversation ended; fields are null until it has ended.
@@ -766,9 +792,13 @@ export interface components {
             /** Format: byte */
             data: string;
         };
-        /** @description The sums of one group: a day, a model, a graph or an API key. */
+        /**
+         * @description The sums of an hour, a day, a model, a graph, a key, an account, an end user or a tag's value.
+         *
+         *     `group` is null for the sum of the end users or values beyond `top`, and without one.
+         */
         UsageGroup: {
-            group: string;
+            group: string | null;
             receipts: number;
             inputTokens: number;
             outputTokens: number;
@@ -784,7 +814,7 @@ export interface components {
         };
         /** @description The sums of a part of a group; `split` is null for the sum of the parts beyond `top`. */
         UsagePart: {
-            group: string;
+            group: string | null;
             split: string | null;
             receipts: number;
             inputTokens: number;
@@ -801,8 +831,8 @@ export interface components {
         };
         /** @description Sums by group, and the total. */
         UsageReportResponse: {
-            groupBy: ("day" | "model" | "graph" | "key") | null;
-            splitBy: ("day" | "model" | "graph" | "key") | null;
+            groupBy: ("hour" | "day" | "model" | "graph" | "key" | "account" | "endUser") | string | null;
+            splitBy: ("hour" | "day" | "model" | "graph" | "key" | "account" | "endUser") | string | null;
             timeZone: string;
             items: components["schemas"]["UsagePart"][] | components["schemas"]["UsageGroup"][];
             nextCursor?: string | null;
