@@ -14,8 +14,9 @@ from tests.e2e.stories import WorldOf, a_request
 ROUND_TRIPS = 14
 """One reads the key, six accept the run, one stores its receipt, six its end. Lower it with the number."""
 
-RUNS = 3
-"""Of their counts the lowest: a periodic job may read something of the account meanwhile."""
+RUNS = 20
+"""At most so many, until one makes no more: a periodic job may read something of the account meanwhile, and
+a receipt that is late is stored with the run's end and delivered as well."""
 
 
 class RoundTrips:
@@ -59,16 +60,16 @@ def answers(_request: ApiRequest) -> Reply:
 async def test_a_run_makes_no_more_round_trips_than_it_did(world_of: WorldOf) -> None:
     world = await world_of(answers)
     body = a_request(graphId=f"{MESSAGES}:assistant")
-    trips, counts = RoundTrips(await world.account_id()), []
+    trips = RoundTrips(await world.account_id())
     # The first one notes the use of the key.
     await world.run(body)
 
     with trips.counted():
         for _ in range(RUNS):
-            trips.made.clear()
+            trips.made = []
             heard = await world.run(body)
             assert heard[-1].type == "done"
-            counts.append((len(trips.made), list(trips.made)))
+            if len(trips.made) <= ROUND_TRIPS:
+                break
 
-    fewest, made = min(counts)
-    assert fewest == ROUND_TRIPS, made
+    assert len(trips.made) == ROUND_TRIPS, trips.made
