@@ -6,7 +6,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision: str = "7c3e91d0b8a4"
-down_revision: str | None = "b5d2e8417c6f"
+down_revision: str | None = "7e2c94b1d06f"
 branch_labels: str | Sequence[str] | None = None
 depends_on: str | Sequence[str] | None = None
 compatibility: str = "expand"
@@ -27,7 +27,7 @@ SELECT r.id, r.account_id, a.name AS account, r.used_at, r.created_at, r.run_id,
        r.cache_write_5m_tokens, r.cache_write_1h_tokens, r.web_search_requests,
        web_fetches_of(r.basis, r.provider_usage) AS web_fetch_requests, r.cost_usd, r.charged_credits,
        r.charged_credits * 0.0000001 AS charged_usd, r.cache_savings_usd, r.cache_miss_usd, r.price_version,
-       r.basis, r.output_estimated, r.origin, r.inference_geo, r.service_tier, r.speed
+       r.basis, r.output_estimated, r.origin, r.inference_geo, r.service_tier, r.speed, r.end_user, r.tags
   FROM charge_receipts AS r
   JOIN accounts AS a ON a.id = r.account_id
   JOIN api_keys AS k ON k.id = r.api_key_id
@@ -107,6 +107,8 @@ _COMMENTS: Mapping[str, Mapping[str, str]] = {
         "inference_geo": "The region, as the provider reported it",
         "service_tier": "The service tier, as the provider reported it",
         "speed": "The speed, as the provider reported it",
+        "end_user": "The person that the run was for, as its caller named them",
+        "tags": "Names and values that the caller gave the run",
     },
     "billing_usage_daily": {
         **_SHARED,

@@ -10,7 +10,7 @@ from zoneinfo import available_timezones
 from app.billing.receipts.records import Receipt, ReceiptFilter, RunTotals, UnpricedReceipts
 from app.billing.receipts.repository import find_run_receipts, sum_runs
 from app.billing.receipts.repricing import REPRICING
-from app.billing.reports.labelled_usage import labelled_usage
+from app.billing.reports.labelled_usage_repository import labelled_usage
 from app.billing.reports.records import GroupBy, UsageBreakdown, UsageFilter
 from app.billing.reports.search_repository import find_receipts, find_unpriced, newest_unpriced
 from app.billing.reports.usage_repository import grouped_usage, split_usage

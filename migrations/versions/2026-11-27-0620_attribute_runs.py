@@ -7,7 +7,7 @@ from alembic import op
 from sqlalchemy.dialects.postgresql import JSON, JSONB
 
 revision: str = "7e2c94b1d06f"
-down_revision = "7c3e91d0b8a4"
+down_revision: str | None = "b5d2e8417c6f"
 branch_labels: str | Sequence[str] | None = None
 depends_on: str | Sequence[str] | None = None
 compatibility: str = "expand"
