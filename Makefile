@@ -94,12 +94,8 @@ migration: $(READY) ## a new migration file: make migration NAME=create_things
 	$(BIN)/alembic revision -m "$(NAME)"
 	@$(BIN)/ruff format --quiet migrations/versions
 
-benchmark: $(READY) ## programs that print ratios, side by side in one run, and the goals that they meet
-	$(BIN)/python -m benchmarks.receipts
-	$(BIN)/python -m benchmarks.gateway
-	$(BIN)/python -m benchmarks.relay
-	$(BIN)/python -m benchmarks.commands
-	$(BIN)/python -m benchmarks.goals
+benchmark: $(READY) ## one table: Runtally, the SDK and other servers on the same work, in ten minutes
+	$(BIN)/python -m benchmarks.goals $(ARGS)
 
 package: $(RUNTIME) ## build the wheel and the source distribution into dist/
 	@$(BIN)/python -m hatchling build

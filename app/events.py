@@ -344,6 +344,7 @@ ControlEvent: TypeAlias = (
     | QuestionResolved
     | ClientToolCall
     | Interrupted
+    | Status
 )
 """The events of a run that come from outside its executor's output."""
 

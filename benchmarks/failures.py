@@ -20,7 +20,8 @@ import psutil
 import structlog
 
 from app.auth.keys import mint_key
-from app.cli.serve import listen, served, url_of
+from app.cli.addresses import listen, url_of
+from app.cli.serve import served
 from app.executors.claude_agent.process.cli import Cli
 from app.platform.settings import Settings
 from app.simulator.script import Hold, HttpError, Reply, Responder, Text

@@ -4,9 +4,9 @@ All variants use the same scripted model on this machine, one after the other in
 load affects all alike. The SDK: `query()`, also as the next turn of a session, and the next turn of a client
 that stays connected. The official client: a stream without any agent. Runtally: a run without a conversation,
 which starts a process or takes a ready one; the next turn of a conversation, which resumes it from the store
-or is served by its parked process; both with the executor `messages`. Between two of them the servers may
-start processes ahead of time, as while a real provider thinks. Prints medians and their ratios to `query()`
-and to the official client.
+or is served by its parked process; both with the executor `messages`, also with two server processes. Other
+people's servers: `benchmarks.peers`. Between two of them the servers may start processes ahead of time, as
+while a real provider thinks. Prints medians and their ratios to `query()` and to the official client.
 
     .venv/bin/python -m benchmarks.first_event --rounds 20
 """
@@ -22,9 +22,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks.markdown import table
+from benchmarks.peers import running_peers
 from benchmarks.processes import ProcessTree
 from benchmarks.scripted_model import scripted_model
-from benchmarks.servers import running_server
+from benchmarks.servers import running_processes, running_server
 from benchmarks.variants import MESSAGES, Run, alone, connected, next_turn, queried, resumed, streamed
 
 QUERY, STREAM = "`query()`", "`anthropic` stream"
@@ -33,6 +34,7 @@ CONNECTED = "connected client"
 COLD, READY = "alone, cold", "alone"
 RESUMED, PARKED = "next turn, resumed", "next turn, parked"
 MESSAGES_ALONE, MESSAGES_TURN = "`messages`", "`messages`, next turn"
+MESSAGES_TWO = "`messages`, `--processes 2`"
 
 IDLE = 4
 """The default of `RUNTALLY_IDLE_PROCESSES`."""
@@ -69,6 +71,8 @@ async def _variants(model_url: str, directory: Path) -> AsyncIterator[tuple[dict
     async with (
         running_server(model_url, directory, idle=0) as (cold, _),
         running_server(model_url, directory, idle=IDLE) as (warm, server),
+        running_processes(model_url, directory / "two", 2, {}) as (two, _),
+        running_peers(model_url, directory / "peers") as peers,
         connected(model_url, directory, places=1) as connected_client,
         streamed(model_url) as stream,
     ):
@@ -83,6 +87,8 @@ async def _variants(model_url: str, directory: Path) -> AsyncIterator[tuple[dict
             STREAM: stream,
             MESSAGES_ALONE: alone(cold, MESSAGES),
             MESSAGES_TURN: next_turn(cold, MESSAGES),
+            MESSAGES_TWO: alone(two, MESSAGES),
+            **{name: peer.run for name, peer in peers.items()},
         }
         yield variants, ProcessTree(server)
 

@@ -147,7 +147,11 @@ async def _each(items: Any, do: Callable[[Any], Awaitable[None]]) -> None:
 
 
 async def _until(database: Database, runs: int, status: str) -> None:
-    while await _count(database, status) + await _count(database, "failed") < runs:
+    """Wait until all runs have this status; exits if one has ended otherwise."""
+    ended = "SELECT run_id, status, final FROM runs WHERE ended_at IS NOT NULL AND status <> :status LIMIT 1"
+    while await _count(database, status) < runs:
+        for other in await _rows(database, ended, status=status):
+            raise SystemExit(f"{other.run_id} has ended: {other.status}, {other.final}")
         await asyncio.sleep(_POLL_S)
 
 

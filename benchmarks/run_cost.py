@@ -1,8 +1,9 @@
-"""What a run of `messages` costs in CPU time: of the server's process, and of PostgreSQL.
+"""What a run of `messages` costs in CPU time: of the server's process, and of PostgreSQL and CLIs.
 
-One turn that ends with text, for graphs with 2 and with 30 tools, none of which is called. Not the clock:
-what else the machine does changes that, and this much less. Releases are directories with a checkout; each
-has a server of its own, and all take turns, so that their ratios hold on any machine.
+One turn that ends with text, with `--parked` the next turn of a conversation whose CLI waits for it; for
+graphs with 2 and with 30 tools, none of which is called. Not the clock: what else the machine does changes
+that, and this much less. Releases are directories with a checkout; each has a server of its own, and all take
+turns, so that their ratios hold on any machine.
 
     .venv/bin/python -m benchmarks.run_cost --releases . ../before
 """
@@ -23,10 +24,11 @@ from benchmarks.processes import ProcessTree
 from benchmarks.scripted_model import scripted_model
 from benchmarks.servers import UNLIMITED, running_server
 from benchmarks.throughput import rate
-from benchmarks.variants import Run, alone
+from benchmarks.variants import Run, alone, next_turn
 
 TOOLS = (2, 30)
-_AT_ONCE = 16
+_AT_ONCE = {"messages": 16, "claude_agents": 2}
+"""How many runs at a time, by executor."""
 
 _TOOLS_FILE = '''
 from pydantic import BaseModel, Field
@@ -58,13 +60,14 @@ class Cost:
 
     run: Run
     server: psutil.Process
+    at_once: int
     python_ms: list[float] = field(default_factory=list)
     postgres_ms: list[float] = field(default_factory=list)
 
     async def measure(self, runs: int) -> None:
         """One round."""
         before = self._used_s()
-        await rate(self.run, runs, at_once=_AT_ONCE)
+        await rate(self.run, runs, at_once=self.at_once)
         python, postgres = (after - used for after, used in zip(self._used_s(), before, strict=True))
         self.python_ms.append(python / runs * 1000)
         self.postgres_ms.append(postgres / runs * 1000)
@@ -82,27 +85,28 @@ def _write_graphs(directory: Path) -> dict[str, str]:
     (directory / "cost_tools.py").write_text(_TOOLS_FILE % max(TOOLS), "utf-8")
     for count in TOOLS:
         names = "".join(f"  - cost__tool_{number}\n" for number in range(count))
-        head = f"provider: messages\ndescription: With {count} tools.\ntools:\n{names}"
+        head = f"description: With {count} tools.\ntools:\n{names}"
         (graphs / f"cost{count}.md").write_text(f"---\n{head}---\nYou are a helpful assistant.\n", "utf-8")
     return {"RUNTALLY_GRAPHS_DIR": str(graphs), "RUNTALLY_TOOLS": "cost_tools"}
 
 
 async def measure(
-    directory: Path, releases: Sequence[Path], *, rounds: int, runs: int
+    directory: Path, releases: Sequence[Path], executor: str, *, rounds: int, runs: int
 ) -> dict[tuple[Path, int], Cost]:
     """The costs by release and number of tools."""
     settings = {**UNLIMITED, **_write_graphs(directory), "RUNTALLY_MAX_CONCURRENT_RUNS": "64"}
-    costs: dict[tuple[Path, int], Cost] = {}
+    at_once, costs = _AT_ONCE[executor], dict[tuple[Path, int], Cost]()
+    run_of, idle = (alone, 0) if executor == "messages" else (next_turn, 4 * len(TOOLS) * at_once)
     async with AsyncExitStack() as stack:
         model = await stack.enter_async_context(scripted_model())
         for number, release in enumerate(releases):
             # The release instead of the directory in which this program was started.
             found = {"PYTHONSAFEPATH": "1", "PYTHONPATH": f"{release.resolve()}:{directory}"}
-            server = running_server(model.url, directory / str(number), idle=0, **found, **settings)
+            server = running_server(model.url, directory / str(number), idle=idle, **found, **settings)
             http, process = await stack.enter_async_context(server)
             for count in TOOLS:
-                cost = Cost(alone(http, f"messages:cost{count}"), process)
-                await rate(cost.run, 2 * _AT_ONCE, at_once=_AT_ONCE)
+                cost = Cost(run_of(http, f"{executor}:cost{count}"), process, at_once)
+                await rate(cost.run, 2 * at_once, at_once=at_once)
                 costs[release, count] = cost
         for _ in range(rounds):
             await model.forget()
@@ -114,7 +118,7 @@ async def measure(
 def report(costs: dict[tuple[Path, int], Cost]) -> str:
     """The medians, and the ratios to the first release, round by round."""
     first = next(iter(costs))[0]
-    header = ("", "tools", "Python, ms", "/ first", "PostgreSQL, ms", "/ first")
+    header = ("", "tools", "Python, ms", "/ first", "others, ms", "/ first")
     rows = []
     for (release, count), cost in costs.items():
         base = costs[first, count]
@@ -129,11 +133,13 @@ def _cells(own: Sequence[float], others: Sequence[float]) -> tuple[str, str]:
     return f"{statistics.median(own):.1f}", f"{ratio:.2f}"
 
 
-async def main(releases: Sequence[Path], *, rounds: int, runs: int) -> None:
+async def main(releases: Sequence[Path], executor: str, *, rounds: int, runs: int) -> None:
     """Run and print."""
     with tempfile.TemporaryDirectory(prefix="runtally-bench-") as name:
-        costs = await measure(Path(name), releases, rounds=rounds, runs=runs)
-    print(f"{_AT_ONCE} runs at a time, {rounds} interleaved rounds of {runs}; medians\n")
+        costs = await measure(Path(name), releases, executor, rounds=rounds, runs=runs)
+    print(
+        f"{executor}: {_AT_ONCE[executor]} runs at a time, {rounds} interleaved rounds of {runs}; medians\n"
+    )
     print(report(costs))
 
 
@@ -142,5 +148,7 @@ if __name__ == "__main__":
     parser.add_argument("--releases", type=Path, nargs="+", default=[Path()], help="(default: this one)")
     parser.add_argument("--rounds", type=int, default=5, help="(default: %(default)s)")
     parser.add_argument("--runs", type=int, default=100, help="in a round (default: %(default)s)")
+    parser.add_argument("--parked", action="store_true", help="turns of parked CLIs instead of `messages`")
     given = parser.parse_args()
-    asyncio.run(main(given.releases, rounds=given.rounds, runs=given.runs))
+    executor = "claude_agents" if given.parked else "messages"
+    asyncio.run(main(given.releases, executor, rounds=given.rounds, runs=given.runs))

@@ -5,7 +5,7 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -37,12 +37,30 @@ async def running_server(
 
     `idle` is the number of CLI processes that it keeps. Its data is in `directory`.
     """
+    settings["RUNTALLY_IDLE_PROCESSES"] = str(idle)
+    async with _running(model_url, directory / f"data-{idle}", settings) as server:
+        yield server
+
+
+@asynccontextmanager
+async def running_processes(
+    model_url: str, directory: Path, count: int, settings: Mapping[str, str]
+) -> AsyncIterator[tuple[httpx.AsyncClient, psutil.Process]]:
+    """The same with so many server processes, which keep no CLI processes."""
+    chosen, options = {**settings, "RUNTALLY_IDLE_PROCESSES": "0"}, ("--processes", str(count))
+    async with _running(model_url, directory, chosen, options) as server:
+        yield server
+
+
+@asynccontextmanager
+async def _running(
+    model_url: str, data: Path, settings: Mapping[str, str], options: Sequence[str] = ()
+) -> AsyncIterator[tuple[httpx.AsyncClient, psutil.Process]]:
     key = mint_key()
-    data = directory / f"data-{idle}"
-    data.mkdir(parents=True)
-    environment = server_environment(data, model_url, key, RUNTALLY_IDLE_PROCESSES=str(idle), **settings)
+    data.mkdir(parents=True)  # noqa: ASYNC240 - before anything is measured
+    environment = server_environment(data, model_url, key, **settings)
     port = free_port()
-    command = [sys.executable, "-m", "app", "serve", "--port", str(port)]
+    command = [sys.executable, "-m", "app", "serve", "--port", str(port), *options]
     with (data / "log").open("wb") as log:
         server = subprocess.Popen(command, env=environment, stderr=log)  # noqa: ASYNC220
     try:

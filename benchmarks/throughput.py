@@ -3,7 +3,8 @@
 The scripted model is a process of its own; each round takes all variants in turn: the SDK's `query()`; for
 each of the runs at a time a connected `ClaudeSDKClient` (its next turn); Runtally without conversations, on
 a server that keeps no processes and on one that does; the next turns of as many conversations as run at a
-time; the executor `messages`; the official client's stream, without an agent.
+time; the executor `messages`, also on a server with two processes; the official client's stream, without an
+agent; and other people's servers (`benchmarks.peers`).
 
 CPU is that of everything a variant needs except the model, and of what it starts for the next runs: SDK and
 CLI, or server, CLI and PostgreSQL. The HTTP client that posts to a server is not counted. Memory is what a
@@ -26,11 +27,12 @@ from pathlib import Path
 
 import psutil
 
-from benchmarks.first_event import COLD, CONNECTED, MESSAGES_ALONE, PARKED, QUERY, READY, STREAM
+from benchmarks.first_event import COLD, CONNECTED, MESSAGES_ALONE, MESSAGES_TWO, PARKED, QUERY, READY, STREAM
 from benchmarks.markdown import table
+from benchmarks.peers import running_peers
 from benchmarks.processes import ProcessTree, memory_mib
 from benchmarks.scripted_model import ScriptedModel, scripted_model
-from benchmarks.servers import UNLIMITED, running_server
+from benchmarks.servers import UNLIMITED, running_processes, running_server
 from benchmarks.variants import MESSAGES, Run, alone, connected, next_turn, queried, streamed
 
 QUICK = 8
@@ -109,12 +111,15 @@ async def _variants(
         # So that as many processes are ready as run at a time: at most half of the idle ones are.
         running_server(model.url, directory / "warm", idle=2 * at_once, **settings) as (warm, warm_server),
         running_server(model.url, directory / "chats", idle=at_once, **settings) as (chats, chats_server),
+        running_processes(model.url, directory / "two", 2, settings) as (two, two_server),
+        running_peers(model.url, directory / "peers") as peers,
         connected(model.url, directory, places=at_once) as connected_client,
         streamed(model.url) as stream,
     ):
-        servers = tuple(map(ProcessTree, (cold_server, warm_server, chats_server)))
-        sdk = ProcessTree(psutil.Process(), (ProcessTree(model.process), *servers))
-        of_cold, of_warm, of_chats = servers
+        servers = tuple(map(ProcessTree, (cold_server, warm_server, chats_server, two_server)))
+        apart = (model.process, *(peer.process for peer in peers.values()))
+        sdk = ProcessTree(psutil.Process(), (*map(ProcessTree, apart), *servers))
+        of_cold, of_warm, of_chats, of_two = servers
         await rate(alone(cold), 1, at_once=1)
         base_mib = of_cold.memory_mib()
         yield {
@@ -124,7 +129,12 @@ async def _variants(
             READY: _Variant(alone(warm), of_warm, runs, base_mib),
             PARKED: _Variant(next_turn(chats), of_chats, runs, base_mib),
             MESSAGES_ALONE: _Variant(alone(cold, MESSAGES), of_cold, runs * QUICK),
+            MESSAGES_TWO: _Variant(alone(two, MESSAGES), of_two, runs * QUICK),
             STREAM: _Variant(stream, sdk, runs * QUICK),
+            **{
+                name: _Variant(peer.run, ProcessTree(peer.process), runs * QUICK)
+                for name, peer in peers.items()
+            },
         }
 
 

@@ -27,7 +27,8 @@ from sqlalchemy import event
 from sqlalchemy.engine import Connection, Engine
 
 from app.auth.keys import mint_key
-from app.cli.serve import listen, served, url_of
+from app.cli.addresses import listen, url_of
+from app.cli.serve import served
 from app.platform.settings import Settings
 from app.simulator.script import Answer, ApiRequest, Reply, Text
 from app.simulator.server import Simulator

@@ -61,14 +61,23 @@ class RunOptions(TypedDict, total=False):
     """The tokens that the model is told to use for the run."""
     files: Mapping[str, bytes]
     """The contents of files for the agent's workspace, by their paths."""
+    keep_open_s: float
+    """For how long the run is kept open for another message after each answer."""
     client_tools: Sequence[ClientTool]
     """Tools that this program executes; for graphs that take them."""
+    end_user: str
+    """This program's id of the person that the run is for; on each receipt."""
+    tags: Mapping[str, str]
+    """Names and values by which usage is summed up; on each receipt."""
+    metadata: Mapping[str, str]
+    """Kept with the run."""
 
 
 Priority: TypeAlias = Literal["now", "next", "later"]
 """When a running agent gets a message; see docs/api/control.md."""
 
-GroupBy: TypeAlias = Literal["day", "model", "graph", "key"]
+GroupBy: TypeAlias = str
+"""`hour`, `day`, `model`, `graph`, `key`, `account`, `endUser`, or `tag:` and the name of a tag."""
 
 
 class DecisionOptions(TypedDict, total=False):
@@ -102,6 +111,9 @@ class RunFilters(TypedDict, total=False):
     model: str
     api_key_id: str
     state_key: str
+    end_user: str
+    tag: str
+    """Name and value: `team:search`."""
     since: datetime
     until: datetime
 
@@ -144,6 +156,10 @@ _JSON_NAMES = {
     "effort": "effort",
     "thinking_budget_tokens": "thinkingBudgetTokens",
     "task_budget": "taskBudget",
+    "keep_open_s": "keepOpenS",
+    "end_user": "endUser",
+    "tags": "tags",
+    "metadata": "metadata",
 }
 _LIMITS = {
     "timeout_s": "timeoutS",

@@ -1,6 +1,6 @@
 """What the server responds with: money as `Decimal`, times as aware `datetime`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -113,6 +113,9 @@ class Run(Model):
     started_at: AwareDatetime | None = None
     ended_at: AwareDatetime | None = None
     final: GraphFinal | None = None
+    end_user: str | None = None
+    tags: Mapping[str, str] | None = None
+    metadata: Mapping[str, str] | None = None
     billing: RunBilling | None = None
 
 

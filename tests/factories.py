@@ -22,6 +22,7 @@ from app.platform.db import Database
 from app.platform.json_schema.document import SchemaDocument
 from app.platform.json_schema.model_schema import model_schema
 from app.platform.postgres.connecting import Connector
+from app.requests.attribution import NO_LABELS
 from app.requests.client_tools import ClientTool
 from app.requests.outcome import FinalUsage, GraphFinal
 from app.requests.runs import PermissionMode, RunLimits
@@ -45,7 +46,8 @@ def a_record(run: RunKey, **fields: Any) -> RunRecord:
     defaults: dict[str, Any] = dict.fromkeys(each.name for each in dataclass_fields(RunRecord))
     given = {"api_key_id": ApiKeyId(new_uuid()), "graph_id": "claude_agents:assistant", "model": "m"}
     rest = {"status": "running", "attempt": 0, "request_hash": b"", "created_at": datetime.now(UTC)}
-    return RunRecord(**{**defaults, **given, **rest, "key": run, "priority": 3, **fields})
+    fixed = {"key": run, "priority": 3, "labels": NO_LABELS}
+    return RunRecord(**{**defaults, **given, **rest, **fixed, **fields})
 
 
 def a_fact(key: KeyRecord, message: str = "msg_1", run: str = "run-1", **fields: Any) -> UsageFact:

@@ -21,6 +21,7 @@ from app.cli.commands.graphs import graphs
 from app.cli.commands.keys import keys
 from app.cli.commands.mcp import mcp
 from app.cli.commands.serving import api, serve, worker
+from app.cli.commands.sql_role import sql_role
 from app.cli.errors import EXIT_FAILED, explained
 from app.cli.terminal import Terminal
 from app.platform.server.imports import without_garbage_collection
@@ -99,7 +100,7 @@ def init(directory: Annotated[Path, typer.Argument(help="Created if missing.")] 
         lay_out(console, directory)
 
 
-for _command in (serve, api, worker):
+for _command in (serve, api, worker, sql_role):
     app.command()(_command)
 
 

@@ -2,11 +2,10 @@
 
 import asyncio
 import gc
-import os
 import signal
 import socket
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager
 from types import FrameType
 from typing import TYPE_CHECKING, cast
 
@@ -17,8 +16,7 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 from app import __version__
 from app.bootstrap.roles import Role
 from app.bootstrap.services import Services, open_services
-from app.doctor.variables import misspelled
-from app.errors import Unavailable
+from app.cli.addresses import BACKLOG, listen, listen_for_scrapes, url_of
 from app.executors.claude_agent.process.cli import Cli
 from app.executors.port import GraphExecutor
 from app.http.api.metrics.port import PATH, metrics_app
@@ -29,7 +27,7 @@ from app.platform.metrics.exposition import Neighbours
 from app.platform.postgres.errors import target_of
 from app.platform.server.loopback import serve_on_socket
 from app.platform.server.protocol import ConnectionLimits, ConnectionTable, raise_open_files
-from app.platform.settings import Settings, variables_of_file
+from app.platform.settings import Settings
 from app.streams.relay.address import RelayAddress
 
 if TYPE_CHECKING:
@@ -37,7 +35,6 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
-_BACKLOG = 2048
 _HANG_UP_S = 5
 """How long connections may stay open after all runs have ended."""
 
@@ -53,10 +50,6 @@ _SCRAPERS = 256
 """Connections to the metrics port at the same time."""
 _NAMES_SHOWN = 20
 """Of graphs, when the server starts."""
-
-
-class AddressInUse(Unavailable):
-    """Another program uses this address; choose another with --port, or RUNTALLY_METRICS_PORT."""
 
 
 class _Server(uvicorn.Server):
@@ -91,7 +84,7 @@ class _Server(uvicorn.Server):
         """Listen. A small accept batch closes refused connections soon; the backlog is long."""
         await super().startup(sockets)
         for sock in sockets or ():
-            sock.listen(_BACKLOG)
+            sock.listen(BACKLOG)
 
     async def main_loop(self) -> None:
         """Serve until drained; uvicorn's own loop would notice that 0.1 s later."""
@@ -147,30 +140,6 @@ def _limits(settings: Settings, is_proxy: Callable[[str], bool]) -> ConnectionLi
     )
 
 
-def listen(host: str, port: int, *, remedy: str = "Choose another with --port.") -> socket.socket:
-    """Bind the address; raises `AddressInUse`, which ends with the remedy."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # With the protocol: otherwise asyncio leaves Nagle's algorithm on, and short events wait for 40 ms.
-    sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        sock.bind((host, port))
-    except OSError as error:
-        sock.close()
-        raise AddressInUse(f"Cannot listen on {host}:{port}: {error.strerror}. {remedy}") from error
-    sock.listen(_BACKLOG)
-    sock.setblocking(False)
-    return sock
-
-
-def listen_for_scrapes(settings: Settings, host: str) -> AbstractContextManager[socket.socket | None]:
-    """Bind the metrics port, if there is one; raises `AddressInUse`."""
-    port = settings.metrics_port
-    if port is None:
-        return nullcontext()
-    return listen(host, port, remedy="Choose another RUNTALLY_METRICS_PORT.")
-
-
 @asynccontextmanager
 async def _metrics_served(services: Services, sock: socket.socket | None) -> AsyncIterator[None]:
     """Serve the metrics port while the body runs: until the runs and connections of the API have ended."""
@@ -181,12 +150,6 @@ async def _metrics_served(services: Services, sock: socket.socket | None) -> Asy
     async with serve_on_socket(app, sock, connections=_SCRAPERS):
         log.info("metrics.listening", url=f"{url_of(sock)}{PATH}")
         yield
-
-
-def url_of(sock: socket.socket) -> str:
-    """The URL of a listening socket."""
-    host, port = sock.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 async def serve(settings: Settings, *, role: Role, host: str, port: int) -> None:
@@ -244,14 +207,6 @@ def _log_start(services: Services, url: str) -> None:
         relay=None if settings.redis_url is None else str(RelayAddress.parse(settings.redis_url)),
         data_dir=settings.data_dir.name,
     )
-
-
-def log_unknown_variables() -> None:
-    """Warn about RUNTALLY_* variables that are no settings, in the environment and in `.env`."""
-    in_file = {name.upper() for name in variables_of_file()}
-    names = {name.upper() for name, value in os.environ.items() if value}
-    for problem in misspelled(names, in_file):
-        log.warning("settings.variable_unknown", problem=problem)
 
 
 @asynccontextmanager

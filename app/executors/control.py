@@ -8,7 +8,7 @@ from datetime import timedelta
 import structlog
 
 from app.errors import AppError
-from app.events import Interrupted, OutputEvent, StopKind, StopState, ToolCallResult, ToolCallStart
+from app.events import Interrupted, OutputEvent, Status, StopKind, StopState, ToolCallResult, ToolCallStart
 from app.executors.approvals import Approvals, Permissions
 from app.executors.client_calls import ClientToolCalls
 from app.executors.evidence import AddEvidence, keep_none
@@ -18,6 +18,7 @@ from app.executors.waiting.calls import Publish
 from app.executors.waiting.decisions import Decision
 from app.executors.waiting.port import StoredCall, UnstoredWaits, Waits
 from app.executors.waiting.questions import Questions
+from app.platform.background import first_of
 from app.requests.messages import SentMessage
 
 log = structlog.get_logger(__name__)
@@ -55,6 +56,8 @@ class RunControl:
         """Whether the executor stops for `parking`, and its next attempt goes on with the calls that wait."""
         self.parking = asyncio.Event()
         """Set when the executor must stop and raise `RunParked`; no command is applied any more."""
+        self.closing = asyncio.Event()
+        """Set when the run may not be kept open for messages any longer, because its process stops."""
         self.parked_calls: list[str] = []
         """The ids of the calls that wait, once it is parking."""
         self._executing: set[str] = set()
@@ -148,6 +151,18 @@ class RunControl:
         """Let the executor stop; see `may_park`."""
         self.parked_calls = [call_id for waiting in self._waiting for call_id in waiting.park()]
         self.parking.set()
+
+    async def keep_open(self, keep_open: timedelta, ended: asyncio.Event) -> None:
+        """Wait for another message to a run that has answered all; also returns once it has `ended`.
+
+        The caller looks for messages before and after, without waiting in between.
+        """
+        if not keep_open or self.closing.is_set():
+            return
+        self.inbox.arrived.clear()
+        await self._publish(Status(phase="waiting", label="Open for messages"))
+        waits = (self.inbox.arrived.wait(), self.closing.wait(), ended.wait())
+        await first_of(*waits, timeout_s=keep_open.total_seconds())
 
     async def stops_before_call(self) -> bool:
         """Whether the model may not be called, because the turn was to stop after its tools.

@@ -48,6 +48,8 @@ class MessageInbox:
         self._pending: dict[str, SentMessage] = {}
         """Each message by its id, until it takes effect."""
         self._closed = False
+        self.arrived = asyncio.Event()
+        """Set when an agent gets a message; cleared by an executor that waits for the next one."""
         self.is_open = False
         """Whether an agent receives the messages, or has received them."""
 
@@ -111,6 +113,7 @@ class MessageInbox:
     def _forward(self, sent: SentMessage, deliver: Callable[[SentMessage], None]) -> None:
         try:
             deliver(sent)
+            self.arrived.set()
         except RunEnded as error:
             self._refuse(sent.message_id, error)
         except Exception as error:

@@ -130,6 +130,8 @@ class RunPlan:
     timeout: timedelta
     attribution: Attribution
     """What the run's receipts name."""
+    keep_open: timedelta = timedelta()
+    """For how long it is kept open for another message after each answer."""
     client_tools: tuple[ClientTool, ...] = ()
     """The tools of the request that the client executes."""
     ignored_client_tools: tuple[str, ...] = ()

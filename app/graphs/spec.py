@@ -17,7 +17,15 @@ from app.gateway.web.spec import WebSpec
 from app.graphs.rules.spec import ToolPattern, ToolRule
 from app.requests.blank import require_visible
 from app.requests.dollars import Dollars
-from app.requests.runs import LEAST_THINKING, Effort, OnDisconnect, PermissionMode, RunLimits, TaskBudget
+from app.requests.runs import (
+    LEAST_THINKING,
+    Effort,
+    KeepOpen,
+    OnDisconnect,
+    PermissionMode,
+    RunLimits,
+    TaskBudget,
+)
 from app.tools.mcp.spec import McpServer, ServerName, check_names, remote_ids
 from app.tools.skills.reading import SKILL_TOOL
 from app.workspaces.egress.hosts import EgressHost
@@ -129,6 +137,8 @@ class GraphSpec(BaseModel):
     on_budget: Literal["end", "pause"] = "end"
     """What a run does at its limit of dollars; `pause`: it waits `approval_timeout_s` for a higher one."""
     timeout_s: Annotated[float, Field(gt=0, le=86_400, strict=True)] | None = None
+    keep_open_s: KeepOpen | None = None
+    """The most for which a request may keep its run open; None: none is kept open."""
     thinking_budget_tokens: Annotated[int, Field(ge=LEAST_THINKING, le=30_000, strict=True)] | None = None
     """The model's thinking budget; None means no thinking."""
     effort: Effort | None = None

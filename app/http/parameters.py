@@ -8,6 +8,7 @@ from fastapi import Depends, Query
 from pydantic import BeforeValidator, Field
 
 from app.platform.pagination import MAX_PAGE, PageRequest
+from app.requests.attribution import MAX_TAG_CHARS, TAG_NAME, Label, LabelFilter
 
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)", re.ASCII)
 
@@ -54,3 +55,22 @@ NEVER_NULL: Any = Field(json_schema_extra=drop_null)
 
 StorableText = Annotated[str, Field(pattern=r"^[^\x00]+$")]
 """PostgreSQL cannot store U+0000 in text."""
+
+
+async def _labels(
+    end_user: Annotated[Label | None, Query(alias="endUser")] = None,
+    tag: Annotated[
+        str | None,
+        Query(
+            pattern=rf"^{TAG_NAME}:[^\x00-\x1f\x7f]+$",
+            max_length=MAX_TAG_CHARS,
+            description="Name and value: `team:search`.",
+        ),
+    ] = None,
+) -> LabelFilter:
+    name, _, value = (tag or "").partition(":")
+    return LabelFilter(end_user, None if tag is None else (name, value))
+
+
+LabelParams = Annotated[LabelFilter, Depends(_labels)]
+"""The parameters `endUser` and `tag`."""

@@ -203,6 +203,10 @@ class Database:
         """Whether a connection pooler is between this process and the server."""
         return self._connector.is_pooled
 
+    def url_for(self, role: str, password: str) -> str:
+        """The URL of this database for another role."""
+        return self._connector.url_for(role, password)
+
     @property
     def is_failing(self) -> bool:
         """Whether statements have failed lately, and not because of their values."""

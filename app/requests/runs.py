@@ -7,13 +7,13 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, Wit
 
 from app.ids import RESERVED_RUN_IDS, RUN_ID_PATTERN, STATE_KEY_PATTERN
 from app.requests.attachments import decoded, size_of_base64, standard_base64
+from app.requests.attribution import Attributed
 from app.requests.client_tools import ClientTools
 from app.requests.dollars import ABOVE_ZERO, Dollars
 from app.requests.file_paths import FilePath, require_distinct
 from app.requests.given_messages import MAY_BE_OMITTED, given_or_repeated, require_users_last
 from app.requests.messages import BASE64, Message
-from app.requests.moments import UtcMoment
-from app.requests.wire_models import InputModel
+from app.requests.wire_models import InputModel, UtcMoment
 
 GRAPH_ID_PATTERN = r"^[a-z][a-z0-9_]*:[A-Za-z0-9][A-Za-z0-9._-]*$"
 GraphId = Annotated[str, Field(pattern=GRAPH_ID_PATTERN, max_length=200)]
@@ -52,6 +52,9 @@ LEAST_THINKING = 1_024
 
 TaskBudget = Annotated[int, Field(ge=20_000, le=10_000_000, strict=True)]
 """The tokens that the model is told to use for all of a run; the provider takes no smaller number."""
+
+KeepOpen = Annotated[float, Field(gt=0, le=3_600, strict=True)]
+"""The seconds for which a run is kept open for another message after each answer."""
 
 _Checked = Annotated[list[Message], BeforeValidator(given_or_repeated), AfterValidator(require_users_last)]
 
@@ -131,7 +134,7 @@ class UploadedFile(InputModel):
         return size_of_base64(self.data)
 
 
-class GraphRunRequest(ModelChoices):
+class GraphRunRequest(ModelChoices, Attributed):
     """The request to start a run."""
 
     run_id: NewRunId | None = None
@@ -155,6 +158,8 @@ class GraphRunRequest(ModelChoices):
     """For graphs with native tools."""
     on_disconnect: OnDisconnect | None = None
     """`continue` by default. A run that never had a reader is not cancelled."""
+    keep_open_s: KeepOpen | None = None
+    """At most as long as the graph says."""
     client_tools: ClientTools = ()
     """Tools that the client executes; for graphs that take them."""
 

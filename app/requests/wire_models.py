@@ -1,8 +1,9 @@
-"""The base of all models of JSON that clients send or receive."""
+"""The base of all models of JSON that clients send or receive, and the times in requests."""
 
-from typing import Any, Self
+from datetime import UTC, datetime
+from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 
 
@@ -27,3 +28,14 @@ class InputModel(WireModel):
     def of(cls, **fields: Any) -> Self:
         """Create one by its Python names."""
         return cls.model_validate(fields, by_name=True, by_alias=False)
+
+
+def _in_utc(moment: datetime) -> datetime:
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError as error:
+        raise ValueError("is out of range") from error
+
+
+UtcMoment = Annotated[AwareDatetime, AfterValidator(_in_utc)]
+"""In UTC: near the ends of the calendar a time may not exist there."""

@@ -10,6 +10,7 @@ from app.executors.port import RunPlan
 from app.ids import ApiKeyId, RunKey
 from app.platform.db import Database, Transaction
 from app.platform.storage.service import StorageQuota
+from app.requests.attribution import RunLabels
 from app.runs.commands.repository import request_cancels
 from app.runs.conversations.service import ConversationService, TakenTurn
 from app.runs.dispatch.queue import RunQueue
@@ -110,4 +111,5 @@ class RunAcceptance:
             stops_unread=request.on_disconnect == "cancel",
             message_id=origin.message_id,
             shown_answer=origin.shown_answer,
+            labels=RunLabels.of(request),
         )

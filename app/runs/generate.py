@@ -23,6 +23,7 @@ from app.platform.db import DatabaseUnavailable
 from app.platform.json_schema.checker import ValueUncheckable
 from app.platform.json_schema.document import SchemaUnusable
 from app.platform.json_schema.model_schema import ModelSchema
+from app.requests.attribution import labels_in
 from app.requests.messages import Message
 from app.requests.outcome import ErrorCode, GraphFinal
 from app.requests.principal import Principal
@@ -210,4 +211,5 @@ def _as_run(request: GenerateRequest) -> GraphRunRequest:
         model=request.model if request.role is None else request.role,
         response_format=response_format,
         limits=limits,
+        **labels_in(request),
     )

@@ -4,10 +4,7 @@ import json
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from functools import cache
 from typing import Self
-
-from pydantic import BaseModel
 
 from app.billing.prices.price_list import PriceList
 from app.errors import FieldError, Invalid
@@ -28,7 +25,6 @@ from app.tools.catalog import ToolCatalog
 from app.tools.skills.library import NO_SKILLS, SkillLibrary
 from app.tools.skills.reading import FOLDER
 from app.usage.records import Attribution
-from runtally.tools.tool import Tool
 
 
 class SystemMessageRefused(Invalid):
@@ -101,7 +97,10 @@ class RunPlanner:
             remote_tools=tuple(tool_id for tool_id in tool_ids if tool_id not in spec.tools),
             limits=limits,
             timeout=timedelta(seconds=min(seconds, limits.timeout_s or seconds)),
-            attribution=Attribution(api_key_id, request.graph_id, request_id),
+            keep_open=_keep_open(request, spec),
+            attribution=Attribution(
+                api_key_id, request.graph_id, request_id, request.end_user, request.tags or None
+            ),
             agent_models={
                 name: self.models.resolve(None, agent.model)
                 for name, agent in spec.agents.items()
@@ -115,12 +114,11 @@ class RunPlanner:
 
     def _cost_of_first_message(self, request: GraphRunRequest, plan: RunPlan) -> Decimal:
         # Only an estimate: the gateway knows the exact request, and reserves what each call may cost.
-        tools = (f"{tool.description}{_arguments_of(tool)}" for tool in plan.tools)
         client_tools = (f"{tool.description}{json.dumps(tool.input_schema)}" for tool in plan.client_tools)
         attached = [each for message in request.messages for each in message.attachments]
         texts = [
             plan.spec.system_prompt,
-            *tools,
+            *(tool.definition for tool in plan.tools),
             *client_tools,
             *(message.text for message in request.messages),
             *filter(None, map(_text_of, attached)),
@@ -152,18 +150,15 @@ class RunPlanner:
         return tuple(tool_id for tool_id in spec.all_tools if tool_id in request.tool_ids)
 
 
-def _arguments_of(tool: Tool) -> str:
-    return json.dumps(tool.input_schema) if tool.schema is not None else _schema_of(tool.input_model)
-
-
-@cache
-def _schema_of(model: type[BaseModel]) -> str:
-    # There are as many as tools; pydantic needs milliseconds for each, and a batch plans 10 000 runs.
-    return json.dumps(model.model_json_schema())
-
-
 def _text_of(attachment: Attachment) -> str | None:
     return attachment.content if isinstance(attachment, DocumentPart) else None
+
+
+def _keep_open(request: GraphRunRequest, spec: GraphSpec) -> timedelta:
+    wanted = request.keep_open_s
+    if wanted is not None and spec.keep_open_s is None:
+        raise Invalid.field("keepOpenS", f"the graph {spec.id} keeps no run open")
+    return timedelta(seconds=min(wanted or 0, spec.keep_open_s or 0))
 
 
 def check_system_messages(request: GraphRunRequest, spec: GraphSpec) -> None:

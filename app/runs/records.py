@@ -12,6 +12,7 @@ from app.conversations.records import Conversation
 from app.events import MeterReport
 from app.ids import ApiKeyId, RunKey
 from app.platform.telemetry.trace_context import CallerTrace
+from app.requests.attribution import ANY_LABELS, NO_LABELS, LabelFilter, RunLabels
 from app.requests.outcome import GraphFinal, RunStatus
 from app.usage.records import Meters
 
@@ -75,6 +76,7 @@ class RunRecord:
     """How long it was parked until it became ready again."""
     is_parked: bool = False
     """Whether it goes on with what it was parked with, and has not begun to."""
+    labels: RunLabels = NO_LABELS
 
     @property
     def reported(self) -> MeterReport | None:
@@ -106,6 +108,7 @@ class RunFilter:
     accepted_from: datetime | None = None
     accepted_to: datetime | None = None
     """Exclusive."""
+    labels: LabelFilter = ANY_LABELS
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +136,7 @@ class NewRun:
     message_id: str | None = None
     stops_unread: bool = False
     shown_answer: ShownAnswer | None = None
+    labels: RunLabels = NO_LABELS
 
 
 @dataclass(frozen=True, slots=True)

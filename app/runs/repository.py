@@ -25,9 +25,11 @@ from app.platform.clock.event_times import milliseconds
 from app.platform.clock.gaps import decode_gaps
 from app.platform.db import Reader, Transaction, page_of
 from app.platform.pagination import PageRequest
+from app.platform.postgres.labels import labels_match
 from app.platform.postgres.statements import is_one_of
 from app.platform.serialization.stored_json import dump_json
 from app.platform.telemetry.trace_context import CallerTrace
+from app.requests.attribution import RunLabels
 from app.requests.outcome import GraphFinal
 from app.runs.records import AT_END, UNFINISHED, RunFilter, RunRecord, StoredEvents
 from app.runs.tables import run_events, runs
@@ -71,6 +73,7 @@ async def newest_runs(
     of_account = select(*RUN_COLUMNS).where(
         runs.c.account_id == account_id,
         *(runs.c[name] == value for name in equal if (value := getattr(chosen, name)) is not None),
+        *labels_match(runs.c, chosen.labels),
         true() if chosen.accepted_from is None else runs.c.created_at >= chosen.accepted_from,
         true() if chosen.accepted_to is None else runs.c.created_at < chosen.accepted_to,
     )
@@ -248,6 +251,9 @@ RUN_COLUMNS = (
     runs.c.skills,
     runs.c.parked_s,
     runs.c.parked.is_not(None).label("is_parked"),
+    runs.c.end_user,
+    runs.c.tags,
+    runs.c.metadata,
 )
 
 
@@ -306,7 +312,8 @@ def record_of(columns: dict[str, Any]) -> RunRecord:
     shown = columns.pop("shown_answer")
     columns["shown_answer"] = None if shown is None else ShownAnswer(**shown)
     columns["caller_trace"] = None if caller is None else CallerTrace(caller, state)
-    return RunRecord(key=key, **columns)
+    labels = RunLabels(*(columns.pop(name) for name in ("end_user", "tags", "metadata")))
+    return RunRecord(key=key, labels=labels, **columns)
 
 
 # Built once: SQLAlchemy needs more time to build one of these than the database to execute it.

@@ -19,6 +19,7 @@ from sqlalchemy import (
     Uuid,
     text,
 )
+from sqlalchemy.dialects.postgresql import JSONB
 
 from app.platform.db import Json, UtcDateTime, metadata
 
@@ -96,6 +97,9 @@ runs = Table(
         server_default=text("false"),
         comment="Whether it has got some in `queued_commands`",
     ),
+    Column("end_user", Text, comment="The caller's id of the person it is for"),
+    Column("tags", JSONB(none_as_null=True), comment="Names and values by which usage is summed up"),
+    Column("metadata", Json(none_as_null=True), comment="What its caller keeps with it"),
     Column(
         "bytes",
         BigInteger,
@@ -111,6 +115,22 @@ runs = Table(
 )
 
 Index("ix_runs_newest", runs.c.account_id, runs.c.created_at.desc(), runs.c.run_id.desc())
+Index(
+    "ix_runs_end_user",
+    runs.c.account_id,
+    runs.c.end_user,
+    runs.c.created_at.desc(),
+    runs.c.run_id.desc(),
+    postgresql_where=text("end_user IS NOT NULL"),
+)
+Index(
+    "ix_runs_tags",
+    runs.c.tags,
+    postgresql_using="gin",
+    postgresql_ops={"tags": "jsonb_path_ops"},
+    postgresql_where=text("tags IS NOT NULL"),
+)
+
 Index("ix_runs_running", runs.c.process_id, postgresql_where=text("status = 'running'"))
 
 Index("ix_runs_waiting", runs.c.account_id, postgresql_where=text("status = 'waiting'"))

@@ -70,11 +70,13 @@ class TokenUsage:
 
 @dataclass(frozen=True, slots=True)
 class Attribution:
-    """The key, graph and HTTP request that a run's receipts name."""
+    """Whom and what a run's receipts name as the cause of the charge."""
 
     api_key_id: ApiKeyId
     graph_id: str
     ingress_request_id: str | None
+    end_user: str | None = None
+    tags: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,9 +65,9 @@ class UsageSums(Model):
 
 
 class UsageItem(UsageSums):
-    """The sums of a day, a model, a graph or a key; of a part of it if the report is split."""
+    """The sums of a group; of a part of it if the report is split. None: of what is not listed."""
 
-    group: str
+    group: str | None
     split: str | None = None
 
 

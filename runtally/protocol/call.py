@@ -84,6 +84,7 @@ _FILTERS = {
     "kind": "kind",
     "state_key": "stateKey",
     "api_key_id": "apiKeyId",
+    "end_user": "endUser",
     "basis": "basis",
     "origin": "origin",
     "since": "from",

@@ -1,11 +1,13 @@
 """Tool and the `tool` decorator: the interface for authors of tools."""
 
 import inspect
+import json
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
+from functools import cache
 from typing import (
     Any,
     ClassVar,
@@ -176,16 +178,21 @@ class Tool:
     """For tools whose arguments are described by an external schema."""
     max_timeout_s: float = 0
     """The longest a call may take with progress, if that is longer than `timeout_s`."""
+    input_schema: dict[str, Any] = field(init=False, repr=False, compare=False)
+    """The JSON schema of the arguments, always an object's; not to be changed."""
+    definition: str = field(init=False, repr=False, compare=False)
+    """Name, description and schema as the model gets them, in JSON."""
+
+    def __post_init__(self) -> None:
+        """Write the definition, once for all runs that use the tool."""
+        schema = _schema_of(self.input_model) if self.schema is None else self.schema.document
+        object.__setattr__(self, "input_schema", schema)
+        object.__setattr__(self, "definition", definition_of(self.id, self.description, schema))
 
     @property
     def longest_call_s(self) -> float:
         """The longest a call may take, whatever progress it reports."""
         return max(self.timeout_s, self.max_timeout_s)
-
-    @property
-    def input_schema(self) -> dict[str, Any]:
-        """The JSON schema of the arguments; always an object's."""
-        return self.input_model.model_json_schema() if self.schema is None else self.schema.document
 
     async def arguments(self, raw: object) -> BaseModel:
         """Parse and validate arguments; raises `ArgumentsRefused` and pydantic's errors."""
@@ -198,6 +205,18 @@ class Tool:
     def read_only(self) -> bool:
         """Whether calls may run in parallel and be repeated without harm."""
         return self.effect == "read_only"
+
+
+def definition_of(name: str, description: str, input_schema: Mapping[str, Any]) -> str:
+    """A tool as the model gets it, in JSON."""
+    definition = {"name": name, "description": description, "input_schema": input_schema}
+    return json.dumps(definition, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
+@cache
+def _schema_of(arguments: type[BaseModel]) -> dict[str, Any]:
+    # There are as many as tools, and pydantic needs about 0.3 ms for each.
+    return arguments.model_json_schema()
 
 
 def tool(
@@ -299,7 +318,7 @@ def _input_model(tool_id: str, annotation: object) -> type[BaseModel]:
     if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
         raise ToolDefinitionError(tool_id, "must take its arguments as a pydantic BaseModel")
     try:
-        schema = annotation.model_json_schema()
+        schema = _schema_of(annotation)
     except PydanticUserError as error:
         fault = f"takes {annotation.__name__}, which has no JSON schema"
         raise ToolDefinitionError(tool_id, fault) from error

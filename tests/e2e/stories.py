@@ -16,7 +16,8 @@ import httpx_sse
 import psutil
 
 from app.bootstrap.services import Services
-from app.cli.serve import listen, served, url_of
+from app.cli.addresses import listen, url_of
+from app.cli.serve import served
 from app.executors.claude_agent.process.cli import Cli
 from app.executors.port import GraphExecutor
 from app.ids import AccountId, RunId, RunKey

@@ -9,7 +9,8 @@ from pathlib import Path
 import httpx
 from structlog.testing import capture_logs
 
-from app.cli.serve import listen, served, url_of
+from app.cli.addresses import listen, url_of
+from app.cli.serve import served
 from app.doctor.examination import examine
 from app.platform.settings import Settings
 from app.simulator.script import Hold, Reply, Text, in_turn

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import httpx
 
-from app.cli.serve import listen, served
+from app.cli.addresses import listen
+from app.cli.serve import served
 from app.platform.settings import Settings
 from tests.architecture.tree import ROOT
 from tests.authority import Authority

@@ -19,6 +19,7 @@ from sqlalchemy.engine import Connection
 
 import app.auth.tables
 import app.billing.credit.tables
+import app.billing.readers.tables
 import app.billing.receipts.open_messages.tables
 import app.billing.receipts.tables
 import app.billing.reports.tables

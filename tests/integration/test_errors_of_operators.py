@@ -19,8 +19,8 @@ from app.bootstrap.event_log import open_relay
 from app.bootstrap.roles import Role
 from app.bootstrap.services import open_services
 from app.bootstrap.storage import attach_database
+from app.cli.addresses import listen
 from app.cli.errors import explained
-from app.cli.serve import listen
 from app.platform.embedded.postgres import EmbeddedPostgres
 from app.platform.settings import Settings
 from tests.architecture.tree import ROOT

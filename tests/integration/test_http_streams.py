@@ -12,7 +12,7 @@ import uvicorn
 from fastapi import FastAPI
 from sqlalchemy import text
 
-from app.cli.serve import listen, url_of
+from app.cli.addresses import listen, url_of
 from app.http.app import create_app
 from app.http.streaming.encoder import RETRY_LINE
 from app.simulator.script import in_turn

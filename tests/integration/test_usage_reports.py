@@ -135,6 +135,7 @@ async def test_filters_limit_what_is_summed(database: Database, key: KeyRecord) 
         by_group = await reports.usage(key.account_id, UsageQuery(group_by, window))
         assert len(by_group) > 1
         for each in by_group:
+            assert each.group is not None
             (found,) = await reports.usage(key.account_id, UsageQuery(filters=filtered(each.group)))
             assert found.sums == each.sums
 

@@ -19,7 +19,8 @@ INEXPRESSIBLE: Final = {
     r"resume\.\d+\.interruptId: |toolIds(\.\d+)?: ",
     "a rule about two fields": r"messages: (is required|cannot be combined with message)|forkFrom: |"
     r"to: must be later than|body: give either|role: a role selects the model|"
-    r"splitBy: must be another than groupBy|groupBy: is needed where|startAfter: cannot be combined|"
+    r"splitBy: must (be another than groupBy|have the end user)|"
+    r"tag: cannot be combined|groupBy: is needed where|startAfter: cannot be combined|"
     r"stop: is only for a denial|body: stopRuns needs suspended",
     "a rule about the messages for a model": r"messages: must have at least|messages: must be one|"
     r"messages(\.\d+)?: .*must be the user's",

@@ -16,7 +16,8 @@ import httpx
 import psutil
 
 from app.auth.accounts import Accounts
-from app.cli.serve import listen, served, url_of
+from app.cli.addresses import listen, url_of
+from app.cli.serve import served
 from app.platform.db import Database
 from app.requests.principal import SCOPES
 from tests.e2e.agents import MESSAGES

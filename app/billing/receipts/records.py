@@ -12,6 +12,7 @@ from app.billing.prices.price_list import Charge
 from app.billing.prices.quote import BilledUsage
 from app.billing.prices.usage_reading import factor_value
 from app.ids import new_uuid
+from app.requests.attribution import ANY_LABELS, LabelFilter
 from app.usage.records import (
     NOTHING_CHARGED,
     SOURCE_SYSTEM,
@@ -85,6 +86,8 @@ class NewReceipt:
     cache_miss_usd: Decimal
     unpriced: Sequence[str]
     """What has no known price, as `name=value`; it is not part of the cost."""
+    end_user: str | None
+    tags: Mapping[str, str] | None
 
     @classmethod
     def of(cls, fact: UsageFact, charge: Charge, basis: ReceiptBasis) -> "NewReceipt":
@@ -225,6 +228,7 @@ class ReceiptFilter:
     api_key_id: UUID | None = None
     basis: ReceiptBasis | None = None
     origin: Origin | None = None
+    labels: LabelFilter = ANY_LABELS
 
 
 @dataclass(frozen=True, slots=True)

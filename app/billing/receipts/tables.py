@@ -86,6 +86,8 @@ def _receipt_columns() -> Iterator[Column[Any]]:
             comment="What the miss cost against a cache read",
         ),
         Column("unpriced", JSONB, nullable=False, server_default="[]", comment="What has no known price"),
+        Column("end_user", Text, comment="The caller's id of the person the message was for"),
+        Column("tags", JSONB(none_as_null=True), comment="Names and values by which usage is summed up"),
         Column(
             "used_at",
             UtcDateTime,
@@ -136,6 +138,21 @@ Index(
     charge_receipts.c.account_id,
     charge_receipts.c.used_at.desc(),
     charge_receipts.c.id.desc(),
+)
+Index(
+    "ix_charge_receipts_end_user",
+    charge_receipts.c.account_id,
+    charge_receipts.c.end_user,
+    charge_receipts.c.used_at.desc(),
+    charge_receipts.c.id.desc(),
+    postgresql_where=text("end_user IS NOT NULL"),
+)
+Index(
+    "ix_charge_receipts_tags",
+    charge_receipts.c.tags,
+    postgresql_using="gin",
+    postgresql_ops={"tags": "jsonb_path_ops"},
+    postgresql_where=text("tags IS NOT NULL"),
 )
 Index("ix_charge_receipts_used_at", charge_receipts.c.used_at, postgresql_using="brin")
 

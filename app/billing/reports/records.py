@@ -1,12 +1,20 @@
 """Sums of usage, and the conditions and groups of a sum."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
 from decimal import Decimal
-from typing import Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 from uuid import UUID
 
-GroupBy: TypeAlias = Literal["day", "model", "graph", "key"]
+from pydantic import Field
+
+from app.requests.attribution import ANY_LABELS, TAG_NAME, TAG_PREFIX, LabelFilter
+
+GroupBy: TypeAlias = (
+    Literal["hour", "day", "model", "graph", "key", "account", "endUser"]
+    | Annotated[str, Field(pattern=rf"^{TAG_PREFIX}{TAG_NAME}$", max_length=68)]
+)
+"""`tag:` and the name of a tag: by its values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +34,11 @@ class UsageSums:
     web_search_requests: int = 0
     web_fetch_requests: int = 0
 
+    def minus(self, part: "UsageSums") -> "UsageSums":
+        """What remains of these sums without a part of them."""
+        names = [each.name for each in fields(self)]
+        return UsageSums(**{name: getattr(self, name) - getattr(part, name) for name in names})
+
 
 @dataclass(frozen=True, slots=True)
 class UsageFilter:
@@ -37,15 +50,17 @@ class UsageFilter:
     model: str | None = None
     graph_id: str | None = None
     api_key_id: UUID | None = None
+    labels: LabelFilter = ANY_LABELS
 
 
 @dataclass(frozen=True, slots=True)
 class UsageBreakdown:
     """The sums of one group, or of one part of a group.
 
-    `part` is None for a whole group, and for the sum of all parts that are not among the largest.
+    `part` is None for a whole group, and for the sum of all parts that are not among the largest; `group` is
+    None for that of all groups that are not.
     """
 
-    group: str
+    group: str | None
     sums: UsageSums
     part: str | None = None

@@ -22,6 +22,7 @@ from app.billing.reports.usage_repository import BUCKET, bucket_of
 from app.ids import AccountId
 from app.platform.db import Reader, page_of
 from app.platform.pagination import PageRequest
+from app.platform.postgres.labels import labels_match
 
 _receipts = charge_receipts.c
 _rollups = usage_rollups.c
@@ -102,6 +103,7 @@ def _conditions(filters: ReceiptFilter) -> list[ColumnElement[bool]]:
         (_receipts.origin, _literal_parameter(filters.origin)),
     )
     conditions = [column == value for column, value in columns_and_values if value is not None]
+    conditions += labels_match(_receipts, filters.labels)
     if filters.used_from is not None:
         conditions.append(_receipts.used_at >= filters.used_from)
     if filters.used_to is not None:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cache
 from zoneinfo import available_timezones
@@ -10,6 +10,7 @@ from zoneinfo import available_timezones
 from app.billing.receipts.records import Receipt, ReceiptFilter, RunTotals, UnpricedReceipts
 from app.billing.receipts.repository import find_run_receipts, sum_runs
 from app.billing.receipts.repricing import REPRICING
+from app.billing.reports.labelled_usage_repository import labelled_usage
 from app.billing.reports.records import GroupBy, UsageBreakdown, UsageFilter
 from app.billing.reports.search_repository import find_receipts, find_unpriced, newest_unpriced
 from app.billing.reports.usage_repository import grouped_usage, split_usage
@@ -17,6 +18,7 @@ from app.errors import Invalid
 from app.ids import AccountId, RunKey
 from app.platform.db import Database
 from app.platform.pagination import PageRequest
+from app.requests.attribution import is_label
 from app.usage.provider import web_uses
 from app.usage.records import NOTHING_CHARGED, Spent, UsageTotal, WebTool
 
@@ -55,6 +57,10 @@ class UsageQuery:
             raise Invalid.field("splitBy", "must be another than groupBy")
         if self.split_by is not None and self.group_by is None:
             raise Invalid.field("groupBy", "is needed where there is a splitBy")
+        if is_label(self.group_by) and self.split_by is not None:
+            raise Invalid.field("splitBy", "must have the end user or tag: exchange it and groupBy")
+        if len({*filter(is_label, (self.group_by, self.split_by)), *self.filters.labels.named}) > 1:
+            raise Invalid.field("tag", "cannot be combined with endUser or another tag")
 
 
 def check_window(since: datetime | None, until: datetime | None) -> None:
@@ -107,10 +113,34 @@ class BillingReports:
             web_uses=used,
         )
 
-    async def usage(self, account_id: AccountId, query: UsageQuery) -> list[UsageBreakdown]:
-        """Sums by group, in the order of the groups; raises `Invalid` naming a wrong parameter."""
+    async def usage(self, account_id: AccountId | None, query: UsageQuery) -> list[UsageBreakdown]:
+        """Sums by group, in the order of the groups, of all accounts if none is named.
+
+        Raises `Invalid` naming a wrong parameter.
+        """
         query.check()
         async with self._database.snapshot() as reader:
+            if query.group_by is not None and is_label(query.group_by):
+                found = await labelled_usage(
+                    reader,
+                    account_id,
+                    query.group_by,
+                    by=None,
+                    top=query.top,
+                    filters=query.filters,
+                    time_zone=query.time_zone,
+                )
+                return [replace(each, group=each.part, part=None) for each in found]
+            if query.split_by is not None and is_label(query.split_by):
+                return await labelled_usage(
+                    reader,
+                    account_id,
+                    query.split_by,
+                    by=query.group_by,
+                    top=query.top,
+                    filters=query.filters,
+                    time_zone=query.time_zone,
+                )
             if query.group_by is None or query.split_by is None:
                 return await grouped_usage(
                     reader, account_id, query.group_by, filters=query.filters, time_zone=query.time_zone

@@ -18,15 +18,18 @@ from sqlalchemy import (
     literal,
     or_,
     select,
+    true,
     union_all,
 )
 from sqlalchemy.engine import RowMapping
 
 from app.billing.receipts.tables import charge_receipts
 from app.billing.reports.records import GroupBy, UsageBreakdown, UsageFilter, UsageSums
-from app.billing.reports.tables import usage_rollups
+from app.billing.reports.tables import labelled_rollups, usage_rollups
 from app.ids import AccountId
 from app.platform.db import Reader
+from app.platform.postgres.labels import labels_match
+from app.requests.attribution import END_USER_LABEL, TAG_PREFIX
 
 BUCKET = timedelta(minutes=15)
 """Must match the trigger that keeps the rollups. Days of every time zone begin with a bucket."""
@@ -39,28 +42,31 @@ _SUM_TYPES = get_type_hints(UsageSums)
 """PostgreSQL sums bigints into numerics."""
 _SUMMED_COLUMNS = tuple(name for name in _SUMMED if name not in ("receipts", "web_fetch_requests"))
 _receipts = charge_receipts.c
-_rollups = usage_rollups.c
+_GROUPED = ("account_id", "model", "graph_id", "api_key_id")
+_COLUMN_OF = {"model": "model", "graph": "graph_id", "key": "api_key_id", "account": "account_id"}
+"""By group; that of an end user or tag is `value`."""
+_HOUR = 'YYYY-MM-DD"T"HH24:MI"Z"'
 
 
 async def grouped_usage(
     reader: Reader,
-    account_id: AccountId,
+    account_id: AccountId | None,
     group_by: GroupBy | None,
     *,
     filters: UsageFilter,
     time_zone: str,
 ) -> list[UsageBreakdown]:
     """Sums by group, in the order of the groups; one group named "" without `group_by`."""
-    usage = _matching_rows(account_id, filters)
-    group = _group(usage.c, group_by, time_zone)
-    statement = select(group.label("group"), *_summed(usage)).group_by(group).order_by(group)
+    usage = matching_rows(account_id, filters)
+    group = group_of(usage.c, group_by, time_zone)
+    statement = select(group.label("group"), *summed(usage)).group_by(group).order_by(group)
     found = (await reader.execute(statement)).mappings()
-    return [UsageBreakdown(row["group"], _sums(row)) for row in found]
+    return [UsageBreakdown(row["group"], sums_of(row)) for row in found]
 
 
 async def split_usage(
     reader: Reader,
-    account_id: AccountId,
+    account_id: AccountId | None,
     group_by: GroupBy,
     *,
     split_by: GroupBy,
@@ -69,12 +75,10 @@ async def split_usage(
     time_zone: str,
 ) -> list[UsageBreakdown]:
     """Sums by group and part; parts that are not among the `top` most charged are summed with part None."""
-    usage = _matching_rows(account_id, filters)
-    group, split = _group(usage.c, group_by, time_zone), _group(usage.c, split_by, time_zone)
+    usage = matching_rows(account_id, filters)
+    group, split = group_of(usage.c, group_by, time_zone), group_of(usage.c, split_by, time_zone)
     pairs = (
-        select(group.label("group"), split.label("split"), *_summed(usage))
-        .group_by(group, split)
-        .cte("pairs")
+        select(group.label("group"), split.label("split"), *summed(usage)).group_by(group, split).cte("pairs")
     )
     leaders = (
         select(pairs.c.split)
@@ -84,39 +88,50 @@ async def split_usage(
         .subquery("leaders")
     )
     statement = (
-        select(pairs.c.group, leaders.c.split, *_summed(pairs))
+        select(pairs.c.group, leaders.c.split, *summed(pairs))
         .select_from(pairs.outerjoin(leaders, leaders.c.split == pairs.c.split))
         .group_by(pairs.c.group, leaders.c.split)
         .order_by(pairs.c.group, leaders.c.split.nulls_last())
     )
     found = (await reader.execute(statement)).mappings()
-    return [UsageBreakdown(row["group"], _sums(row), row["split"]) for row in found]
+    return [UsageBreakdown(row["group"], sums_of(row), row["split"]) for row in found]
 
 
-def _matching_rows(account_id: AccountId, filters: UsageFilter) -> Subquery:
-    return union_all(_whole_buckets(account_id, filters), *_partial_buckets(account_id, filters)).subquery()
+def matching_rows(account_id: AccountId | None, filters: UsageFilter, label: str | None = None) -> Subquery:
+    """Rows to sum up, of all accounts if none is named; of a `label` only those with it, with its `value`."""
+    label = next(iter(filters.labels.named), label)
+    return union_all(
+        _whole_buckets(account_id, filters, label), *_partial_buckets(account_id, filters, label)
+    ).subquery()
 
 
-def _summed(usage: FromClause) -> list[ColumnElement[Any]]:
+def summed(usage: FromClause) -> list[ColumnElement[Any]]:
+    """The sums of rows."""
     return [func.sum(usage.c[name]).label(name) for name in _SUMMED]
 
 
-def _whole_buckets(account_id: AccountId, filters: UsageFilter) -> Select[Any]:
+def _whole_buckets(account_id: AccountId | None, filters: UsageFilter, label: str | None) -> Select[Any]:
+    rollups: Any = (usage_rollups if label is None else labelled_rollups).c
     statement = select(
-        _rollups.bucket.label("moment"),
-        _rollups.model,
-        _rollups.graph_id,
-        _rollups.api_key_id,
-        *(_rollups[name] for name in _SUMMED),
-    ).where(_rollups.account_id == account_id, *_conditions(_rollups, filters))
+        rollups.bucket.label("moment"),
+        *(rollups[name] for name in _GROUPED),
+        *(rollups[name] for name in _SUMMED),
+        literal(None, String).label("value") if label is None else rollups.value,
+    ).where(*_conditions(rollups, account_id, filters))
+    if label is not None:
+        statement = statement.where(rollups.label == label)
+    for value in filters.labels.named.values():
+        statement = statement.where(rollups.value == value)
     if filters.since is not None:
-        statement = statement.where(_rollups.bucket >= _bucket_after(filters.since))
+        statement = statement.where(rollups.bucket >= _bucket_after(filters.since))
     if filters.until is not None:
-        statement = statement.where(_rollups.bucket < bucket_of(filters.until))
+        statement = statement.where(rollups.bucket < bucket_of(filters.until))
     return statement
 
 
-def _partial_buckets(account_id: AccountId, filters: UsageFilter) -> list[Select[Any]]:
+def _partial_buckets(
+    account_id: AccountId | None, filters: UsageFilter, label: str | None
+) -> list[Select[Any]]:
     """The receipts of buckets that are only partly in the window."""
     moment, since, until = _receipts.used_at, filters.since, filters.until
     bounds, partial_ranges = [], []
@@ -129,26 +144,39 @@ def _partial_buckets(account_id: AccountId, filters: UsageFilter) -> list[Select
     if not partial_ranges:
         return []
     receipts = case((_receipts.basis == "adjustment", 0), else_=1)
+    value = _value_of(label)
     return [
         select(
             moment.label("moment"),
-            _receipts.model,
-            _receipts.graph_id,
-            _receipts.api_key_id,
+            *(_receipts[name] for name in _GROUPED),
             receipts.label("receipts"),
             *(_receipts[name] for name in _SUMMED_COLUMNS),
             func.web_fetches_of(_receipts.basis, _receipts.provider_usage).label("web_fetch_requests"),
+            value.label("value"),
         ).where(
-            _receipts.account_id == account_id,
-            *_conditions(_receipts, filters),
+            *_conditions(_receipts, account_id, filters),
+            *labels_match(_receipts, filters.labels),
+            true() if label is None else value.is_not(None),
             or_(*partial_ranges),
             *bounds,
         )
     ]
 
 
-def _conditions(columns: Any, filters: UsageFilter) -> list[ColumnElement[bool]]:
+def _value_of(label: str | None) -> ColumnElement[Any]:
+    if label is None:
+        return literal(None, String)
+    if label == END_USER_LABEL:
+        return _receipts.end_user
+    found: ColumnElement[Any] = _receipts.tags[label.removeprefix(TAG_PREFIX)].astext
+    return found
+
+
+def _conditions(
+    columns: Any, account_id: AccountId | None, filters: UsageFilter
+) -> list[ColumnElement[bool]]:
     columns_and_values = (
+        (columns.account_id, account_id),
         (columns.model, filters.model),
         (columns.graph_id, filters.graph_id),
         (columns.api_key_id, filters.api_key_id),
@@ -156,18 +184,17 @@ def _conditions(columns: Any, filters: UsageFilter) -> list[ColumnElement[bool]]
     return [column == value for column, value in columns_and_values if value is not None]
 
 
-def _group(columns: Any, group_by: GroupBy | None, time_zone: str) -> ColumnElement[str]:
-    match group_by:
-        case "day":
-            return cast(cast(func.timezone(time_zone, columns.moment), Date), String)
-        case "model":
-            return cast(columns.model, String)
-        case "graph":
-            return cast(columns.graph_id, String)
-        case "key":
-            return cast(columns.api_key_id, String)
-        case None:
-            return cast(literal(""), String)
+def group_of(columns: Any, group_by: GroupBy | None, time_zone: str) -> ColumnElement[str]:
+    """The group of each of `matching_rows`, as text."""
+    if group_by is None:
+        return cast(literal(""), String)
+    if group_by == "hour":
+        # By the offset of the moment: an hour that a clock shows twice is two.
+        begun = func.date_trunc("hour", columns.moment, time_zone)
+        return func.to_char(func.timezone("UTC", begun), _HOUR)
+    if group_by == "day":
+        return cast(cast(func.timezone(time_zone, columns.moment), Date), String)
+    return cast(columns[_COLUMN_OF.get(group_by, "value")], String)
 
 
 def bucket_of(moment: datetime) -> datetime:
@@ -183,5 +210,6 @@ def _bucket_after(moment: datetime) -> datetime:
         return _MAX_TIME
 
 
-def _sums(row: RowMapping) -> UsageSums:
+def sums_of(row: RowMapping) -> UsageSums:
+    """The sums in a row of `summed`."""
     return UsageSums(**{name: _SUM_TYPES[name](row[name]) for name in _SUMMED})

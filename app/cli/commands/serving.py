@@ -2,13 +2,17 @@
 
 import asyncio
 import os
-from typing import Annotated
+from collections.abc import Coroutine, Mapping
+from typing import Annotated, Any
 
+import structlog
 import typer
 
 from app.cli.errors import explained
 from app.platform.server.imports import without_garbage_collection
-from app.platform.settings import Settings, withdraw_secrets
+from app.platform.settings import Settings, variables_of_file, withdraw_secrets
+
+log = structlog.get_logger(__name__)
 
 _MOST_PROCESSES = 32
 """The embedded PostgreSQL has connections for so many."""
@@ -55,20 +59,38 @@ def worker(*, host: Host = "127.0.0.1", port: Port = 8000) -> None:
 
 def _serve(role: str, host: str, port: int, processes: int = 1) -> None:
     with without_garbage_collection():
-        from app.bootstrap.roles import Role
         from app.cli.logs import configure_logs
-        from app.cli.processes.supervisor import serve_processes
-        from app.cli.serve import log_unknown_variables
-        from app.cli.serve import serve as run_server
 
     with explained():
         settings, environment = Settings.load(), {**os.environ}
         name = None if processes == 1 else "supervisor"
         configure_logs(settings.log_format, settings.log_level, process=name)
-        log_unknown_variables()
+        _log_unknown_variables()
         # Child processes must not inherit secrets; server processes read them as this one has.
         withdraw_secrets(os.environ)
-        if processes == 1:
-            asyncio.run(run_server(settings, role=Role(role), host=host, port=port))
-        else:
-            asyncio.run(serve_processes(settings, environment, count=processes, host=host, port=port))
+        asyncio.run(_server(settings, environment, role=role, host=host, port=port, processes=processes))
+
+
+def _server(
+    settings: Settings, environment: Mapping[str, str], *, role: str, host: str, port: int, processes: int
+) -> Coroutine[Any, Any, None]:
+    """What serves: the supervisor of several processes imports nothing of the server."""
+    with without_garbage_collection():
+        if processes > 1:
+            from app.cli.processes.supervisor import serve_processes
+
+            return serve_processes(settings, environment, count=processes, host=host, port=port)
+        from app.bootstrap.roles import Role
+        from app.cli.serve import serve as run_server
+
+        return run_server(settings, role=Role(role), host=host, port=port)
+
+
+def _log_unknown_variables() -> None:
+    """Warn about RUNTALLY_* variables that are no settings, in the environment and in `.env`."""
+    from app.doctor.variables import misspelled
+
+    in_file = {name.upper() for name in variables_of_file()}
+    names = {name.upper() for name, value in os.environ.items() if value}
+    for problem in misspelled(names, in_file):
+        log.warning("settings.variable_unknown", problem=problem)

@@ -11,11 +11,11 @@ from pathlib import Path
 from rich.console import Console
 
 from app.auth.keys import mint_key
+from app.cli.addresses import AddressInUse, listen, url_of
 from app.cli.demo.model import TourModel
 from app.cli.demo.scenes import Scenes
 from app.cli.demo.screen import Screen
 from app.cli.demo.server import DemoServer
-from app.cli.serve import AddressInUse, listen, url_of
 from app.platform.background import first_of
 from app.platform.settings import Settings
 from app.simulator.server import Simulator

@@ -12,52 +12,20 @@ import signal
 import socket
 import sys
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from threading import Thread
-from typing import ClassVar
 
 import typer
 
 from app.cli.errors import explained
 from app.cli.logs import configure_logs
+from app.cli.processes.options import MemberOptions
 from app.platform.metrics.exposition import Neighbours
 from app.platform.server.imports import without_garbage_collection
 from app.platform.settings import Settings, withdraw_secrets
 
 with without_garbage_collection():
     from app.cli.serve import serve_on
-
-
-@dataclass(frozen=True, slots=True)
-class MemberOptions:
-    """What a process gets from its supervisor, besides its environment."""
-
-    SERVES: ClassVar[bytes] = b"\n"
-    """What it sends when it serves."""
-
-    name: str
-    directory: str
-    """Private, the same for all."""
-    api: int
-    """The descriptor of the listening socket."""
-    scrapes: int | None
-    """That of the metrics port."""
-    is_terminal: bool
-    """Whether log lines are shown on one."""
-
-    @property
-    def descriptors(self) -> list[int]:
-        """What it inherits."""
-        return [self.api, *(() if self.scrapes is None else (self.scrapes,))]
-
-    def of(self, name: str) -> "MemberOptions":
-        """Those of one process."""
-        return replace(self, name=name)
-
-    def to_json(self) -> str:
-        """As an argument."""
-        return json.dumps(asdict(self))
 
 
 def main() -> None:

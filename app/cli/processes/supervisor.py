@@ -20,8 +20,8 @@ from typing import IO
 import structlog
 
 from app.bootstrap.storage import embedded_database, require_data_directory
-from app.cli.processes.member import MemberOptions
-from app.cli.serve import listen, listen_for_scrapes
+from app.cli.addresses import listen, listen_for_scrapes
+from app.cli.processes.options import MemberOptions
 from app.errors import OperatorError
 from app.platform.background import first_of
 from app.platform.embedded.valkey import embedded_valkey

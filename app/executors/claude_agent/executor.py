@@ -11,7 +11,7 @@ from functools import partial
 
 import anyio
 import structlog
-from claude_agent_sdk import Message
+from claude_agent_sdk import Message, ResultMessage
 
 from app.conversations.prompt_store import PromptStore
 from app.conversations.records import TranscriptEntry
@@ -129,11 +129,14 @@ class ClaudeAgentExecutor:
         watchdog, seen = Watchdog(context, cli.process, sandbox, leave=leave), SeenText()
         failure = None
         try:
-            cli.process.send_first(None if kept is not None else initial_prompt.content)
+            first = None if kept is not None else initial_prompt.content
+            cli.process.send_first(first, keeps_open=bool(plan.keep_open))
             with control.inbox.forwarding_to(partial(_send_message, cli.process, stream)):
                 async for message in cli.process.messages():
                     await _publish(message, stream, context, calls=cli.bridge.calls, seen=seen)
                     watchdog.check_budget(channel)
+                    if isinstance(message, ResultMessage):
+                        await _keep_open(cli.process, stream, context, stopped=watchdog.outcome)
         except CliFailed as error:
             failure = await self._failure_of(error, cli.process)
         except UnexpectedCapabilities as error:
@@ -242,6 +245,17 @@ async def _publish(
     # The transcript has all of a complete message, but not what a subagent has done.
     can_park = calls.is_complete and not stream.has_subagents
     context.control.can_park = can_park and may_be_parked(context.plan)
+
+
+async def _keep_open(
+    process: CliProcess, stream: RunStream, context: RunContext, *, stopped: RunOutcome | None
+) -> None:
+    """After a turn: wait for the next message, or end the run if it was kept open."""
+    if not process.is_idle:
+        return
+    if stream.has_answer and stopped is None:
+        await context.control.keep_open(context.plan.keep_open, process.finished)
+    process.close_open_run()
 
 
 async def _leave_parked(cli: StartedCli, plan: RunPlan, stream: RunStream) -> None:

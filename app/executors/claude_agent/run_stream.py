@@ -96,8 +96,7 @@ class RunStream:
         if stopped == BUDGET:
             raise ExecutionFailed(*BUDGET)
         stop = None if result is None else stop_of(result)
-        # While messages are unprocessed, the last result does not answer them.
-        if result is not None and stop == "natural" and not self._mapper.expects_messages:
+        if result is not None and self.has_answer:
             return answer(result, self._mapper.last_text)
         if stopped is not None:
             raise ExecutionFailed(*stopped)
@@ -126,12 +125,16 @@ class RunStream:
         return self._mapper.has_subagents
 
     @property
+    def has_answer(self) -> bool:
+        """Whether the last turn has ended by itself, with every message answered."""
+        # While messages are unprocessed, the last result does not answer them.
+        answered = self._result is not None and stop_of(self._result) == "natural"
+        return answered and not self._mapper.expects_messages
+
+    @property
     def is_clean(self) -> bool:
         """Whether the run ended by itself, without an error on the way and with every message answered."""
-        answered = self._result is not None and stop_of(self._result) == "natural"
-        return answered and not (
-            self._any_error or self.transcript_incomplete or self._mapper.expects_messages
-        )
+        return self.has_answer and not (self._any_error or self.transcript_incomplete)
 
     def failure_details(self) -> str | None:
         """The CLI's description of the failure. May hold the provider's text: for the log only."""

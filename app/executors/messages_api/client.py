@@ -66,17 +66,14 @@ class MessagesClient:
 
     @asynccontextmanager
     async def stream(
-        self, channel: Channel, request: Mapping[str, Any], *, betas: tuple[str, ...] = ()
+        self, channel: Channel, request: str, *, betas: tuple[str, ...] = ()
     ) -> AsyncIterator[AsyncIterator[dict[str, Any]]]:
-        """Make a call; yields the events of the message as the API sends them.
+        """Make a call with this JSON; yields the events of the message as the API sends them.
 
         Raises `CallFailed` if no message begins, and `StreamBroken` while one is read.
         """
-        body = json.dumps(
-            {**request, "stream": True}, ensure_ascii=False, separators=(",", ":"), allow_nan=False
-        )
         headers = [*_HEADERS, (b"anthropic-beta", ",".join(betas).encode())] if betas else _HEADERS
-        call = self._calls.post(f"/{channel.token}{MESSAGES}", body.encode(), headers)
+        call = self._calls.post(f"/{channel.token}{MESSAGES}", request.encode(), headers)
         async with AsyncExitStack() as stack:
             try:
                 response = await stack.enter_async_context(call)

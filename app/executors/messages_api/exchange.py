@@ -182,11 +182,11 @@ class ModelCalls:
         if self._leaves_out and not self._has_warned:
             self._has_warned = True
             await self._publish(ATTACHMENTS_LEFT_OUT)
-        body = self._body(messages)
+        text = self._text(messages)
         summaries = (COMPACTION_BETA,) if self._compacts or self.transcript.is_summarized else ()
         betas = (*self.request.betas, *summaries)
         try:
-            async with self.client.stream(self.channel, body, betas=betas) as events:
+            async with self.client.stream(self.channel, text, betas=betas) as events:
                 await self._read_all(message, events)
         finally:
             await self.report()
@@ -195,9 +195,9 @@ class ModelCalls:
         await self._complete(message)
         return message
 
-    def _body(self, messages: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    def _text(self, messages: Sequence[dict[str, Any]]) -> str:
         marked = {len(messages) - 1, end_of_request_before(messages)}
-        return self.request.body(messages, marked=marked, compacts=self._compacts)
+        return self.request.text(messages, marked=marked, compacts=self._compacts)
 
     async def _read_all(self, message: MessageFold, events: AsyncIterator[dict[str, Any]]) -> None:
         """Read a message to its end; what goes wrong after its stop reason does not concern it."""

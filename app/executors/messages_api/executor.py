@@ -135,6 +135,10 @@ async def _run_in_time(loop: AgentLoop, context: RunContext, deadline: RunDeadli
                 raise RunParked(loop.park())
             if first is None or first.index == 1:
                 break
+            if loop.close_open_run():
+                # Its answer is complete, whatever ends it.
+                await asyncio.wait({running})
+                break
             if first.result is None and loop.waiting:
                 await _interrupt_turn(loop, context)
                 continue

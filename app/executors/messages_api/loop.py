@@ -54,6 +54,8 @@ class AgentLoop:
     _resumed: Sequence[ModelToolCall] | None = None
     """The calls of a parked run that it goes on with; None if it was not parked, or has gone on."""
     _is_parked: bool = False
+    _closing: asyncio.Event | None = None
+    """Of a run that is kept open: ends that."""
 
     def __post_init__(self) -> None:
         self.waiting = WaitingMessages(self._replace_turn)
@@ -99,6 +101,8 @@ class AgentLoop:
         """Work until the model has answered everything; raises `ExecutionFailed`."""
         while True:
             answer = await self._run_turn()
+            if answer is not None and not self.waiting:
+                await self._keep_open()
             if not (sent := self.waiting.take_next()):
                 if answer is None:
                     # The message that interrupted the turn was part of it.
@@ -106,6 +110,21 @@ class AgentLoop:
                 self.waiting.close()
                 return answer
             await self._add_user([], sent)
+
+    async def _keep_open(self) -> None:
+        self._closing = asyncio.Event()
+        try:
+            await self.context.control.keep_open(self.context.plan.keep_open, self._closing)
+        finally:
+            self._closing = None
+
+    def close_open_run(self) -> bool:
+        """Let a run that is kept open end with its answer; False if it is at work."""
+        if self._closing is None or self.waiting:
+            return False
+        self.waiting.close()
+        self._closing.set()
+        return True
 
     async def _run_turn(self) -> AssistantFinal | None:
         """The answer of a turn; None if it was interrupted."""

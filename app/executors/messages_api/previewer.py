@@ -1,5 +1,6 @@
 """MessagesPreviewer: shows the first request that a run would send to the Messages API; needs no key."""
 
+import json
 from dataclasses import dataclass
 
 from app.executors.messages_api.output_format import load_output_format
@@ -21,13 +22,13 @@ class MessagesPreviewer:
         agent = AgentRequest.of(plan, request.messages, ttl=self.cache_ttl)
         messages = posted_messages(request.messages)
         body = agent.body(messages, marked={len(messages) - 1})
-        options = {name: value for name, value in body.items() if name not in ("system", "messages", "tools")}
+        options = {name: value for name, value in body.items() if name not in ("system", "messages")}
         return Preview(
             system_prompt=agent.system,
             prompt=messages[-1]["content"],
             options={
                 **options,
-                "tools": [tool["name"] for tool in agent.tools],
+                "tools": [json.loads(tool)["name"] for tool in agent.tools],
                 "cache_control": dict(agent.cache_control),
             },
         )

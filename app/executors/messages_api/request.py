@@ -3,13 +3,11 @@
 Whatever comes before the last mark is the same, byte for byte, in the next request of the conversation.
 """
 
+import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from itertools import pairwise
 from typing import Any, Final
-
-from pydantic import BaseModel
 
 from app.executors.api_format.prompt import attachment_block, joined_prompt, visible_parts, without_system
 from app.executors.messages_api.output_format import is_output_format
@@ -17,7 +15,7 @@ from app.executors.port import RunPlan
 from app.models.registry import ModelOptions, Thinking
 from app.models.request_options import taken_effort, takes_task_budget
 from app.requests.messages import Message, TextPart
-from runtally.tools.tool import Tool
+from runtally.tools.tool import definition_of
 
 STRUCTURED_OUTPUT = "StructuredOutput"
 """The tool for answers whose schema the provider's own output format does not take."""
@@ -48,8 +46,8 @@ class AgentRequest:
     model: str
     options: ModelOptions
     system: str
-    tools: tuple[Mapping[str, Any], ...]
-    """As the model gets them."""
+    tools: tuple[str, ...]
+    """Their definitions, in JSON."""
     output_format: Mapping[str, Any] | None
     """The provider's own format for the structured answer."""
     answers_by_tool: bool
@@ -62,7 +60,7 @@ class AgentRequest:
         shown = plan.schemas.answer
         by_format = shown is not None and not shown.is_wrapped and is_output_format(shown.schema)
         by_tool = shown is not None and not by_format
-        tools = [_described(tool) for tool in plan.tools]
+        tools = [tool.definition for tool in plan.tools]
         if shown is not None and by_tool:
             tools.append(_structured_output(shown.schema))
         return cls(
@@ -91,10 +89,24 @@ class AgentRequest:
         tools = (*self.tools, _structured_output(self.output_format))
         return replace(self, output_format=None, answers_by_tool=True, tools=tools)
 
+    def text(
+        self, messages: Sequence[dict[str, Any]], *, marked: Collection[int], compacts: bool = False
+    ) -> str:
+        """The request in JSON, see `body`, with the tools: their definitions are not written again."""
+        body = {**self.body(messages, marked=marked, compacts=compacts), "stream": True}
+        text = _json(body)
+        if not self.tools:
+            return text
+        mark = _json({"cache_control": dict(self.cache_control)})
+        return f'{text[:-1]},"tools":[{",".join(self.tools)[:-1]},{mark[1:]}]}}'
+
     def body(
         self, messages: Sequence[dict[str, Any]], *, marked: Collection[int], compacts: bool = False
     ) -> dict[str, Any]:
-        """The request with these messages; `marked` are the indexes of those that end with a mark."""
+        """The request with these messages, without the tools.
+
+        `marked` are the indexes of the messages that end with a mark.
+        """
         mark = {"cache_control": dict(self.cache_control)}
         body: dict[str, Any] = {
             "model": self.model,
@@ -105,8 +117,6 @@ class AgentRequest:
                 for index, message in enumerate(messages)
             ],
         }
-        if self.tools:
-            body["tools"] = [*self.tools[:-1], {**self.tools[-1], **mark}]
         if (thinking := _thinking(self.options.thinking)) is not None:
             body["thinking"] = thinking
         if output := self._output_config():
@@ -174,23 +184,12 @@ def end_of_request_before(messages: Sequence[Mapping[str, Any]]) -> int:
     return users[-1] if users else -1
 
 
-def _described(tool: Tool) -> dict[str, Any]:
-    schema = _schema_of(tool.input_model) if tool.schema is None else tool.schema.document
-    return {"name": tool.id, "description": tool.description, "input_schema": schema}
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
-@lru_cache(maxsize=1024)
-def _schema_of(arguments: type[BaseModel]) -> dict[str, Any]:
-    # pydantic makes it anew each time, which takes longer than the rest of a request.
-    return arguments.model_json_schema()
-
-
-def _structured_output(schema: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "name": STRUCTURED_OUTPUT,
-        "description": _STRUCTURED_OUTPUT_RULE,
-        "input_schema": dict(schema),
-    }
+def _structured_output(schema: Mapping[str, Any]) -> str:
+    return definition_of(STRUCTURED_OUTPUT, _STRUCTURED_OUTPUT_RULE, schema)
 
 
 def _marked(message: dict[str, Any], mark: Mapping[str, Any]) -> dict[str, Any]:

@@ -51,6 +51,7 @@ from app.runs.requests.attachments import DEFAULT_RULES, AttachmentRules
 OPTIONS = (
     *("model", "effort", "thinkingBudgetTokens", "taskBudget", "toolIds"),
     *("onConflict", "onDisconnect", "responseFormat", "limits", "files"),
+    *("endUser", "tags", "metadata"),
 )
 """Fields of `GraphRunRequest` that clients may set in `forwardedProps.runtally`."""
 

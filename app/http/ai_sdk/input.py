@@ -9,9 +9,11 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    ValidationError,
     ValidationInfo,
     ValidatorFunctionWrapHandler,
     WithJsonSchema,
+    WrapValidator,
     field_validator,
     model_validator,
 )
@@ -23,6 +25,7 @@ from app.graphs.spec import GraphSpec
 from app.http.ai_sdk.ui_message import MOST_ANSWERED, UiMessage, UiPart, read_leniently
 from app.http.attachments import posted_attachment
 from app.ids import STATE_KEY_PATTERN
+from app.requests.attribution import Attributed, Metadata, labels_in
 from app.requests.client_tools import MOST_DESCRIBED, ClientTool
 from app.requests.messages import ContentPart, Message, TextPart, is_blank_content
 from app.requests.runs import (
@@ -51,7 +54,15 @@ def _or_none(value: object) -> object:
     return None if value == "" else value
 
 
-class ChatRequest(ModelChoices):
+def _if_metadata(given: object, validate: ValidatorFunctionWrapHandler) -> Any:
+    """What other programs have in a field of this name is ignored unless it is metadata of a run."""
+    try:
+        return validate(given)
+    except ValidationError:
+        return None
+
+
+class ChatRequest(ModelChoices, Attributed):
     """The body of `DefaultChatTransport`, and the fields of a run that its option `body` can add.
 
     Other fields are ignored: assistant-ui and templates for chats add `metadata`, `system` and more.
@@ -74,6 +85,7 @@ class ChatRequest(ModelChoices):
     limits: RunLimits = RunLimits()
     files: tuple[UploadedFile, ...] = ()
     on_disconnect: OnDisconnect | None = None
+    metadata: Annotated[Metadata | None, WrapValidator(_if_metadata), WithJsonSchema({})] = None
     approve_for_conversation: Annotated[bool, Field(strict=True)] = False
     """Whether the approvals of tool calls that it contains are for the rest of the conversation."""
 
@@ -256,6 +268,7 @@ class ChatRequest(ModelChoices):
             thinking_budget_tokens=self.thinking_budget_tokens,
             task_budget=self.task_budget,
             limits=self.limits,
+            **labels_in(self),
             files=self.files,
             on_disconnect=self.on_disconnect,
             client_tools=tuple(tools),

@@ -34,7 +34,8 @@ def upgrade(connection: Connection) -> str | None:
     scripts = ScriptDirectory.from_config(config)
     if current is not None and current not in _known(scripts):
         return usable_revision(connection)
-    command.upgrade(config, "head")
+    if current != scripts.get_current_head():
+        command.upgrade(config, "head")
     return None
 
 

@@ -55,6 +55,7 @@ async def delete_contents(tx: Transaction, key: RunKey) -> None:
     values = {
         "request": null(),
         "question": None,
+        "metadata": null(),
         "final": emptied.model_dump(mode="json", by_alias=True),
         "contents_deleted_at": func.coalesce(runs.c.contents_deleted_at, func.now()),
     }

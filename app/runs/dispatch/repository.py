@@ -1,6 +1,6 @@
 """SQL of the queue of runs; what decides is in functions of the database (see the migration)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import timedelta
 from typing import Any
@@ -81,6 +81,9 @@ async def insert_run(tx: Transaction, run: NewRun, *, limits: DispatchLimits) ->
         "tracestate": None if run.caller_trace is None else run.caller_trace.tracestate,
         "stops_unread": run.stops_unread or None,
         "shown_answer": None if run.shown_answer is None else dump_json(asdict(run.shown_answer)),
+        "end_user": run.labels.end_user,
+        "tags": _json_or_null(run.labels.tags),
+        "metadata": _json_or_null(run.labels.metadata),
     }
     columns = (await tx.execute(_INSERT, values)).one()._asdict()
     if (full_at := columns.pop("full_at")) is not None:
@@ -199,6 +202,10 @@ def _claimed(columns: dict[str, Any]) -> ClaimedRun:
     return ClaimedRun(record_of(columns), request, has_commands)
 
 
+def _json_or_null(value: Mapping[str, str] | None) -> str | None:
+    return None if value is None else dump_json(dict(value))
+
+
 def _limit_values(limits: DispatchLimits) -> dict[str, Any]:
     return {
         "per_account": limits.per_account,
@@ -239,10 +246,11 @@ _VALUES = {
         for name in (
             *("account_id", "run_id", "api_key_id", "graph_id", "model", "question", "request_hash"),
             *("request_id", "state_key", "turn", "start_after", "priority", "traceparent", "tracestate"),
-            *("session_id", "message_id", "stops_unread"),
+            *("session_id", "message_id", "stops_unread", "end_user"),
         )
     },
-    **{name: cast(cast(bindparam(name), Text), Json) for name in ("request", "shown_answer")},
+    **{name: cast(cast(bindparam(name), Text), Json) for name in ("request", "shown_answer", "metadata")},
+    "tags": cast(cast(bindparam("tags"), Text), postgresql.JSONB),
     "created_at": func.now(),
     "status": case((_admitted.c.is_started, "running"), else_="queued"),
     "process_id": case((_admitted.c.is_started, cast(bindparam("process_id"), Uuid))),

@@ -29,7 +29,7 @@ class RunParking:
         await forever(self._step, min(_EVERY_S, self.after_s), name="parking")
 
     def hurry(self) -> None:
-        """The process stops: park runs as soon as they only wait."""
+        """The process stops: park runs as soon as they only wait, and keep none open for messages."""
         self._is_urgent.set()
         self._park_idle()
 
@@ -37,10 +37,13 @@ class RunParking:
         self._park_idle()
 
     def _park_idle(self) -> None:
-        now = time.monotonic()
+        now, active = time.monotonic(), self.supervisor.active()
+        if self._is_urgent.is_set():
+            for run in active:
+                run.control.closing.set()
         idle = {
             run.plan.run: run
-            for run in self.supervisor.active()
+            for run in active
             if run.control.may_park and not run.is_lost and run.plan.attempt < _MOST_ATTEMPTS
         }
         since = {key: self._since.get(key, now) for key in idle}

@@ -51,7 +51,7 @@ class RequestCodec:
         return await self._offload.run(partial(_fingerprint, request), size=request.size)
 
     async def encode(self, request: GraphRunRequest) -> str:
-        """The JSON that is stored: everything but the files, which are stored separately."""
+        """The JSON that is stored: everything but files and metadata, which are stored separately."""
         return await self._offload.run(partial(encoded, request), size=request.size)
 
     async def encode_with_files(self, request: GraphRunRequest) -> str:
@@ -85,8 +85,8 @@ def _decode_messages(text: str) -> list[Message]:
 
 
 def encoded(request: GraphRunRequest, *, with_files: bool = False) -> str:
-    """Its JSON, with its files or without them."""
-    exclude = set() if with_files else {"files"}
+    """Its JSON, with its files and metadata or without them."""
+    exclude = set() if with_files else {"files", "metadata"}
     # Without defaults: the release before, which may execute a queued run, knows no field that is new.
     fields = request.model_dump(
         mode="json", by_alias=True, exclude_none=True, exclude_defaults=True, exclude=exclude

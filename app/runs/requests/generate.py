@@ -4,12 +4,12 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
+from app.requests.attribution import Attributed
 from app.requests.blank import require_visible
 from app.requests.runs import NewRunId, RunLimits
-from app.requests.wire_models import InputModel
 
 
-class GenerateRequest(InputModel):
+class GenerateRequest(Attributed):
     """The request for one answer to one prompt: a run of one turn without tools."""
 
     run_id: NewRunId | None = None

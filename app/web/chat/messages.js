@@ -101,7 +101,7 @@ export function activityOf(run) {
   if (run.pendingApprovals.length) return "Waiting for you to decide";
   if (run.pendingQuestions.length) return "Waiting for your answer";
   if (run.status?.phase === "tool_use") return `Using ${toolTitle(run.status.label)}`;
-  if (run.status?.phase === "waiting") return "Waiting for an answer";
+  if (run.status?.phase === "waiting") return run.status.label;
   if (run.status?.phase === "compacting") return "Summarizing earlier messages";
   if (run.status?.phase === "thinking") return "Thinking";
   return run.started ? "Working" : "Starting";

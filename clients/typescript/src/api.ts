@@ -228,8 +228,15 @@ export interface components {
         };
         /** @description The request of each run of a schedule or batch: without `runId` and `startAfter`. */
         DelegatedRunRequest: {
+            endUser?: string | null;
+            tags?: {
+                [key: string]: string;
+            } | null;
+            metadata?: {
+                [key: string]: string;
+            } | null;
             effort?: ("low" | "medium" | "high" | "xhigh" | "max") | null;
-            thinkingBudgetTokens?: number | null;
+            thinkingBudgetTokens?: 0 | number | null;
             taskBudget?: number | null;
             graphId: string;
             stateKey?: string | null;
@@ -249,6 +256,7 @@ export interface components {
             /** @default [] */
             files?: components["schemas"]["UploadedFile"][];
             onDisconnect?: ("continue" | "cancel") | null;
+            keepOpenS?: number | null;
             /** @default [] */
             clientTools?: components["schemas"]["ClientTool"][];
         };
@@ -367,8 +375,15 @@ export interface components {
         };
         /** @description The request to start a run. */
         GraphRunRequest: {
+            endUser?: string | null;
+            tags?: {
+                [key: string]: string;
+            } | null;
+            metadata?: {
+                [key: string]: string;
+            } | null;
             effort?: ("low" | "medium" | "high" | "xhigh" | "max") | null;
-            thinkingBudgetTokens?: number | null;
+            thinkingBudgetTokens?: 0 | number | null;
             taskBudget?: number | null;
             runId?: string | null;
             graphId: string;
@@ -390,6 +405,7 @@ export interface components {
             /** @default [] */
             files?: components["schemas"]["UploadedFile"][];
             onDisconnect?: ("continue" | "cancel") | null;
+            keepOpenS?: number | null;
             /** @default [] */
             clientTools?: components["schemas"]["ClientTool"][];
         };
@@ -634,6 +650,10 @@ export interface components {
             cacheMissUsd: string;
             /** @description What has no known price and is not part of the cost, as `name=value`. */
             unpriced: string[];
+            endUser: string | null;
+            tags: {
+                [key: string]: string;
+            } | null;
         };
         /** @description The JSON schema the final answer must match. */
         ResponseFormat: {
@@ -712,6 +732,14 @@ export interface components {
             /** @description What its commands have exchanged with hosts, after the end of each attempt. */
             network: components["schemas"]["HostTrafficResponse"][];
             billing: components["schemas"]["RunBillingResponse"] | null;
+            endUser: string | null;
+            tags: {
+                [key: string]: string;
+            } | null;
+            /** @description Null once the contents are deleted. */
+            metadata: {
+                [key: string]: string;
+            } | null;
         };
         /**
          * @description How a run of the conversation ended; fields are null until it has ended.
@@ -764,9 +792,13 @@ export interface components {
             /** Format: byte */
             data: string;
         };
-        /** @description The sums of one group: a day, a model, a graph or an API key. */
+        /**
+         * @description The sums of an hour, a day, a model, a graph, a key, an account, an end user or a tag's value.
+         *
+         *     `group` is null for the sum of the end users or values beyond `top`, and without one.
+         */
         UsageGroup: {
-            group: string;
+            group: string | null;
             receipts: number;
             inputTokens: number;
             outputTokens: number;
@@ -782,7 +814,7 @@ export interface components {
         };
         /** @description The sums of a part of a group; `split` is null for the sum of the parts beyond `top`. */
         UsagePart: {
-            group: string;
+            group: string | null;
             split: string | null;
             receipts: number;
             inputTokens: number;
@@ -799,8 +831,8 @@ export interface components {
         };
         /** @description Sums by group, and the total. */
         UsageReportResponse: {
-            groupBy: ("day" | "model" | "graph" | "key") | null;
-            splitBy: ("day" | "model" | "graph" | "key") | null;
+            groupBy: ("hour" | "day" | "model" | "graph" | "key" | "account" | "endUser") | string | null;
+            splitBy: ("hour" | "day" | "model" | "graph" | "key" | "account" | "endUser") | string | null;
             timeZone: string;
             items: components["schemas"]["UsagePart"][] | components["schemas"]["UsageGroup"][];
             nextCursor?: string | null;
@@ -1252,7 +1284,7 @@ export interface components {
              */
             at: string;
         };
-        ClientEvent: components["schemas"]["Queued"] | components["schemas"]["PermissionRequest"] | components["schemas"]["BudgetReached"] | components["schemas"]["PermissionResolved"] | components["schemas"]["QuestionAsked"] | components["schemas"]["QuestionResolved"] | components["schemas"]["ClientToolCall"] | components["schemas"]["Interrupted"] | components["schemas"]["RunStarted"] | components["schemas"]["TextDelta"] | components["schemas"]["ThinkingDelta"] | components["schemas"]["MessageDiscarded"] | components["schemas"]["Status"] | components["schemas"]["Step"] | components["schemas"]["ToolCallStart"] | components["schemas"]["ToolCallResult"] | components["schemas"]["Citation"] | components["schemas"]["UserMessageDelivered"] | components["schemas"]["FilesChanged"] | components["schemas"]["AssistantFinal"] | components["schemas"]["RunWarning"] | components["schemas"]["RunError"] | components["schemas"]["Done"];
+        ClientEvent: components["schemas"]["Queued"] | components["schemas"]["PermissionRequest"] | components["schemas"]["BudgetReached"] | components["schemas"]["PermissionResolved"] | components["schemas"]["QuestionAsked"] | components["schemas"]["QuestionResolved"] | components["schemas"]["ClientToolCall"] | components["schemas"]["Interrupted"] | components["schemas"]["Status"] | components["schemas"]["RunStarted"] | components["schemas"]["TextDelta"] | components["schemas"]["ThinkingDelta"] | components["schemas"]["MessageDiscarded"] | components["schemas"]["Step"] | components["schemas"]["ToolCallStart"] | components["schemas"]["ToolCallResult"] | components["schemas"]["Citation"] | components["schemas"]["UserMessageDelivered"] | components["schemas"]["FilesChanged"] | components["schemas"]["AssistantFinal"] | components["schemas"]["RunWarning"] | components["schemas"]["RunError"] | components["schemas"]["Done"];
         /** @description One line of a batch; `customId` is in its result again. */
         BatchLine: {
             customId: string;

@@ -14,7 +14,8 @@ import asyncpg
 import httpx
 
 from app.bootstrap.services import Services
-from app.cli.serve import listen, served, url_of
+from app.cli.addresses import listen, url_of
+from app.cli.serve import served
 from app.simulator.script import Answer, ApiRequest, Reply
 from app.simulator.server import RecordedMessage, Simulator
 from tests.e2e.agents import CLAUDE, named

@@ -3,7 +3,7 @@ import socket
 
 import pytest
 
-from app.cli.serve import AddressInUse, listen, listen_for_scrapes
+from app.cli.addresses import AddressInUse, listen, listen_for_scrapes
 from app.platform.settings import Settings
 
 

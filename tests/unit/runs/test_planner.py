@@ -55,6 +55,19 @@ def test_a_plan_names_what_its_receipts_name() -> None:
     assert (planned.attribution.api_key_id, planned.attribution.graph_id) == (KEY, "claude_agents:planner")
 
 
+@pytest.mark.parametrize(
+    ("of_graph", "of_request", "kept"), [(60, 5, 5), (60, 120, 60), (60, None, 0), (None, None, 0)]
+)
+def test_a_run_is_kept_open_if_its_request_says_so_and_as_long_as_the_graph_allows(
+    of_graph: float | None, of_request: float | None, kept: float
+) -> None:
+    assert plan({"keep_open_s": of_request}, keep_open_s=of_graph).keep_open == timedelta(seconds=kept)
+
+
+def test_a_graph_may_keep_no_run_open() -> None:
+    assert refused({"keep_open_s": 5}) == "keepOpenS: the graph claude_agents:planner keeps no run open"
+
+
 def test_the_model_is_the_requests_else_the_graphs_else_the_default() -> None:
     assert plan().model == "claude-haiku-5-5"
     assert plan(model="sonnet").model == "claude-sonnet-5-5"

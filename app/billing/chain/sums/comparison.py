@@ -72,8 +72,11 @@ async def _wrong_rollups(reader: Reader, account_id: UUID, rows_per_slice: int) 
         # A slice that cannot advance, at the end of time, is the last one.
         end = None if end == start else end
         limit = MOST_ROLLUPS + 1
-        for rollup in await find_wrong_rollups(reader, account_id, start=start, end=end, limit=limit):
-            yield rollup
+        for labelled in (False, True):
+            for rollup in await find_wrong_rollups(
+                reader, account_id, start=start, end=end, labelled=labelled, limit=limit
+            ):
+                yield rollup
         start = end
 
 
@@ -94,9 +97,10 @@ def _differences(
 
 
 def _place(rollup: WrongRollup) -> str:
+    labelled = "" if rollup.label is None else f", {_text(rollup.label)} {_shown(rollup.value)}"
     return (
         f"its usage rollup of {rollup.bucket}, model {_shown(rollup.model)}, "
-        f"graph {_shown(rollup.graph_id)}, key {rollup.api_key_id}"
+        f"graph {_shown(rollup.graph_id)}, key {rollup.api_key_id}{labelled}"
     )
 
 

@@ -47,5 +47,8 @@ class WrongRollup:
     model: str
     graph_id: str
     api_key_id: str
+    label: str | None
+    """Of the sums of receipts with a label; None for those of all."""
+    value: str | None
     recorded: dict[str, Any] | None
     recomputed: dict[str, Any] | None

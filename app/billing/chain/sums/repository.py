@@ -47,6 +47,7 @@ _ACCOUNTS = text(
 """One look into the index for each account."""
 
 _GROUPS = ("bucket", "model", "graph_id", "api_key_id")
+_LABEL = ("label", "value")
 _SUMS = [column.name for column in usage_rollups.columns if not column.primary_key]
 _TIME = "CAST(CAST(:{} AS text) AS timestamptz)"
 _BUCKET = "date_bin('15 minutes', used_at, 'epoch')"
@@ -71,8 +72,12 @@ def _summed(name: str) -> str:
     return f"{_COMPUTED.get(name, f'sum({name})')} AS {name}"
 
 
-def _wrong_rollups(*, bounded: bool) -> str:
+def _wrong_rollups(*, bounded: bool, labelled: bool) -> str:
     """Without `OR :end IS NULL`, with which the index would be read to its end in every slice."""
+    groups = (*_GROUPS, *_LABEL) if labelled else _GROUPS
+    table = "labelled_rollups" if labelled else "usage_rollups"
+    source = "charge_receipts, labels_of(end_user, tags)" if labelled else "charge_receipts"
+    names = ", ".join(groups)
 
     def within(column: str) -> str:
         until = f"AND {column} < {_TIME.format('end')}" if bounded else ""
@@ -83,22 +88,26 @@ def _wrong_rollups(*, bounded: bool) -> str:
 
     return f"""
     WITH recorded AS (
-        SELECT {", ".join((*_GROUPS, *_SUMS))} FROM usage_rollups WHERE {within("bucket")}
+        SELECT {", ".join((*groups, *_SUMS))} FROM {table} WHERE {within("bucket")}
     ), recomputed AS (
-        SELECT {_BUCKET} AS bucket, model, graph_id, api_key_id, {", ".join(map(_summed, _SUMS))}
-          FROM charge_receipts WHERE {within("used_at")} GROUP BY 1, 2, 3, 4
+        SELECT {_BUCKET} AS {names}, {", ".join(map(_summed, _SUMS))}
+          FROM {source} WHERE {within("used_at")} GROUP BY {names.replace("bucket", "1", 1)}
     )
     SELECT CAST(bucket AS text) AS bucket, model, graph_id, CAST(api_key_id AS text) AS api_key_id,
+           {"label, value" if labelled else "NULL AS label, NULL AS value"},
            CAST(row_to_json(recorded) AS text) AS recorded,
            CAST(row_to_json(recomputed) AS text) AS recomputed
-      FROM recorded FULL JOIN recomputed USING (bucket, model, graph_id, api_key_id)
+      FROM recorded FULL JOIN recomputed USING ({names})
      WHERE ({row("recorded")}) IS DISTINCT FROM ({row("recomputed")})
-     ORDER BY bucket, model, graph_id, api_key_id LIMIT :limit
+     ORDER BY {names} LIMIT :limit
     """  # noqa: S608 - constants
 
 
-_WRONG_IN_SLICE = text(_wrong_rollups(bounded=True))
-_WRONG_FROM = text(_wrong_rollups(bounded=False))
+_WRONG = {
+    (bounded, labelled): text(_wrong_rollups(bounded=bounded, labelled=labelled))
+    for bounded in (True, False)
+    for labelled in (True, False)
+}
 
 
 async def sum_ledger(reader: Reader, account_id: UUID, *, limit: int) -> LedgerSums:
@@ -133,20 +142,20 @@ async def find_slice_end(reader: Reader, account_id: UUID, start: str, *, most: 
 
 
 async def find_wrong_rollups(
-    reader: Reader, account_id: UUID, *, start: str, end: str | None, limit: int
+    reader: Reader, account_id: UUID, *, start: str, end: str | None, labelled: bool, limit: int
 ) -> list[WrongRollup]:
     """Rollups of some time that are not the sums of their receipts, are missing, or have no receipts."""
     given = {"account_id": account_id, "start": start, "limit": limit}
-    if end is None:
-        found = await reader.execute(_WRONG_FROM, given)
-    else:
-        found = await reader.execute(_WRONG_IN_SLICE, {**given, "end": end})
+    bound = {} if end is None else {"end": end}
+    found = await reader.execute(_WRONG[bool(bound), labelled], {**given, **bound})
     return [
         WrongRollup(
             bucket=row["bucket"],
             model=row["model"],
             graph_id=row["graph_id"],
             api_key_id=row["api_key_id"],
+            label=row["label"],
+            value=row["value"],
             recorded=_sums_of(row["recorded"]),
             recomputed=_sums_of(row["recomputed"]),
         )

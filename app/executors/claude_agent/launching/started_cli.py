@@ -28,7 +28,7 @@ class LaunchSpec:
     """The CLI could change it, but makes a call of its own and informs the model."""
     agent_models: Mapping[str, str]
     options: ModelOptions
-    tools: Sequence[str]
+    tools: Sequence[tuple[str, bool, int]]
     """As they are described to the CLI."""
     longest_call_s: float
     max_turns: int | None

@@ -14,7 +14,6 @@ import os
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
-from functools import partial
 from typing import Any
 
 import anyio
@@ -28,19 +27,16 @@ from claude_agent_sdk import (
     ResultMessage,
     SystemMessage,
 )
-from claude_agent_sdk._internal.query import stamp_user_message
 
 from app.executors.claude_agent.options.long_context import with_provider_names
-from app.executors.claude_agent.process.cli_run import CliRun, UserContent
+from app.executors.claude_agent.process.cli_run import CliRun, UserContent, line_of
 from app.executors.claude_agent.process.directory import RunDirectory
 from app.executors.claude_agent.process.failures import CliFailed, OutputEnded, StderrTail, failure_of
 from app.executors.claude_agent.process.sanitizer import sanitize
 from app.executors.claude_agent.sandbox.port import Sandbox
 from app.executors.inbox import RunEnded
 from app.ids import new_uuid
-from app.platform.concurrency.offload import SMALL_BYTES
 from app.platform.logs.context import start_detached
-from app.platform.serialization.large_json import dumps
 from app.requests.messages import Priority
 
 log = structlog.get_logger(__name__)
@@ -206,8 +202,12 @@ class CliProcess:
             raise RunEnded
         self._run.put(message_id, content, priority)
 
-    def send_first(self, prompt: UserContent | None) -> None:
-        """Send the first message; None if it goes on with the turn with which its transcript ends."""
+    def send_first(self, prompt: UserContent | None, *, keeps_open: bool = False) -> None:
+        """Send the first message; None if it goes on with the turn with which its transcript ends.
+
+        `keeps_open`: the run does not end with its last result, but with `close_open_run`.
+        """
+        self._run.keeps_open = keeps_open
         if prompt is None:
             self._run.continues = True
         else:
@@ -223,9 +223,25 @@ class CliProcess:
             raise CliFailed(f"{type(error).__name__}: {error}", failure) from error
 
     @property
+    def is_idle(self) -> bool:
+        """Whether its run is open, and every message is answered."""
+        return self._run.is_idle
+
+    @property
+    def finished(self) -> asyncio.Event:
+        """Set when its run gets no more messages."""
+        return self._run.finished
+
+    @property
     def has_pending_turn(self) -> bool:
         """Whether there are messages that are not part of the current turn."""
         return self._run.pending.has_next_turn
+
+    def close_open_run(self) -> None:
+        """End a run that is open, if every message is answered."""
+        if self._run.is_idle:
+            self._run.finish()
+            self._stop_sending()
 
     async def interrupt(self) -> None:
         """Stop the current turn; kill the CLI when that takes too long."""
@@ -237,6 +253,7 @@ class CliProcess:
     async def stop(self) -> None:
         """Take no more messages, interrupt, wait for the last result; kill the CLI if that takes too long."""
         self._stopping = True
+        self.close_open_run()
         await self._interrupt_until(self._run.finished)
 
     def kill(self) -> None:
@@ -295,7 +312,7 @@ class CliProcess:
         if not isinstance(message, ResultMessage):
             return False
         self._usage = message.model_usage or self._usage
-        if run.pending.any_pending and not self._stopping:
+        if (run.keeps_open or run.pending.any_pending) and not self._stopping:
             return False
         if not self.stays or self._stopping:
             return True
@@ -349,12 +366,7 @@ class CliProcess:
             self.discard()
 
     async def _write(self, prompt: dict[str, Any]) -> None:
-        message = stamp_user_message(prompt, verbatim_prompts=True)
-        # ASCII: some line readers end a line at U+2028.
-        serialize = partial(dumps, {**message, "session_id": "default"}, ascii_only=True)
-        is_small = _size_of(message["message"]["content"]) <= SMALL_BYTES
-        # The SDK's `query` does the same, but serializes large messages on the event loop, too.
-        line = serialize() if is_small else await asyncio.to_thread(serialize)
+        line = await line_of(prompt)
         transport = self._client._transport  # noqa: SLF001 - its version is pinned
         if transport is None:
             raise OutputEnded(OutputEnded.__doc__ or "")
@@ -390,10 +402,3 @@ class CliProcess:
             if (self._mirror_failed or self.is_left) and self._before_cleanup is not None:
                 await self._before_cleanup(self.directory)
             await asyncio.to_thread(self.directory.remove)
-
-
-def _size_of(content: UserContent) -> int:
-    """About how many characters the content has as JSON."""
-    if isinstance(content, str):
-        return len(content)
-    return sum(len(block.get("text", "")) + len(block.get("source", {}).get("data", "")) for block in content)

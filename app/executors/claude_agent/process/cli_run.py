@@ -2,16 +2,20 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
+from functools import partial
 from typing import Any, TypeAlias
 
 from claude_agent_sdk import Message, ResultMessage
+from claude_agent_sdk._internal.query import stamp_user_message
 
 from app.conversations.sdk_transcript import PAUSED_PROMPT
 from app.executors.api_format.web import MOST_PAUSES, PAUSED
 from app.executors.claude_agent.process.message_buffer import MessageBuffer
 from app.executors.claude_agent.process.pending_messages import PendingMessages
 from app.ids import new_uuid
+from app.platform.concurrency.offload import SMALL_BYTES
 from app.platform.logs.context import Fields, fields_of_context
+from app.platform.serialization.large_json import dumps
 from app.requests.messages import Priority
 
 UserContent: TypeAlias = str | list[dict[str, Any]]
@@ -28,6 +32,8 @@ class CliRun:
         """What log lines of the process name while it serves this run."""
         self.continues = False
         """Whether it begins in the middle of a turn, which the CLI goes on with once it has started."""
+        self.keeps_open = False
+        """Whether it goes on after a result without another message, until it is ended."""
         self.pending = PendingMessages()
         self.prompted = asyncio.Event()
         """Set when the first message was sent."""
@@ -40,6 +46,11 @@ class CliRun:
         self._pauses = 0
         self._buffer = MessageBuffer()
         self._outbox: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it is open, and every message is answered."""
+        return self.keeps_open and not (self.pending.in_turn or self.pending.any_pending)
 
     def put(self, message_id: str, content: UserContent, priority: Priority | None) -> None:
         """Queue a user message for the CLI."""
@@ -98,3 +109,20 @@ class CliRun:
         """Every message of the CLI, up to the last result. Raises what ended them."""
         async for message in self._buffer.messages():
             yield message
+
+
+async def line_of(prompt: dict[str, Any]) -> str:
+    """A user message as the CLI reads it, without the end of the line."""
+    message = stamp_user_message(prompt, verbatim_prompts=True)
+    # ASCII: some line readers end a line at U+2028.
+    serialize = partial(dumps, {**message, "session_id": "default"}, ascii_only=True)
+    is_small = _size_of(message["message"]["content"]) <= SMALL_BYTES
+    # The SDK's `query` does the same, but serializes large messages on the event loop, too.
+    return serialize() if is_small else await asyncio.to_thread(serialize)
+
+
+def _size_of(content: UserContent) -> int:
+    """About how many characters the content has as JSON."""
+    if isinstance(content, str):
+        return len(content)
+    return sum(len(block.get("text", "")) + len(block.get("source", {}).get("data", "")) for block in content)

@@ -60,9 +60,10 @@ class McpBridge:
         return await self.calls.run(ASK_USER_QUESTION, args, call_id)
 
     @property
-    def descriptions(self) -> list[str]:
-        """The tools as they are described to the CLI, in JSON."""
-        return [_described(tool).model_dump_json() for tool in without_questions(self.calls.plan)]
+    def descriptions(self) -> list[tuple[str, bool, int]]:
+        """Everything of the tools that is described to the CLI, see `_described`."""
+        tools = without_questions(self.calls.plan)
+        return [(tool.definition, tool.read_only, tool.max_result_bytes) for tool in tools]
 
     def server(self) -> McpSdkServerConfig | None:
         """The MCP server for `ClaudeAgentOptions`; None for a run without tools."""

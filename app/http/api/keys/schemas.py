@@ -8,9 +8,8 @@ from pydantic import Field
 from app.auth.giving import MAX_PATTERNS, PATTERN
 from app.auth.records import KeyOptions, KeyRecord
 from app.http.response_model import Moment, ResponseModel
-from app.requests.moments import UtcMoment
 from app.requests.principal import KeyTerms, Scope
-from app.requests.wire_models import InputModel
+from app.requests.wire_models import InputModel, UtcMoment
 
 _DAY_S = 86_400
 _MAX_COUNT = 1_000_000

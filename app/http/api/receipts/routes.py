@@ -15,7 +15,7 @@ from app.http.api.receipts.csv_export import CSV, csv_line, prefers_csv
 from app.http.api.receipts.schemas import ReceiptResponse
 from app.http.dependencies import OpenExportReader, ReceiptReader, ServicesDep
 from app.http.openapi.headers import EXPORTED
-from app.http.parameters import MomentParam, StorableText, UuidPageParams
+from app.http.parameters import LabelParams, MomentParam, StorableText, UuidPageParams
 from app.http.response_model import Page
 from app.http.streaming.line_export import LineExport
 from app.http.streaming.sse import ReaderScope
@@ -36,9 +36,11 @@ async def receipt_filter(
     api_key_id: Annotated[UUID | None, Query(alias="apiKeyId")] = None,
     basis: ReceiptBasis | None = None,
     origin: Origin | None = None,
+    *,
+    labels: LabelParams,
 ) -> ReceiptFilter:
     """Collect the filters of a request."""
-    return ReceiptFilter(run_id, graph_id, model, used_from, used_to, api_key_id, basis, origin)
+    return ReceiptFilter(run_id, graph_id, model, used_from, used_to, api_key_id, basis, origin, labels)
 
 
 @router.get(

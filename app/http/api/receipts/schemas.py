@@ -90,3 +90,5 @@ class ReceiptResponse(ResponseModel):
     unpriced: Annotated[
         list[str], Field(description="What has no known price and is not part of the cost, as `name=value`.")
     ]
+    end_user: str | None
+    tags: dict[str, str] | None

@@ -32,7 +32,7 @@ from app.http.dependencies import (
 from app.http.native.encoder import NativeEncoder
 from app.http.native.openapi import NOTHING_MORE, STREAM
 from app.http.openapi.headers import LOCATED
-from app.http.parameters import MomentParam, PageParams, StorableText
+from app.http.parameters import LabelParams, MomentParam, PageParams, StorableText
 from app.http.response_model import Page
 from app.platform.db import Database
 from app.platform.pagination import MAX_PAGE
@@ -123,8 +123,10 @@ async def _chosen(
     state_key: Annotated[StorableText | None, Query(alias="stateKey")] = None,
     accepted_from: Annotated[MomentParam | None, Query(alias="from")] = None,
     accepted_to: Annotated[MomentParam | None, Query(alias="to", description="Exclusive.")] = None,
+    *,
+    labels: LabelParams,
 ) -> RunFilter:
-    return RunFilter(status, graph_id, model, api_key_id, state_key, accepted_from, accepted_to)
+    return RunFilter(status, graph_id, model, api_key_id, state_key, accepted_from, accepted_to, labels)
 
 
 @router.get("", summary="List runs")

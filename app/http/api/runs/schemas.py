@@ -128,9 +128,12 @@ class RunResponse(ResponseModel):
         Field(description="What its commands have exchanged with hosts, after the end of each attempt."),
     ]
     billing: RunBillingResponse | None
+    end_user: str | None
+    tags: Mapping[str, str] | None
+    metadata: Annotated[Mapping[str, str] | None, Field(description="Null once the contents are deleted.")]
 
     @classmethod
     def of(cls, run: RunRecord, totals: RunTotals | None, traffic: Sequence[HostTraffic]) -> "RunResponse":
         """Build from a run record."""
         billing = None if totals is None else RunBillingResponse.of(totals, run.meters)
-        return cls.built_from(run, run.key, network=traffic, billing=billing)
+        return cls.built_from(run, run.key, run.labels, network=traffic, billing=billing)

@@ -10,7 +10,7 @@ from app.billing.reports.service import DEFAULT_TOP, BillingReports, UsageQuery
 from app.http.admission.checks import CheckedRoute
 from app.http.api.usage.schemas import UsageReportResponse
 from app.http.dependencies import ReceiptReader, ServicesDep
-from app.http.parameters import MomentParam, StorableText
+from app.http.parameters import LabelParams, MomentParam, StorableText
 
 router = APIRouter(route_class=CheckedRoute, prefix="/v1/usage", tags=["billing"])
 
@@ -23,9 +23,11 @@ async def usage_filter(
     graph_id: Annotated[StorableText | None, Query(alias="graphId")] = None,
     model: StorableText | None = None,
     api_key_id: Annotated[UUID | None, Query(alias="apiKeyId")] = None,
+    *,
+    labels: LabelParams,
 ) -> UsageFilter:
     """Collect the filters of a request."""
-    return UsageFilter(since, until, model, graph_id, api_key_id)
+    return UsageFilter(since, until, model, graph_id, api_key_id, labels)
 
 
 @router.get("", summary="Sum up usage")
@@ -42,16 +44,23 @@ async def usage(
         Query(
             ge=1,
             le=MAX_SPLIT_PARTS,
-            description="Number of the most charged parts of a split; the others are summed up as one.",
+            description="Number of the most charged parts of a split, end users or values of a tag; the "
+            "others are summed up as one.",
         ),
     ] = DEFAULT_TOP,
     time_zone: Annotated[
         str, Query(alias="timeZone", max_length=100, description="IANA time zone in which days begin.")
     ] = "UTC",
 ) -> UsageReportResponse:
-    """Sums over receipts by group; without `groupBy` only the total."""
+    """Sums over receipts by group; without `groupBy` only the total.
+
+    By `endUser` and `tag:NAME` the most charged values are listed; `null` is what else was charged, of other
+    values and without one. `account` needs the scope `admin`, and then the sums are of all accounts.
+    """
+    if of_all := "account" in (group_by, split_by):
+        caller.require("admin")
     query = UsageQuery(group_by, filters, time_zone=time_zone, split_by=split_by, top=top)
     found, as_of = await services.reading.read(
-        lambda database: BillingReports(database).usage(caller.account_id, query)
+        lambda database: BillingReports(database).usage(None if of_all else caller.account_id, query)
     )
     return UsageReportResponse.of(query, found, as_of)

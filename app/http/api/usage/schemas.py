@@ -38,11 +38,14 @@ class UsageResponse(ResponseModel):
 
 
 class _Grouped(ResponseModel):
-    group: str
+    group: str | None
 
 
 class UsageGroup(UsageResponse, _Grouped):
-    """The sums of one group: a day, a model, a graph or an API key."""
+    """The sums of an hour, a day, a model, a graph, a key, an account, an end user or a tag's value.
+
+    `group` is null for the sum of the end users or values beyond `top`, and without one.
+    """
 
 
 class _Split(ResponseModel):

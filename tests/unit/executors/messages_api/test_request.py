@@ -1,3 +1,5 @@
+import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -27,12 +29,18 @@ def a_request(schema: dict[str, Any] | None = None, ttl: str = "5m", **plan: Any
 
 
 def test_tools_system_and_the_ends_of_this_request_and_the_one_before_are_marked() -> None:
-    messages = [USER, ASSISTANT, USER]
+    messages, another = [USER, ASSISTANT, USER], replace(weather, description='\u00e9 "]}')
     marked = {len(messages) - 1, end_of_request_before(messages)}
-    body = a_request(tools=(weather,)).body(messages, marked=marked)
+    body = json.loads(a_request(tools=(weather, another)).text(messages, marked=marked))
 
     assert body["system"] == [{"type": "text", "text": "p\n\nBe kind.", **MARK}]
-    assert body["tools"][0]["cache_control"] == MARK["cache_control"]
+    definition = {
+        "name": weather.id,
+        "description": weather.description,
+        "input_schema": weather.input_schema,
+    }
+    assert body["tools"] == [definition, {**definition, "description": '\u00e9 "]}', **MARK}]
+    assert body["stream"] is True
     assert [MARK.items() <= message["content"][-1].items() for message in body["messages"]] == [
         True,
         False,
@@ -102,7 +110,7 @@ def test_any_other_schema_is_that_of_a_tool(schema: dict[str, Any]) -> None:
     request = a_request(schema)
 
     assert request.answers_by_tool
-    (tool,) = request.tools
+    (tool,) = json.loads(request.text([USER], marked=()))["tools"]
     assert (tool["name"], tool["input_schema"]) == (STRUCTURED_OUTPUT, model_schema_of(schema).schema)
     assert "output_config" not in request.body([USER], marked=())
 

@@ -1,0 +1,1 @@
+"""Roles of the database that read the billing views."""
