@@ -18,6 +18,7 @@ from app.billing.receipts.records import NewReceipt
 from app.billing.receipts.repository import insert_receipts
 from app.simulator.script import Reply, Text, in_turn
 from app.usage.records import Attribution
+from tests.batches import a_line, created, ended
 from tests.e2e.stories import ASSISTANT, World, WorldOf, a_client, a_request
 from tests.factories import a_fact
 from tests.integration.statements import execute, until
@@ -155,3 +156,51 @@ async def test_labels_are_bounded(world_of: WorldOf, fields: Mapping[str, Any]) 
     world = await world_of(in_turn())
     async with await a_tenant(world, "acme") as client:
         assert (await client.post("/v1/runs", json=a_request(**fields))).status_code == 422
+
+
+async def test_every_way_in_takes_labels(world_of: WorldOf) -> None:
+    world = await world_of(lambda _: Reply((Text("hi"),)))
+    graph = "messages:assistant"
+    user = {"id": "u", "role": "user"}
+
+    def labels(name: str) -> dict[str, Any]:
+        return {"endUser": name, "tags": {"way": name}, "metadata": {"way": name}}
+
+    def a_run(name: str) -> dict[str, Any]:
+        return a_request() | labels(name) | {"graphId": graph}
+
+    chat = {"id": "c", "messages": [{**user, "parts": [{"type": "text", "text": "hi"}]}], **labels("ai-sdk")}
+    options = {"runtally": labels("ag-ui")}
+    thread = {
+        "threadId": "t",
+        "runId": "r",
+        "messages": [{**user, "content": "hi"}],
+        "forwardedProps": options,
+    }
+    async with await a_tenant(world, "acme") as client:
+        for path, body in {
+            "/v1/runs/stream": a_run("stream"),
+            f"/v1/ai-sdk/{graph}/chat": chat,
+            f"/v1/ag-ui/{graph}": thread,
+            "/v1/generate/text": {"prompt": "hi", **labels("generate")},
+        }.items():
+            (await client.post(path, json=body)).raise_for_status()
+        schedule = {"cron": "0 0 1 1 *", "run": a_run("schedule")}
+        path = (await client.post("/v1/schedules", json=schedule)).raise_for_status().headers["location"]
+        (await client.post(f"{path}/trigger")).raise_for_status()
+        line = a_line("1", "hi", graph=graph, **labels("batch"))
+        await ended(client, await created(client, [line]))
+
+        ways = {"stream", "ai-sdk", "ag-ui", "generate", "schedule", "batch"}
+
+        async def all_are_charged() -> bool:
+            found = (await client.get("/v1/receipts")).raise_for_status().json()["items"]
+            assert all(each["tags"] == {"way": each["endUser"]} for each in found)
+            return {each["endUser"] for each in found} == ways
+
+        await until(all_are_charged)
+        assert await groups(client, groupBy="tag:way") == dict.fromkeys(ways, 1)
+        runs = (await client.get("/v1/runs")).raise_for_status().json()["items"]
+    assert {each["endUser"] for each in runs} >= ways - {"generate"}
+    for each in runs:
+        assert each["metadata"] == {"way": each["endUser"]}

@@ -84,7 +84,8 @@ function amountsPerDay(days, perDay) {
   });
   const rows = names.map(() => parts.map(() => 0n));
   for (const { group, split, chargedCredits } of amounts) {
-    rows[names.indexOf(group)][parts.indexOf(split)] = BigInt(chargedCredits);
+    // Days are always named.
+    rows[names.indexOf(/** @type {string} */ (group))][parts.indexOf(split)] = BigInt(chargedCredits);
   }
   return { days: names, parts, rows, totals };
 }
