@@ -98,6 +98,23 @@ async def test_its_readers_stay_and_its_conversation_goes_on_behind_it(
 
 
 @parking_agents
+async def test_a_message_that_is_sent_meanwhile_is_part_of_it_when_it_goes_on(
+    world_of: WorldOf, tmp_path: Path
+) -> None:
+    world = await world_of(one_mail(), **settings(tmp_path), **SOON)
+    run_id, request = await parked(world)
+    sent = await world.http.post(f"/v1/runs/{run_id}/messages", json={"content": "Add my greetings."})
+    await decide(world, run_id, request, decision="allow")
+    events = await world.events(run_id)
+
+    assert sent.status_code == 202, sent.text
+    assert events[-1].data["finishReason"] == "stop"
+    assert "Add my greetings." in str(world.simulator.requests[1].messages)
+    assert "Add my greetings." not in str(world.simulator.requests[0].messages)
+    assert len(world.simulator.requests) == len(await world.receipts(run_id)) == 2
+
+
+@parking_agents
 async def test_arguments_that_a_person_has_changed_are_checked_when_it_goes_on(
     world_of: WorldOf, tmp_path: Path
 ) -> None:
