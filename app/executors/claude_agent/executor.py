@@ -251,10 +251,10 @@ async def _keep_open(
     process: CliProcess, stream: RunStream, context: RunContext, *, stopped: RunOutcome | None
 ) -> None:
     """After a turn: wait for the next message, or end the run if it was kept open."""
-    if not process.is_idle:
+    if not process.run.is_idle:
         return
     if stream.has_answer and stopped is None:
-        await context.control.keep_open(context.plan.keep_open, process.finished)
+        await context.control.keep_open(context.plan.keep_open, process.run.finished)
     process.close_open_run()
 
 

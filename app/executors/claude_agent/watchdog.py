@@ -69,7 +69,7 @@ class Watchdog:
         await leave()
 
     async def _stop_in_time(self) -> None:
-        while await self._deadline.next_stop() is None and self._process.has_pending_turn:
+        while await self._deadline.next_stop() is None and self._process.run.pending.has_next_turn:
             await asyncio.gather(self._process.interrupt(), self._control.acknowledge())
             await self._control.mark_stopped()
         # An interrupt without another message to continue with ends the run.

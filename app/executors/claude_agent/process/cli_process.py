@@ -223,19 +223,9 @@ class CliProcess:
             raise CliFailed(f"{type(error).__name__}: {error}", failure) from error
 
     @property
-    def is_idle(self) -> bool:
-        """Whether its run is open, and every message is answered."""
-        return self._run.is_idle
-
-    @property
-    def finished(self) -> asyncio.Event:
-        """Set when its run gets no more messages."""
-        return self._run.finished
-
-    @property
-    def has_pending_turn(self) -> bool:
-        """Whether there are messages that are not part of the current turn."""
-        return self._run.pending.has_next_turn
+    def run(self) -> CliRun:
+        """The run that it serves."""
+        return self._run
 
     def close_open_run(self) -> None:
         """End a run that is open, if every message is answered."""

@@ -181,7 +181,7 @@ async def test_a_message_waits_until_the_first_turn_has_begun(tmp_path: Path) ->
         process.send("m1", "one")
         process.send("m2", "two", priority="now")
         await begun.wait()
-        assert process.has_pending_turn
+        assert process.run.pending.has_next_turn
         assert [prompt["uuid"] for prompt in cli.prompts] == ["m1"]
         go.set()
         await all_of(process)
