@@ -1,19 +1,32 @@
 """Sums of usage, and the conditions and groups of a sum."""
 
+import re
 from dataclasses import dataclass, fields
 from datetime import datetime
 from decimal import Decimal
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, TypeAlias
 from uuid import UUID
 
-from pydantic import Field
+from pydantic import AfterValidator, WithJsonSchema
 
 from app.requests.attribution import ANY_LABELS, TAG_NAME, TAG_PREFIX, LabelFilter
 
-GroupBy: TypeAlias = (
-    Literal["hour", "day", "model", "graph", "key", "account", "endUser"]
-    | Annotated[str, Field(pattern=rf"^{TAG_PREFIX}{TAG_NAME}$", max_length=68)]
-)
+_GROUPS = ("hour", "day", "model", "graph", "key", "account", "endUser")
+_GROUP = re.compile(rf"(?:{'|'.join(_GROUPS)}|{TAG_PREFIX}{TAG_NAME})")
+
+
+def _require_group(name: str) -> str:
+    if _GROUP.fullmatch(name) is None:
+        message = f"must be one of {', '.join(_GROUPS)}, or {TAG_PREFIX} and the name of a tag"
+        raise ValueError(message)
+    return name
+
+
+GroupBy: TypeAlias = Annotated[
+    str,
+    AfterValidator(_require_group),
+    WithJsonSchema({"type": "string", "pattern": f"^{_GROUP.pattern}$"}),
+]
 """`tag:` and the name of a tag: by its values."""
 
 

@@ -831,8 +831,8 @@ export interface components {
         };
         /** @description Sums by group, and the total. */
         UsageReportResponse: {
-            groupBy: ("hour" | "day" | "model" | "graph" | "key" | "account" | "endUser") | string | null;
-            splitBy: ("hour" | "day" | "model" | "graph" | "key" | "account" | "endUser") | string | null;
+            groupBy: string | null;
+            splitBy: string | null;
             timeZone: string;
             items: components["schemas"]["UsagePart"][] | components["schemas"]["UsageGroup"][];
             nextCursor?: string | null;
