@@ -17,8 +17,10 @@ from tests.batches import a_line, created, ended, joined, results
 from tests.e2e.agents import CLAUDE, MESSAGES
 from tests.e2e.servers import a_server
 from tests.e2e.stories import KEY, WorldOf, until
+from tests.e2e.test_a_server_dies_and_comes_back import words_read
 from tests.e2e.test_the_commands import command, runtally
 from tests.e2e.the_bill import bill, wire
+from tests.integration.gateway_seam import FIRST_DELTA
 
 SIZES = {MESSAGES: 200, CLAUDE: 12}
 """A run of the CLI costs a second of CPU."""
@@ -63,7 +65,7 @@ async def test_every_line_has_its_result_and_the_bill_is_the_wires(world_of: Wor
 
 
 async def test_a_killed_server_goes_on_with_its_batch_and_repeats_nothing(memory_path: Path) -> None:
-    hold = Hold(index=4)
+    hold = Hold(index=FIRST_DELTA + 1)
 
     def respond(request: ApiRequest) -> Reply:
         is_last = len(simulator.requests) > 30
@@ -73,8 +75,10 @@ async def test_a_killed_server_goes_on_with_its_batch_and_repeats_nothing(memory
     async with Simulator(respond) as simulator:
         async with a_server(memory_path, simulator.url, RUNTALLY_LEASE_S="2") as (server, http):
             path = await created(http, lines(count, f"{MESSAGES}:assistant"), parallelism=4)
-            # Thirty were answered, and four wait for their answers: no run is about to make its request.
+            # Thirty were answered, four have a part of their answers: no run is about to make its request.
             await until(lambda: len(simulator.requests) == 34)
+            for run in (await http.get("/v1/runs", params={"status": "running"})).json()["items"]:
+                await words_read(http, run["runId"], 1)
             server.kill()
             await asyncio.to_thread(server.wait)
         hold.until.set()
