@@ -384,8 +384,12 @@ class CliProcess:
         if self._status == psutil.STATUS_STOPPED:
             # It would not notice that its input has ended.
             self._send_kill()
+        process = getattr(self._client._transport, "_process", None)  # noqa: SLF001 - its version is pinned
         try:
             await self._client.disconnect()
+            if process is not None:
+                # The SDK leaves its output open, which a program of a tool may keep.
+                await process.aclose()
         except ClaudeSDKError as error:
             log.warning("cli.disconnect_failed", error=type(error).__name__)
         finally:
