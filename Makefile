@@ -94,7 +94,7 @@ migration: $(READY) ## a new migration file: make migration NAME=create_things
 	$(BIN)/alembic revision -m "$(NAME)"
 	@$(BIN)/ruff format --quiet migrations/versions
 
-benchmark: $(READY) ## one table: Runtally, the SDK and other servers on the same work, in ten minutes
+benchmark: $(READY) ## one table: Runtally, the SDK and other servers on the same work
 	$(BIN)/python -m benchmarks.goals $(ARGS)
 
 package: $(RUNTIME) ## build the wheel and the source distribution into dist/

@@ -3,7 +3,7 @@
 Executes `first_event`, `throughput` and `live_runs`: one at a time for the first text, four at a time for the
 rest; then it compares with the goals. All take turns, because no machine is as fast as another, and few are
 as fast as an hour ago: compare ratios. The load of the machine is printed, since what else it does makes all
-numbers worse. Takes about ten minutes on a quiet machine with two cores.
+numbers worse.
 
     .venv/bin/python -m benchmarks.goals --into docs/BENCHMARKS.md
     .venv/bin/python -m benchmarks.goals --rounds 4 --runs 8 --live 50

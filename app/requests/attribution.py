@@ -1,4 +1,4 @@
-"""Who and what a run is for: the end user, tags and metadata that a request names, and a key's defaults."""
+"""Who and what a run is for: the end user, tags and metadata that a request names."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -22,6 +22,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import JSONB
 
 from app.platform.db import Json, UtcDateTime, metadata
+from app.platform.postgres.labels import index_labels
 
 runs = Table(
     "runs",
@@ -115,21 +116,7 @@ runs = Table(
 )
 
 Index("ix_runs_newest", runs.c.account_id, runs.c.created_at.desc(), runs.c.run_id.desc())
-Index(
-    "ix_runs_end_user",
-    runs.c.account_id,
-    runs.c.end_user,
-    runs.c.created_at.desc(),
-    runs.c.run_id.desc(),
-    postgresql_where=text("end_user IS NOT NULL"),
-)
-Index(
-    "ix_runs_tags",
-    runs.c.tags,
-    postgresql_using="gin",
-    postgresql_ops={"tags": "jsonb_path_ops"},
-    postgresql_where=text("tags IS NOT NULL"),
-)
+index_labels(runs, time="created_at", id_="run_id")
 
 Index("ix_runs_running", runs.c.process_id, postgresql_where=text("status = 'running'"))
 

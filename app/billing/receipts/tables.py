@@ -29,6 +29,7 @@ from sqlalchemy.types import TypeEngine
 
 from app.billing.receipts.records import Receipt
 from app.platform.db import UtcDateTime, metadata
+from app.platform.postgres.labels import index_labels
 
 _SQL_TYPES: Mapping[Any, TypeEngine[Any]] = {
     UUID: Uuid(),
@@ -139,21 +140,7 @@ Index(
     charge_receipts.c.used_at.desc(),
     charge_receipts.c.id.desc(),
 )
-Index(
-    "ix_charge_receipts_end_user",
-    charge_receipts.c.account_id,
-    charge_receipts.c.end_user,
-    charge_receipts.c.used_at.desc(),
-    charge_receipts.c.id.desc(),
-    postgresql_where=text("end_user IS NOT NULL"),
-)
-Index(
-    "ix_charge_receipts_tags",
-    charge_receipts.c.tags,
-    postgresql_using="gin",
-    postgresql_ops={"tags": "jsonb_path_ops"},
-    postgresql_where=text("tags IS NOT NULL"),
-)
+index_labels(charge_receipts, time="used_at", id_="id")
 Index("ix_charge_receipts_used_at", charge_receipts.c.used_at, postgresql_using="brin")
 
 Index("ix_charge_receipts_unpriced", charge_receipts.c.id, postgresql_where=text("basis = 'unpriced'"))

@@ -1,10 +1,10 @@
-"""BillingReports: receipts, totals of runs and grouped usage of one account."""
+"""BillingReports: receipts, totals of runs and grouped usage of an account or of all."""
 
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from zoneinfo import available_timezones
 
 from app.billing.receipts.records import Receipt, ReceiptFilter, RunTotals, UnpricedReceipts
@@ -120,27 +120,19 @@ class BillingReports:
         """
         query.check()
         async with self._database.snapshot() as reader:
+            by_label = partial(
+                labelled_usage,
+                reader,
+                account_id,
+                top=query.top,
+                filters=query.filters,
+                time_zone=query.time_zone,
+            )
             if query.group_by is not None and is_label(query.group_by):
-                found = await labelled_usage(
-                    reader,
-                    account_id,
-                    query.group_by,
-                    by=None,
-                    top=query.top,
-                    filters=query.filters,
-                    time_zone=query.time_zone,
-                )
+                found = await by_label(query.group_by, by=None)
                 return [replace(each, group=each.part, part=None) for each in found]
             if query.split_by is not None and is_label(query.split_by):
-                return await labelled_usage(
-                    reader,
-                    account_id,
-                    query.split_by,
-                    by=query.group_by,
-                    top=query.top,
-                    filters=query.filters,
-                    time_zone=query.time_zone,
-                )
+                return await by_label(query.split_by, by=query.group_by)
             if query.group_by is None or query.split_by is None:
                 return await grouped_usage(
                     reader, account_id, query.group_by, filters=query.filters, time_zone=query.time_zone
