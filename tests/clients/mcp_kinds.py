@@ -83,8 +83,8 @@ def refuse() -> str:
 async def slow(context: Context) -> str:
     """Report progress."""
     # Far more often than a call that reports nothing may take, and for longer.
-    for step in range(30):
-        shelf = step // 10 + 1
+    for step in range(60):
+        shelf = step // 20 + 1
         await context.report_progress(shelf, 3, f"shelf {shelf}\x00 of 3")
         await asyncio.sleep(0.05)
     return "counted"

@@ -105,5 +105,5 @@ async def key(database: Database) -> KeyRecord:
 @pytest_asyncio.fixture
 async def schemas() -> AsyncIterator[SchemaChecker]:
     """What checks the schemas of tools."""
-    async with SchemaChecker(workers=1, check_s=0.1) as checker:
+    async with SchemaChecker(workers=1, check_s=1) as checker:
         yield checker

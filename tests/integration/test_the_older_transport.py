@@ -82,7 +82,7 @@ def _answer(method: str) -> dict[str, Any]:
 @asynccontextmanager
 async def calls_of(server: OlderServer, *, timeout_s: float) -> AsyncIterator[Calls]:
     async with (
-        SchemaChecker(workers=1, check_s=0.1) as schemas,
+        SchemaChecker(workers=1, check_s=1) as schemas,
         serve_on_loopback(server) as url,
         asyncio.timeout(PATIENCE_S),
     ):

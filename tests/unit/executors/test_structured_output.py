@@ -16,7 +16,7 @@ SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required"
 async def judge(structured: object, schema: dict[str, Any]) -> AssistantFinal:
     final = AssistantFinal(content="", structured_output=structured)
     wanted = model_schema_of(schema)
-    async with SchemaChecker(workers=1, check_s=0.1) as schemas:
+    async with SchemaChecker(workers=1, check_s=1) as schemas:
         return await require_match(schemas, final, wanted, account_id=AccountId(new_uuid()))
 
 

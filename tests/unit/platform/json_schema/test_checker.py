@@ -25,7 +25,7 @@ PAIR = {"items": [{"type": "integer"}, {"type": "string"}]}
 
 @pytest.fixture
 async def schemas() -> AsyncIterator[SchemaChecker]:
-    async with SchemaChecker(workers=2, check_s=0.1) as checker:
+    async with SchemaChecker(workers=2, check_s=0.5) as checker:
         yield checker
 
 
@@ -117,7 +117,7 @@ async def test_the_event_loop_runs_while_an_exponential_schema_is_checked(schema
 
 
 async def test_many_checks_of_one_owner_do_not_delay_others() -> None:
-    async with SchemaChecker(workers=2, check_s=0.3) as schemas:
+    async with SchemaChecker(workers=2, check_s=1) as schemas:
         await asyncio.gather(*(schemas.require_usable(USUAL, owner=name) for name in "ab"))
         bombs = [asyncio.create_task(schemas.require_usable(a_bomb(), owner="bad")) for _ in range(4)]
         await asyncio.sleep(0)
@@ -187,7 +187,7 @@ async def test_a_worker_does_not_inherit_the_servers_environment(schemas: Schema
 
 
 async def test_closing_ends_all_workers() -> None:
-    async with SchemaChecker(workers=2, check_s=0.3) as schemas:
+    async with SchemaChecker(workers=2, check_s=1) as schemas:
         bomb = asyncio.create_task(schemas.require_usable(a_bomb(), owner="a"))
         await schemas.require_usable(USUAL, owner="b")
         bomb.cancel()
