@@ -23,7 +23,8 @@ _LIMITS: Mapping[str | None, Stop] = {
     "budget_exhausted": "budget",
 }
 _LIMIT_OUTCOMES: Mapping[Stop, RunOutcome] = {"turns": MAX_TURNS, "budget": BUDGET}
-_PROVIDER_ERRORS = {"server_error", "authentication_failed"}
+_PROVIDER_ERRORS = {"server_error", "authentication_failed", "unknown"}
+"""Without a status: the connection was refused, lost, or (`unknown`) silent for too long."""
 
 
 def stop_of(result: ResultMessage) -> Stop:
@@ -64,5 +65,5 @@ def failure(
         return INVALID_REQUEST
     # The CLI's result does not have the stop reason of a message that is too long.
     stop_reason = last_stop if last_error == "max_output_tokens" else result.stop_reason
-    # Without any of these the connection was refused or lost, or the answer itself was unusable.
+    # Without any of these the answer itself was unusable.
     return NO_ANSWER.get(stop_reason, UNAVAILABLE if last_error in _PROVIDER_ERRORS else INTERNAL)

@@ -51,6 +51,7 @@ def test_three_signals_say_why_it_stopped(fields: dict[str, Any], stop: str) -> 
         ({"api_error_status": 400}, "invalid_request", ("invalid_request", "error")),
         ({"api_error_status": 418}, "unknown", ("internal", "error")),
         ({"api_error_status": None}, "server_error", ("provider_unavailable", "error")),
+        ({"api_error_status": None}, "unknown", ("provider_unavailable", "error")),
         ({"api_error_status": None}, "invalid_request", ("internal", "error")),
         ({"stop_reason": "refusal"}, "invalid_request", ("refused", "refused")),
         ({"terminal_reason": "blocking_limit"}, None, ("invalid_request", "error")),
