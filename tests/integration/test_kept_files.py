@@ -104,24 +104,21 @@ async def test_a_run_begins_with_the_files_of_its_end_user_and_graph_and_no_othe
 ) -> None:
     key, other = await an_account(database), await an_account(database, "umbrella")
     spec = WorkspaceSpec(keep="end_user")
-    runs = {
-        run_id: await a_kept_turn(database, account, run_id)
-        for account, run_id in [(key, "r1"), (key, "r2"), (key, "r3"), (key, "r4"), (key, "r5"), (other, "r6")]
-    }
-    people = {"r1": "ann", "r2": "ann", "r3": "bob", "r5": "ann", "r6": "ann"}
-    for run_id, person in people.items():
-        await execute(database, f"UPDATE runs SET end_user = '{person}' WHERE run_id = '{run_id}'")
+    runs = {run_id: await a_kept_turn(database, key, run_id) for run_id in ("r1", "r2", "r3", "r4", "r5")}
+    runs["r6"] = await a_kept_turn(database, other, "r6")
+    await execute(database, "UPDATE runs SET end_user = 'ann' WHERE run_id IN ('r1', 'r2', 'r5', 'r6')")
+    await execute(database, "UPDATE runs SET end_user = 'bob' WHERE run_id = 'r3'")
     await execute(database, "UPDATE runs SET graph_id = 'claude_agents:other' WHERE run_id = 'r5'")
-    first = await opened(database, runs["r1"], tmp_path / "1", spec=spec)
-    await left(database, runs["r1"], first, memory="1")
+    first = runs.pop("r1")
+    await left(database, first, await opened(database, first, tmp_path / "1", spec=spec), memory="1")
 
-    async def found(run_id: str, attempt: str = "") -> Mapping[str, str]:
-        return contents(await opened(database, runs[run_id], tmp_path / f"{run_id}{attempt}", spec=spec))
-
-    assert {run_id: await found(run_id) for run_id in ("r2", "r3", "r4", "r5", "r6")} == {
-        "r2": {"memory": "1"},
-        **dict.fromkeys(["r3", "r4", "r5", "r6"], {}),
+    found = {
+        run_id: contents(await opened(database, run, tmp_path / run_id, spec=spec))
+        for run_id, run in runs.items()
     }
+
+    assert found.pop("r2") == {"memory": "1"}
+    assert list(found.values()) == [{}, {}, {}, {}]
 
 
 async def test_what_an_end_user_has_is_not_lost_with_one_conversation(
