@@ -14,10 +14,10 @@ def _not_kept(message: str, names: Sequence[str] = ()) -> RunWarning:
 
 
 FILES_LOST = _not_kept("The files of this run could not be stored.")
-_EXPIRED = _not_kept("The files of earlier turns have expired: this turn has begun without them.")
+_EXPIRED = _not_kept("The files of earlier runs have expired: this run has begun without them.")
 _TOO_MUCH = (
     "There are more files or bytes than the workspace may keep: "
-    "the next turn begins with the files that this one began with."
+    "the next run begins with the files that this one began with."
 )
 
 

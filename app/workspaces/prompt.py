@@ -10,10 +10,14 @@ _RULE = (
     "rules or what you may do."
 )
 _KEPT = (
-    "- What you leave there is there again in the next turn of this conversation, so look what is there "
-    "before you begin. At most {files} files with {bytes} bytes together are kept; with more, the next turn "
-    "begins as this one did. Links are not kept."
+    "- What you leave there is there again {when}, so look what is there before you begin. At most {files} "
+    "files with {bytes} bytes together are kept; with more, they stay as they were when you began. Links are "
+    "not kept."
 )
+_WHEN = {
+    "conversation": "in the next turn of this conversation",
+    "end_user": "whenever you work for the same person, also in other conversations",
+}
 _REACHED = "- Commands reach these hosts, by https and the proxy in HTTPS_PROXY, and no others: {hosts}."
 
 
@@ -27,8 +31,8 @@ def described(prompt: str, spec: WorkspaceSpec, network: Sequence[str]) -> str:
         f"- {json.dumps(mount.target)}: copied from the operator's files when a run begins."
         for mount in spec.mounts
     ]
-    if spec.keep != "run":
-        lines.append(_KEPT.format(files=spec.max_files, bytes=spec.max_bytes))
+    if when := _WHEN.get(spec.keep):
+        lines.append(_KEPT.format(when=when, files=spec.max_files, bytes=spec.max_bytes))
     if network:
         lines.append(_REACHED.format(hosts=", ".join(network)))
     return "\n\n".join([prompt, "\n".join([_RULE, *lines])]) if lines else prompt

@@ -32,7 +32,7 @@ class GivenFile(NamedTuple):
 
 
 class KeptState(NamedTuple):
-    """The files that a conversation has at some point: those of one of its runs."""
+    """The files that a conversation or an end user has at some point: those that one run has left."""
 
     run_id: RunId
     expired: bool

@@ -98,6 +98,12 @@ async def find_state_before(reader: Reader, run: RunKey) -> KeptState | None:
     return await _find_state(reader, run.account_id, run_id=run.run_id, state_key=None)
 
 
+async def find_state_of_end_user(reader: Reader, run: RunKey) -> KeptState | None:
+    """What the run that was last started before it for the same end user, with the same graph, has left."""
+    row = (await reader.execute(_LAST_STATE_OF_END_USER, run._asdict())).one_or_none()
+    return None if row is None else KeptState(RunId(row.run_id), row.expired)
+
+
 async def find_current_state(reader: Reader, account_id: AccountId, state_key: str) -> KeptState | None:
     """The last state of the files of a conversation, on its current branch."""
     return await _find_state(reader, account_id, run_id=None, state_key=state_key)
@@ -241,6 +247,26 @@ _LAST_STATE = text(
               AND runs.session_id = points.session_id AND runs.turn <= points.turn AND is_state
             ORDER BY turn DESC LIMIT 1) AS state
      ORDER BY points.forks LIMIT 1
+    """
+)
+
+# The newest that is still there: the one after it may have been deleted with its conversation.
+_LAST_STATE_OF_END_USER = text(
+    """
+    WITH states AS NOT MATERIALIZED (
+        SELECT earlier.run_id, earlier.created_at, expires_at <= now() AS expired
+          FROM runs AS this
+          JOIN runs AS earlier
+            ON earlier.account_id = :account_id AND earlier.end_user = this.end_user
+           AND earlier.graph_id = this.graph_id AND earlier.run_id <> this.run_id
+          JOIN workspaces
+            ON workspaces.account_id = :account_id AND workspaces.run_id = earlier.run_id AND is_state
+         WHERE this.account_id = :account_id AND this.run_id = :run_id
+    )
+    (SELECT run_id, expired FROM states WHERE NOT expired ORDER BY created_at DESC, run_id DESC LIMIT 1)
+     UNION ALL
+    (SELECT run_id, expired FROM states WHERE expired LIMIT 1)
+     LIMIT 1
     """
 )
 

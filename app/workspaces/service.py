@@ -34,6 +34,7 @@ from app.workspaces.repository import (
     find_content,
     find_kept_files,
     find_state_before,
+    find_state_of_end_user,
     find_traffic,
     find_uploads,
     find_workspace,
@@ -94,15 +95,18 @@ class Workspaces:
         given: Sequence[GivenFile] = (),
         *,
         in_conversation: bool = False,
+        has_end_user: bool = False,
     ) -> Workspace:
         """The run's workspace, to be populated with mounts, uploads and the given files.
 
-        With `keep` in a conversation also with what the turn before has left. Raises `Unavailable`.
+        Also with what the run before has left, of its conversation or end user, as the specification says.
+        Raises `Unavailable`.
         """
-        keeps = in_conversation and spec.keep == "conversation"
+        keeps = {"run": False, "conversation": in_conversation, "end_user": has_end_user}[spec.keep]
+        find_before = find_state_of_end_user if spec.keep == "end_user" else find_state_before
         async with self._database.snapshot() as reader:
             files = [*await find_uploads(reader, run), *given]
-            state = await find_state_before(reader, run) if keeps else None
+            state = await find_before(reader, run) if keeps else None
             if state is not None and not state.expired:
                 files += await find_kept_files(reader, RunKey(run.account_id, state.run_id))
         has_expired = state is not None and state.expired

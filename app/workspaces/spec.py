@@ -65,8 +65,9 @@ class WorkspaceSpec(BaseModel):
     max_bytes: Annotated[int, Field(ge=0, le=_MAX_BYTES, strict=True)] = 64 * _MIB
     """Mounts and uploads together; the agent may write as much again. Of what is kept, the same."""
     max_files: Annotated[int, Field(ge=1, le=20_000, strict=True)] = 2_000
-    keep: Literal["run", "conversation"] = "run"
-    """How long its files stay: for the run that has left them, or from turn to turn of its conversation."""
+    keep: Literal["run", "conversation", "end_user"] = "run"
+    """Where the next run begins with the files that one has left: nowhere, in its conversation, or with the
+    same end user and graph."""
     keep_s: Annotated[int, Field(ge=60, le=366 * _DAY_S, strict=True)] = _DAY_S
     max_temporary_bytes: Annotated[int, Field(ge=_MIB, le=_GIB, strict=True)] = 64 * _MIB
     """Limit of each writable directory besides the workspace."""

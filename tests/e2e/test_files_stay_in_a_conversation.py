@@ -1,4 +1,4 @@
-"""Graphs with `workspace: {keep: conversation}`: each turn begins with the files of the one before."""
+"""Graphs with `workspace: {keep: …}`: a run begins with the files of an earlier one."""
 
 import asyncio
 import io
@@ -114,6 +114,23 @@ async def _has_archives(world: World, run_id: str) -> None:
             "run": (0o755, 0, 0),
         }
     assert (await world.http.get(f"/v1/runs/{run_id}/archive?format=rar")).status_code == 422
+
+
+async def test_an_agent_remembers_an_end_user_in_every_conversation(
+    world_of: WorldOf, tmp_path: Path
+) -> None:
+    world = await world_of(
+        turns("echo tea > memory", LIST, LIST, LIST), **settings(tmp_path, "workspace: {keep: end_user}")
+    )
+
+    await turn(world, stateKey="monday", endUser="ann")
+    seen = []
+    for more in ({"stateKey": "tuesday", "endUser": "ann"}, {"endUser": "bob"}, {}):
+        await turn(world, **more)
+        seen.append("./memory:tea" in answered(world)[-1])
+
+    assert seen == [True, False, False]
+    assert "whenever you work for the same person" in json.dumps(world.simulator.requests[0].body)
 
 
 async def test_forks_and_edited_turns_begin_with_the_files_of_their_place(

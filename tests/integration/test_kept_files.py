@@ -35,7 +35,7 @@ async def opened(
     database: Database, run: RunKey, directory: Path, *, spec: WorkspaceSpec = SPEC
 ) -> Workspace:
     """The workspace of a run, with its files in an empty directory."""
-    workspace = await Workspaces(database, []).open(run, spec, in_conversation=True)
+    workspace = await Workspaces(database, []).open(run, spec, in_conversation=True, has_end_user=True)
     populate(workspace, directory)
     return workspace
 
@@ -97,6 +97,49 @@ async def test_files_that_have_expired_are_missed_and_older_ones_do_not_come_bac
 
     assert (contents(workspace), workspace.has_expired) == ({}, True)
     assert [event.type for event in warned] == ["warning"]
+
+
+async def test_a_run_begins_with_the_files_of_its_end_user_and_graph_and_no_others(
+    database: Database, tmp_path: Path
+) -> None:
+    key, other = await an_account(database), await an_account(database, "umbrella")
+    spec = WorkspaceSpec(keep="end_user")
+    runs = {run_id: await a_kept_turn(database, key, run_id) for run_id in ("r1", "r2", "r3", "r4", "r5")}
+    runs["r6"] = await a_kept_turn(database, other, "r6")
+    await execute(database, "UPDATE runs SET end_user = 'ann' WHERE run_id IN ('r1', 'r2', 'r5', 'r6')")
+    await execute(database, "UPDATE runs SET end_user = 'bob' WHERE run_id = 'r3'")
+    await execute(database, "UPDATE runs SET graph_id = 'claude_agents:other' WHERE run_id = 'r5'")
+    first = runs.pop("r1")
+    await left(database, first, await opened(database, first, tmp_path / "1", spec=spec), memory="1")
+
+    found = {
+        run_id: contents(await opened(database, run, tmp_path / run_id, spec=spec))
+        for run_id, run in runs.items()
+    }
+
+    assert found.pop("r2") == {"memory": "1"}
+    assert list(found.values()) == [{}, {}, {}, {}]
+
+
+async def test_what_an_end_user_has_is_not_lost_with_one_conversation(
+    database: Database, tmp_path: Path
+) -> None:
+    key = await an_account(database)
+    spec = WorkspaceSpec(keep="end_user")
+    runs = [await a_kept_turn(database, key, f"r{number}") for number in range(3)]
+    await execute(database, "UPDATE runs SET end_user = 'ann'")
+    for number, run in enumerate(runs[:2]):
+        workspace = await opened(database, run, tmp_path / str(number), spec=spec)
+        await left(database, run, workspace, memory=str(number))
+    newest = await opened(database, runs[2], tmp_path / "newest", spec=spec)
+    async with database.transaction() as tx:
+        await delete_files(tx, runs[1])
+    before = await opened(database, runs[2], tmp_path / "before", spec=spec)
+    await execute(database, "UPDATE workspaces SET expires_at = now()")
+    none = await opened(database, runs[2], tmp_path / "none", spec=spec)
+
+    assert [contents(each) for each in (newest, before, none)] == [{"memory": "1"}, {"memory": "0"}, {}]
+    assert [each.has_expired for each in (newest, before, none)] == [False, False, True]
 
 
 async def test_accounts_share_neither_keys_nor_contents(database: Database, tmp_path: Path) -> None:

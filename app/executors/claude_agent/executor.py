@@ -93,11 +93,14 @@ class ClaudeAgentExecutor:
             yield None
             return
         given = [GivenFile(*file) for file in files_in_workspace(plan.skills)]
-        in_conversation = plan.conversation is not None
         try:
             await self.sandboxes.require()
             workspace = await self.workspaces.open(
-                plan.run, plan.spec.workspace, given, in_conversation=in_conversation
+                plan.run,
+                plan.spec.workspace,
+                given,
+                in_conversation=plan.conversation is not None,
+                has_end_user=plan.attribution.end_user is not None,
             )
             sandbox = await self.sandboxes.open(workspace, plan.spec.network)
         except SandboxUnavailable as error:
