@@ -18,6 +18,7 @@ from app.http.api.fleet.routes import router as fleet
 from app.http.api.generate.routes import router as generate
 from app.http.api.health.routes import router as health
 from app.http.api.keys.routes import router as keys
+from app.http.api.ledger.routes import router as ledger
 from app.http.api.metrics.routes import router as metrics
 from app.http.api.pages.routes import router as pages
 from app.http.api.prices.routes import router as prices
@@ -37,6 +38,7 @@ ROUTERS = (
         prices,
         usage,
         balance,
+        ledger,
         alarms,
         reconciliation,
         keys,
