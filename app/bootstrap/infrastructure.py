@@ -13,6 +13,7 @@ import structlog
 from anyio.abc import TaskGroup
 
 from app.billing.chain.sealing import ChainSealer
+from app.billing.credit.expiry.service import CreditExpiry
 from app.billing.credit.ledger import CreditLedger
 from app.billing.prices.price_list import PriceList
 from app.billing.receipts.delivery import ReceiptDelivery
@@ -132,7 +133,8 @@ async def open_infrastructure(
         agent = await _open_agent(settings, database, parts, cli=cli, stack=stack)
     event_log, channel = await open_shared_log(settings, process_id, clock, stack=stack)
     reading = await stack.enter_async_context(open_read_side(settings, database))
-    works: tuple[Work, ...] = (*writing, chain.work, partial(watch_clock, clock, database), reading.watch)
+    upkeep = (chain.work, CreditExpiry(database, clock).watch)
+    works: tuple[Work, ...] = (*writing, *upkeep, partial(watch_clock, clock, database), reading.watch)
     tasks = await _open_tasks(stack, *works)
     accounting.start(tasks)
     return Infrastructure(

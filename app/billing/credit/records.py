@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import NamedTuple
 
+from app.billing.credit.expiry.records import FOR_EVER, GrantTerms
 from app.billing.credit.payment_mode import PaymentMode
 
 
@@ -50,6 +51,7 @@ class LedgerEntry(NamedTuple):
 
     kind: str
     credits: int
+    terms: GrantTerms = FOR_EVER
 
 
 def month_of(moment: datetime) -> str:

@@ -29,6 +29,9 @@ class ListedEntry:
     note: str | None
     created_at: datetime
     used_at: datetime | None
+    expires_at: datetime | None
+    priority: int | None
+    grant_id: int | None
     balance_after: int
 
 

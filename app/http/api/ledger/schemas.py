@@ -15,8 +15,11 @@ class LedgerEntryResponse(ResponseModel):
 
     id: int
     kind: Annotated[
-        Literal["grant", "adjustment", "debit", "reservation", "release"],
-        Field(description="`reservation` and `release`: credit that a run holds meanwhile."),
+        Literal["grant", "adjustment", "expiry", "debit", "reservation", "release"],
+        Field(
+            description="`expiry`: what was left of a grant, perhaps nothing. "
+            "`reservation` and `release`: credit that a run holds meanwhile."
+        ),
     ]
     credits: Annotated[int, Field(description="What it adds; a reservation changes no balance.")]
     amount_usd: Money
@@ -27,6 +30,9 @@ class LedgerEntryResponse(ResponseModel):
     run_id: str | None
     receipt_id: UUID | None
     created_at: Moment
+    expires_at: Annotated[Moment | None, Field(description="Of a grant: when what is left of it expires.")]
+    priority: Annotated[int | None, Field(description="Of a grant: a lower one is spent first; null: 0.")]
+    grant_id: Annotated[int | None, Field(description="Of an expiry: the `id` of the grant.")]
     used_at: Annotated[Moment | None, Field(description="Of a debit: when the message began.")]
 
     @classmethod
