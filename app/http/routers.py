@@ -27,6 +27,7 @@ from app.http.api.reconciliation.routes import router as reconciliation
 from app.http.api.runs.command_routes import router as commands
 from app.http.api.runs.routes import router as runs
 from app.http.api.schedules.routes import router as schedules
+from app.http.api.statements.routes import router as statements
 from app.http.api.usage.routes import router as usage
 from app.http.api.webhooks.routes import router as webhooks
 
@@ -39,6 +40,7 @@ ROUTERS = (
         usage,
         balance,
         ledger,
+        statements,
         alarms,
         reconciliation,
         keys,

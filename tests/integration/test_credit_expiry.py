@@ -9,18 +9,15 @@ from sqlalchemy import text
 
 from app.auth.records import KeyRecord
 from app.billing.chain.sums.comparison import wrong_sums
-from app.billing.credit.expiry.records import GrantTerms
 from app.billing.credit.expiry.service import CreditExpiry
 from app.billing.credit.ledger import AccountTerms, CreditLedger, InsufficientCredits, ReferenceTaken
-from app.billing.prices.price_list import Charge, PriceList
-from app.billing.prices.quote import BilledUsage
-from app.billing.receipts.records import NewReceipt
-from app.billing.receipts.repository import insert_receipts
+from app.billing.credit.records import GrantTerms
 from app.errors import Invalid
 from app.ids import RunId, RunKey
 from app.platform.clock.clock import Clock
 from app.platform.db import Database
-from tests.factories import a_fact, an_open_database
+from tests.factories import an_open_database
+from tests.integration.charging import charge
 
 NOW = datetime.now(UTC)
 SOON = NOW + timedelta(days=10)
@@ -43,11 +40,7 @@ class Account:
         await self.ledger().grant(self.key.account_id, credits_, terms=terms)
 
     async def charge(self, message: str, credits_: int, used_at: datetime = NOW) -> None:
-        fact = a_fact(self.key, message, at=used_at)
-        priced = PriceList().charge(BilledUsage.of(fact), at=NOW)
-        charged = Charge(priced.cost_usd, credits_, priced.price_version)
-        async with self.database.transaction() as tx:
-            await insert_receipts(tx, [NewReceipt.of(fact, charged, "final")])
+        await charge(self.database, self.key, message, credits_, at=used_at)
 
     async def left(self, clock: Clock | None = None) -> int:
         return (await self.ledger(clock).balance(self.key.account_id)).balance

@@ -4,10 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 
-from app.billing.credit.expiry.records import FOR_EVER, GrantTerms
 from app.billing.credit.expiry.service import expire_due, find_current_balance
 from app.billing.credit.payment_mode import PaymentMode
-from app.billing.credit.records import CreditBalance, LedgerEntry
+from app.billing.credit.records import FOR_EVER, CreditBalance, GrantTerms, LedgerEntry
 from app.billing.credit.repository import (
     add_booked,
     add_entry,

@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from app.billing.credit.expiry.records import FOR_EVER, GrantTerms
 from app.billing.credit.payment_mode import PaymentMode
+
+DEFAULT_PRIORITY = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,24 @@ class CreditBalance:
         if self.monthly_budget is not None:
             limits.append(self.monthly_budget - self.spent_this_month(now))
         return min(limits) - self.reserved if limits else None
+
+
+@dataclass(frozen=True, slots=True)
+class GrantTerms:
+    """When the rest of a grant expires, and when it is spent: what has a lower priority is spent first."""
+
+    expires_at: datetime | None = None
+    priority: int = DEFAULT_PRIORITY
+
+    @property
+    def shown(self) -> dict[str, object]:
+        """As the audit log shows them."""
+        expires = None if self.expires_at is None else self.expires_at.isoformat()
+        return {"expiresAt": expires, "priority": self.priority}
+
+
+FOR_EVER = GrantTerms()
+"""The terms of a grant that names none."""
 
 
 class LedgerEntry(NamedTuple):

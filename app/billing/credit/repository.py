@@ -7,9 +7,8 @@ from typing import Any
 from sqlalchemy import ScalarSelect, bindparam, func, insert, literal, select, text
 from sqlalchemy.dialects import postgresql
 
-from app.billing.credit.expiry.records import DEFAULT_PRIORITY, GrantTerms
 from app.billing.credit.payment_mode import PaymentMode
-from app.billing.credit.records import CreditBalance, LedgerEntry, month_of
+from app.billing.credit.records import DEFAULT_PRIORITY, CreditBalance, GrantTerms, LedgerEntry, month_of
 from app.billing.credit.tables import credit_accounts, credit_ledger
 from app.ids import AccountId, RunKey
 from app.platform.db import Reader, Transaction

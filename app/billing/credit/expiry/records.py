@@ -1,31 +1,12 @@
 """What is left of each grant: pure, from the entries that change credit and the balances with them."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-DEFAULT_PRIORITY = 0
+from app.billing.credit.records import DEFAULT_PRIORITY
 
 _NEVER = datetime.max.replace(tzinfo=UTC)
-
-
-@dataclass(frozen=True, slots=True)
-class GrantTerms:
-    """When the rest of a grant expires, and when it is spent: what has a lower priority is spent first."""
-
-    expires_at: datetime | None = None
-    priority: int = DEFAULT_PRIORITY
-
-    @property
-    def shown(self) -> dict[str, object]:
-        """As the audit log shows them."""
-        expires = None if self.expires_at is None else self.expires_at.isoformat()
-        return {"expiresAt": expires, "priority": self.priority}
-
-
-FOR_EVER = GrantTerms()
-"""The terms of a grant that names none."""
 
 
 class CreditEntry(NamedTuple):

@@ -15,10 +15,9 @@ from pydantic import (
 )
 
 from app.auth.records import AccountRecord
-from app.billing.credit.expiry.records import DEFAULT_PRIORITY, GrantTerms
 from app.billing.credit.ledger import AccountTerms
 from app.billing.credit.payment_mode import PaymentMode
-from app.billing.credit.records import CreditBalance
+from app.billing.credit.records import DEFAULT_PRIORITY, CreditBalance, GrantTerms
 from app.billing.prices.price_list import CREDITS_PER_DOLLAR
 from app.http.api.balance.schemas import BalanceResponse, computed_fields
 from app.http.parameters import NEVER_NULL

@@ -38,7 +38,7 @@ async def _wants_csv(
     ] = None,
     accept: Annotated[str, Header(include_in_schema=False)] = "",
 ) -> bool:
-    return format_ == "csv" or (format_ is None and prefers_csv(accept))
+    return format_ == "csv" or (format_ is None and prefers(CSV, accept))
 
 
 WantsCsv: TypeAlias = Annotated[bool, Depends(_wants_csv)]
@@ -72,10 +72,10 @@ async def csv_of_pages(
     return LineExport(lines(), media_type=CSV, filename=filename, reader_scope=reader_scope, as_of=as_of)
 
 
-def prefers_csv(accept: str) -> bool:
-    """Whether `Accept` includes CSV, with at least the quality of JSON."""
+def prefers(media_type: str, accept: str) -> bool:
+    """Whether `Accept` includes a media type, with at least the quality of JSON."""
     qualities = dict(_quality(entry) for entry in accept.lower().split(","))
-    return qualities.get(CSV, 0.0) > 0 and qualities[CSV] >= qualities.get(JSON, 0.0)
+    return qualities.get(media_type, 0.0) > 0 and qualities[media_type] >= qualities.get(JSON, 0.0)
 
 
 def csv_line(values: Iterable[Any]) -> str:
