@@ -13,6 +13,7 @@ import structlog
 from anyio.abc import TaskGroup
 
 from app.billing.chain.sealing import ChainSealer
+from app.billing.credit.expiry.service import CreditExpiry
 from app.billing.credit.ledger import CreditLedger
 from app.billing.prices.price_list import PriceList
 from app.billing.receipts.delivery import ReceiptDelivery
@@ -20,6 +21,7 @@ from app.billing.receipts.journal import Journal
 from app.billing.receipts.open_message_delivery import OpenMessageDelivery
 from app.billing.receipts.queue import ReceiptQueue
 from app.billing.reports.service import BillingReports
+from app.billing.statements.service import StatementMaker
 from app.bootstrap.agent import Agent, open_agent, open_schema_checker
 from app.bootstrap.catalogs import open_metrics, open_planner
 from app.bootstrap.clock import open_clock, open_lease, watch_clock
@@ -132,7 +134,9 @@ async def open_infrastructure(
         agent = await _open_agent(settings, database, parts, cli=cli, stack=stack)
     event_log, channel = await open_shared_log(settings, process_id, clock, stack=stack)
     reading = await stack.enter_async_context(open_read_side(settings, database))
-    works: tuple[Work, ...] = (*writing, chain.work, partial(watch_clock, clock, database), reading.watch)
+    books = CreditExpiry(database, clock), StatementMaker(database, chain, clock)
+    upkeep = (chain.work, *(each.watch for each in books))
+    works: tuple[Work, ...] = (*writing, *upkeep, partial(watch_clock, clock, database), reading.watch)
     tasks = await _open_tasks(stack, *works)
     accounting.start(tasks)
     return Infrastructure(

@@ -18,6 +18,7 @@ from app.http.api.fleet.routes import router as fleet
 from app.http.api.generate.routes import router as generate
 from app.http.api.health.routes import router as health
 from app.http.api.keys.routes import router as keys
+from app.http.api.ledger.routes import router as ledger
 from app.http.api.metrics.routes import router as metrics
 from app.http.api.pages.routes import router as pages
 from app.http.api.prices.routes import router as prices
@@ -26,6 +27,7 @@ from app.http.api.reconciliation.routes import router as reconciliation
 from app.http.api.runs.command_routes import router as commands
 from app.http.api.runs.routes import router as runs
 from app.http.api.schedules.routes import router as schedules
+from app.http.api.statements.routes import router as statements
 from app.http.api.usage.routes import router as usage
 from app.http.api.webhooks.routes import router as webhooks
 
@@ -37,6 +39,8 @@ ROUTERS = (
         prices,
         usage,
         balance,
+        ledger,
+        statements,
         alarms,
         reconciliation,
         keys,

@@ -58,6 +58,15 @@ async def test_the_overview_shows_a_month(site: Site, books: Books) -> None:
         await expect(page.locator(".tip")).to_contain_text("claude-opus-4-5")
 
 
+async def test_changes_of_the_credit_are_listed(site: Site, books: Books) -> None:
+    async with site.visit(books.key, path="/billing") as page:
+        entries = page.get_by_role("region", name="Changes of credit, newest first").locator("tbody tr")
+        await expect(entries.first).to_have_text(re.compile(r"debit\s*-?\$0\.\d{6}\s*-?\$\d+\.\d{6}"))
+        await expect(page.get_by_role("navigation", name="Pages of credit")).to_contain_text("Page 1")
+        export = page.locator("a[download='ledger.csv']")
+        await expect(export).to_have_attribute("href", re.compile("v1/ledger"))
+
+
 async def test_filters_are_kept_in_the_url(site: Site, books: Books) -> None:
     async with site.visit(books.key, path="/billing") as page:
         await page.get_by_role("button", name="Graph", exact=True).focus()
@@ -106,7 +115,8 @@ async def test_receipts_are_paged_filtered_and_exported(site: Site, books: Books
         await expect(pages.get_by_text("Page 1")).to_be_visible()
         await expect(receipts(page).first).to_contain_text("~")
         async with page.expect_download() as download:
-            await page.get_by_role("link", name="Export as CSV").click()
+            shown = page.get_by_role("region", name="Receipts", exact=True)
+            await shown.get_by_role("link", name="Export as CSV").click()
         exported = await download.value
         assert exported.suggested_filename == "receipts.csv"
         with (await exported.path()).open(encoding="utf-8", newline="") as file:

@@ -4,9 +4,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 
+from app.billing.credit.expiry.service import expire_due, find_current_balance
 from app.billing.credit.payment_mode import PaymentMode
-from app.billing.credit.records import CreditBalance
+from app.billing.credit.records import FOR_EVER, CreditBalance, GrantTerms, LedgerEntry
 from app.billing.credit.repository import (
+    add_booked,
     add_entry,
     find_balance,
     find_entry_by_reference,
@@ -73,7 +75,7 @@ class CreditLedger:
     async def balance(self, account_id: AccountId) -> CreditBalance:
         """Credits granted, spent, reserved and available."""
         async with self._database.snapshot() as reader:
-            return await find_balance(reader, account_id)
+            return await find_current_balance(reader, account_id, self._clock.now())
 
     async def grant(
         self,
@@ -82,10 +84,17 @@ class CreditLedger:
         *,
         note: str | None = None,
         reference: str | None = None,
+        terms: GrantTerms = FOR_EVER,
         by: Actor = SERVER,
     ) -> CreditBalance:
-        """Add credits; repeating a `reference` adds them once. Raises `ReferenceTaken`, `TooMuchCredit`."""
-        return await self._add("grant", account_id, credits_, note=note, reference=reference, by=by)
+        """Add credits; repeating a `reference` adds them once.
+
+        Raises `ReferenceTaken`, `TooMuchCredit`, and `Invalid` for terms that have passed.
+        """
+        if terms.expires_at is not None and terms.expires_at <= self._clock.now():
+            raise Invalid.field("expiresAt", "must be in the future")
+        entry = LedgerEntry("grant", credits_, terms)
+        return await self._add(account_id, entry, note=note, reference=reference, by=by)
 
     async def adjust(
         self,
@@ -97,7 +106,8 @@ class CreditLedger:
         by: Actor = SERVER,
     ) -> CreditBalance:
         """Correct an account by credits of either sign; repeating a `reference` does it once."""
-        return await self._add("adjustment", account_id, credits_, note=note, reference=reference, by=by)
+        entry = LedgerEntry("adjustment", credits_)
+        return await self._add(account_id, entry, note=note, reference=reference, by=by)
 
     async def change_terms(
         self,
@@ -124,6 +134,7 @@ class CreditLedger:
         Raises `InsufficientCredits` if none are available.
         """
         now = self._clock.now()
+        await expire_due(tx, run.account_id, now)
         if (await find_balance(tx, run.account_id)).available(now) is None:
             return None
         balance = await lock_balance(tx, run.account_id)
@@ -156,31 +167,35 @@ class CreditLedger:
         floor = requested if minimum is None else minimum
         # Not `write`: a statement that was given up could commit later, after the run's release.
         async with self._database.transaction() as tx:
+            await expire_due(tx, run.account_id, self._clock.now())
             return await resize_reservation(
                 tx, run, requested, minimum=floor, pending=pending, now=self._clock.now()
             )
 
     async def _add(
         self,
-        kind: str,
         account_id: AccountId,
-        credits_: int,
+        entry: LedgerEntry,
         *,
         note: str | None,
         reference: str | None,
         by: Actor,
     ) -> CreditBalance:
         async with self._database.transaction() as tx:
-            balance_before = await lock_balance(tx, account_id)
-            if abs(credits_) + balance_before.granted + abs(balance_before.adjusted) > MAX_CREDITS:
+            await lock_balance(tx, account_id)
+            # What was spent until now was not paid by the new credit.
+            await expire_due(tx, account_id, self._clock.now())
+            before = await find_balance(tx, account_id)
+            if abs(entry.credits) + before.granted + abs(before.adjusted) > MAX_CREDITS:
                 raise TooMuchCredit
             existing = None if reference is None else await find_entry_by_reference(tx, account_id, reference)
             if existing is None:
-                await add_entry(tx, account_id, kind, credits_, note=note, reference=reference)
-                after = {"credits": credits_, "note": note, "reference": reference}
-                change = Change(account_id, f"credit.{kind}", str(account_id), after=after)
+                balance = before.balance + entry.credits
+                await add_booked(tx, account_id, entry, balance=balance, note=note, reference=reference)
+                after = {"credits": entry.credits, "note": note, "reference": reference, **entry.terms.shown}
+                change = Change(account_id, f"credit.{entry.kind}", str(account_id), after=after)
                 await record_change(tx, by, change)
-            elif existing != (kind, credits_):
+            elif existing != entry:
                 raise ReferenceTaken
             return await find_balance(tx, account_id)
 

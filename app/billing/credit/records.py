@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 from app.billing.credit.payment_mode import PaymentMode
 
+DEFAULT_PRIORITY = 0
+
 
 @dataclass(frozen=True, slots=True)
 class CreditBalance:
@@ -45,11 +47,30 @@ class CreditBalance:
         return min(limits) - self.reserved if limits else None
 
 
+@dataclass(frozen=True, slots=True)
+class GrantTerms:
+    """When the rest of a grant expires, and when it is spent: what has a lower priority is spent first."""
+
+    expires_at: datetime | None = None
+    priority: int = DEFAULT_PRIORITY
+
+    @property
+    def shown(self) -> dict[str, object]:
+        """As the audit log shows them."""
+        expires = None if self.expires_at is None else self.expires_at.isoformat()
+        return {"expiresAt": expires, "priority": self.priority}
+
+
+FOR_EVER = GrantTerms()
+"""The terms of a grant that names none."""
+
+
 class LedgerEntry(NamedTuple):
     """An entry of the credit ledger; `credits` is signed."""
 
     kind: str
     credits: int
+    terms: GrantTerms = FOR_EVER
 
 
 def month_of(moment: datetime) -> str:

@@ -8,7 +8,7 @@ from sqlalchemy import ScalarSelect, bindparam, func, insert, literal, select, t
 from sqlalchemy.dialects import postgresql
 
 from app.billing.credit.payment_mode import PaymentMode
-from app.billing.credit.records import CreditBalance, LedgerEntry, month_of
+from app.billing.credit.records import DEFAULT_PRIORITY, CreditBalance, GrantTerms, LedgerEntry, month_of
 from app.billing.credit.tables import credit_accounts, credit_ledger
 from app.ids import AccountId, RunKey
 from app.platform.db import Reader, Transaction
@@ -33,23 +33,37 @@ async def lock_balance(tx: Transaction, account_id: AccountId) -> CreditBalance:
     return CreditBalance(**found.mappings().one())
 
 
-async def add_entry(
-    tx: Transaction,
-    account_id: AccountId,
-    kind: str,
-    credits_: int,
-    *,
-    run_id: str | None = None,
-    note: str | None = None,
-    reference: str | None = None,
-) -> None:
-    """Append to the ledger; `credits_` is signed."""
+async def add_entry(tx: Transaction, account_id: AccountId, kind: str, credits_: int, *, run_id: str) -> None:
+    """Append what a run holds to the ledger; `credits_` is signed."""
     await tx.execute(
         insert(credit_ledger).values(
             account_id=account_id,
             kind=kind,
             credits=credits_,
             run_id=run_id,
+            created_at=func.clock_timestamp(),
+        )
+    )
+
+
+async def add_booked(
+    tx: Transaction,
+    account_id: AccountId,
+    entry: LedgerEntry,
+    *,
+    balance: int,
+    note: str | None,
+    reference: str | None,
+) -> None:
+    """Append a grant or an adjustment to the ledger; the account is locked, `balance` is that with it."""
+    await tx.execute(
+        insert(credit_ledger).values(
+            account_id=account_id,
+            kind=entry.kind,
+            credits=entry.credits,
+            expires_at=entry.terms.expires_at,
+            priority=entry.terms.priority,
+            balance=balance,
             note=note,
             reference=reference,
             created_at=func.clock_timestamp(),
@@ -61,11 +75,14 @@ async def find_entry_by_reference(
     reader: Reader, account_id: AccountId, reference: str
 ) -> LedgerEntry | None:
     """The account's entry with this reference."""
-    statement = select(_ledger.kind, _ledger.credits).where(
+    statement = select(_ledger.kind, _ledger.credits, _ledger.expires_at, _ledger.priority).where(
         _ledger.account_id == account_id, _ledger.reference == reference
     )
     row = (await reader.execute(statement)).one_or_none()
-    return None if row is None else LedgerEntry(row.kind, row.credits)
+    if row is None:
+        return None
+    terms = GrantTerms(row.expires_at, row.priority or DEFAULT_PRIORITY)
+    return LedgerEntry(row.kind, row.credits, terms)
 
 
 async def reserved_credits(reader: Reader, run: RunKey) -> int:

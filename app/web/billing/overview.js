@@ -6,6 +6,7 @@ import { apiPath } from "../api.js";
 import { html } from "../html.js";
 import { Alarms } from "./alarms.js";
 import { Filters } from "./filters.js";
+import { Ledger } from "./ledger.js";
 import { Receipts } from "./receipts.js";
 import { Reconciliation } from "./reconciliation.js";
 import { loaded, useRequests } from "./requests.js";
@@ -68,6 +69,7 @@ function Period({ view, show, days }) {
       `,
     })}
     <${Reconciliation} window=${window} />
+    <${Ledger} />
     <${Receipts} view=${view} show=${show} filters=${filters} keyName=${labels.keyName} />
   `;
 }

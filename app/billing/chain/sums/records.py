@@ -6,7 +6,7 @@ from typing import Any
 
 BALANCE_COLUMNS = {
     "granted": (1, ("grant",)),
-    "adjusted": (1, ("adjustment",)),
+    "adjusted": (1, ("adjustment", "expiry")),
     "spent": (-1, ("debit",)),
     "reserved": (-1, ("reservation", "release")),
 }

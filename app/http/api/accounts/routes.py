@@ -73,9 +73,14 @@ async def grant(
     key: IdempotencyKey,
     actor: ActorDep,
 ) -> AccountBalance:
-    """Add credit; repeating an `Idempotency-Key` adds it once."""
+    """Add credit; repeating an `Idempotency-Key` adds it once.
+
+    Grants are spent in the order of their `priority` (the lowest first), of `expiresAt`, and of their age.
+    """
     found = await services.accounts.find_by_name(account)
-    credit = await services.ledger.grant(found.id, body.amount, note=body.note, reference=key, by=actor)
+    credit = await services.ledger.grant(
+        found.id, body.amount, note=body.note, reference=key, terms=body.terms, by=actor
+    )
     return AccountBalance.of_account(found, credit)
 
 

@@ -17,14 +17,14 @@ from pydantic import (
 from app.auth.records import AccountRecord
 from app.billing.credit.ledger import AccountTerms
 from app.billing.credit.payment_mode import PaymentMode
-from app.billing.credit.records import CreditBalance
+from app.billing.credit.records import DEFAULT_PRIORITY, CreditBalance, GrantTerms
 from app.billing.prices.price_list import CREDITS_PER_DOLLAR
 from app.http.api.balance.schemas import BalanceResponse, computed_fields
 from app.http.parameters import NEVER_NULL
 from app.http.response_model import Moment, ResponseModel
 from app.ids import AccountId
 from app.requests.dollars import ABOVE_ZERO, Dollars
-from app.requests.wire_models import InputModel
+from app.requests.wire_models import InputModel, UtcMoment
 
 MAX_CREDITS = 10**17
 """Ten billion dollars, a power of ten: JSON parsers that use doubles see the same bound."""
@@ -121,10 +121,18 @@ class _Amount(InputModel):
 
 
 class Grant(_Amount):
-    """Credit to add."""
+    """Credit to add, for a time or for ever."""
 
+    expires_at: UtcMoment | None = None
+    """When what is left of it expires."""
+    priority: Annotated[int, Field(strict=True, ge=-100, le=100)] = DEFAULT_PRIORITY
     usd: Annotated[Annotated[WholeCredits, WithJsonSchema(ABOVE_ZERO)] | None, NEVER_NULL] = None
     credits: Annotated[Annotated[_Credits, WithJsonSchema(_GRANTED)] | None, NEVER_NULL] = None
+
+    @property
+    def terms(self) -> GrantTerms:
+        """When it expires, and when it is spent."""
+        return GrantTerms(self.expires_at, self.priority)
 
     @field_validator("usd", "credits")
     @classmethod
