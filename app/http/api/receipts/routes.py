@@ -1,8 +1,5 @@
 """Receipts: search and CSV export."""
 
-import json
-from collections.abc import AsyncIterator
-from datetime import datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
@@ -11,17 +8,13 @@ from fastapi import APIRouter, Depends, Header, Query
 from app.billing.receipts.records import Receipt, ReceiptBasis, ReceiptFilter
 from app.billing.reports.service import BillingReports
 from app.http.admission.checks import CheckedRoute
-from app.http.api.receipts.csv_export import CSV, csv_line, prefers_csv
+from app.http.api.receipts.export import export_receipts
 from app.http.api.receipts.schemas import ReceiptResponse
 from app.http.dependencies import OpenExportReader, ReceiptReader, ServicesDep
 from app.http.openapi.headers import EXPORTED
 from app.http.parameters import LabelParams, MomentParam, StorableText, UuidPageParams
 from app.http.response_model import Page
-from app.http.streaming.line_export import LineExport
-from app.http.streaming.sse import ReaderScope
-from app.platform.pagination import MAX_PAGE, PageRequest
-from app.platform.read_side import ReadSide
-from app.requests.principal import Principal
+from app.http.streaming.csv_table import CSV, CsvTable, prefers_csv
 from app.usage.records import Origin
 
 router = APIRouter(route_class=CheckedRoute, prefix="/v1/receipts", tags=["receipts"])
@@ -63,49 +56,21 @@ async def list_receipts(
 ) -> Any:
     """Receipts of the key's account, newest first; as CSV (`format`, or `Accept`) all that match."""
     if format_ == "csv" or (format_ is None and prefers_csv(accept)):
-        reader_scope = open_reader(caller, caller.account_id)
-        return await _export_csv(services.reading, caller, filters, reader_scope=reader_scope)
+        return await export_receipts(
+            services.reading,
+            caller.account_id,
+            filters,
+            name="receipts",
+            table=CsvTable(field.alias or name for name, field in ReceiptResponse.model_fields.items()),
+            rows_of=_csv_row,
+            reader_scope=open_reader(caller, caller.account_id),
+        )
     found, as_of = await services.reading.read(
         lambda database: BillingReports(database).search(caller.account_id, filters, page)
     )
     return Page.of(found, ReceiptResponse.model_validate, as_of=as_of)
 
 
-async def _export_csv(
-    reading: ReadSide,
-    caller: Principal,
-    filters: ReceiptFilter,
-    *,
-    reader_scope: ReaderScope,
-) -> LineExport:
-    async def page_after(cursor: str | None) -> tuple[tuple[list[Receipt], str | None], datetime | None]:
-        page = PageRequest.of_uuids(MAX_PAGE, cursor)
-        return await reading.read(
-            lambda database: BillingReports(database).search(caller.account_id, filters, page)
-        )
-
-    # Read before the response begins, so that an error can still be a problem document.
-    (page, cursor), as_of = await page_after(None)
-
-    async def lines() -> AsyncIterator[str]:
-        nonlocal page, cursor
-        yield csv_line(field.alias or name for name, field in ReceiptResponse.model_fields.items())
-        yield _rows(page)
-        while cursor is not None:
-            (page, cursor), _ = await page_after(cursor)
-            yield _rows(page)
-
-    return LineExport(
-        lines(), media_type=CSV, filename="receipts.csv", reader_scope=reader_scope, as_of=as_of
-    )
-
-
-def _rows(receipts: list[Receipt]) -> str:
-    rows = (
-        ReceiptResponse.model_validate(receipt).model_dump(mode="json", by_alias=True) for receipt in receipts
-    )
-    return "".join(csv_line(map(_cell, row.values())) for row in rows)
-
-
-def _cell(value: Any) -> Any:
-    return json.dumps(value) if isinstance(value, dict | list) else value
+def _csv_row(receipt: Receipt) -> list[tuple[Any, ...]]:
+    row = ReceiptResponse.model_validate(receipt).model_dump(mode="json", by_alias=True)
+    return [tuple(row.values())]

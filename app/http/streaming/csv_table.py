@@ -1,9 +1,12 @@
-"""CSV export: content negotiation, and lines that are safe in spreadsheets."""
+"""CSV exports: content negotiation, and lines that are safe in spreadsheets."""
 
 import csv
 import io
+import json
 import re
 from collections.abc import Iterable
+from datetime import datetime
+from decimal import Decimal
 from typing import Any
 
 CSV = "text/csv"
@@ -22,11 +25,46 @@ def prefers_csv(accept: str) -> bool:
     return qualities.get(CSV, 0.0) > 0 and qualities[CSV] >= qualities.get(JSON, 0.0)
 
 
+class CsvTable:
+    """Writes a table as CSV."""
+
+    media_type = CSV
+    suffix = "csv"
+
+    def __init__(self, columns: Iterable[str]) -> None:
+        self._columns = columns
+
+    def start(self) -> str:
+        """The names of the columns."""
+        return csv_line(self._columns)
+
+    def add(self, rows: Iterable[Iterable[Any]]) -> str:
+        """A line for each row."""
+        return "".join(csv_line(map(_cell, row)) for row in rows)
+
+    def end(self) -> str:
+        """Nothing: CSV has no end."""
+        return ""
+
+
 def csv_line(values: Iterable[Any]) -> str:
     """One line of CSV; spreadsheets will not interpret any text as a formula."""
     line = io.StringIO()
     csv.writer(line).writerow([_escape_formula(value) for value in values])
     return line.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    match value:
+        case dict() | list():
+            return json.dumps(value)
+        case datetime():
+            return value.strftime("%Y-%m-%dT%H:%M:%SZ")
+        case Decimal():
+            # Without an exponent, which spreadsheets round.
+            return f"{value:f}"
+        case _:
+            return value
 
 
 def _quality(entry: str) -> tuple[str, float]:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.http.api.receipts.csv_export import csv_line, prefers_csv
+from app.http.streaming.csv_table import csv_line, prefers_csv
 
 
 @pytest.mark.parametrize(
