@@ -3,6 +3,7 @@
 import asyncio
 import csv
 import io
+import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -25,6 +26,7 @@ from app.billing.receipts.repository import insert_receipts
 from app.platform.db import Database
 from app.platform.pagination import MAX_PAGE
 from app.usage.records import TokenUsage
+from tests.clients.quick_starts import programs
 from tests.e2e.stories import World, a_client
 from tests.e2e.test_the_commands import of_program
 from tests.factories import a_fact
@@ -126,3 +128,31 @@ async def test_the_command_writes_what_the_server_sends(
     assert (done.returncode, done.stdout) == (0, response.content)
     assert (backwards.returncode, b"to: must be later than from" in backwards.stderr) == (2, True)
     assert (lost.returncode, b"No server can be reached at http://127.0.0.1:9" in lost.stderr) == (1, True)
+
+
+@in_shared_world
+@pytest.mark.parametrize("title", ["pandas", "DuckDB"])
+async def test_the_programs_of_the_document_are_exact(
+    world: World, billed: tuple[httpx.AsyncClient, str], tmp_path: Path, title: str
+) -> None:
+    http, secret = billed
+    (program,) = (text for chapter, text in programs("FINOPS.md", "python") if chapter == title)
+    table = await http.get("/v1/exports/focus", params={**PERIOD, "format": "parquet"})
+    (tmp_path / "focus.parquet").write_bytes(table.content)
+    variables = {"RUNTALLY_URL": world.url, "RUNTALLY_API_KEY": secret}
+    environment = {**os.environ, **of_program(tmp_path, **variables), "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = await asyncio.to_thread(
+        subprocess.run,
+        [sys.executable, "-c", program],
+        env=environment,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    total = (await http.get("/v1/usage")).json()["total"]
+    charged = Decimal(total["chargedCredits"]) / 10_000_000
+
+    assert done.returncode == 0, done.stderr
+    found = [Decimal(each) for each in done.stdout.splitlines()[-1].split()[1:]]
+    assert found == [Decimal(total["costUsd"]), charged][: len(found)]
+    assert "claude-sonnet-4-6" in done.stdout
