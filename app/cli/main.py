@@ -17,6 +17,7 @@ from app.bootstrap.roles import Role
 from app.cli.commands.accounts import accounts
 from app.cli.commands.approvals import approvals
 from app.cli.commands.batches import batches
+from app.cli.commands.exports import exports
 from app.cli.commands.graphs import graphs
 from app.cli.commands.keys import keys
 from app.cli.commands.mcp import mcp
@@ -39,6 +40,7 @@ credit = typer.Typer(help="Credit of accounts: show, grant, adjust, terms.", no_
 app.add_typer(credit, name="credits")
 chain = typer.Typer(help="Hash chains of receipts and ledger: keys, roots, exports.", no_args_is_help=True)
 app.add_typer(chain, name="chain")
+app.add_typer(exports, name="export")
 app.add_typer(graphs, name="graphs")
 app.add_typer(mcp, name="mcp")
 app.add_typer(batches, name="batches")

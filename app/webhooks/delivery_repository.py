@@ -26,7 +26,8 @@ _CLAIM = text(
           FROM waiting WHERE waiting.webhook_id IS NOT NULL
     ), of_each_account AS (
         SELECT DISTINCT ON (webhook.account_id)
-               due.id, due.next_attempt_at, webhook.account_id, webhook.url, webhook.secret
+               due.id, due.next_attempt_at, webhook.account_id, webhook.url, webhook.secret,
+               webhook.format, webhook.event_type, webhook.subject
           FROM waiting JOIN webhooks AS webhook ON webhook.id = waiting.webhook_id
          CROSS JOIN LATERAL (
              SELECT id, next_attempt_at FROM webhook_deliveries
@@ -43,8 +44,9 @@ _CLAIM = text(
     UPDATE webhook_deliveries AS delivery
        SET attempts = attempts + 1, next_attempt_at = clock_timestamp() + CAST(:lease AS interval)
       FROM taken WHERE delivery.id = taken.id
-    RETURNING delivery.id, delivery.webhook_id, taken.account_id, taken.url, taken.secret,
-              delivery.payload, delivery.attempts, delivery.next_attempt_at AS claimed_until
+    RETURNING delivery.id, delivery.webhook_id, taken.account_id, taken.url, taken.secret, taken.format,
+              taken.event_type, taken.subject, delivery.payload, delivery.attempts,
+              delivery.next_attempt_at AS claimed_until
     """
 )
 """At most one delivery of each account, the longest due first, so a backlog delays only its own account.

@@ -23,7 +23,7 @@ FOR_OTHERS = (
     *("/v1/schedules", "/v1/webhooks"),
     # Operators, who have commands and pages; `accounts` of the Python client is in test_tenants.py.
     *("/v1/accounts", "/v1/alarms", "/v1/audit", "/v1/chain", "/v1/fleet", "/v1/keys", "/v1/prices"),
-    *("/v1/ledger", "/v1/reconciliation", "/v1/statements"),
+    *("/v1/exports", "/v1/ledger", "/v1/reconciliation", "/v1/statements"),
     # What watches the server, and its pages.
     *("/healthz", "/readyz", "/metrics", "/v1/browser-session"),
 )

@@ -91,6 +91,9 @@ async def test_a_receipt_is_sent_once_however_often_it_is_delivered(
             "chargedCredits": 45_000,
             "basis": "final",
             "origin": "assistant",
+            "endUser": None,
+            "tags": None,
+            "usedAt": receipt.used_at.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
             "createdAt": created_at,
         },
     }

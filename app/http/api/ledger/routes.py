@@ -10,10 +10,11 @@ from app.billing.ledger.records import ListedEntry
 from app.billing.ledger.service import LedgerEntries
 from app.http.admission.checks import CheckedRoute
 from app.http.api.ledger.schemas import LedgerEntryResponse
-from app.http.api.receipts.csv_export import CSV, WantsCsv, csv_of_pages
 from app.http.dependencies import OpenExportReader, ReceiptReader, ServicesDep
 from app.http.openapi.headers import EXPORTED
 from app.http.response_model import Page
+from app.http.streaming.csv_table import CSV, WantsCsv
+from app.http.streaming.table_export import csv_of_pages
 from app.platform.pagination import MAX_PAGE
 
 router = APIRouter(route_class=CheckedRoute, prefix="/v1/ledger", tags=["billing"])
@@ -53,7 +54,7 @@ async def list_ledger_entries(
             page_after,
             LedgerEntryResponse,
             LedgerEntryResponse.of,
-            filename="ledger.csv",
+            name="ledger",
             reader_scope=reader_scope,
         )
     found, as_of = await page_after(cursor, limit)

@@ -9,12 +9,13 @@ from fastapi import APIRouter, Depends, Query
 from app.billing.receipts.records import Receipt, ReceiptBasis, ReceiptFilter
 from app.billing.reports.service import BillingReports
 from app.http.admission.checks import CheckedRoute
-from app.http.api.receipts.csv_export import CSV, WantsCsv, csv_of_pages
 from app.http.api.receipts.schemas import ReceiptResponse
 from app.http.dependencies import OpenExportReader, ReceiptReader, ServicesDep
 from app.http.openapi.headers import EXPORTED
 from app.http.parameters import LabelParams, MomentParam, StorableText, UuidPageParams
 from app.http.response_model import Page
+from app.http.streaming.csv_table import CSV, WantsCsv
+from app.http.streaming.table_export import csv_of_pages
 from app.platform.pagination import MAX_PAGE, PageRequest
 from app.usage.records import Origin
 
@@ -64,7 +65,7 @@ async def list_receipts(
             lambda cursor: page_after(PageRequest.of_uuids(MAX_PAGE, cursor)),
             ReceiptResponse,
             ReceiptResponse.model_validate,
-            filename="receipts.csv",
+            name="receipts",
             reader_scope=open_reader(caller, caller.account_id),
         )
     found, as_of = await page_after(page)

@@ -8,10 +8,10 @@ from fastapi import APIRouter, Depends, Header, Path, Query, Response
 from app.billing.statements.pdf import statement_pdf
 from app.billing.statements.service import Statements
 from app.http.admission.checks import CheckedRoute
-from app.http.api.receipts.csv_export import prefers
 from app.http.api.statements.schemas import StatementResponse, StatementSummary
 from app.http.dependencies import ReceiptReader, ServicesDep
 from app.http.response_model import Page
+from app.http.streaming.csv_table import prefers
 from app.ids import AccountId
 from app.platform.pagination import MAX_PAGE
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.http.api.receipts.csv_export import CSV, csv_line, prefers
+from app.http.streaming.csv_table import CSV, csv_line, prefers
 
 
 @pytest.mark.parametrize(

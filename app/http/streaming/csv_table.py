@@ -1,18 +1,15 @@
-"""CSV export: content negotiation, and lines that are safe in spreadsheets."""
+"""CSV exports: content negotiation, and lines that are safe in spreadsheets."""
 
 import csv
 import io
 import json
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import Iterable
 from datetime import datetime
-from typing import Annotated, Any, Literal, TypeAlias, TypeVar
+from decimal import Decimal
+from typing import Annotated, Any, Literal, TypeAlias
 
 from fastapi import Depends, Header, Query
-
-from app.http.response_model import ResponseModel
-from app.http.streaming.line_export import LineExport
-from app.http.streaming.sse import ReaderScope
 
 CSV = "text/csv"
 JSON = "application/json"
@@ -22,14 +19,6 @@ _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\u
 
 _IGNORED = " \u00a0\ufeff"
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
-
-
-_Record = TypeVar("_Record")
-
-PageAfter: TypeAlias = Callable[
-    [str | None], Awaitable[tuple[tuple[Sequence[_Record], str | None], datetime | None]]
-]
-"""Reads the page after a cursor: records, the next cursor, and until when the database has everything."""
 
 
 async def _wants_csv(
@@ -45,37 +34,32 @@ WantsCsv: TypeAlias = Annotated[bool, Depends(_wants_csv)]
 """The parameter `format` of a list that is also exported."""
 
 
-async def csv_of_pages(
-    page_after: PageAfter[_Record],
-    model: type[ResponseModel],
-    shown: Callable[[_Record], ResponseModel],
-    *,
-    filename: str,
-    reader_scope: ReaderScope,
-) -> LineExport:
-    """All pages of a list as CSV, with the fields of its JSON as columns."""
-    # Read before the response begins, so that an error can still be a problem document.
-    (page, cursor), as_of = await page_after(None)
-
-    def rows() -> str:
-        found = (shown(record).model_dump(mode="json", by_alias=True) for record in page)
-        return "".join(csv_line(map(_cell, row.values())) for row in found)
-
-    async def lines() -> AsyncIterator[str]:
-        nonlocal page, cursor
-        yield csv_line(field.alias or name for name, field in model.model_fields.items())
-        yield rows()
-        while cursor is not None:
-            (page, cursor), _ = await page_after(cursor)
-            yield rows()
-
-    return LineExport(lines(), media_type=CSV, filename=filename, reader_scope=reader_scope, as_of=as_of)
-
-
 def prefers(media_type: str, accept: str) -> bool:
     """Whether `Accept` includes a media type, with at least the quality of JSON."""
     qualities = dict(_quality(entry) for entry in accept.lower().split(","))
     return qualities.get(media_type, 0.0) > 0 and qualities[media_type] >= qualities.get(JSON, 0.0)
+
+
+class CsvTable:
+    """Writes a table as CSV."""
+
+    media_type = CSV
+    suffix = "csv"
+
+    def __init__(self, columns: Iterable[str]) -> None:
+        self._columns = columns
+
+    def start(self) -> str:
+        """The names of the columns."""
+        return csv_line(self._columns)
+
+    def add(self, rows: Iterable[Iterable[Any]]) -> str:
+        """A line for each row."""
+        return "".join(csv_line(map(_cell, row)) for row in rows)
+
+    def end(self) -> str:
+        """Nothing: CSV has no end."""
+        return ""
 
 
 def csv_line(values: Iterable[Any]) -> str:
@@ -83,6 +67,19 @@ def csv_line(values: Iterable[Any]) -> str:
     line = io.StringIO()
     csv.writer(line).writerow([_escape_formula(value) for value in values])
     return line.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    match value:
+        case dict() | list():
+            return json.dumps(value)
+        case datetime():
+            return value.strftime("%Y-%m-%dT%H:%M:%SZ")
+        case Decimal():
+            # Without an exponent, which spreadsheets round.
+            return f"{value:f}"
+        case _:
+            return value
 
 
 def _quality(entry: str) -> tuple[str, float]:
