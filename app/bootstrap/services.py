@@ -46,6 +46,7 @@ from app.runs.commands.service import RunCommands
 from app.runs.conversations.service import ConversationService
 from app.runs.deletion.service import RunDeletion
 from app.runs.dispatch.port import Dispatcher
+from app.runs.erasure.service import Erasures
 from app.runs.fleet.service import Fleet
 from app.runs.forecasts.service import Forecasts
 from app.runs.generate import Generator
@@ -57,6 +58,7 @@ from app.runs.requests.attachments import AttachmentRules
 from app.runs.revocation.service import KeyRevocation
 from app.runs.service import RunService
 from app.runs.waits.listing.service import AccountCalls
+from app.schedules.repository import delete_schedules_for
 from app.schedules.rotation import KeyRotation
 from app.schedules.service import ScheduleService
 from app.streams.port import EventLog
@@ -113,6 +115,7 @@ class Services:
     """None in a process that makes no model calls."""
     workspaces: Workspaces
     contents: RunDeletion
+    erasures: Erasures
     memory: MemoryCeiling
     """Checked before anything large is read."""
     offload: Offload
@@ -200,6 +203,7 @@ async def _open(
         readiness=None if infra.agent is None else _start_agent(infra, infra.agent, accounts),
         workspaces=infra.workspaces,
         contents=_open_contents(infra),
+        erasures=_open_erasures(infra, opened),
         memory=infra.memory,
         offload=infra.offload,
         metrics=infra.metrics.registry,
@@ -288,10 +292,21 @@ def _open_contents(infra: Infrastructure) -> RunDeletion:
     days_of_events = infra.settings.events_retention_days
     contents = RunDeletion(
         infra.database,
-        workspaces=infra.workspaces,
         storage=infra.storage,
         keep=infra.retention,
         keep_events=timedelta(days=days_of_events) if days_of_events else None,
     )
     infra.tasks.start_soon(contents.sweep)
     return contents
+
+
+def _open_erasures(infra: Infrastructure, opened: OpenedRuns) -> Erasures:
+    erasures = Erasures(
+        infra.database,
+        infra.log,
+        opened.conversations,
+        delete_schedules=delete_schedules_for,
+        deliver_cancels=opened.commands.deliver_cancels,
+    )
+    infra.tasks.start_soon(erasures.work)
+    return erasures

@@ -60,7 +60,7 @@ async def end(database: Database, run: RunKey, *, answer_text: str = "", attempt
 def contents_of(database: Database, *, keep: timedelta | None = None) -> tuple[RunDeletion, Workspaces]:
     workspaces = Workspaces(database, ())
     storage = StorageQuota(database, None)
-    return RunDeletion(database, workspaces=workspaces, storage=storage, keep=keep), workspaces
+    return RunDeletion(database, storage=storage, keep=keep), workspaces
 
 
 async def test_requests_events_and_answers_count(database: Database) -> None:

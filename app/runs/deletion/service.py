@@ -17,7 +17,6 @@ from app.runs.deletion.repository import (
     lock_runs_with_old_events,
 )
 from app.runs.records import RunRecord
-from app.workspaces.service import Workspaces
 
 _EVERY_S = 60.0
 _RUNS_AT_ONCE = 20
@@ -47,7 +46,6 @@ class RunDeletion:
     """Deletes requests, answers, events and files. Runs and receipts stay: a run id is used once."""
 
     database: Database
-    workspaces: Workspaces
     storage: StorageQuota
     keep: timedelta | None
     """How long contents are stored after a run's end; None means for ever."""
@@ -63,7 +61,6 @@ class RunDeletion:
             if not ended:
                 raise RunNotEnded
             await delete_contents(tx, run)
-            await self.workspaces.delete(tx, run)
 
     async def delete_old(self) -> int:
         """Delete the contents of some runs past their retention time; returns how many runs."""
@@ -73,7 +70,6 @@ class RunDeletion:
             old = await lock_old_runs(tx, older_than=self.keep, most=_RUNS_AT_ONCE)
             for run in old:
                 await delete_contents(tx, run)
-                await self.workspaces.delete(tx, run)
         return len(old)
 
     async def delete_old_events(self) -> int:
