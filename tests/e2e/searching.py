@@ -4,10 +4,10 @@ import base64
 import json
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import asyncpg
 import redis.asyncio
-from redis.typing import EncodableT
 
 _TABLES = """
     SELECT relname FROM pg_class WHERE relkind IN ('r', 'm', 'p') AND relnamespace = 'public'::regnamespace
@@ -68,7 +68,7 @@ async def in_relay(url: str, words: Iterable[str]) -> set[tuple[str, str]]:
         return found
 
 
-async def _dumped(client: redis.asyncio.Redis, key: EncodableT) -> str:
+async def _dumped(client: Any, key: bytes) -> str:
     if await client.type(key) == b"stream":
         entries = await client.xrange(key)
         values = [value for _, fields in entries for value in fields.values()]

@@ -6,11 +6,13 @@ from typing import Any
 from urllib.parse import quote
 
 from app.billing.chain.verification import verify
-from app.simulator.script import ApiRequest, Reply, Text, ToolUse
+from app.simulator.script import ApiRequest, Hold, Reply, Text, ToolUse
+from app.simulator.server import Simulator
 from tests.batches import a_line, created, ended
-from tests.e2e.agents import every_agent
+from tests.e2e.agents import MESSAGES, every_agent
 from tests.e2e.office import MAIL, MAILER, settings
 from tests.e2e.searching import in_files, in_relay, in_tables, written_in
+from tests.e2e.servers import a_server
 from tests.e2e.stories import ASSISTANT, CLOCK, World, WorldOf, a_request
 from tests.integration.statements import rows
 from tests.log_lines import written_log
@@ -42,7 +44,9 @@ def of_erin(text: str, **fields: Any) -> dict[str, Any]:
 
 async def erased(world: World, end_user: str) -> dict[str, Any]:
     """The erasure of an end user, once it has ended."""
-    answer = await world.http.delete(f"/v1/end-users/{quote(end_user, safe='')}")
+    # A client takes two dots for the directory above.
+    path = quote(end_user, safe="").replace(".", "%2E")
+    answer = await world.http.delete(f"/v1/end-users/{path}")
     assert answer.status_code == 202, answer.text
     async with asyncio.timeout(PATIENCE_S):
         while True:
@@ -58,7 +62,7 @@ async def sums(world: World) -> list[Any]:
     statements = (
         "SELECT to_jsonb(r) - 'end_user' FROM charge_receipts AS r ORDER BY id",
         "SELECT to_jsonb(r) FROM usage_rollups AS r ORDER BY r",
-        "SELECT label, bucket, model, graph_id, to_jsonb(r) - 'value' AS rest FROM labelled_rollups AS r ORDER BY 1, 2, 3, 4, 5",
+        "SELECT to_jsonb(r) - 'value' AS sums FROM labelled_rollups AS r ORDER BY sums",
         "SELECT spent, spent_by_month FROM credit_accounts",
     )
     return [list(map(tuple, await rows(world.services.database, statement))) for statement in statements]
@@ -126,3 +130,30 @@ async def test_no_word_is_found_anywhere_and_no_sum_has_changed(
     (erin,) = hashed
     assert erin.startswith("~")
     assert erin in str(labels)
+
+
+async def test_an_erasure_goes_on_after_its_server_was_killed(memory_path: Path) -> None:
+    hold = Hold(index=5)
+
+    def respond(request: ApiRequest) -> Reply:
+        return Reply([Text(f"{ANSWER} two three")], hold=hold if request.last_text == WAITS else None)
+
+    async with Simulator(respond) as simulator:
+        async with a_server(memory_path, simulator.url, agent=MESSAGES) as (server, http):
+            assert (await http.post("/v1/runs/wait", json=of_erin(SAID, runId="first"))).json()["ok"]
+            await http.post("/v1/runs", json=of_erin(WAITS, runId="held"))
+            await hold.reached.wait()
+            started = await http.delete(f"/v1/end-users/{quote(ERIN, safe='')}")
+            server.kill()
+        hold.until.set()
+        async with a_server(memory_path, simulator.url, agent=MESSAGES) as (_, http):
+            async with asyncio.timeout(PATIENCE_S):
+                while (await http.get(started.headers["location"])).json()["status"] != "completed":
+                    await asyncio.sleep(0.05)
+            runs = (await http.get("/v1/runs")).json()["items"]
+            receipts = [(await http.get(f"/v1/runs/{run['runId']}/receipts")).json()["items"] for run in runs]
+
+    assert {run["runId"] for run in runs} == {"first", "held"}
+    assert len({run["endUser"] for run in runs}) == 1
+    assert len(receipts[0]) == len(receipts[1]) == 1
+    assert written_in(str([runs, receipts]), WORDS) == set()

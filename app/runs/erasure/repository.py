@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import fields
+from typing import Any
 from uuid import UUID
 
 from sqlalchemy import bindparam, func, select, text, update
@@ -99,7 +100,7 @@ async def count_erased(
 ) -> None:
     """Add to the progress of an erasure that is locked."""
     counts = erasures.c
-    values = {
+    values: dict[Any, Any] = {
         counts.runs: counts.runs + runs_,
         counts.conversations: counts.conversations + conversations,
         counts.receipts: counts.receipts + receipts,
