@@ -202,7 +202,7 @@ async def _open(
         webhooks=webhooks,
         readiness=None if infra.agent is None else _start_agent(infra, infra.agent, accounts),
         workspaces=infra.workspaces,
-        contents=_open_contents(infra),
+        contents=_open_contents(infra, opened),
         erasures=_open_erasures(infra, opened),
         memory=infra.memory,
         offload=infra.offload,
@@ -288,16 +288,22 @@ def _start_agent(infra: Infrastructure, agent: Agent, accounts: Accounts) -> Rea
     return readiness
 
 
-def _open_contents(infra: Infrastructure) -> RunDeletion:
-    days_of_events = infra.settings.events_retention_days
+def _open_contents(infra: Infrastructure, opened: OpenedRuns) -> RunDeletion:
+    settings = infra.settings
     contents = RunDeletion(
         infra.database,
         storage=infra.storage,
+        conversations=opened.conversations,
         keep=infra.retention,
-        keep_events=timedelta(days=days_of_events) if days_of_events else None,
+        keep_events=_days(settings.events_retention_days),
+        keep_conversations=_days(settings.transcripts_retention_days),
     )
     infra.tasks.start_soon(contents.sweep)
     return contents
+
+
+def _days(number: int) -> timedelta | None:
+    return timedelta(days=number) if number else None
 
 
 def _open_erasures(infra: Infrastructure, opened: OpenedRuns) -> Erasures:

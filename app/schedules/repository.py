@@ -134,6 +134,13 @@ async def delete_schedules_for(tx: Transaction, account_id: AccountId, end_user:
     await tx.execute(delete(schedules).where(schedules.c.account_id == account_id, is_named))
 
 
+async def requests_for(reader: Reader, account_id: AccountId, end_user: str) -> list[str]:
+    """The requests of the schedules whose runs are for an end user, as JSON."""
+    is_named = json_text(schedules.c.request, "endUser") == end_user
+    statement = select(cast(schedules.c.request, Text)).where(schedules.c.account_id == account_id, is_named)
+    return list((await reader.execute(statement.order_by(schedules.c.schedule_id))).scalars())
+
+
 async def stored_request(reader: Reader, schedule: UUID) -> str | None:
     """The request of a schedule's runs as JSON; None if the schedule is deleted."""
     # As text: large JSON is parsed in a thread, not on the event loop.

@@ -151,6 +151,7 @@ def upgrade() -> None:
         ),
     )
     op.create_index("uq_erasures_end_user", "erasures", ["account_id", "end_user"], unique=True)
+    op.create_index("ix_sessions_updated_at", "sessions", ["updated_at"])
     for statement in (_HASHED, _HASH, _APPEND, _ONLY_ERASED):
         op.execute(statement)
     for table in ("charge_receipts", "fenced_receipts"):

@@ -1,12 +1,19 @@
 """Erasures of end users: what stays on receipts and in the chain, and who may begin one."""
 
+import asyncio
+import io
+import zipfile
+from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import quote
-from uuid import uuid4
+from uuid import UUID, uuid4
 
+import httpx
 import pytest
+from sqlalchemy import text
 
 from app.auth.records import KeyRecord
 from app.billing.chain.verification import verify
@@ -15,20 +22,26 @@ from app.billing.pseudonyms.repository import erase_from_receipts, forget
 from app.billing.receipts.journal import Journal
 from app.billing.receipts.records import NewReceipt
 from app.billing.receipts.repository import insert_receipts
-from app.ids import RunId, RunKey, new_uuid
+from app.ids import AccountId, RunId, RunKey, new_uuid
+from app.platform.audit.records import SERVER
 from app.platform.db import Database, StatementFailed
 from app.requests.attribution import RunLabels
 from app.requests.principal import SCOPES
+from app.runs.erasure.repository import is_erased
+from app.runs.erasure.service import Erasures
 from app.runs.records import NewRun
+from app.schedules.repository import delete_schedules_for
 from app.simulator.script import Hold, Reply, Text, in_turn
+from app.streams.memory import MemoryEventLog
 from app.usage.records import Attribution
 from tests.e2e.agents import without_cli
 from tests.e2e.searching import in_files
 from tests.e2e.stories import WorldOf, a_client, a_request
 from tests.e2e.test_an_end_user_is_erased import erased
 from tests.factories import a_fact
+from tests.integration.conversations import conversations_over, end_run
 from tests.integration.run_process import insert
-from tests.integration.statements import execute, rows, scalar
+from tests.integration.statements import execute, rows, scalar, until
 
 GRAPH = "messages:assistant"
 
@@ -135,6 +148,57 @@ async def test_a_receipt_that_comes_after_the_erasure_has_the_name_of_its_run(
     assert await findings(database) == []
 
 
+async def test_it_does_not_end_while_an_older_transaction_may_store_a_receipt(
+    database: Database, key: KeyRecord
+) -> None:
+    job = await started_with_a_run(database, key)
+    async with database.transaction() as older:
+        await older.execute(text("SELECT pg_current_xact_id()"))
+        working = asyncio.create_task(job.erasures.work())
+        await until(lambda: is_counted(job))
+        async with database.transaction() as tx:
+            early = await is_erased(tx, await job.erasures.get(key.account_id, job.id))
+    await until(lambda: has_ended(job))
+    working.cancel()
+    await asyncio.wait([working])
+
+    assert not early
+    found = await rows(database, "SELECT end_user, changed_by > 0 FROM erasures")
+    assert [tuple(row) for row in found] == [(None, True)]
+
+
+class Started(NamedTuple):
+    """An erasure of an end user who has a run that has ended."""
+
+    erasures: Erasures
+    account_id: AccountId
+    id: UUID
+
+
+async def started_with_a_run(database: Database, key: KeyRecord) -> Started:
+    run = RunKey(key.account_id, RunId("old"))
+    new = NewRun(run, key.id, GRAPH, "m", "{}", "what?", b"", None, new_uuid(), labels=RunLabels("ann"))
+    async with database.transaction() as tx:
+        await insert(tx, new)
+    await end_run(database, run)
+
+    async def deliver_cancels(_runs: Sequence[RunKey]) -> None:
+        pass
+
+    erasures = Erasures(
+        *(database, MemoryEventLog(), conversations_over(database), delete_schedules_for, deliver_cancels)
+    )
+    return Started(erasures, key.account_id, (await erasures.start(key.account_id, "ann", by=SERVER)).id)
+
+
+async def is_counted(job: Started) -> bool:
+    return (await job.erasures.get(job.account_id, job.id)).runs == 1
+
+
+async def has_ended(job: Started) -> bool:
+    return (await job.erasures.get(job.account_id, job.id)).ended_at is not None
+
+
 async def test_a_journal_keeps_nothing_of_what_is_stored(key: KeyRecord, tmp_path: Path) -> None:
     by = Attribution(key.id, GRAPH, None, "heron4711", None)
     kept, stored = (replace(a_fact(key, message), attribution=by) for message in ("kept", "stored"))
@@ -232,3 +296,46 @@ async def test_a_second_request_returns_the_erasure_that_goes_on(world_of: World
     assert run["status"] == "cancelled"
     assert job["status"] == "completed"
     assert (await world.http.get("/v1/runs/active")).json()["endUser"].startswith("~")
+
+
+@without_cli
+async def test_an_archive_has_all_there_is_of_an_end_user_and_nothing_of_others(world_of: WorldOf) -> None:
+    world = await world_of(in_turn(*[Reply([Text("bittern4711")])] * 4))
+    name = "erin/ö"
+    mine = a_request("heron4711", endUser=name, runId="mine", stateKey="chat", metadata={"note": "stork4711"})
+    others = a_request("sparrow2323", endUser="frank", runId="theirs", stateKey="other")
+    for body in (mine, others):
+        assert (await world.http.post("/v1/runs/wait", json=body)).json()["ok"]
+    planned = {"cron": "0 0 1 1 *", "run": a_request("avocet0815", endUser=name)}
+    assert (await world.http.post("/v1/schedules", json=planned)).status_code == 201
+    _, secret = await world.services.accounts.create_key("umbrella", SCOPES)
+    path = f"/v1/end-users/{quote(name, safe='')}/export"
+    archive = read(await world.http.get(path))
+    async with a_client(world.url, secret) as other:
+        foreign = read(await other.get(path))
+    reader = await world.services.accounts.create_key("default", ["runs:read"])
+    async with a_client(world.url, reader[1]) as client:
+        lesser = read(await client.get(path))
+    await erased(world, name)
+    after = read(await world.http.get(path))
+
+    in_run = {"run.json", "request.json", "events.jsonl", "evidence.jsonl", "receipts.jsonl"}
+    assert set(archive) == {
+        *(f"runs/mine/{file}" for file in in_run),
+        *("conversations/chat/1.json", "schedules.jsonl"),
+    }
+    assert "heron4711" in archive["runs/mine/request.json"]
+    assert "stork4711" in archive["runs/mine/run.json"]
+    assert all(word in archive["conversations/chat/1.json"] for word in ("heron4711", "bittern4711"))
+    assert "bittern4711" in archive["runs/mine/events.jsonl"]
+    assert "avocet0815" in archive["schedules.jsonl"]
+    assert "sparrow2323" not in str(archive)
+    assert archive.keys() - lesser.keys() == {"runs/mine/evidence.jsonl", "runs/mine/receipts.jsonl"}
+    assert foreign == after == {"schedules.jsonl": ""}
+
+
+def read(response: httpx.Response) -> dict[str, str]:
+    """The files of an archive."""
+    assert response.status_code == 200, response.text
+    with zipfile.ZipFile(io.BytesIO(response.content)) as archive:
+        return {name: archive.read(name).decode() for name in archive.namelist()}

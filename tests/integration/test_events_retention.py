@@ -24,6 +24,7 @@ from app.streams.memory import MemoryEventLog
 from app.streams.port import LogEntry
 from tests.entries import AnyTime
 from tests.factories import a_final
+from tests.integration.conversations import conversations_over
 from tests.integration.run_process import record_of
 from tests.integration.test_storage import KB, an_accepted_run, kept
 
@@ -70,6 +71,7 @@ def deletion(
     return RunDeletion(
         database,
         storage=StorageQuota(database, None),
+        conversations=conversations_over(database),
         keep=None if days is None else timedelta(days=days),
         keep_events=None if days_of_events is None else timedelta(days=days_of_events),
     )

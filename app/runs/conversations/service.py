@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from uuid import UUID
 
 from app.conversations.branching.placement import KnownMessages
@@ -37,7 +38,7 @@ from app.runs.conversations.branching import (
 )
 from app.runs.conversations.known_messages import known_messages
 from app.runs.conversations.page import ConversationPage, parse_cursor, read_page, turns_on_branch
-from app.runs.conversations.repository import has_run, newest_chats
+from app.runs.conversations.repository import has_run, lock_unused, newest_chats
 from app.runs.conversations.view import ConversationView, read_view, require_reading
 from app.runs.deletion.repository import delete_conversation_contents
 from app.runs.records import RunRecord
@@ -234,6 +235,14 @@ class ConversationService:
         """The same without a caller, if there is one; returns the runs. Raises `ConversationBusy`."""
         conversation = await lock_conversation(tx, account_id, state_key)
         return () if conversation is None else await self._erase(tx, conversation)
+
+    async def delete_unused(self, *, longer_than: timedelta, most: int) -> int:
+        """The same for some without a turn for that long; returns how many."""
+        async with self.database.transaction() as tx:
+            unused = await lock_unused(tx, longer_than=longer_than, most=most)
+            for account_id, state_key in unused:
+                await self.erase(tx, account_id, state_key)
+        return len(unused)
 
     async def active_runs(self, account_id: AccountId, state_key: str) -> list[RunRecord]:
         """The runs of a conversation that have not ended, oldest first; empty if there is none."""

@@ -1,4 +1,4 @@
-"""RunDeletion: deletes the contents of ended runs, on request or after the retention times."""
+"""RunDeletion: deletes contents of ended runs on request, and all that is older than its retention time."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -9,6 +9,7 @@ from app.platform.background import forever
 from app.platform.db import Database
 from app.platform.storage.service import StorageQuota
 from app.runs.commands.service import RunNotFound
+from app.runs.conversations.service import ConversationService
 from app.runs.deletion.repository import (
     delete_contents,
     delete_events,
@@ -47,10 +48,13 @@ class RunDeletion:
 
     database: Database
     storage: StorageQuota
+    conversations: ConversationService
     keep: timedelta | None
     """How long contents are stored after a run's end; None means for ever."""
     keep_events: timedelta | None = None
     """How long its events are; None: as long as the rest of its contents."""
+    keep_conversations: timedelta | None = None
+    """How long conversations are after their last turn, with the contents of their runs; None: for ever."""
 
     async def delete(self, run: RunKey) -> None:
         """Delete a run's contents; raises `RunNotFound`, `RunNotEnded`."""
@@ -82,6 +86,12 @@ class RunDeletion:
                 await delete_events(tx, run)
         return len(old)
 
+    async def delete_old_conversations(self) -> int:
+        """Delete some conversations past their retention time; returns how many."""
+        if self.keep_conversations is None:
+            return 0
+        return await self.conversations.delete_unused(longer_than=self.keep_conversations, most=_RUNS_AT_ONCE)
+
     async def sweep(self) -> None:
         """Delete old contents until cancelled; several servers may do so at once."""
         await forever(self._sweep, _EVERY_S, name="run deletion")
@@ -90,5 +100,7 @@ class RunDeletion:
         while await self.delete_old() == _RUNS_AT_ONCE:
             pass
         while await self.delete_old_events() == _RUNS_AT_ONCE:
+            pass
+        while await self.delete_old_conversations() == _RUNS_AT_ONCE:
             pass
         await self.storage.compact()
