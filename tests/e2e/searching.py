@@ -3,6 +3,7 @@
 import base64
 import json
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -50,12 +51,14 @@ async def in_tables(url: str, words: Iterable[str]) -> set[tuple[str, str]]:
 
 def in_files(directory: Path, words: Iterable[str]) -> set[tuple[str, str]]:
     """The files below a directory and the words that are in their names or contents."""
-    return {
-        (str(path), word)
-        for path in directory.rglob("*")
-        if path.is_file() and not path.is_symlink()
-        for word in written_in(f"{path} {path.read_bytes().decode(errors='replace')}", words)
-    }
+    found = set()
+    for path in directory.rglob("*"):
+        # Some are deleted meanwhile.
+        with suppress(FileNotFoundError):
+            if path.is_file() and not path.is_symlink():
+                text = f"{path} {path.read_bytes().decode(errors='replace')}"
+                found |= {(str(path), word) for word in written_in(text, words)}
+    return found
 
 
 async def in_relay(url: str, words: Iterable[str]) -> set[tuple[str, str]]:
