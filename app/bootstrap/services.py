@@ -58,7 +58,6 @@ from app.runs.requests.attachments import AttachmentRules
 from app.runs.revocation.service import KeyRevocation
 from app.runs.service import RunService
 from app.runs.waits.listing.service import AccountCalls
-from app.schedules.repository import delete_schedules_for
 from app.schedules.rotation import KeyRotation
 from app.schedules.service import ScheduleService
 from app.streams.port import EventLog
@@ -203,7 +202,7 @@ async def _open(
         readiness=None if infra.agent is None else _start_agent(infra, infra.agent, accounts),
         workspaces=infra.workspaces,
         contents=_open_contents(infra, opened),
-        erasures=_open_erasures(infra, opened),
+        erasures=_open_erasures(infra, opened, timed.schedules),
         memory=infra.memory,
         offload=infra.offload,
         metrics=infra.metrics.registry,
@@ -293,7 +292,7 @@ def _open_contents(infra: Infrastructure, opened: OpenedRuns) -> RunDeletion:
     contents = RunDeletion(
         infra.database,
         storage=infra.storage,
-        conversations=opened.conversations,
+        delete_unused=opened.conversations.delete_unused,
         keep=infra.retention,
         keep_events=_days(settings.events_retention_days),
         keep_conversations=_days(settings.transcripts_retention_days),
@@ -306,12 +305,12 @@ def _days(number: int) -> timedelta | None:
     return timedelta(days=number) if number else None
 
 
-def _open_erasures(infra: Infrastructure, opened: OpenedRuns) -> Erasures:
+def _open_erasures(infra: Infrastructure, opened: OpenedRuns, schedules: ScheduleService) -> Erasures:
     erasures = Erasures(
         infra.database,
         infra.log,
         opened.conversations,
-        delete_schedules=delete_schedules_for,
+        delete_schedules=schedules.delete_for,
         deliver_cancels=opened.commands.deliver_cancels,
     )
     infra.tasks.start_soon(erasures.work)

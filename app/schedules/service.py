@@ -20,6 +20,7 @@ from app.schedules.repository import (
     columns_of,
     count_schedules,
     delete_schedule,
+    delete_schedules_for,
     due_times,
     find_schedule,
     insert_schedule,
@@ -125,6 +126,10 @@ class ScheduleService:
         """The requests of the schedules whose runs are for an end user, as JSON."""
         async with self.database.read() as reader:
             return await requests_for(reader, account_id, end_user)
+
+    async def delete_for(self, tx: Transaction, account_id: AccountId, end_user: str) -> None:
+        """Delete the schedules whose runs are for an end user, with their history."""
+        await delete_schedules_for(tx, account_id, end_user)
 
     async def get(self, caller: Principal, schedule_id: str) -> Schedule:
         """One schedule; raises `ScheduleNotFound`."""

@@ -85,7 +85,7 @@ async def test_conversations_that_are_not_used_are_deleted_by_two_servers_at_onc
     for number in range(7):
         await a_turn(database, await an_account(database, f"account-{number}"), "r1", ended=number > 0)
     longer_than = timedelta(days=2)
-    early = await conversations.delete_unused(longer_than=longer_than, most=4)
+    early = await conversations.delete_unused(longer_than, 4)
     # The first has an active run, the last was used since.
     await execute(
         database,
@@ -94,9 +94,9 @@ async def test_conversations_that_are_not_used_are_deleted_by_two_servers_at_onc
         " (SELECT id FROM accounts WHERE name = 'account-6')",
     )
 
-    work = [conversations.delete_unused(longer_than=longer_than, most=4) for _ in range(2)]
+    work = [conversations.delete_unused(longer_than, 4) for _ in range(2)]
     deleted = sum(await asyncio.gather(*work))
-    deleted += await conversations.delete_unused(longer_than=longer_than, most=4)
+    deleted += await conversations.delete_unused(longer_than, 4)
 
     left = await rows(
         database, "SELECT name FROM sessions JOIN accounts ON accounts.id = account_id ORDER BY name"

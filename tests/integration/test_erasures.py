@@ -18,7 +18,7 @@ from sqlalchemy import text
 from app.auth.records import KeyRecord
 from app.billing.chain.verification import verify
 from app.billing.prices.price_list import Charge
-from app.billing.pseudonyms.repository import erase_from_receipts, forget
+from app.billing.pseudonyms.service import erase_from_receipts, forget
 from app.billing.receipts.journal import Journal
 from app.billing.receipts.records import NewReceipt
 from app.billing.receipts.repository import insert_receipts

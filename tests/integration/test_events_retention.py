@@ -71,7 +71,7 @@ def deletion(
     return RunDeletion(
         database,
         storage=StorageQuota(database, None),
-        conversations=conversations_over(database),
+        delete_unused=conversations_over(database).delete_unused,
         keep=None if days is None else timedelta(days=days),
         keep_events=None if days_of_events is None else timedelta(days=days_of_events),
     )

@@ -61,7 +61,7 @@ async def end(database: Database, run: RunKey, *, answer_text: str = "", attempt
 def contents_of(database: Database, *, keep: timedelta | None = None) -> tuple[RunDeletion, Workspaces]:
     workspaces = Workspaces(database, ())
     storage = StorageQuota(database, None)
-    return RunDeletion(database, storage, conversations_over(database), keep=keep), workspaces
+    return RunDeletion(database, storage, conversations_over(database).delete_unused, keep=keep), workspaces
 
 
 async def test_requests_events_and_answers_count(database: Database) -> None:

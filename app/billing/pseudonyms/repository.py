@@ -48,7 +48,7 @@ _MOVE = text(
 _MOVE_FENCED = text(_erase(fenced_receipts.name))
 
 
-async def erase_from_receipts(tx: Transaction, account_id: AccountId, end_user: str, *, most: int) -> int:
+async def replace_end_user(tx: Transaction, account_id: AccountId, end_user: str, *, most: int) -> int:
     """Replace an end user by its hash on some receipts and in their sums; returns on how many."""
     given = {"account_id": account_id, "end_user": end_user, "most": most}
     moved: int = (await tx.execute(_MOVE, given)).scalar_one()
@@ -60,14 +60,14 @@ async def erase_from_receipts(tx: Transaction, account_id: AccountId, end_user: 
     return moved
 
 
-async def hash_of(tx: Transaction, account_id: AccountId, end_user: str) -> str:
+async def find_hash(tx: Transaction, account_id: AccountId, end_user: str) -> str:
     """The hash that stands for an end user in the chain."""
     statement = text("SELECT end_user_hash(:account_id, :end_user)")
     found: str = (await tx.execute(statement, {"account_id": account_id, "end_user": end_user})).scalar_one()
     return found
 
 
-async def forget(tx: Transaction, account_id: AccountId, end_user: str) -> bool:
+async def delete_salt(tx: Transaction, account_id: AccountId, end_user: str) -> bool:
     """Delete what ties an end user to its hash; False if a receipt still names it.
 
     Links are written while the account's credit is locked: none can read the salt between both statements.

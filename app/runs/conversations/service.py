@@ -236,7 +236,7 @@ class ConversationService:
         conversation = await lock_conversation(tx, account_id, state_key)
         return () if conversation is None else await self._erase(tx, conversation)
 
-    async def delete_unused(self, *, longer_than: timedelta, most: int) -> int:
+    async def delete_unused(self, longer_than: timedelta, most: int) -> int:
         """The same for some without a turn for that long; returns how many."""
         async with self.database.transaction() as tx:
             unused = await lock_unused(tx, longer_than=longer_than, most=most)

@@ -1,7 +1,9 @@
 """RunDeletion: deletes contents of ended runs on request, and all that is older than its retention time."""
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import TypeAlias
 
 from app.errors import Conflict, Gone
 from app.ids import RunKey
@@ -9,7 +11,6 @@ from app.platform.background import forever
 from app.platform.db import Database
 from app.platform.storage.service import StorageQuota
 from app.runs.commands.service import RunNotFound
-from app.runs.conversations.service import ConversationService
 from app.runs.deletion.repository import (
     delete_contents,
     delete_events,
@@ -21,6 +22,10 @@ from app.runs.records import RunRecord
 
 _EVERY_S = 60.0
 _RUNS_AT_ONCE = 20
+
+
+DeleteUnused: TypeAlias = Callable[[timedelta, int], Awaitable[int]]
+"""Deletes at most so many conversations without a turn for that long; returns how many."""
 
 
 class RunNotEnded(Conflict):
@@ -48,7 +53,7 @@ class RunDeletion:
 
     database: Database
     storage: StorageQuota
-    conversations: ConversationService
+    delete_unused: DeleteUnused
     keep: timedelta | None
     """How long contents are stored after a run's end; None means for ever."""
     keep_events: timedelta | None = None
@@ -90,7 +95,7 @@ class RunDeletion:
         """Delete some conversations past their retention time; returns how many."""
         if self.keep_conversations is None:
             return 0
-        return await self.conversations.delete_unused(longer_than=self.keep_conversations, most=_RUNS_AT_ONCE)
+        return await self.delete_unused(self.keep_conversations, _RUNS_AT_ONCE)
 
     async def sweep(self) -> None:
         """Delete old contents until cancelled; several servers may do so at once."""

@@ -8,7 +8,7 @@ from uuid import UUID
 
 import structlog
 
-from app.billing.pseudonyms.repository import erase_from_receipts, forget, hash_of
+from app.billing.pseudonyms.service import erase_from_receipts, forget, hash_of
 from app.errors import NotFound
 from app.ids import AccountId, RunKey
 from app.platform.audit.records import Actor, Change
