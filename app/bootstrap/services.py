@@ -46,6 +46,7 @@ from app.runs.commands.service import RunCommands
 from app.runs.conversations.service import ConversationService
 from app.runs.deletion.service import RunDeletion
 from app.runs.dispatch.port import Dispatcher
+from app.runs.erasure.service import Erasures
 from app.runs.fleet.service import Fleet
 from app.runs.forecasts.service import Forecasts
 from app.runs.generate import Generator
@@ -113,6 +114,7 @@ class Services:
     """None in a process that makes no model calls."""
     workspaces: Workspaces
     contents: RunDeletion
+    erasures: Erasures
     memory: MemoryCeiling
     """Checked before anything large is read."""
     offload: Offload
@@ -199,7 +201,8 @@ async def _open(
         webhooks=webhooks,
         readiness=None if infra.agent is None else _start_agent(infra, infra.agent, accounts),
         workspaces=infra.workspaces,
-        contents=_open_contents(infra),
+        contents=_open_contents(infra, opened),
+        erasures=_open_erasures(infra, opened, timed.schedules),
         memory=infra.memory,
         offload=infra.offload,
         metrics=infra.metrics.registry,
@@ -284,14 +287,31 @@ def _start_agent(infra: Infrastructure, agent: Agent, accounts: Accounts) -> Rea
     return readiness
 
 
-def _open_contents(infra: Infrastructure) -> RunDeletion:
-    days_of_events = infra.settings.events_retention_days
+def _open_contents(infra: Infrastructure, opened: OpenedRuns) -> RunDeletion:
+    settings = infra.settings
     contents = RunDeletion(
         infra.database,
-        workspaces=infra.workspaces,
         storage=infra.storage,
+        delete_unused=opened.conversations.delete_unused,
         keep=infra.retention,
-        keep_events=timedelta(days=days_of_events) if days_of_events else None,
+        keep_events=_days(settings.events_retention_days),
+        keep_conversations=_days(settings.transcripts_retention_days),
     )
     infra.tasks.start_soon(contents.sweep)
     return contents
+
+
+def _days(number: int) -> timedelta | None:
+    return timedelta(days=number) if number else None
+
+
+def _open_erasures(infra: Infrastructure, opened: OpenedRuns, schedules: ScheduleService) -> Erasures:
+    erasures = Erasures(
+        infra.database,
+        infra.log,
+        opened.conversations,
+        delete_schedules=schedules.delete_for,
+        deliver_cancels=opened.commands.deliver_cancels,
+    )
+    infra.tasks.start_soon(erasures.work)
+    return erasures

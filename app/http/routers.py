@@ -13,6 +13,7 @@ from app.http.api.browser_session.routes import router as browser_session
 from app.http.api.catalogs.routes import router as catalogs
 from app.http.api.chain.routes import router as chain
 from app.http.api.conversations.routes import router as conversations
+from app.http.api.end_users.routes import router as end_users
 from app.http.api.exports.routes import router as exports
 from app.http.api.files.routes import router as files
 from app.http.api.fleet.routes import router as fleet
@@ -48,6 +49,7 @@ ROUTERS = (
         keys,
         accounts,
         audit,
+        end_users,
         webhooks,
         catalogs,
     ),

@@ -132,6 +132,9 @@ class Settings(NetworkSettings, DatabaseSettings):
     max_conversation_mb: int = Field(64, ge=1, validation_alias="RUNTALLY_MAX_CONVERSATION_MB")
     retention_days: int = Field(0, ge=0, le=36_500, validation_alias="RUNTALLY_RETENTION_DAYS")
     events_retention_days: int = Field(0, ge=0, le=36_500, validation_alias="RUNTALLY_EVENTS_RETENTION_DAYS")
+    transcripts_retention_days: int = Field(
+        0, ge=0, le=36_500, validation_alias="RUNTALLY_TRANSCRIPTS_RETENTION_DAYS"
+    )
     max_memory_mb: int | None = Field(None, ge=128, validation_alias="RUNTALLY_MAX_MEMORY_MB")
     max_bodies_bytes: int = Field(268_435_456, ge=1024, validation_alias="RUNTALLY_MAX_BODIES_BYTES")
     max_bodies_bytes_per_account: int = Field(

@@ -1,5 +1,6 @@
 """Every operation of the API, called with keys that may not: nothing is shown, nothing happens."""
 
+import asyncio
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -15,12 +16,13 @@ from app.requests.principal import OF_ADMIN, SCOPES, Scope
 from tests.architecture.test_documented_scopes import Operation, documented
 from tests.batches import JSON_LINES, a_line, created, ended, joined
 from tests.e2e.stories import a_request
+from tests.patience import PATIENCE_S
 from tests.security.server import ASSISTANT, TENANT, Target
 
 SECRET = "the heron flies at dawn"
 """What the victim has said; in no answer to anybody else."""
 
-NAMED = re.compile(r"\{(runId|stateKey|chatId|threadId|webhookId|scheduleId|batchId|account|keyId)\}")
+NAMED = re.compile(r"\{(runId|stateKey|chatId|threadId|webhookId|scheduleId|batchId|account|keyId|jobId)\}")
 """Paths of what belongs to somebody."""
 
 LINES = {"/v1/batches", "/v1/batches/preview"}
@@ -41,6 +43,7 @@ class Victim:
     schedule_id: str
     batch_id: str
     key_id: str
+    job_id: str
 
     def path(self, path: str) -> str:
         """A path with its ids."""
@@ -60,6 +63,8 @@ class Victim:
             "path": "a.txt",
             "account": self.account,
             "keyId": self.key_id,
+            "endUser": "ann",
+            "jobId": self.job_id,
         }
         return re.sub(r"\{(\w+)\}", lambda name: ids[name[1]], path)
 
@@ -69,9 +74,19 @@ class Victim:
             *("/v1/runs", "/v1/sessions", "/v1/webhooks", "/v1/receipts", "/v1/balance", "/v1/usage"),
             *(f"/v1/sessions/{self.chat}", f"/v1/runs/{self.run_id}"),
             *("/v1/schedules", f"/v1/schedules/{self.schedule_id}/runs"),
-            *("/v1/batches", f"/v1/batches/{self.batch_id}"),
+            *("/v1/batches", f"/v1/batches/{self.batch_id}", f"/v1/erasures/{self.job_id}"),
         ]
         return {path: (await self.http.get(path)).raise_for_status().json() for path in paths}
+
+
+async def an_ended_erasure(http: httpx.AsyncClient) -> str:
+    """The job that has erased an end user of whom there is nothing."""
+    started = (await http.delete("/v1/end-users/nemo")).raise_for_status()
+    async with asyncio.timeout(PATIENCE_S):
+        while (await http.get(started.headers["location"])).json()["status"] != "completed":
+            await asyncio.sleep(0.05)
+    found: str = started.json()["jobId"]
+    return found
 
 
 @asynccontextmanager
@@ -79,7 +94,9 @@ async def a_victim(target: Target) -> AsyncIterator[Victim]:
     """An account of its own that has said something."""
     account, chat, run_id = (f"{kind}-{uuid4().hex}" for kind in ("victim", "chat", "run"))
     async with target.client(await target.new_key(account)) as http:
-        posted = await http.post("/v1/runs/wait", json=a_request(SECRET, runId=run_id, stateKey=chat))
+        posted = await http.post(
+            "/v1/runs/wait", json=a_request(SECRET, runId=run_id, stateKey=chat, endUser="ann")
+        )
         assert posted.raise_for_status().json()["ok"]
         hook = {"url": "https://example.org/hook", "events": ["budget.threshold"]}
         registered = (await http.post("/v1/webhooks", json=hook)).raise_for_status().json()
@@ -88,8 +105,10 @@ async def a_victim(target: Target) -> AsyncIterator[Victim]:
         batch = await created(http, [a_line("1", SECRET, graph=ASSISTANT)])
         batch_id = (await ended(http, batch))["batchId"]
         key_id = (await http.get("/v1/keys")).json()["items"][0]["id"]
+        job_id = await an_ended_erasure(http)
         yield Victim(
-            *(http, account, run_id, chat, registered["id"], scheduled["scheduleId"], batch_id, key_id)
+            *(http, account, run_id, chat, registered["id"], scheduled["scheduleId"], batch_id, key_id),
+            job_id,
         )
 
 

@@ -198,7 +198,8 @@ class ReceiptQueue:
             await self.sync()
 
     def recover(self) -> None:
-        """Queue the receipts in journals of processes that died."""
+        """Queue the receipts in journals of processes that died; delete what this one has stored."""
+        self._journal.renew()
         for fact in self._journal.recover():
             try:
                 self._enqueue(fact)
