@@ -2,24 +2,16 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import ClassVar, Final
+from typing import ClassVar
 
 from app.errors import Unauthenticated
 from app.events import Done
 from app.http.ai_sdk.blocks import Part
 from app.http.ai_sdk.mapper import OLDEST_VERSION, AiSdkMessageMapper
 from app.http.streaming.encoder import EVENT_STREAM
+from app.http.streaming.pausing import PAUSE_AFTER_S, PAUSE_AT_LATEST_S, PAUSE_BESIDE_CALLS_AFTER_S
 from app.http.streaming.stopping import ServerStopping
 from app.streams.port import LogEntry
-
-PAUSE_AFTER_S: Final = 0.05
-"""Long enough to receive all stored events: a replay may contain the decision of a pending request."""
-
-PAUSE_AT_LATEST_S: Final = 1.0
-"""The same while other events keep arriving, for example those of a subagent that runs beside the call."""
-
-PAUSE_BESIDE_CALLS_AFTER_S: Final = 3.0
-"""The same while calls of other tools are executed beside one that the client executes."""
 
 _DONE = "data: [DONE]\n\n"
 
