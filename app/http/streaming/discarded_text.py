@@ -4,7 +4,10 @@ No part of the stream takes text back. So the part stays open: as far as the nex
 text, that is not sent again, and the rest goes into the same part.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Final
+
+_BETWEEN: Final = "\n\n"
 
 
 @dataclass(slots=True)
@@ -30,3 +33,42 @@ class DiscardedText:
     def rest(self) -> str:
         """What the next message has beyond it."""
         return self.repeated[len(self.text) :]
+
+
+@dataclass(slots=True)
+class AnswerText:
+    """The messages of a run as one text; no chunk takes text back."""
+
+    _message: str | None = None
+    """The message whose text was sent last."""
+    _text: list[str] = field(default_factory=list)
+    """What was sent of it."""
+    _discarded: DiscardedText | None = None
+
+    def add(self, message_id: str, delta: str) -> str:
+        """More text of a message; returns what to send."""
+        if (discarded := self._discarded) is not None:
+            if discarded.add(delta):
+                return self._repeat(discarded, message_id) if discarded.is_repeated else ""
+            delta, self._discarded = discarded.repeated, None
+        begins = self._message is not None and self._message != message_id
+        if self._message != message_id:
+            self._message, self._text = message_id, []
+        self._text.append(delta)
+        return _BETWEEN + delta if begins else delta
+
+    def discard(self, message_id: str) -> None:
+        """The model writes this message again: what it repeats is not sent twice."""
+        if self._discarded is not None:
+            self._discarded.repeated = ""
+        elif self._message == message_id:
+            self._discarded, self._message = DiscardedText(message_id, "".join(self._text)), ""
+
+    def close(self) -> str:
+        """What was not sent because a discarded message begins with it."""
+        discarded, self._discarded = self._discarded, None
+        return "" if discarded is None or not discarded.repeated else _BETWEEN + discarded.repeated
+
+    def _repeat(self, discarded: DiscardedText, message_id: str) -> str:
+        self._discarded, self._message, self._text = None, message_id, [discarded.repeated]
+        return discarded.rest
