@@ -57,6 +57,7 @@ from app.runs.recovery.draining import RunDrain
 from app.runs.requests.attachments import AttachmentRules
 from app.runs.revocation.service import KeyRevocation
 from app.runs.service import RunService
+from app.runs.stateless.service import StatelessChats
 from app.runs.waits.listing.service import AccountCalls
 from app.schedules.rotation import KeyRotation
 from app.schedules.service import ScheduleService
@@ -87,6 +88,7 @@ class Services:
     account_calls: AccountCalls
     conversations: ConversationService
     chats: ChatRuns
+    stateless_chats: StatelessChats
     readers: RunReaders
     client_tools: ClientToolRuns
     intake: IntakeReadiness
@@ -158,7 +160,7 @@ async def _open(
     opened = await open_runs(infra, stack, executor, accounts=accounts)
     previewer = RunPreviewer(planner, PreviewerAggregator(open_previewers(settings)), infra.schemas)
     timed = await open_schedules(infra, stack, opened, previewer=previewer, accounts=accounts)
-    fleet = Fleet(infra.database)
+    fleet, chats = Fleet(infra.database), _open_chats(infra, opened)
     parts = database_parts(fleet, webhooks, ReconciliationStatements(infra.database), infra.metrics.models)
     return Services(
         settings=settings,
@@ -174,7 +176,8 @@ async def _open(
         runs=opened.runs,
         commands=opened.commands,
         conversations=opened.conversations,
-        chats=_open_chats(infra, opened),
+        chats=chats,
+        stateless_chats=StatelessChats(infra.database, chats, opened.conversations),
         client_tools=_open_client_tools(infra, opened),
         account_calls=AccountCalls(infra.database),
         intake=opened.intake,

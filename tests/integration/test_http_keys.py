@@ -241,11 +241,8 @@ def sending(method: str, path: str, **options: Any) -> Send:
 def ways_to_start(schedule: str) -> dict[str, Send]:
     """Every request that starts a run of the assistant, or orders one."""
     question = {"id": "u1", "role": "user", "parts": [{"type": "text", "text": "hi"}]}
-    thread = {
-        "threadId": uuid4().hex,
-        "runId": uuid4().hex,
-        "messages": [{"id": "1", "role": "user", "content": "hi"}],
-    }
+    said = [{"id": "1", "role": "user", "content": "hi"}]
+    thread = {"threadId": uuid4().hex, "runId": uuid4().hex, "messages": said}
     plan = {"cron": "0 0 1 1 *", "run": a_request()}
     bodies: dict[str, Any] = {
         **dict.fromkeys(("/v1/runs", "/v1/runs/stream", "/v1/runs/wait", "/v1/runs/preview"), a_request()),
@@ -253,6 +250,7 @@ def ways_to_start(schedule: str) -> dict[str, Send]:
         "/v1/generate/object": {"prompt": "hi", "schema": {"type": "object"}},
         f"/v1/ag-ui/{ASSISTANT}": thread,
         f"/v1/ai-sdk/{ASSISTANT}/chat": {"id": uuid4().hex, "messages": [question]},
+        "/openai/v1/chat/completions": {"model": ASSISTANT, "messages": said},
         "/v1/schedules": plan,
         f"/v1/schedules/{schedule}/trigger": None,
         f"/v1/schedules/{schedule}/resume": None,

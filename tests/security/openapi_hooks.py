@@ -32,7 +32,7 @@ INEXPRESSIBLE: Final = {
     "a rule about a message's parts": r"messages\.\d+(\.content)?: a message of role|"
     r"\S*parts: (hold no text|must hold)|"
     r"messages\.\d+(\.parts\.\d+\.url: |\.content: must have at least)",
-    "rules about attachments": r"(messages\.\d+\.)?(content|parts)\.\d+(\.\w+)?: ",
+    "rules about attachments": r"(messages\.\d+\.)?(content|parts)\.\d+(\.\w+){0,2}: ",
     "a rule about parts of a text": r"files\.\d+\.path: ",
     "what the graph allows": r".*accepts no system messages|files: the graph",
     "a library's list": r"timeZone: must be an IANA time zone",
@@ -76,9 +76,12 @@ def filter_failure(_context: Any, failure: Failure, case: Case[Any], response: R
         return False
     rules = [*INEXPRESSIBLE.values(), *([NUMBERS] if _holds_whole_float(case.body) else [])]
     expected = re.compile("|".join(rules))
-    errors = response.json().get("errors", [])
+    body = response.json()
+    errors = body.get("errors", [])
     # A schedule contains the request of a run.
     messages = [f"{error['field'].removeprefix('run.')}: {error['message']}" for error in errors]
+    # In the form of OpenAI's API, which has one error.
+    messages += [body["error"]["message"]] if "error" in body else []
     return not messages or not all(expected.match(message) for message in messages)
 
 

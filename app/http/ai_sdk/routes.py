@@ -14,7 +14,6 @@ from app.http.ai_sdk.input import ChatRequest
 from app.http.ai_sdk.mapper import OLDEST_VERSION
 from app.http.ai_sdk.messages import ui_messages
 from app.http.ai_sdk.openapi import NO_CONTENT, STREAM
-from app.http.ai_sdk.replay import discarded_in, without_discarded
 from app.http.api.conversations.chats import page_of_chats
 from app.http.api.conversations.schemas import ChatResponse
 from app.http.api.runs.schemas import AcceptedRunResponse
@@ -28,6 +27,7 @@ from app.http.dependencies import (
 )
 from app.http.parameters import PageParams
 from app.http.response_model import Page
+from app.http.streaming.replay import discarded_in, without_discarded
 from app.ids import STATE_KEY_PATTERN
 from app.runs.chats import Chat
 

@@ -30,6 +30,11 @@ HEADERS: Final[dict[str, dict[str, Any]]] = {
         "schema": {"type": "string"},
         "example": "attachment; filename*=UTF-8''report.txt",
     },
+    "Runtally-Ignored": {
+        "description": "The parameters of the request that have no effect.",
+        "schema": {"type": "string"},
+        "example": "seed, temperature",
+    },
     "Runtally-As-Of": {
         "description": "What was stored until then is included; left out: everything, until now.",
         "schema": {"type": "string", "format": "date-time"},

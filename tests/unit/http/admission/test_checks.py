@@ -17,6 +17,7 @@ LARGE_BODY_PATHS = {
     "/v1/schedules/{scheduleId}",
     "/v1/ag-ui/{graphId}",
     "/v1/ai-sdk/{graphId}/chat",
+    "/openai/v1/chat/completions",
 }
 TEXT_BODY_PATHS = {
     "/v1/generate/text",
