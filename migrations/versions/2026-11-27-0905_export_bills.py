@@ -6,7 +6,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision: str = "e4b7a1c95d20"
-down_revision: str | None = "7c3e91d0b8a4"
+down_revision: str | None = "c41f7d9be026"
 branch_labels: str | Sequence[str] | None = None
 depends_on: str | Sequence[str] | None = None
 compatibility: str = "expand"

@@ -6,7 +6,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision: str = "e19a7d5c30b2"
-down_revision: str | None = "7c3e91d0b8a4"
+down_revision: str | None = "e4b7a1c95d20"
 branch_labels: str | Sequence[str] | None = None
 depends_on: str | Sequence[str] | None = None
 compatibility: str = "expand"

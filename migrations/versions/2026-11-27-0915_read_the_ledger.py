@@ -6,7 +6,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision: str = "b3d58f0c41e7"
-down_revision: str | None = "7c3e91d0b8a4"
+down_revision: str | None = "e19a7d5c30b2"
 branch_labels: str | Sequence[str] | None = None
 depends_on: str | Sequence[str] | None = None
 compatibility: str = "expand"
