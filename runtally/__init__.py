@@ -50,6 +50,9 @@ if TYPE_CHECKING:
     from runtally.async_client import (
         AsyncClient as AsyncClient,
     )
+    from runtally.budgets import (
+        Budget as Budget,
+    )
     from runtally.client import (
         Client as Client,
     )
@@ -147,6 +150,7 @@ _PLACES = {
     ),
     "runtally.accounts.types": ("Account", "ApiKey", "AuditEntry"),
     "runtally.async_client": ("AsyncClient",),
+    "runtally.budgets": ("Budget",),
     "runtally.client": ("Client",),
     "runtally.client_tools": ("ClientTool",),
     "runtally.errors": (

@@ -11,6 +11,7 @@ import httpx
 
 from runtally.accounts.service import AsyncAccounts
 from runtally.batches import AsyncBatches
+from runtally.budgets import AsyncBudgets
 from runtally.client_tools import call_async, handler_of, require_over
 from runtally.conversations import AsyncConversations
 from runtally.errors import Conflict, NotFound, RuntallyError
@@ -74,6 +75,7 @@ class AsyncClient:
         self.conversations = AsyncConversations(self.call)
         self.batches = AsyncBatches(self.call)
         self.accounts = AsyncAccounts(self.call)
+        self.budgets = AsyncBudgets(self.call)
 
     async def __aenter__(self) -> Self:
         return self

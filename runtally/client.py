@@ -11,6 +11,7 @@ import httpx
 
 from runtally.accounts.service import Accounts
 from runtally.batches import Batches
+from runtally.budgets import Budgets
 from runtally.client_tools import call, handler_of, require_over
 from runtally.conversations import Conversations
 from runtally.errors import Conflict, NotFound, RuntallyError
@@ -74,6 +75,7 @@ class Client:
         self.conversations = Conversations(self.call)
         self.batches = Batches(self.call)
         self.accounts = Accounts(self.call)
+        self.budgets = Budgets(self.call)
 
     def __enter__(self) -> Self:
         return self

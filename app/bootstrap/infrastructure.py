@@ -12,6 +12,7 @@ import anyio
 import structlog
 from anyio.abc import TaskGroup
 
+from app.billing.budgets.service import Budgets
 from app.billing.chain.sealing import ChainSealer
 from app.billing.credit.ledger import CreditLedger
 from app.billing.prices.price_list import PriceList
@@ -73,6 +74,7 @@ class Infrastructure:
     receipts: ReceiptQueue
     delivery: ReceiptDelivery
     ledger: CreditLedger
+    budgets: Budgets
     chain: ChainSealer
     billing: BillingReports
     sessions: PostgresSessionStore
@@ -147,6 +149,7 @@ async def open_infrastructure(
         receipts=receipts,
         delivery=delivery,
         ledger=ledger,
+        budgets=Budgets(database, clock),
         chain=chain,
         billing=reports,
         sessions=sessions,

@@ -21,7 +21,7 @@ INEXPRESSIBLE: Final = {
     r"to: must be later than|body: give either|role: a role selects the model|"
     r"splitBy: must (be another than groupBy|have the end user)|"
     r"tag: cannot be combined|groupBy: is needed where|startAfter: cannot be combined|"
-    r"stop: is only for a denial|body: stopRuns needs suspended",
+    r"match: must be|stop: is only for a denial|body: stopRuns needs suspended",
     "a rule about the messages for a model": r"messages: must have at least|messages: must be one|"
     r"messages(\.\d+)?: .*must be the user's",
     "a rule about a list's items together": r"(files|clientTools): contains a (path|name) twice|"
