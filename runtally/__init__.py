@@ -42,6 +42,9 @@ if TYPE_CHECKING:
         UsageReport as UsageReport,
         UsageSums as UsageSums,
     )
+    from runtally.accounts.budgets import (
+        Budget as Budget,
+    )
     from runtally.accounts.types import (
         Account as Account,
         ApiKey as ApiKey,
@@ -49,9 +52,6 @@ if TYPE_CHECKING:
     )
     from runtally.async_client import (
         AsyncClient as AsyncClient,
-    )
-    from runtally.budgets import (
-        Budget as Budget,
     )
     from runtally.client import (
         Client as Client,
@@ -148,9 +148,9 @@ _PLACES = {
     "runtally.protocol.billing": (
         *("Balance", "Receipt", "ReceiptLine", "UsageItem", "UsageReport", "UsageSums"),
     ),
+    "runtally.accounts.budgets": ("Budget",),
     "runtally.accounts.types": ("Account", "ApiKey", "AuditEntry"),
     "runtally.async_client": ("AsyncClient",),
-    "runtally.budgets": ("Budget",),
     "runtally.client": ("Client",),
     "runtally.client_tools": ("ClientTool",),
     "runtally.errors": (

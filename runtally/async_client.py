@@ -9,9 +9,9 @@ from uuid import uuid4
 
 import httpx
 
+from runtally.accounts.budgets import AsyncBudgets
 from runtally.accounts.service import AsyncAccounts
 from runtally.batches import AsyncBatches
-from runtally.budgets import AsyncBudgets
 from runtally.client_tools import call_async, handler_of, require_over
 from runtally.conversations import AsyncConversations
 from runtally.errors import Conflict, NotFound, RuntallyError

@@ -9,9 +9,9 @@ from uuid import uuid4
 
 import httpx
 
+from runtally.accounts.budgets import Budgets
 from runtally.accounts.service import Accounts
 from runtally.batches import Batches
-from runtally.budgets import Budgets
 from runtally.client_tools import call, handler_of, require_over
 from runtally.conversations import Conversations
 from runtally.errors import Conflict, NotFound, RuntallyError

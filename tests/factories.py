@@ -9,7 +9,7 @@ from typing import Any
 
 from app.auth.accounts import Accounts
 from app.auth.records import KeyRecord
-from app.billing.budgets.records import Budget
+from app.billing.budgets.records import AccountBudget
 from app.conversations.records import Conversation
 from app.events import AiEvent, ControlEvent
 from app.executors.approvals import Permissions
@@ -35,10 +35,10 @@ from tests.patience import PATIENCE_S
 from tests.scripted import Action, ScriptedExecutor, WaitFor
 
 
-def a_budget(**fields: Any) -> Budget:
+def a_budget(**fields: Any) -> AccountBudget:
     """A budget; by default a hard one of the account for a month."""
     given = {"id": "limit", "scope": "account", "window": "month", "mode": "hard", "time_zone": "UTC"}
-    return Budget(
+    return AccountBudget(
         **{"match": None, "credits": None, "tokens": None, "is_operators": False, **given, **fields}
     )
 

@@ -134,8 +134,9 @@ async def open_infrastructure(
         agent = await _open_agent(settings, database, parts, cli=cli, stack=stack)
     event_log, channel = await open_shared_log(settings, process_id, clock, stack=stack)
     reading = await stack.enter_async_context(open_read_side(settings, database))
-    works: tuple[Work, ...] = (*writing, chain.work, partial(watch_clock, clock, database), reading.watch)
-    tasks = await _open_tasks(stack, *works)
+    tasks = await _open_tasks(
+        stack, *writing, chain.work, partial(watch_clock, clock, database), reading.watch
+    )
     accounting.start(tasks)
     return Infrastructure(
         settings=settings,

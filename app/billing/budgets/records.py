@@ -12,7 +12,7 @@ BudgetMode = Literal["soft", "hard"]
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
+class AccountBudget:
     """A limit of an account."""
 
     id: str

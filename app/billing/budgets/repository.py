@@ -7,13 +7,13 @@ from datetime import datetime
 from sqlalchemy import delete, select, text
 from sqlalchemy.dialects import postgresql
 
-from app.billing.budgets.records import Amount, Budget, BudgetLeft, BudgetUse
+from app.billing.budgets.records import AccountBudget, Amount, BudgetLeft, BudgetUse
 from app.billing.budgets.tables import budget_holds, budget_spending, budgets
 from app.ids import AccountId, RunKey
 from app.platform.db import Reader, Transaction
 
 _budgets = budgets.c
-_BUDGETS = select(*(_budgets[field.name] for field in fields(Budget)))
+_BUDGETS = select(*(_budgets[field.name] for field in fields(AccountBudget)))
 
 _HELD = """
     SELECT coalesce(sum(hold.credits), 0)::bigint AS credits, coalesce(sum(hold.tokens), 0)::bigint AS tokens
@@ -108,17 +108,17 @@ _CREDIT_ROW = text(
 _LOCKED_CREDIT = text("SELECT FROM credit_accounts WHERE account_id = :account_id FOR UPDATE")
 
 
-async def find_budgets(reader: Reader, account_id: AccountId) -> list[Budget]:
+async def find_budgets(reader: Reader, account_id: AccountId) -> list[AccountBudget]:
     """The budgets of an account, by id."""
     statement = _BUDGETS.where(_budgets.account_id == account_id).order_by(_budgets.id)
-    return [Budget(**row) for row in (await reader.execute(statement)).mappings()]
+    return [AccountBudget(**row) for row in (await reader.execute(statement)).mappings()]
 
 
-async def find_budget(reader: Reader, account_id: AccountId, budget_id: str) -> Budget | None:
+async def find_budget(reader: Reader, account_id: AccountId, budget_id: str) -> AccountBudget | None:
     """A budget of an account."""
     statement = _BUDGETS.where(_budgets.account_id == account_id, _budgets.id == budget_id)
     row = (await reader.execute(statement)).mappings().one_or_none()
-    return None if row is None else Budget(**row)
+    return None if row is None else AccountBudget(**row)
 
 
 async def find_use(reader: Reader, account_id: AccountId, budget_id: str, now: datetime) -> BudgetUse:
@@ -140,7 +140,7 @@ async def lock_credit(tx: Transaction, account_id: AccountId) -> None:
     await tx.execute(_LOCKED_CREDIT, given)
 
 
-async def store_budget(tx: Transaction, account_id: AccountId, budget: Budget, now: datetime) -> None:
+async def store_budget(tx: Transaction, account_id: AccountId, budget: AccountBudget, now: datetime) -> None:
     """Insert or replace a budget, and count what is spent of it; the account's credit is locked."""
     key, values = {"account_id": account_id}, asdict(budget)
     insert = postgresql.insert(budgets).values(**key, **values)

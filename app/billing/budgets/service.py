@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from app.billing.budgets.records import Budget, BudgetUse
+from app.billing.budgets.records import AccountBudget, BudgetUse
 from app.billing.budgets.repository import (
     delete_budget,
     find_budget,
@@ -50,8 +50,8 @@ class Budgets:
     clock: Clock = field(default_factory=Clock)
 
     async def set_budget(
-        self, account_id: AccountId, budget: Budget, *, by: Actor = SERVER
-    ) -> tuple[Budget, BudgetUse]:
+        self, account_id: AccountId, budget: AccountBudget, *, by: Actor = SERVER
+    ) -> tuple[AccountBudget, BudgetUse]:
         """Set or replace a budget. What was spent in its current window counts.
 
         Raises `BudgetOfOperator` if an operator has set it and `budget` is not an operator's,
@@ -80,7 +80,7 @@ class Budgets:
             await delete_budget(tx, account_id, budget_id)
             await record_change(tx, by, Change(account_id, "budget.deleted", budget_id, budget.shown))
 
-    async def get(self, account_id: AccountId, budget_id: str) -> tuple[Budget, BudgetUse]:
+    async def get(self, account_id: AccountId, budget_id: str) -> tuple[AccountBudget, BudgetUse]:
         """A budget and what is used of it; raises `BudgetNotFound`."""
         async with self.database.snapshot() as reader:
             budget = await find_budget(reader, account_id, budget_id)
@@ -88,7 +88,7 @@ class Budgets:
                 raise BudgetNotFound
             return budget, await find_use(reader, account_id, budget_id, self.clock.now())
 
-    async def list_budgets(self, account_id: AccountId) -> Sequence[tuple[Budget, BudgetUse]]:
+    async def list_budgets(self, account_id: AccountId) -> Sequence[tuple[AccountBudget, BudgetUse]]:
         """The budgets of an account and what is used of them."""
         async with self.database.snapshot() as reader:
             found = await find_budgets(reader, account_id)
@@ -98,7 +98,7 @@ class Budgets:
 
 async def _lock(
     tx: Transaction, account_id: AccountId, budget_id: str, *, is_operator: bool
-) -> Budget | None:
+) -> AccountBudget | None:
     """Lock what budgets are counted under, and look up a budget that is to change."""
     await lock_credit(tx, account_id)
     budget = await find_budget(tx, account_id, budget_id)

@@ -118,7 +118,7 @@ _WRONG_BUDGETS = text(
         SELECT budget.*, counted.*
           FROM budgets AS budget, budget_window(budget.window, budget.time_zone, now()) AS counted
          WHERE budget.account_id = :account_id
-    ), recorded AS (
+    ), kept AS (
         SELECT spent.budget_id, spent.value, spent.credits, spent.tokens
           FROM current JOIN budget_spending AS spent
             ON spent.account_id = current.account_id AND spent.budget_id = current.id
@@ -133,10 +133,10 @@ _WRONG_BUDGETS = text(
                             receipt.graph_id, receipt.end_user, receipt.tags) AS counted (value)
          GROUP BY 1, 2
     )
-    SELECT budget_id, value, CAST(row_to_json(recorded) AS text) AS recorded,
+    SELECT budget_id, value, CAST(row_to_json(kept) AS text) AS recorded,
            CAST(row_to_json(recomputed) AS text) AS recomputed
-      FROM recorded FULL JOIN recomputed USING (budget_id, value)
-     WHERE (recorded.credits, recorded.tokens) IS DISTINCT FROM (recomputed.credits, recomputed.tokens)
+      FROM kept FULL JOIN recomputed USING (budget_id, value)
+     WHERE (kept.credits, kept.tokens) IS DISTINCT FROM (recomputed.credits, recomputed.tokens)
      ORDER BY budget_id, value LIMIT :limit
     """  # noqa: S608 - constants
 )

@@ -6,7 +6,7 @@ from typing import Annotated, Self
 
 from pydantic import ConfigDict, Field, ValidationInfo, WithJsonSchema, field_validator, model_validator
 
-from app.billing.budgets.records import Budget, BudgetMode, BudgetScope, BudgetUse, BudgetWindow
+from app.billing.budgets.records import AccountBudget, BudgetMode, BudgetScope, BudgetUse, BudgetWindow
 from app.billing.credit.ledger import usd
 from app.billing.prices.price_list import CREDITS_PER_DOLLAR
 from app.http.api.accounts.schemas import WholeCredits
@@ -81,10 +81,10 @@ class BudgetRequest(InputModel):
             raise ValueError("give either usd or tokens")
         return self
 
-    def named(self, budget_id: str, *, is_operators: bool) -> Budget:
+    def named(self, budget_id: str, *, is_operators: bool) -> AccountBudget:
         """It as a budget."""
         credits_ = None if self.usd is None else int(self.usd * CREDITS_PER_DOLLAR)
-        return Budget(
+        return AccountBudget(
             *(budget_id, self.scope, self.match, self.window, credits_, self.tokens, self.mode),
             *(self.time_zone, is_operators),
         )
@@ -116,7 +116,7 @@ class BudgetResponse(ResponseModel):
     resets_at: Moment | None
 
     @classmethod
-    def of(cls, found: tuple[Budget, BudgetUse]) -> "BudgetResponse":
+    def of(cls, found: tuple[AccountBudget, BudgetUse]) -> "BudgetResponse":
         """Build from a budget and its use."""
         budget, used = found
         limit, tokens = budget.credits, budget.tokens
