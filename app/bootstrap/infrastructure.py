@@ -12,7 +12,6 @@ import anyio
 import structlog
 from anyio.abc import TaskGroup
 
-from app.billing.budgets.service import Budgets
 from app.billing.chain.sealing import ChainSealer
 from app.billing.credit.ledger import CreditLedger
 from app.billing.prices.price_list import PriceList
@@ -74,7 +73,6 @@ class Infrastructure:
     receipts: ReceiptQueue
     delivery: ReceiptDelivery
     ledger: CreditLedger
-    budgets: Budgets
     chain: ChainSealer
     billing: BillingReports
     sessions: PostgresSessionStore
@@ -134,9 +132,8 @@ async def open_infrastructure(
         agent = await _open_agent(settings, database, parts, cli=cli, stack=stack)
     event_log, channel = await open_shared_log(settings, process_id, clock, stack=stack)
     reading = await stack.enter_async_context(open_read_side(settings, database))
-    tasks = await _open_tasks(
-        stack, *writing, chain.work, partial(watch_clock, clock, database), reading.watch
-    )
+    works: tuple[Work, ...] = (*writing, chain.work, partial(watch_clock, clock, database), reading.watch)
+    tasks = await _open_tasks(stack, *works)
     accounting.start(tasks)
     return Infrastructure(
         settings=settings,
@@ -150,7 +147,6 @@ async def open_infrastructure(
         receipts=receipts,
         delivery=delivery,
         ledger=ledger,
-        budgets=Budgets(database, clock),
         chain=chain,
         billing=reports,
         sessions=sessions,

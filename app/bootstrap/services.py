@@ -171,7 +171,7 @@ async def _open(
         key_revocation=_open_key_revocation(infra, accounts, opened.commands),
         key_rotation=KeyRotation(infra.database, accounts),
         audit=AuditLog(infra.database),
-        budgets=infra.budgets,
+        budgets=Budgets(infra.database, infra.ledger.clock),
         runs=opened.runs,
         commands=opened.commands,
         conversations=opened.conversations,

@@ -71,7 +71,7 @@ class CreditLedger:
     def __init__(self, database: Database, clock: Clock | None = None) -> None:
         """`clock` decides in which window of a budget it is."""
         self._database = database
-        self._clock = clock or Clock()
+        self.clock = clock or Clock()
 
     async def balance(self, account_id: AccountId) -> CreditBalance:
         """Credits granted, spent, reserved and available."""
@@ -172,7 +172,7 @@ class CreditLedger:
 
         Raises `BudgetSpent` for a hard one.
         """
-        left = await budgets_left(tx, run, self._clock.now())
+        left = await budgets_left(tx, run, self.clock.now())
         reached = [budget for budget in left if not budget.covers(least, pending=pending)]
         for budget in reached:
             if budget.mode == "hard":
