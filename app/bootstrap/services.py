@@ -9,6 +9,7 @@ from typing import TypeAlias
 from app.auth.accounts import Accounts
 from app.auth.browser_sessions import BrowserSessions
 from app.auth.credential_monitor import CredentialMonitor
+from app.billing.budgets.service import Budgets
 from app.billing.chain.sealing import ChainSealer
 from app.billing.chain.service import AccountChains
 from app.billing.credit.ledger import CreditLedger
@@ -83,6 +84,7 @@ class Services:
     key_revocation: KeyRevocation
     key_rotation: KeyRotation
     audit: AuditLog
+    budgets: Budgets
     runs: RunService
     commands: RunCommands
     account_calls: AccountCalls
@@ -173,6 +175,7 @@ async def _open(
         key_revocation=_open_key_revocation(infra, accounts, opened.commands),
         key_rotation=KeyRotation(infra.database, accounts),
         audit=AuditLog(infra.database),
+        budgets=Budgets(infra.database, infra.ledger.clock),
         runs=opened.runs,
         commands=opened.commands,
         conversations=opened.conversations,

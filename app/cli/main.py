@@ -170,16 +170,13 @@ def credits_adjust(
 @credit.command("terms")
 def credits_terms(
     account: str,
-    mode: Annotated[PaymentMode | None, typer.Option(help="prepaid stops at zero.")] = None,
-    monthly_budget_usd: Annotated[
-        str | None, typer.Option(help="Dollars per calendar month (UTC), or none.")
-    ] = None,
+    mode: Annotated[PaymentMode, typer.Option(help="prepaid stops at zero.")],
 ) -> None:
-    """Change how an account pays; omitted options keep their value."""
-    from app.cli.credits import change_terms
+    """Change how an account pays."""
+    from app.cli.credits import change_mode
 
     with explained():
-        asyncio.run(change_terms(Settings.load(), console, account, mode=mode, budget=monthly_budget_usd))
+        asyncio.run(change_mode(Settings.load(), console, account, mode=mode))
 
 
 @app.command("reprice")

@@ -87,19 +87,21 @@ class BilledMetering:
                 self.calls.count_refused(message.call.requested_model or message.model)
             self.receipts.void_message(to_fact(message))
 
+        check = CreditCheck(
+            plan,
+            receipts=self.receipts,
+            ledger=self.ledger,
+            prices=self.prices,
+            turns=self.turns,
+            ledger_wait_s=self.ledger_wait_s,
+            lease=self.lease,
+            find_unpriced=partial(self._unpriced_of, plan),
+        )
         return MeteringHooks(
             cost_of=partial(self._cost_of, plan),
             most_cost_of=partial(self._most_cost_of, plan),
-            check_credit=CreditCheck(
-                plan,
-                receipts=self.receipts,
-                ledger=self.ledger,
-                prices=self.prices,
-                turns=self.turns,
-                ledger_wait_s=self.ledger_wait_s,
-                lease=self.lease,
-                find_unpriced=partial(self._unpriced_of, plan),
-            ).check,
+            check_credit=check.check,
+            spent_budget=lambda: check.spent_budget,
             on_start=on_start,
             on_progress=lambda message: self.receipts.update_message(to_fact(message)),
             on_usage=lambda message: self.receipts.complete_message(to_fact(message)),

@@ -25,9 +25,13 @@ from app.gateway.web.spec import WebSpec
 from app.gateway.web.uses import WebUses
 from app.ids import MessageId
 from app.platform.logs.context import Fields, fields_of_context, start_detached
+from app.requests.outcome import SpentBudget
 from app.usage.records import NOTHING_SPENT, Spent
 
 log = structlog.get_logger(__name__)
+
+_NOT_COVERED: frozenset[Refusal | None] = frozenset({"credit", "account_budget"})
+"""Refusals of calls that may fit once other calls have ended, or for less than the most they may cost."""
 
 GRACE_S = 1.0
 """How long current calls may take to end by themselves once the run has ended."""
@@ -116,6 +120,11 @@ class Channel:
         """What the run may still cost; None without such a limit."""
         most = self.limits.max_budget_usd
         return None if most is None else max(Decimal(0), most - self._spent().usd)
+
+    @property
+    def spent_budget(self) -> SpentBudget | None:
+        """The budget of the account because of which a call was refused."""
+        return self.hooks.spent_budget()
 
     @property
     def exhausted_limit(self) -> Refusal | None:
@@ -234,7 +243,7 @@ class Channel:
                 change = self._change_event
                 refusal = await self._reserve_credit(call)
                 others = any(other.covered for other in self._calls)
-                if refusal != "credit" or not others or self._refusal() is not None:
+                if refusal not in _NOT_COVERED or not others or self._refusal() is not None:
                     break
                 # Current calls may cost less than was reserved for them.
                 await change.wait()
@@ -245,13 +254,16 @@ class Channel:
         """Reserve the most that the calls may cost, or else all that is left if it covers the prompt."""
         covered = [other for other in self._calls if other.covered]
         refusal = await self.hooks.check_credit(_whole_cost([*covered, call]))
-        if refusal == "credit" and await self._tighten([*covered, call]):
+        if refusal in _NOT_COVERED and await self._tighten([*covered, call]):
             refusal = await self.hooks.check_credit(_whole_cost([*covered, call]))
-        if refusal != "credit":
+        if refusal not in _NOT_COVERED:
             return refusal
         prompt = self.hooks.most_cost_of(call.size.model, call.size.estimate, call.size.speed)
-        others = _whole_cost(covered).maximum
-        return await self.hooks.check_credit(CallCost(others + call.reserved.usd, minimum=others + prompt))
+        whole, others = _whole_cost([*covered, call]), _whole_cost(covered)
+        least_tokens = others.least_tokens + call.size.estimate.total_tokens
+        return await self.hooks.check_credit(
+            replace(whole, minimum=others.minimum + prompt, least_tokens=least_tokens)
+        )
 
     async def _tighten(self, calls: Iterable[Call]) -> bool:
         """Let the provider count prompts of calls; False if all of them were counted before."""
@@ -317,5 +329,7 @@ class Channel:
 
 def _whole_cost(calls: Iterable[Call]) -> CallCost:
     """The most that calls may cost; nothing less is enough."""
-    dollars = sum((call.reserved.usd for call in calls), Decimal(0))
-    return CallCost(maximum=dollars, minimum=dollars)
+    most = Spending()
+    for call in calls:
+        most = most.plus(call.reserved)
+    return CallCost(most.usd, most.usd, most.tokens, most.tokens)

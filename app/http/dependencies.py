@@ -54,6 +54,7 @@ Approver: TypeAlias = Annotated[Principal, Depends(RequireScopes("runs:approve")
 Auditor: TypeAlias = Annotated[Principal, Depends(RequireScopes("runs:audit"))]
 ReceiptReader: TypeAlias = Annotated[Principal, Depends(RequireScopes("receipts:read"))]
 KeyManager: TypeAlias = Annotated[Principal, Depends(RequireScopes("keys:write"))]
+BudgetManager: TypeAlias = Annotated[Principal, Depends(RequireScopes("budgets:write"))]
 Admin: TypeAlias = Annotated[Principal, Depends(RequireScopes("admin"))]
 MetricsReader: TypeAlias = Annotated[Principal, Depends(RequireScopes("metrics:read"))]
 

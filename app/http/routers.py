@@ -10,6 +10,7 @@ from app.http.api.audit.routes import router as audit
 from app.http.api.balance.routes import router as balance
 from app.http.api.batches.routes import router as batches
 from app.http.api.browser_session.routes import router as browser_session
+from app.http.api.budgets.routes import router as budgets
 from app.http.api.catalogs.routes import router as catalogs
 from app.http.api.chain.routes import router as chain
 from app.http.api.conversations.routes import router as conversations
@@ -49,6 +50,7 @@ ROUTERS = (
         reconciliation,
         keys,
         accounts,
+        budgets,
         audit,
         end_users,
         webhooks,

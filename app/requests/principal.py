@@ -17,10 +17,11 @@ Scope = Literal[
     "receipts:read",
     "metrics:read",
     "keys:write",
+    "budgets:write",
     "admin",
 ]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
-OF_ADMIN: tuple[Scope, ...] = ("metrics:read", "keys:write")
+OF_ADMIN: tuple[Scope, ...] = ("metrics:read", "keys:write", "budgets:write")
 """Scopes that `admin` includes."""
 
 

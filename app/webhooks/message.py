@@ -14,11 +14,12 @@ WebhookEvent = Literal[
     "run.failed",
     "receipt.created",
     "budget.threshold",
+    "budget.reached",
     "approval.requested",
     "batch.completed",
 ]
 EVENTS: tuple[WebhookEvent, ...] = get_args(WebhookEvent)
-MONEY_EVENTS: frozenset[WebhookEvent] = frozenset({"receipt.created", "budget.threshold"})
+MONEY_EVENTS: frozenset[WebhookEvent] = frozenset({"receipt.created", "budget.threshold", "budget.reached"})
 """Events with data that requires the scope `receipts:read`."""
 
 WebhookFormat = Literal["runtally", "cloudevents", "stripe"]

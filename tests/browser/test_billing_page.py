@@ -7,9 +7,9 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Locator, Page, expect
 
-from app.billing.credit.ledger import AccountTerms
 from tests.browser.books import OF_WEEKS, UNKNOWN_MODEL, Books, opened
 from tests.browser.site import PHONE, Key, Site, accessibility_problems, screenshot
+from tests.factories import a_budget
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -270,14 +270,14 @@ async def test_an_account_without_receipts_sees_its_budget(site: Site, books: Bo
     services = site.world.services
     account = (await services.accounts.authenticate(key.secret)).account_id
     await services.ledger.grant(account, 50_000_000)
-    await services.ledger.change_terms(account, lambda _: AccountTerms("prepaid", 20_000_000))
+    await services.ledger.change_mode(account, "prepaid")
+    await services.budgets.set_budget(account, a_budget(credits=20_000_000))
 
     async with site.visit(key, path="/billing", complaints=["404"]) as page:
         await expect(page.get_by_text("Nothing was charged in this period.")).to_be_visible()
         await expect(figure(page, "Credit left")).to_contain_text("$5.00")
-        await expect(figure(page, "Credit left")).to_contain_text("$2.00 for new runs")
-        budget = page.get_by_role("meter", name="Monthly budget")
-        await expect(budget).to_have_attribute("aria-valuetext", "$0.00 of $2.00 monthly budget")
+        budget = page.get_by_role("meter", name="Budget limit")
+        await expect(budget).to_have_attribute("aria-valuetext", "limit: $0.00 of $2.00 a month")
         await expect(page.get_by_text("No receipt matches.")).to_be_visible()
         await screenshot(page, "billing-empty")
         assert await accessibility_problems(page) == []

@@ -61,6 +61,12 @@ METHODS: dict[str, Callable[[Any], Any]] = {
     "cancel_batch": lambda client: client.batches.cancel("b"),
     "delete_batch": lambda client: client.batches.delete("b"),
     "batch_results": lambda client: client.batches.results("b"),
+    "list_budgets": lambda client: client.budgets.list(),
+    "get_budget": lambda client: client.budgets.get("b"),
+    "set_budget": lambda client: client.budgets.set(
+        "b", scope="account", window="day", tokens=1, mode="hard"
+    ),
+    "delete_budget": lambda client: client.budgets.delete("b"),
     "list_sessions": lambda client: client.conversations.list(),
     "get_session": lambda client: client.conversations.get("s"),
     "delete_session": lambda client: client.conversations.delete("s"),

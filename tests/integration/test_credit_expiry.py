@@ -10,7 +10,8 @@ from sqlalchemy import text
 from app.auth.records import KeyRecord
 from app.billing.chain.sums.comparison import wrong_sums
 from app.billing.credit.expiry.service import CreditExpiry
-from app.billing.credit.ledger import AccountTerms, CreditLedger, InsufficientCredits, ReferenceTaken
+from app.billing.budgets.records import Amount
+from app.billing.credit.ledger import CreditLedger, InsufficientCredits, ReferenceTaken
 from app.billing.credit.records import GrantTerms
 from app.errors import Invalid
 from app.ids import RunId, RunKey
@@ -87,7 +88,7 @@ async def test_a_grant_that_is_spent_expires_with_nothing_left(account: Account)
 
 
 async def test_several_processes_enter_an_expiry_once(account: Account, database_url: str) -> None:
-    await account.ledger().change_terms(account.key.account_id, lambda _: AccountTerms("prepaid", None))
+    await account.ledger().change_mode(account.key.account_id, "prepaid")
     for number in range(5):
         await account.grant(100 + number, SOON + timedelta(hours=number), number % 3)
     run = RunKey(account.key.account_id, RunId("run-1"))
@@ -96,7 +97,7 @@ async def test_several_processes_enter_an_expiry_once(account: Account, database
         ledgers = [CreditLedger(each, AT_LATER) for each in (one, other)]
         sweeps = [CreditExpiry(each, AT_LATER).sweep() for each in (one, other) * 3]
         reads = [ledger.balance(account.key.account_id) for ledger in ledgers * 3]
-        holds = [ledger.resize_reservation(run, 1) for ledger in ledgers * 3]
+        holds = [ledger.resize_reservation(run, Amount(1, 0)) for ledger in ledgers * 3]
         _, credits_, spendable = await asyncio.gather(
             *(asyncio.gather(*sweeps), asyncio.gather(*reads), asyncio.gather(*holds))
         )
@@ -109,17 +110,17 @@ async def test_several_processes_enter_an_expiry_once(account: Account, database
 
 
 async def test_nothing_is_reserved_of_what_has_expired(account: Account) -> None:
-    await account.ledger().change_terms(account.key.account_id, lambda _: AccountTerms("prepaid", None))
+    await account.ledger().change_mode(account.key.account_id, "prepaid")
     await account.grant(100)
     run = RunKey(account.key.account_id, RunId("run-1"))
 
-    assert await account.ledger().resize_reservation(run, 40) == 100
+    assert await account.ledger().resize_reservation(run, Amount(40, 0)) == 100
     async with account.database.transaction() as tx:
         await account.ledger().release(tx, run)
     with pytest.raises(InsufficientCredits):
         async with account.database.transaction() as tx:
             await account.ledger(AT_LATER).reserve(tx, run, 40)
-    assert await account.ledger(AT_LATER).resize_reservation(run, 40) == 0
+    assert await account.ledger(AT_LATER).resize_reservation(run, Amount(40, 0)) == 0
     assert await account.expiries() == [-100]
 
 

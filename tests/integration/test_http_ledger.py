@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 
-from app.billing.credit.ledger import AccountTerms, usd
+from app.billing.credit.ledger import usd
 from app.billing.prices.price_list import CREDITS_PER_DOLLAR
 from app.platform.pagination import MAX_PAGE
 from app.simulator.script import in_turn
@@ -25,7 +25,7 @@ async def world_with_credit(world_of: WorldOf) -> World:
     world = await world_of(in_turn(), executors=scripted(WriteMessage("hi", usage)))
     account, ledger = await world.account_id(), world.services.ledger
     await ledger.grant(account, 10 * CREDITS_PER_DOLLAR, note="in advance", reference="invoice-1")
-    await ledger.change_terms(account, lambda terms: AccountTerms("prepaid", terms.monthly_budget))
+    await ledger.change_mode(account, "prepaid")
     for run in ("one", "two"):
         assert (await world.http.post("/v1/runs/wait", json=a_request(runId=run))).json()["ok"]
     await ledger.adjust(account, -5, note="rounding")

@@ -10,7 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from app.auth.records import KeyRecord
-from app.billing.credit.ledger import AccountTerms, CreditLedger
+from app.billing.credit.ledger import CreditLedger
 from app.billing.prices.price_list import PriceList
 from app.billing.receipts.delivery import DeliveryState, ReceiptDelivery, debit_undelivered
 from app.billing.receipts.journal import Journal
@@ -281,7 +281,7 @@ async def test_credit_is_not_spent_twice_while_receipts_cannot_be_stored(
 ) -> None:
     """The ledger answers, and the debits do not arrive."""
     ledger, prices = CreditLedger(database), PriceList()
-    await ledger.change_terms(key.account_id, lambda _: AccountTerms("prepaid", None))
+    await ledger.change_mode(key.account_id, "prepaid")
     await ledger.grant(key.account_id, prices.credits_for(Decimal("0.50")))
     await admin.execute(ANSWER)
     await admin.execute("INSERT INTO answer VALUES ($1)", fault)

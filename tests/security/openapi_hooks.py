@@ -21,7 +21,7 @@ INEXPRESSIBLE: Final = {
     r"to: must be later than|body: give either|role: a role selects the model|"
     r"splitBy: must (be another than groupBy|have the end user)|"
     r"tag: cannot be combined|groupBy: is needed where|startAfter: cannot be combined|"
-    r"stop: is only for a denial|body: stopRuns needs suspended|"
+    r"match: must be|stop: is only for a denial|body: stopRuns needs suspended|"
     r"(eventType|subject|secret): is (only for the formats|needed in the format)|"
     r"(events: must be receipt\.created alone|url: cannot be changed) in the format",
     "a rule about the messages for a model": r"messages: must have at least|messages: must be one|"

@@ -28,6 +28,10 @@ NAMED = re.compile(r"\{(runId|stateKey|chatId|threadId|webhookId|scheduleId|batc
 LINES = {"/v1/batches", "/v1/batches/preview"}
 """Those that take lines of JSON, where they take a body."""
 
+BUDGET = "the-budget"
+SOFT = {"scope": "account", "window": "total", "usd": "1000", "mode": "soft"}
+"""Every account may have a budget with this id."""
+
 MATRIX = documented()
 
 
@@ -66,6 +70,7 @@ class Victim:
             "keyId": self.key_id,
             "endUser": "ann",
             "jobId": self.job_id,
+            "budgetId": BUDGET,
         }
         return re.sub(r"\{(\w+)\}", lambda name: ids[name[1]], path)
 
@@ -75,7 +80,7 @@ class Victim:
             *("/v1/runs", "/v1/sessions", "/v1/webhooks", "/v1/receipts", "/v1/balance", "/v1/usage"),
             *(f"/v1/sessions/{self.chat}", f"/v1/runs/{self.run_id}"),
             *("/v1/schedules", f"/v1/schedules/{self.schedule_id}/runs"),
-            *("/v1/batches", f"/v1/batches/{self.batch_id}", f"/v1/erasures/{self.job_id}"),
+            *("/v1/batches", f"/v1/batches/{self.batch_id}", f"/v1/erasures/{self.job_id}", "/v1/budgets"),
         ]
         return {path: (await self.http.get(path)).raise_for_status().json() for path in paths}
 
@@ -100,6 +105,7 @@ async def a_victim(target: Target) -> AsyncIterator[Victim]:
         )
         assert posted.raise_for_status().json()["ok"]
         hook = {"url": "https://example.org/hook", "events": ["budget.threshold"]}
+        (await http.put(f"/v1/budgets/{BUDGET}", json=SOFT)).raise_for_status()
         registered = (await http.post("/v1/webhooks", json=hook)).raise_for_status().json()
         schedule = {"scheduleId": uuid4().hex, "cron": "0 0 1 1 *", "run": a_request(SECRET)}
         scheduled = (await http.post("/v1/schedules", json=schedule)).raise_for_status().json()
@@ -159,6 +165,7 @@ def a_body(operation: Operation, victim: Victim) -> Any:
         "/v1/webhooks/{webhookId}/replay": {"from": "2026-01-01T00:00:00Z"},
         "/v1/accounts": {"name": f"new-{uuid4().hex}"},
         "/v1/accounts/{account}/keys": {"scopes": ["keys:write"]},
+        "/v1/budgets/{budgetId}": {**SOFT, "usd": "2"},
         "/v1/accounts/{account}": {"mode": "prepaid"},
         "/v1/accounts/{account}/grants": {"usd": "1"},
         "/v1/accounts/{account}/adjustments": {"usd": "1", "note": "x"},

@@ -14,7 +14,7 @@ import httpx
 import psutil
 import pytest
 
-from app.billing.credit.ledger import AccountTerms, CreditLedger
+from app.billing.credit.ledger import CreditLedger
 from app.billing.credit.repository import lock_balance
 from app.billing.prices.price_list import CREDITS_PER_DOLLAR, PriceList
 from app.billing.receipts.delivery import ReceiptDelivery
@@ -67,7 +67,7 @@ class Shop:
         """A new account, prepaid if it is given something."""
         key = await an_account(self.database, name)
         if dollars is not None:
-            await self.ledger.change_terms(key.account_id, lambda _: AccountTerms("prepaid", None))
+            await self.ledger.change_mode(key.account_id, "prepaid")
             await self.ledger.grant(key.account_id, dollars * CREDITS_PER_DOLLAR)
         return Account(self, key.account_id, key.id)
 

@@ -81,6 +81,7 @@ credit_accounts = Table(
     metadata,
     Column("account_id", Uuid, ForeignKey("accounts.id"), primary_key=True),
     Column("mode", Text, nullable=False, server_default="postpaid"),
+    # Of earlier releases: has become a row of `budgets`, and can be dropped once none of them is in use.
     Column("monthly_budget", BigInteger, comment="Credits a calendar month, UTC"),
     Column("granted", BigInteger, nullable=False, server_default="0"),
     Column("adjusted", BigInteger, nullable=False, server_default="0"),

@@ -26,6 +26,7 @@ from app.http.dependencies import (
     Writer,
 )
 from app.http.parameters import PageParams
+from app.http.reached_budgets import name_reached
 from app.http.response_model import Page
 from app.http.streaming.replay import discarded_in, without_discarded
 from app.ids import STATE_KEY_PATTERN
@@ -98,7 +99,9 @@ async def chat(
             discarded = discarded_in(await services.runs.events(record.key))
         encoder = new_encoder(record.key.run_id)
     batches = without_discarded(services.runs.follow(record.key), known=discarded or {})
-    return streams.until_pause(caller, record.key, batches, encoder, stops_unread=record.stops_unread)
+    stream = streams.until_pause(caller, record.key, batches, encoder, stops_unread=record.stops_unread)
+    name_reached(stream, record)
+    return stream
 
 
 @router.get(

@@ -39,6 +39,11 @@ HEADERS: Final[dict[str, dict[str, Any]]] = {
         "description": "What was stored until then is included; left out: everything, until now.",
         "schema": {"type": "string", "format": "date-time"},
     },
+    "Runtally-Budget-Reached": {
+        "description": "The ids of soft budgets that are used up.",
+        "schema": {"type": "string"},
+        "example": "team-search, per-user",
+    },
 }
 """The component headers of the document."""
 
@@ -52,6 +57,8 @@ def header(*names: str) -> dict[str, Any]:
 
 
 LOCATED: Final = header("Location")
+STARTED: Final = header("Runtally-Budget-Reached")
+ACCEPTED: Final = header("Location", "Runtally-Budget-Reached")
 ATTACHED: Final = header("Content-Disposition")
 EXPORTED: Final = header("Content-Disposition", "Runtally-As-Of")
 

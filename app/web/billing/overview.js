@@ -54,6 +54,7 @@ function Period({ view, show, days }) {
       apiPath("/v1/usage", { ...filters, groupBy: "day", splitBy: view.split }),
       apiPath("/v1/usage", { ...filters, groupBy: view.split }),
       apiPath("/v1/balance"),
+      apiPath("/v1/budgets"),
     ],
     days,
   );
@@ -63,8 +64,8 @@ function Period({ view, show, days }) {
     <${Alarms} window=${window} />
     ${loaded(sums, {
       what: "what was spent",
-      show: ([perDay, perPart, balance], shownDays) => html`
-        <${Totals} total=${perDay.total} balance=${balance} />
+      show: ([perDay, perPart, balance, budgets], shownDays) => html`
+        <${Totals} total=${perDay.total} balance=${balance} budgets=${budgets.items.filter(({ scope }) => scope === "account")} />
         <${Spend} view=${view} show=${show} days=${shownDays} perDay=${perDay} perPart=${perPart} keyName=${labels.keyName} />
       `,
     })}

@@ -40,6 +40,16 @@ class LedgerSums:
 
 
 @dataclass(frozen=True, slots=True)
+class WrongSpending:
+    """What is spent of a budget in its current window, if it is not the sum of receipts."""
+
+    budget_id: str
+    value: str
+    recorded: dict[str, Any] | None
+    recomputed: dict[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
 class WrongRollup:
     """A rollup that is not the sum of its receipts; `recorded` or `recomputed` is None if there is none."""
 
