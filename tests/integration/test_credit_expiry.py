@@ -8,9 +8,9 @@ import pytest
 from sqlalchemy import text
 
 from app.auth.records import KeyRecord
+from app.billing.budgets.records import Amount
 from app.billing.chain.sums.comparison import wrong_sums
 from app.billing.credit.expiry.service import CreditExpiry
-from app.billing.budgets.records import Amount
 from app.billing.credit.ledger import CreditLedger, InsufficientCredits, ReferenceTaken
 from app.billing.credit.records import GrantTerms
 from app.errors import Invalid

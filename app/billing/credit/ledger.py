@@ -12,7 +12,6 @@ from app.billing.credit.payment_mode import PaymentMode
 from app.billing.credit.records import FOR_EVER, CreditBalance, GrantTerms, LedgerEntry, Spendable
 from app.billing.credit.repository import (
     add_booked,
-    add_entry,
     find_balance,
     find_entry_by_reference,
     lock_balance,
@@ -167,9 +166,7 @@ class CreditLedger:
         least = minimum or requested
         # Not `write`: a statement that was given up could commit later, after the run's release.
         async with self._database.transaction() as tx:
-            spendable = await self._resize(
-                tx, run, requested.credits, minimum=least.credits, pending=pending
-            )
+            spendable = await self._resize(tx, run, requested.credits, minimum=least.credits, pending=pending)
             if spendable is None:
                 return None
             if spendable.has_budgets and spendable.credits - pending >= least.credits:
