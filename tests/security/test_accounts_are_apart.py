@@ -60,6 +60,7 @@ class Victim:
             "path": "a.txt",
             "account": self.account,
             "keyId": self.key_id,
+            "month": "2026-10",
         }
         return re.sub(r"\{(\w+)\}", lambda name: ids[name[1]], path)
 
