@@ -134,9 +134,7 @@ async def open_infrastructure(
         agent = await _open_agent(settings, database, parts, cli=cli, stack=stack)
     event_log, channel = await open_shared_log(settings, process_id, clock, stack=stack)
     reading = await stack.enter_async_context(open_read_side(settings, database))
-    books = CreditExpiry(database, clock), StatementMaker(database, chain, clock)
-    upkeep = (chain.work, *(each.watch for each in books))
-    works: tuple[Work, ...] = (*writing, *upkeep, partial(watch_clock, clock, database), reading.watch)
+    works: tuple[Work, ...] = (*writing, *_upkeep(database, chain, clock), reading.watch)
     tasks = await _open_tasks(stack, *works)
     accounting.start(tasks)
     return Infrastructure(
@@ -237,3 +235,9 @@ def _open_receipts(
     stack.push_async_callback(open_messages.aclose)
     stack.push_async_callback(delivery.aclose)
     return queue, delivery, (delivery.work, delivery.keep_synced, open_messages.work)
+
+
+def _upkeep(database: Database, chain: ChainSealer, clock: Clock) -> tuple[Work, ...]:
+    """What keeps the books, in whatever process is first, and compares the clocks."""
+    books = CreditExpiry(database, clock), StatementMaker(database, chain, clock)
+    return chain.work, *(each.watch for each in books), partial(watch_clock, clock, database)

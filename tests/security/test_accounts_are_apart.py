@@ -71,6 +71,7 @@ class Victim:
             "endUser": "ann",
             "jobId": self.job_id,
             "budgetId": BUDGET,
+            "month": "2026-10",
         }
         return re.sub(r"\{(\w+)\}", lambda name: ids[name[1]], path)
 

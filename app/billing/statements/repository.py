@@ -35,11 +35,11 @@ async def find_accounts_without(reader: Reader, month: str, *, end: datetime) ->
 async def sum_booked(reader: Reader, account_id: AccountId, *, end: datetime) -> dict[str, int]:
     """Grants, adjustments and expiries of an account before a moment, by kind."""
     statement = (
-        select(_ledger.kind, func.sum(_ledger.credits))
+        select(_ledger.kind, func.sum(_ledger.credits).label("credits"))
         .where(_ledger.account_id == account_id, _ledger.kind.in_(BOOKED_KINDS), _ledger.created_at < end)
         .group_by(_ledger.kind)
     )
-    return {kind: int(credits_) for kind, credits_ in await reader.execute(statement)}
+    return {row.kind: int(row.credits) for row in await reader.execute(statement)}
 
 
 async def find_first_booked(reader: Reader, account_id: AccountId) -> datetime | None:

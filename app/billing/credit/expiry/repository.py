@@ -50,7 +50,7 @@ async def find_accounts_with_due(reader: Reader, now: datetime) -> list[AccountI
 async def find_credit_entries(reader: Reader, account_id: AccountId) -> list[CreditEntry]:
     """The grants, adjustments and expiries of an account, the oldest first."""
     found = await reader.execute(_ENTRIES, {"account_id": account_id})
-    return [CreditEntry(*row) for row in found]
+    return [CreditEntry(**row) for row in found.mappings()]
 
 
 async def spent_since(reader: Reader, account_id: AccountId, moment: datetime) -> int:
