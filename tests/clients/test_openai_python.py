@@ -245,7 +245,7 @@ async def test_an_edit_is_answered_in_a_copy_and_equal_requests_are_runs_of_thei
     assert (imported.choices[0].message.content or "").endswith("Who?")
     assert on.endswith("Sure?")
     got = str([each for each in world.simulator.requests[-1].messages if each["role"] == "user"])
-    assert [got.count(text) for text in ("I am Al.", "Hello Al.", "Sure?")] == [1, 1, 1]
+    assert [got.count(text) for text in ("I am Al.", "Sure?")] == [1, 1]
     runs = await all_runs(world)
     keys = [run["stateKey"] for run in reversed(runs)]
     # What follows an answer twice is a copy each time; the imported history is continued.
