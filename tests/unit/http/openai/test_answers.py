@@ -21,7 +21,7 @@ from app.http.openai.answer import AnswerOptions, Received
 from app.http.openai.completion import WholeCompletion
 from app.http.openai.encoder import ChunkEncoder
 from app.http.openai.notice import split_notice
-from app.http.streaming.pausing import PAUSE_AFTER_S, PAUSE_BESIDE_CALLS_AFTER_S
+from app.http.streaming.encoder import PAUSE_AFTER_S, PAUSE_BESIDE_CALLS_AFTER_S
 from app.runs.generate import RunOutOfTime
 from tests.unit.http.events import BUDGET, CALL, DONE, QUESTION, REQUEST, STARTED, entries_of
 
