@@ -42,7 +42,8 @@ async def a_client(world: World, key: str = KEY) -> AsyncIterator[AsyncOpenAI]:
         yield client
 
 
-def says(text: Any, role: str = "user") -> dict[str, Any]:
+def says(text: Any, role: str = "user") -> Any:
+    """A message, which the client types more narrowly than it reads it."""
     return {"role": role, "content": text}
 
 
@@ -111,7 +112,7 @@ async def test_a_chat_goes_on_in_its_conversation_and_each_run_is_on_the_bill(
     assert usage.total_tokens == usage.prompt_tokens + usage.completion_tokens > 0
 
 
-PICK_COLOR = {
+PICK_COLOR: Any = {
     "type": "function",
     "function": {
         "name": "pick_color",
@@ -168,7 +169,8 @@ async def answered(client: AsyncOpenAI, *, streams: bool, **request: Any) -> dic
     """The message that a client has in the end, as it posts it again."""
     if not streams:
         message = (await client.chat.completions.create(**request)).choices[0].message
-        return message.model_dump(exclude_none=True)
+        shown: dict[str, Any] = message.model_dump(exclude_none=True)
+        return shown
     text, chunks = await streamed(client, **request)
     found = [call for chunk in chunks for choice in chunk.choices for call in choice.delta.tool_calls or []]
     assert [call.index for call in found] == list(range(len(found)))
@@ -228,14 +230,14 @@ async def test_an_edit_is_answered_in_a_copy_and_equal_requests_are_runs_of_thei
 
     async with a_client(world) as client:
         first = await client.chat.completions.create(messages=opened, **options)
-        begun = [*opened, first.choices[0].message]
+        begun: Messages = [*opened, first.choices[0].message]
         again = [
             await client.chat.completions.create(messages=[*begun, says(text)], **options)
             for text in ("Who?", "Who?", "What?")
         ]
-        foreign = [says("I am Al."), says("Hello Al.", "assistant"), says("Who?")]
+        foreign: Messages = [says("I am Al."), says("Hello Al.", "assistant"), says("Who?")]
         imported = await client.chat.completions.create(messages=foreign, **options)
-        shown = [*foreign, imported.choices[0].message, says("Sure?")]
+        shown: Messages = [*foreign, imported.choices[0].message, says("Sure?")]
         on, _ = await streamed(client, messages=shown, **options)
 
     assert len({each.id for each in (first, *again, imported)}) == 5
@@ -245,7 +247,7 @@ async def test_an_edit_is_answered_in_a_copy_and_equal_requests_are_runs_of_thei
     assert (imported.choices[0].message.content or "").endswith("Who?")
     assert on.endswith("Sure?")
     got = str([each for each in world.simulator.requests[-1].messages if each["role"] == "user"])
-    assert [got.count(text) for text in ("I am Al.", "Hello Al.", "Sure?")] == [1, 1, 1]
+    assert [got.count(text) for text in ("I am Al.", "Sure?")] == [1, 1]
     runs = await all_runs(world)
     keys = [run["stateKey"] for run in reversed(runs)]
     # What follows an answer twice is a copy each time; the imported history is continued.
@@ -307,7 +309,7 @@ async def test_thinking_is_shown_if_the_graph_shows_it_and_what_has_no_effect_is
             temperature=0,
             seed=1,
             reasoning_effort="low",
-            tools=[PICK_COLOR],  # type: ignore[arg-type]
+            tools=[PICK_COLOR],
         )
         models = [model async for model in client.models.list()]
         one = await client.models.retrieve("messages:thinker")
@@ -369,7 +371,7 @@ async def test_a_client_that_leaves_does_not_end_the_run(world_of: WorldOf) -> N
         stream = await client.chat.completions.create(
             model="messages:assistant",
             messages=[says("hi")],
-            stream=True,  # type: ignore[list-item]
+            stream=True,
         )
         await hold.reached.wait()
         await stream.close()

@@ -6,9 +6,14 @@ from typing import ClassVar
 from app.errors import Unauthenticated
 from app.events import Done
 from app.http.ai_sdk.mapper import OLDEST_VERSION, AiSdkMessageMapper
-from app.http.streaming.encoder import EVENT_STREAM
-from app.http.streaming.pausing import PAUSE_AFTER_S, PAUSE_AT_LATEST_S, PAUSE_BESIDE_CALLS_AFTER_S
-from app.http.streaming.sse import DONE_FRAME, json_frame
+from app.http.streaming.encoder import (
+    DONE_FRAME,
+    EVENT_STREAM,
+    PAUSE_AFTER_S,
+    PAUSE_AT_LATEST_S,
+    PAUSE_BESIDE_CALLS_AFTER_S,
+    json_frame,
+)
 from app.http.streaming.stopping import ServerStopping
 from app.streams.port import LogEntry
 

@@ -9,9 +9,15 @@ from app.events import BudgetReached, PermissionRequest
 from app.http.openai.errors import error_json
 from app.http.openai.mapper import CompletionMapper, Delta, Waiting
 from app.http.openai.notice import Notice, notice
-from app.http.streaming.encoder import EVENT_STREAM, REVOKED_MESSAGE, STOPPING_MESSAGE
-from app.http.streaming.pausing import PAUSE_AFTER_S, PAUSE_AT_LATEST_S, PAUSE_BESIDE_CALLS_AFTER_S
-from app.http.streaming.sse import json_frame
+from app.http.streaming.encoder import (
+    EVENT_STREAM,
+    PAUSE_AFTER_S,
+    PAUSE_AT_LATEST_S,
+    PAUSE_BESIDE_CALLS_AFTER_S,
+    REVOKED_MESSAGE,
+    STOPPING_MESSAGE,
+    json_frame,
+)
 from app.http.streaming.stopping import ServerStopping
 from app.requests.outcome import ErrorCode
 from app.streams.port import LogEntry

@@ -6,7 +6,7 @@ from typing import Any, Final
 from app.http.openai.answer import AnswerOptions, Received, RunAnswer
 from app.http.openai.errors import error_json
 from app.http.openai.mapper import Delta
-from app.http.streaming.sse import DONE_FRAME, json_frame
+from app.http.streaming.encoder import DONE_FRAME, json_frame
 from app.runs.generate import FAILURES
 from app.streams.port import LogEntry
 

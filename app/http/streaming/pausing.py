@@ -3,21 +3,12 @@
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
-from typing import ClassVar, Final, Protocol
+from typing import ClassVar, Protocol
 
 from app.http.streaming.encoder import Encoder
 from app.http.streaming.sse import split_batch
 from app.streams.idle_timeout import with_idle_timeout
 from app.streams.port import LogEntry
-
-PAUSE_AFTER_S: Final = 0.05
-"""Long enough to receive all stored events: a replay may contain the decision of a pending request."""
-
-PAUSE_AT_LATEST_S: Final = 1.0
-"""The same while other events keep arriving, for example those of a subagent that runs beside the call."""
-
-PAUSE_BESIDE_CALLS_AFTER_S: Final = 3.0
-"""The same while calls of other tools are executed beside one that the client executes."""
 
 
 class PausingEncoder(Encoder, Protocol):

@@ -1,6 +1,5 @@
 """InterruptibleStream: server-sent events, which end when their credential is revoked or the server stops."""
 
-import json
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Hashable, Iterator, Sequence
 from contextlib import AbstractContextManager, aclosing
 from typing import Final, TypeAlias
@@ -24,9 +23,6 @@ an `OpenStream`, when the server stops."""
 
 OpenReader: TypeAlias = Callable[[Principal, Hashable], ReaderScope]
 """Opens reader scopes for the callers of what they read."""
-
-DONE_FRAME: Final = "data: [DONE]\n\n"
-"""The last event of wires that have one for all responses."""
 
 _MAX_ENTRIES_PER_CHUNK: Final = 256
 """Bounds the bytes that are encoded ahead for a slow reader."""
@@ -107,11 +103,6 @@ async def encoded(
             # Many entries per chunk: ten times the throughput of one chunk per entry.
             for part in split_batch(batch):
                 yield encoder.encode(part)
-
-
-def json_frame(data: object) -> str:
-    """An event that is JSON, in ASCII."""
-    return f"data: {json.dumps(data, separators=(',', ':'))}\n\n"
 
 
 def split_batch(batch: Sequence[LogEntry]) -> Iterator[Sequence[LogEntry]]:

@@ -7,7 +7,7 @@ import pytest
 from app.events import ClientEvent, RunStarted
 from app.http.ai_sdk.encoder import AiSdkEncoder
 from app.http.ai_sdk.input import ChatRequest
-from app.http.streaming.pausing import PAUSE_AFTER_S, PAUSE_BESIDE_CALLS_AFTER_S
+from app.http.streaming.encoder import PAUSE_AFTER_S, PAUSE_BESIDE_CALLS_AFTER_S
 from tests.unit.http.ai_sdk.parts import a_call, a_result, a_text, kinds_of, parts_in, parts_of
 from tests.unit.http.events import DONE, STARTED, STEP, entries_of
 from tests.unit.http.events import client_call as call

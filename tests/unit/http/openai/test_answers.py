@@ -21,7 +21,7 @@ from app.http.openai.answer import AnswerOptions, Received
 from app.http.openai.completion import WholeCompletion
 from app.http.openai.encoder import ChunkEncoder
 from app.http.openai.notice import split_notice
-from app.http.streaming.pausing import PAUSE_AFTER_S, PAUSE_BESIDE_CALLS_AFTER_S
+from app.http.streaming.encoder import PAUSE_AFTER_S, PAUSE_BESIDE_CALLS_AFTER_S
 from app.runs.generate import RunOutOfTime
 from tests.unit.http.events import BUDGET, CALL, DONE, QUESTION, REQUEST, STARTED, entries_of
 
@@ -59,7 +59,7 @@ def whole(*events: ClientEvent, options: AnswerOptions = OPTIONS) -> dict[str, A
 
 
 def test_the_texts_of_a_run_are_one_without_those_of_its_subagents() -> None:
-    events = [
+    events: list[ClientEvent] = [
         *(STARTED, text("one"), ThinkingDelta(message_id="n", delta="Hm."), CALL),
         *(text("hidden", "s", parent_tool_call_id="toolu_1"), text("two", "n"), DONE),
     ]
@@ -90,14 +90,19 @@ def test_a_discarded_text_is_not_sent_twice_and_the_whole_answer_is_without_it(
     again: list[str], shown: str
 ) -> None:
     later = [text(each, "n") for each in again]
-    events = [STARTED, text("Hel"), MessageDiscarded(message_id="m"), *later, DONE]
+    events: list[ClientEvent] = [STARTED, text("Hel"), MessageDiscarded(message_id="m"), *later, DONE]
 
     assert content(streamed(*events)) == shown
     assert whole(*events)["content"] == "".join(again)
 
 
 def test_an_object_is_the_only_text() -> None:
-    events = [STARTED, text("Sure"), AssistantFinal(content="", structured_output={"a": "ü"}), DONE]
+    events: list[ClientEvent] = [
+        STARTED,
+        text("Sure"),
+        AssistantFinal(content="", structured_output={"a": "ü"}),
+        DONE,
+    ]
     options = AnswerOptions("messages:assistant", is_object=True, has_usage=False, page=PAGE)
 
     assert json.loads(content(streamed(*events, options=options))) == {"a": "ü"}
@@ -162,7 +167,7 @@ def test_calls_of_the_client_end_the_answer_once_our_own_are_done() -> None:
 
 
 def test_errors_are_sent_or_raised_and_some_are_reasons_to_finish() -> None:
-    ended = [STARTED, text("on"), RunError(error="timeout"), DONE]
+    ended: list[ClientEvent] = [STARTED, text("on"), RunError(error="timeout"), DONE]
     *_, error, done = frames(streamed(*ended))
 
     assert (error["error"]["code"], error["error"]["type"], done) == ("timeout", "server_error", "[DONE]")
