@@ -55,6 +55,18 @@ The recursive query jumps from webhook to webhook in the index of pending delive
 slow it down.
 """
 
+_NAME_BY_HASH = text(
+    """
+    UPDATE webhook_deliveries AS delivery
+       SET payload = jsonb_set(payload::jsonb, ARRAY['data', name.path], to_jsonb(CAST(:hash AS text)))::json
+      FROM webhooks,
+           (VALUES ('receipt.created', 'endUser'), ('budget.reached', 'value')) AS name (event, path)
+     WHERE webhooks.account_id = :account_id AND delivery.webhook_id = webhooks.id
+       AND delivery.event = name.event AND delivery.payload -> 'data' ->> name.path = :end_user
+       AND (name.path = 'endUser' OR delivery.payload -> 'data' ->> 'scope' = 'endUser')
+    """
+)
+
 _DELETE_OLD = text(
     """
     DELETE FROM webhook_deliveries WHERE id IN (
@@ -176,3 +188,10 @@ def _is_claimed(claimed: ClaimedDelivery) -> Any:
         _deliveries.status == "pending",
         _deliveries.next_attempt_at == claimed.claimed_until,
     )
+
+
+async def name_by_hash_in_deliveries(
+    tx: Transaction, account_id: AccountId, end_user: str, hash_: str
+) -> None:
+    """Replace an end user by its hash in the deliveries of an account."""
+    await tx.execute(_NAME_BY_HASH, {"account_id": account_id, "end_user": end_user, "hash": hash_})

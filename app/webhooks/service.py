@@ -11,7 +11,7 @@ from app.ids import AccountId, new_uuid
 from app.platform.addresses import AddressPolicy, AddressRefused, NameNotFound, UrlRefused
 from app.platform.db import Database, Reader, Transaction
 from app.platform.pagination import PageRequest
-from app.webhooks.delivery_repository import find_backlog
+from app.webhooks.delivery_repository import find_backlog, name_by_hash_in_deliveries
 from app.webhooks.message import EVENTS, WebhookEvent, WebhookFormat, delivery_id, mint_secret
 from app.webhooks.records import Delivery, DeliveryBacklog, NewWebhook, Webhook
 from app.webhooks.repository import (
@@ -35,6 +35,11 @@ BACKLOG_LIMIT = 10_000
 """How many deliveries are counted for the metrics."""
 
 _RESOLVE_TIMEOUT_S = 2.0
+
+
+async def erase_from_deliveries(tx: Transaction, account_id: AccountId, end_user: str, hash_: str) -> None:
+    """Replace an end user by its hash in what was delivered and will be."""
+    await name_by_hash_in_deliveries(tx, account_id, end_user, hash_)
 
 
 class WebhookNotFound(NotFound):

@@ -27,7 +27,11 @@ TITLE, PLANNED, LISTED, WAITS, FOLLOWED = (
 )
 WORDS = (ERIN, SAID, ANSWER, ARGS, ATTACHED, KEPT, TITLE, PLANNED, LISTED, WAITS, FOLLOWED)
 OF_OTHERS = "sparrow2323"
-HOOK = {"url": "https://hook.invalid/", "events": ["run.completed", "run.failed", "approval.requested"]}
+HOOK = {
+    "url": "https://hook.invalid/",
+    "events": ["run.completed", "run.failed", "approval.requested", "receipt.created", "budget.reached"],
+}
+BUDGET = {"scope": "endUser", "window": "total", "tokens": 1, "mode": "soft"}
 
 
 def model(request: ApiRequest) -> Reply:
@@ -83,7 +87,9 @@ async def say_everything(world: World) -> None:
     content = [{"type": "text", "text": SAID}, attached]
     first = of_erin("", runId="first", stateKey="chat", metadata={"note": KEPT}, tags={"team": "search"})
     first["messages"] = [{"role": "user", "content": content}]
-    await world.http.post("/v1/webhooks", json=HOOK)
+    assert (await world.http.post("/v1/webhooks", json=HOOK)).status_code == 201
+    for budget_id, match in (("of-erin", {"match": ERIN}), ("of-each", {})):
+        assert (await world.http.put(f"/v1/budgets/{budget_id}", json={**BUDGET, **match})).is_success
     assert (await world.http.post("/v1/runs/wait", json=first)).json()["ok"]
     assert (await world.http.post("/v1/runs/wait", json=of_erin(FOLLOWED, stateKey="chat"))).json()["ok"]
     forked = await world.http.post("/v1/sessions/chat/fork", json={"stateKey": "fork"})

@@ -31,10 +31,10 @@ class AccountBudget:
 
     @property
     def shown(self) -> dict[str, Any]:
-        """As the audit log shows it."""
+        """As the audit log shows it: without the name of an end user, because the log is never changed."""
         return {
             "scope": self.scope,
-            "match": self.match,
+            "match": None if self.scope == "endUser" else self.match,
             "window": self.window,
             "mode": self.mode,
             "credits": self.credits,

@@ -1,4 +1,4 @@
-"""SQL that replaces an end user on receipts and in sums by its hash."""
+"""SQL that replaces an end user on receipts, in sums and in budgets by its hash."""
 
 from sqlalchemy import delete, select, text
 
@@ -68,7 +68,7 @@ async def find_hash(tx: Transaction, account_id: AccountId, end_user: str) -> st
 
 
 async def delete_salt(tx: Transaction, account_id: AccountId, end_user: str) -> bool:
-    """Delete what ties an end user to its hash; False if a receipt still names it.
+    """Delete what ties an end user to its hash, also in budgets; False if a receipt still names it.
 
     Links are written while the account's credit is locked: none can read the salt between both statements.
     """
@@ -77,6 +77,8 @@ async def delete_salt(tx: Transaction, account_id: AccountId, end_user: str) -> 
     is_named = (charge_receipts.c.account_id == account_id, charge_receipts.c.end_user == end_user)
     if (await tx.execute(select(charge_receipts.c.id).where(*is_named).limit(1))).first() is not None:
         return False
+    for statement in (_NAME_BUDGETS, _NAME_SPENDING):
+        await tx.execute(statement, given)
     salts = end_user_salts.c
     is_salt = (salts.account_id == account_id, salts.end_user == end_user)
     await tx.execute(delete(end_user_salts).where(*is_salt))
@@ -84,3 +86,25 @@ async def delete_salt(tx: Transaction, account_id: AccountId, end_user: str) -> 
 
 
 _LOCK = text("SELECT FROM credit_accounts WHERE account_id = :account_id FOR UPDATE")
+_NAME_BUDGETS = text(
+    """
+    UPDATE budgets SET match = end_user_hash(:account_id, :end_user)
+     WHERE account_id = :account_id AND scope = 'endUser' AND match = :end_user
+    """
+)
+_NAME_SPENDING = text(
+    """
+    WITH named AS (
+        DELETE FROM budget_spending AS spent USING budgets
+         WHERE spent.account_id = :account_id AND spent.value = :end_user AND budgets.scope = 'endUser'
+           AND budgets.account_id = :account_id AND budgets.id = spent.budget_id
+        RETURNING spent.*
+    )
+    INSERT INTO budget_spending AS held (account_id, budget_id, value, starts_at, credits, tokens, reached_at)
+    SELECT account_id, budget_id, end_user_hash(:account_id, :end_user), starts_at,
+           credits, tokens, reached_at
+      FROM named
+    ON CONFLICT (account_id, budget_id, value, starts_at) DO UPDATE
+       SET credits = held.credits + excluded.credits, tokens = held.tokens + excluded.tokens
+    """
+)

@@ -34,6 +34,7 @@ from app.runs.erasure.repository import (
     unfinished_runs,
 )
 from app.streams.port import EventLog
+from app.webhooks.service import erase_from_deliveries
 
 log = structlog.get_logger(__name__)
 
@@ -107,7 +108,9 @@ class Erasures:
             for erase in (self._erase_conversation, self._erase_runs, self._erase_receipts):
                 if await erase(tx, job, job.end_user):
                     return True
+            hash_ = await hash_of(tx, job.account_id, job.end_user)
             if await is_erased(tx, job) and await forget(tx, job.account_id, job.end_user):
+                await erase_from_deliveries(tx, job.account_id, job.end_user, hash_)
                 await end_erasure(tx, job.id)
                 log.info("erasure.ended", erasure_id=str(job.id))
         return False
