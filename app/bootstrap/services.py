@@ -64,7 +64,7 @@ from app.schedules.rotation import KeyRotation
 from app.schedules.service import ScheduleService
 from app.streams.port import EventLog
 from app.tools.catalog import ToolCatalog
-from app.webhooks.service import Webhooks
+from app.webhooks.service import Webhooks, erase_from_deliveries
 from app.workspaces.service import Workspaces
 
 _Executors: TypeAlias = Mapping[str, GraphExecutor]
@@ -158,8 +158,7 @@ async def _open(
 ) -> Services:
     settings, planner = infra.settings, infra.planner
     webhooks, accounts = await _open_webhooks(infra, stack), await _open_accounts(infra)
-    executor = _open_executor(infra, executors)
-    opened = await open_runs(infra, stack, executor, accounts=accounts)
+    opened = await open_runs(infra, stack, _open_executor(infra, executors), accounts=accounts)
     previewer = RunPreviewer(planner, PreviewerAggregator(open_previewers(settings)), infra.schemas)
     timed = await open_schedules(infra, stack, opened, previewer=previewer, accounts=accounts)
     fleet, chats = Fleet(infra.database), _open_chats(infra, opened)
@@ -318,6 +317,7 @@ def _open_erasures(infra: Infrastructure, opened: OpenedRuns, schedules: Schedul
         opened.conversations,
         delete_schedules=schedules.delete_for,
         deliver_cancels=opened.commands.deliver_cancels,
+        erase_from_deliveries=erase_from_deliveries,
     )
     infra.tasks.start_soon(erasures.work)
     return erasures

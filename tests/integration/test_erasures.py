@@ -34,6 +34,7 @@ from app.schedules.repository import delete_schedules_for
 from app.simulator.script import Hold, Reply, Text, in_turn
 from app.streams.memory import MemoryEventLog
 from app.usage.records import Attribution
+from app.webhooks.service import erase_from_deliveries
 from tests.e2e.agents import without_cli
 from tests.e2e.searching import in_files
 from tests.e2e.stories import WorldOf, a_client, a_request
@@ -186,7 +187,8 @@ async def started_with_a_run(database: Database, key: KeyRecord) -> Started:
         pass
 
     erasures = Erasures(
-        *(database, MemoryEventLog(), conversations_over(database), delete_schedules_for, deliver_cancels)
+        *(database, MemoryEventLog(), conversations_over(database), delete_schedules_for, deliver_cancels),
+        erase_from_deliveries,
     )
     return Started(erasures, key.account_id, (await erasures.start(key.account_id, "ann", by=SERVER)).id)
 

@@ -92,10 +92,6 @@ def _quality(entry: str) -> tuple[str, float]:
         return media_type, 0.0
 
 
-def _cell(value: Any) -> Any:
-    return json.dumps(value) if isinstance(value, dict | list) else value
-
-
 def _escape_formula(value: Any) -> Any:
     if not isinstance(value, str) or _NUMBER.fullmatch(value):
         # Amounts that are given back are negative, and must be summed.

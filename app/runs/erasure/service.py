@@ -34,7 +34,6 @@ from app.runs.erasure.repository import (
     unfinished_runs,
 )
 from app.streams.port import EventLog
-from app.webhooks.service import erase_from_deliveries
 
 log = structlog.get_logger(__name__)
 
@@ -52,6 +51,9 @@ class ErasureNotFound(NotFound):
 DeleteSchedules = Callable[[Transaction, AccountId, str], Awaitable[None]]
 """Deletes the schedules of an end user."""
 
+EraseFromDeliveries = Callable[[Transaction, AccountId, str, str], Awaitable[None]]
+"""Replaces an end user by its hash in deliveries."""
+
 
 @dataclass(frozen=True, slots=True)
 class Erasures:
@@ -62,6 +64,7 @@ class Erasures:
     conversations: ConversationService
     delete_schedules: DeleteSchedules
     deliver_cancels: Callable[[Sequence[RunKey]], Awaitable[None]]
+    erase_from_deliveries: EraseFromDeliveries
     _started: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def start(self, account_id: AccountId, end_user: str, *, by: Actor) -> Erasure:
@@ -110,7 +113,7 @@ class Erasures:
                     return True
             hash_ = await hash_of(tx, job.account_id, job.end_user)
             if await is_erased(tx, job) and await forget(tx, job.account_id, job.end_user):
-                await erase_from_deliveries(tx, job.account_id, job.end_user, hash_)
+                await self.erase_from_deliveries(tx, job.account_id, job.end_user, hash_)
                 await end_erasure(tx, job.id)
                 log.info("erasure.ended", erasure_id=str(job.id))
         return False
