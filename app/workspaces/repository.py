@@ -99,7 +99,7 @@ async def find_state_before(reader: Reader, run: RunKey) -> KeptState | None:
 
 
 async def find_state_of_end_user(reader: Reader, run: RunKey) -> KeptState | None:
-    """What the run that was last started before it for the same end user, with the same graph, has left."""
+    """What the run started last for the same end user with the same graph, besides this one, has left."""
     row = (await reader.execute(_LAST_STATE_OF_END_USER, run._asdict())).one_or_none()
     return None if row is None else KeptState(RunId(row.run_id), row.expired)
 

@@ -63,6 +63,26 @@ async def test_a_cancelled_query_leaves_no_process(tmp_path: Path) -> None:
     assert sorted(os.listdir(tmp_path)) == ["claude", "started"]  # noqa: PTH208
 
 
+async def test_a_cli_that_is_discarded_while_it_starts_leaves_no_pipe_open(tmp_path: Path) -> None:
+    directory = RunDirectory(tmp_path)
+    # It does not answer the SDK's first request, and its child keeps the pipe open.
+    started = f"sleep 600 &\necho $! > {tmp_path}/child\nread request\necho $$ > {directory.pid_file}"
+    script = f"#!/bin/sh\n{started}\ncat > /dev/null\n"
+    options = ClaudeAgentOptions(cli_path=directory.write_launcher(script), cwd=directory.work)
+    process = CliProcess(ClaudeSDKClient(options), directory)
+    process.start()
+    async with asyncio.timeout(PATIENCE_S):
+        while (pid := process.pid) is None:
+            await asyncio.sleep(0.01)
+        process.discard()
+        await process.exited.wait()
+    psutil.Process(int((tmp_path / "child").read_text())).kill()
+
+    transports = [each for each in gc.get_objects() if isinstance(each, asyncio.SubprocessTransport)]
+    pipes = [each.get_pipe_transport(1) for each in transports if each.get_pid() == pid]
+    assert all(pipe is None or pipe.is_closing() for pipe in pipes)
+
+
 # Answers the SDK's requests, the interrupt as well, and pours out text for ever once it is asked.
 FLOOD = """#!{python}
 import json, os, pathlib, sys, threading

@@ -108,6 +108,7 @@ class CliProcess:
         self._ended = False
         """Whether it is ending or has ended."""
         self._owner: asyncio.Task[None] | None = None
+        self._spawned: Any = None  # The SDK forgets its process if it is cancelled while that starts.
         self._owner_runs = False
 
     def start(self) -> asyncio.Task[None]:
@@ -176,6 +177,7 @@ class CliProcess:
         # during its cleanup would not finish it.
         if self._owner is not None and self._owner_runs and not self._ended:
             self._ended = True
+            self._spawned = getattr(self._client._transport, "_process", None)  # noqa: SLF001
             self._owner.cancel()
 
     async def _own(self) -> None:
@@ -384,12 +386,12 @@ class CliProcess:
         if self._status == psutil.STATUS_STOPPED:
             # It would not notice that its input has ended.
             self._send_kill()
-        process = getattr(self._client._transport, "_process", None)  # noqa: SLF001 - its version is pinned
+        spawned = self._spawned or getattr(self._client._transport, "_process", None)  # noqa: SLF001
         try:
             await self._client.disconnect()
-            if process is not None:
+            if spawned is not None:
                 # The SDK leaves its output open, which a program of a tool may keep.
-                await process.aclose()
+                await spawned.aclose()
         except ClaudeSDKError as error:
             log.warning("cli.disconnect_failed", error=type(error).__name__)
         finally:
