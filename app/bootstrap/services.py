@@ -46,6 +46,7 @@ from app.runs.commands.service import RunCommands
 from app.runs.conversations.service import ConversationService
 from app.runs.deletion.service import RunDeletion
 from app.runs.dispatch.port import Dispatcher
+from app.runs.external.service import ExternalRuns
 from app.runs.fleet.service import Fleet
 from app.runs.forecasts.service import Forecasts
 from app.runs.generate import Generator
@@ -88,6 +89,8 @@ class Services:
     chats: ChatRuns
     readers: RunReaders
     client_tools: ClientToolRuns
+    external: ExternalRuns | None
+    """None in a process without a gateway."""
     intake: IntakeReadiness
     dispatcher: Dispatcher
     drain: RunDrain
@@ -174,6 +177,7 @@ async def _open(
         conversations=opened.conversations,
         chats=_open_chats(infra, opened),
         client_tools=_open_client_tools(infra, opened),
+        external=opened.external,
         account_calls=AccountCalls(infra.database),
         intake=opened.intake,
         dispatcher=opened.dispatcher,

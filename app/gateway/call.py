@@ -67,6 +67,10 @@ class CallTracing(Protocol):
         ...
 
 
+async def _has_none() -> bool:
+    return True
+
+
 @dataclass(frozen=True, slots=True)
 class MeteringHooks:
     """The hooks of a run's channel: prices, credit, and the usage of messages."""
@@ -87,6 +91,8 @@ class MeteringHooks:
     """A message's usage is known; a second call corrects the first."""
     on_void: Callable[[MessageUsage], None]
     """A message that was started costs nothing."""
+    release_credit: Callable[[], Awaitable[bool]] = _has_none
+    """Reserves next to nothing until the next call; False if that could not be done."""
     profile_id: str | None = None
     """The user profile that the provider reports the calls under."""
     now: Callable[[], datetime] = host_time

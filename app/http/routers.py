@@ -3,6 +3,7 @@
 from app.http.admission.checks import literal_paths
 from app.http.ag_ui.routes import router as ag_ui
 from app.http.ai_sdk.routes import router as ai_sdk
+from app.http.anthropic.routes import router as anthropic
 from app.http.api.accounts.routes import router as accounts
 from app.http.api.alarms.routes import router as alarms
 from app.http.api.approvals.routes import router as approvals
@@ -31,6 +32,7 @@ from app.http.api.webhooks.routes import router as webhooks
 
 ROUTERS = (
     *(runs, commands, approvals, batches, schedules, files, conversations, generate, ag_ui, ai_sdk),
+    anthropic,
     *(
         receipts,
         chain,
