@@ -11,10 +11,7 @@ ERROR_RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
 
 
 def _request(description: str) -> dict[str, Any]:
-    properties = {
-        "model": {"type": "string", "minLength": 1, "description": "The id of a model."},
-        "metadata": {"type": "object"},
-    }
+    properties = {"model": {"type": "string", "minLength": 1, "description": "The id of a model."}}
     schema = {"type": "object", "required": ["model"], "properties": properties}
     content = {"application/json": {"schema": schema}}
     return {"requestBody": {"description": description, "required": True, "content": content}}
