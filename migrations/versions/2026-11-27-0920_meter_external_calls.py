@@ -28,3 +28,4 @@ def upgrade() -> None:
         "ALTER TABLE charge_receipts ADD CONSTRAINT ck_charge_receipts_executor_type "
         "CHECK (executor_type IN ('claude_sdk', 'messages_api', 'external')) NOT VALID"
     )
+    op.execute("COMMENT ON COLUMN billing_receipts.executor_type IS 'claude_sdk, messages_api or external'")
