@@ -9,10 +9,12 @@ ERROR_RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
     status: {"model": AnthropicError} for status in ERRORS
 }
 
+_OPEN: Final = {"type": "object", "additionalProperties": True}
+
 
 def _request(description: str) -> dict[str, Any]:
     properties = {"model": {"type": "string", "minLength": 1, "description": "The id of a model."}}
-    schema = {"type": "object", "required": ["model"], "properties": properties}
+    schema = {**_OPEN, "required": ["model"], "properties": properties}
     content = {"application/json": {"schema": schema}}
     return {"requestBody": {"description": description, "required": True, "content": content}}
 
@@ -24,7 +26,7 @@ MESSAGE: Final[dict[int | str, dict[str, Any]]] = {
     200: {
         "description": "The provider's answer as it is.",
         "content": {
-            "application/json": {"schema": {"type": "object"}},
+            "application/json": {"schema": _OPEN},
             "text/event-stream": {"schema": {"type": "string"}},
         },
     }
@@ -32,6 +34,6 @@ MESSAGE: Final[dict[int | str, dict[str, Any]]] = {
 COUNT: Final[dict[int | str, dict[str, Any]]] = {
     200: {
         "description": "The provider's answer as it is.",
-        "content": {"application/json": {"schema": {"type": "object"}}},
+        "content": {"application/json": {"schema": _OPEN}},
     }
 }
