@@ -67,6 +67,7 @@ class Infrastructure:
     role: Role
     process_id: UUID
     lease: Lease
+    clock: Clock
     database: Database
     reading: ReadSide
     log: EventLog
@@ -111,8 +112,7 @@ async def open_infrastructure(
     # First, because it is closed last: the end of the last run is exported, too.
     telemetry = await open_telemetry(settings, process_id, stack)
     metrics = open_metrics(planner, role)
-    database = await stack.enter_async_context(open_database(settings, process_id))
-    await _require_usable(database)
+    await _require_usable(database := await stack.enter_async_context(open_database(settings, process_id)))
     chain, journal = open_sealer(settings, database), open_journal(settings, process_id)
     receipts, delivery, writing = _open_receipts(
         database, journal, planner.prices, telemetry=telemetry, metrics=metrics, stack=stack
@@ -142,6 +142,7 @@ async def open_infrastructure(
         role=role,
         process_id=process_id,
         lease=lease,
+        clock=clock,
         database=database,
         reading=reading,
         log=event_log,

@@ -48,6 +48,7 @@ from app.runs.conversations.service import ConversationService
 from app.runs.deletion.service import RunDeletion
 from app.runs.dispatch.port import Dispatcher
 from app.runs.erasure.service import Erasures
+from app.runs.external.service import ExternalRuns
 from app.runs.fleet.service import Fleet
 from app.runs.forecasts.service import Forecasts
 from app.runs.generate import Generator
@@ -93,6 +94,8 @@ class Services:
     stateless_chats: StatelessChats
     readers: RunReaders
     client_tools: ClientToolRuns
+    external: ExternalRuns | None
+    """None in a process without a gateway."""
     intake: IntakeReadiness
     dispatcher: Dispatcher
     drain: RunDrain
@@ -181,6 +184,7 @@ async def _open(
         chats=chats,
         stateless_chats=StatelessChats(infra.database, chats, opened.conversations),
         client_tools=_open_client_tools(infra, opened),
+        external=opened.external,
         account_calls=AccountCalls(infra.database),
         intake=opened.intake,
         dispatcher=opened.dispatcher,

@@ -11,7 +11,7 @@ from weakref import WeakValueDictionary
 import structlog
 
 from app.billing.budgets.records import Amount
-from app.billing.credit.ledger import BudgetSpent, CreditLedger
+from app.billing.credit.ledger import MAX_CREDITS, BudgetSpent, CreditLedger
 from app.billing.prices.price_list import PriceList
 from app.billing.receipts.queue import ReceiptQueue
 from app.billing.receipts.records import Receipt
@@ -41,6 +41,9 @@ _RETRY_S = 0.25
 UNLIMITED_FOR_S = 5.0
 """How long the answer "this account has no credit limit" is reused."""
 
+
+_LESS_THAN_NOTHING = Amount(-MAX_CREDITS, -MAX_CREDITS)
+"""Left whatever is spent."""
 
 FindUnpriced: TypeAlias = Callable[[], Awaitable[Sequence[Receipt]]]
 
@@ -137,6 +140,19 @@ class CreditCheck:
         if refusal is None and not await self.lease.wait_held(self.plan.run, within_s=deadline - loop.time()):
             return "database"
         return refusal
+
+    async def release(self) -> bool:
+        """Reserve no more than is spent, while no call is being made; False if the ledger does not answer."""
+        if self._is_unlimited:
+            return True
+        deadline = asyncio.get_running_loop().time() + self.ledger_wait_s
+        try:
+            async with self.turns.take(self.plan.run.account_id, until=deadline):
+                # Less than before is always covered; what was charged meanwhile still is reserved, too.
+                await self._resize_in_turn(_Needed(Amount(1, 0), _LESS_THAN_NOTHING, deadline))
+        except (TimeoutError, Unavailable, StatementFailed):
+            return False
+        return True
 
     async def _check_ledger(self, needed: _Needed) -> Refusal | None:
         loop, is_logged = asyncio.get_running_loop(), False

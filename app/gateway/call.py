@@ -80,6 +80,10 @@ class CallTracing(Protocol):
         ...
 
 
+async def _has_none() -> bool:
+    return True
+
+
 @dataclass(frozen=True, slots=True)
 class MeteringHooks:
     """The hooks of a run's channel: prices, credit, and the usage of messages."""
@@ -102,6 +106,8 @@ class MeteringHooks:
     """A message that was started costs nothing."""
     spent_budget: Callable[[], SpentBudget | None] = lambda: None
     """The budget because of which `check_credit` has refused."""
+    release_credit: Callable[[], Awaitable[bool]] = _has_none
+    """Reserves next to nothing until the next call; False if that could not be done."""
     profile_id: str | None = None
     """The user profile that the provider reports the calls under."""
     now: Callable[[], datetime] = host_time

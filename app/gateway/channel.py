@@ -40,8 +40,9 @@ GRACE_S = 1.0
 class CallRefused(Exception):
     """A call was refused."""
 
-    def __init__(self, refusal: Refusal) -> None:
+    def __init__(self, refusal: Refusal, budget: SpentBudget | None = None) -> None:
         self.refusal = refusal
+        self.budget = budget
         super().__init__(refusal)
 
 
@@ -58,6 +59,9 @@ class ChannelLimits:
     """None means no web tools."""
     spent: Spent = NOTHING_SPENT
     """What earlier attempts have used of the limits."""
+    of_client: bool = False
+    """Whether an agent of a client makes the calls: each needs credit for the most that it may cost, and none
+    is refused because another one had no usable answer."""
 
     @property
     def has_budget(self) -> bool:
@@ -156,6 +160,11 @@ class Channel:
             self._calls.remove(call)
             self._notify_waiters()
 
+    async def release_credit(self) -> bool:
+        """Reserve next to nothing until the next call; False if one is made, or it could not be done."""
+        async with self._credit_lock:
+            return not self._calls and await self.hooks.release_credit()
+
     async def wait_for_budget(self) -> None:
         """Wait while a limit of dollars is reached that may be raised: until it is, or is to stay."""
         while self._refusal() == "budget" and self._may_be_raised:
@@ -171,7 +180,9 @@ class Channel:
         self.hooks.on_usage(message)
 
     def block(self, reason: Refusal) -> None:
-        """Refuse all further calls for this reason; current calls continue."""
+        """Refuse all further calls for this reason, unless a client makes them; current calls continue."""
+        if self.limits.of_client:
+            return
         self._blocked = self._blocked or reason
         self.refused = self.refused or reason
 
@@ -256,7 +267,7 @@ class Channel:
         refusal = await self.hooks.check_credit(_whole_cost([*covered, call]))
         if refusal in _NOT_COVERED and await self._tighten([*covered, call]):
             refusal = await self.hooks.check_credit(_whole_cost([*covered, call]))
-        if refusal not in _NOT_COVERED:
+        if refusal not in _NOT_COVERED or self.limits.of_client:
             return refusal
         prompt = self.hooks.most_cost_of(call.size.model, call.size.estimate, call.size.speed)
         whole, others = _whole_cost([*covered, call]), _whole_cost(covered)
@@ -280,7 +291,7 @@ class Channel:
     def _refuse(self, refusal: Refusal) -> CallRefused:
         self.refused = self.refused or refusal
         log.info("gateway.call_refused", reason=refusal)
-        return CallRefused(refusal)
+        return CallRefused(refusal, self.spent_budget if refusal == "account_budget" else None)
 
     def _refusal(self) -> Refusal | None:
         limits = self.limits

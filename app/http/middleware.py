@@ -10,6 +10,7 @@ import structlog
 from app.errors import AppError
 from app.http.problems import error_response
 from app.ids import new_uuid
+from app.platform.server.loopback import DropConnection
 
 Message: TypeAlias = MutableMapping[str, Any]
 Scope: TypeAlias = MutableMapping[str, Any]
@@ -76,6 +77,9 @@ class UnexpectedErrors(Middleware):
 
         try:
             await self.app(scope, receive, send_recorded)
+        except DropConnection:
+            # The response breaks off for the client as well.
+            raise
         except Exception as error:
             if not started:
                 log.exception("http.unexpected_error", route=route_of(scope))

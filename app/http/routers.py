@@ -3,6 +3,7 @@
 from app.http.admission.checks import literal_paths
 from app.http.ag_ui.routes import router as ag_ui
 from app.http.ai_sdk.routes import router as ai_sdk
+from app.http.anthropic.routes import router as anthropic
 from app.http.api.accounts.routes import router as accounts
 from app.http.api.alarms.routes import router as alarms
 from app.http.api.approvals.routes import router as approvals
@@ -36,7 +37,8 @@ from app.http.api.webhooks.routes import router as webhooks
 from app.http.openai.routes import router as openai
 
 ROUTERS = (
-    *(runs, commands, approvals, batches, schedules, files, conversations, generate, ag_ui, ai_sdk, openai),
+    *(runs, commands, approvals, batches, schedules, files, conversations),
+    *(generate, ag_ui, ai_sdk, openai, anthropic),
     *(
         receipts,
         exports,

@@ -117,6 +117,7 @@ class Settings(NetworkSettings, DatabaseSettings):
     lease_s: float = Field(15, ge=1, le=300, validation_alias="RUNTALLY_LEASE_S")
     drain_s: float = Field(20, ge=0, le=86_400, validation_alias="RUNTALLY_DRAIN_S")
     park_after_s: float = Field(30, ge=0.05, le=86_400, validation_alias="RUNTALLY_PARK_AFTER_S")
+    external_idle_s: float = Field(900, gt=0, le=86_400, validation_alias="RUNTALLY_EXTERNAL_IDLE_S")
     run_timeout_s: int = Field(600, ge=1, le=86_400, validation_alias="RUNTALLY_RUN_TIMEOUT_S")
     schema_workers: int = Field(2, ge=1, le=32, validation_alias="RUNTALLY_SCHEMA_WORKERS")
     schema_check_s: float = Field(0.5, ge=0.05, le=30, validation_alias="RUNTALLY_SCHEMA_CHECK_S")

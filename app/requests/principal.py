@@ -14,6 +14,7 @@ Scope = Literal[
     "runs:read",
     "runs:approve",
     "runs:audit",
+    "external:write",
     "receipts:read",
     "metrics:read",
     "keys:write",

@@ -44,8 +44,8 @@ class BudgetSpent(PaymentRequired):
 
     code = "budget_reached"
 
-    def __init__(self, budget: SpentBudget) -> None:
-        super().__init__(budget.sentence, members=budget.fields)
+    def __init__(self, budget: SpentBudget, detail: str | None = None) -> None:
+        super().__init__(detail or budget.sentence, members=budget.fields)
         self.budget = budget
 
 

@@ -1,12 +1,10 @@
 """Errors in the form of OpenAI's API: `{"error": {"message", "type", "param", "code"}}`."""
 
-import json
 from typing import Any, Final
 
 from pydantic import BaseModel
 
-from app.http.middleware import Message, Middleware, Receive, Scope, Send
-from app.http.problems import MEDIA_TYPE
+from app.http.foreign_errors import ForeignError, ForeignErrors, Headers
 
 PATH: Final = "/openai/v1"
 
@@ -45,49 +43,20 @@ def error_json(status: int, code: str, message: str, *, param: str | None = None
     return {"error": {"message": message, "type": kind, "param": param, "code": _CODES.get(code, code)}}
 
 
-class OpenAiErrors(Middleware):
-    """Rewrites problem documents of this wire's paths, wherever they were made."""
+class OpenAiErrors(ForeignErrors):
+    """Answers with errors as clients of this wire read them."""
 
-    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one request."""
-        if not scope["path"].startswith(f"{PATH}/"):
-            await self.app(scope, receive, send)
-            return
-        start: Message | None = None
-        body = b""
+    path = PATH
 
-        async def send_rewritten(message: Message) -> None:
-            nonlocal start, body
-            if message["type"] == "http.response.start" and _is_problem(message):
-                start = message
-            elif start is None:
-                await send(message)
-            else:
-                body += message.get("body", b"")
-                if not message.get("more_body", False):
-                    head, content = _rewritten(start, json.loads(body))
-                    await send(head)
-                    await send({"type": "http.response.body", "body": content})
-
-        await self.app(scope, receive, send_rewritten)
+    def translate(self, problem: dict[str, Any], headers: dict[bytes, bytes]) -> ForeignError:
+        """See `ForeignErrors`."""
+        param = next((error["field"] for error in problem.get("errors", ())), None)
+        error = error_json(problem["status"], problem["code"], problem["detail"], param=param)
+        never_again = [_NEVER_AGAIN] if "runId" in problem else []
+        return ForeignError(problem["status"], error, [*never_again, *_rate_limits(headers)])
 
 
-def _is_problem(start: Message) -> bool:
-    return (b"content-type", MEDIA_TYPE.encode()) in start.get("headers", [])
-
-
-def _rewritten(start: Message, problem: dict[str, Any]) -> tuple[Message, bytes]:
-    param = next((error["field"] for error in problem.get("errors", ())), None)
-    error = error_json(problem["status"], problem["code"], problem["detail"], param=param)
-    content = json.dumps(error, separators=(",", ":")).encode()
-    replaced = {b"content-type": b"application/json", b"content-length": str(len(content)).encode()}
-    headers = [(name, replaced.get(name, value)) for name, value in start["headers"]]
-    if "runId" in problem:
-        headers.append(_NEVER_AGAIN)
-    return {**start, "headers": [*headers, *_rate_limits(dict(headers))]}, content
-
-
-def _rate_limits(headers: dict[bytes, bytes]) -> list[tuple[bytes, bytes]]:
+def _rate_limits(headers: dict[bytes, bytes]) -> Headers:
     """The limit of requests that was exceeded, in the headers that their clients read."""
     policy = headers.get(b"ratelimit-policy")
     if policy is None:

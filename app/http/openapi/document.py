@@ -20,8 +20,10 @@ EVENT_SCHEMA: Final = "x-event-schema"
 LINE_SCHEMA: Final = "x-line-schema"
 """The schema of the JSON in each `data` of an event stream."""
 
-_NULL: Final = {"type": "null"}
 _PROBLEM: Final = {"$ref": "#/components/schemas/Problem"}
+"""Some wires have errors of their own."""
+
+_NULL: Final = {"type": "null"}
 
 
 def server_sent(name: str) -> dict[str, Any]:
