@@ -91,7 +91,6 @@ class Services:
     account_calls: AccountCalls
     conversations: ConversationService
     chats: ChatRuns
-    stateless_chats: StatelessChats
     readers: RunReaders
     client_tools: ClientToolRuns
     external: ExternalRuns | None
@@ -129,6 +128,11 @@ class Services:
     exposition: Exposition
 
     @property
+    def stateless_chats(self) -> StatelessChats:
+        """`chats`, for clients that post all messages with each request."""
+        return StatelessChats(self.database, self.chats, self.conversations)
+
+    @property
     def refusals(self) -> Mapping[str, str]:
         """Why the provider refuses calls of this process, by model."""
         return {} if self.readiness is None else self.readiness.refusals
@@ -164,7 +168,7 @@ async def _open(
     opened = await open_runs(infra, stack, _open_executor(infra, executors), accounts=accounts)
     previewer = RunPreviewer(planner, PreviewerAggregator(open_previewers(settings)), infra.schemas)
     timed = await open_schedules(infra, stack, opened, previewer=previewer, accounts=accounts)
-    fleet, chats = Fleet(infra.database), _open_chats(infra, opened)
+    fleet = Fleet(infra.database)
     parts = database_parts(fleet, webhooks, ReconciliationStatements(infra.database), infra.metrics.models)
     return Services(
         settings=settings,
@@ -181,8 +185,7 @@ async def _open(
         runs=opened.runs,
         commands=opened.commands,
         conversations=opened.conversations,
-        chats=chats,
-        stateless_chats=StatelessChats(infra.database, chats, opened.conversations),
+        chats=_open_chats(infra, opened),
         client_tools=_open_client_tools(infra, opened),
         external=opened.external,
         account_calls=AccountCalls(infra.database),

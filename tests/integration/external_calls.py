@@ -2,11 +2,13 @@
 
 import asyncio
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any
 
 import httpx
 from anthropic import AsyncAnthropic
 
+from app.billing.prices.price_list import CREDITS_PER_DOLLAR
 from tests.e2e.stories import KEY, World
 from tests.patience import PATIENCE_S
 
@@ -64,8 +66,15 @@ async def all_receipts(world: World) -> list[dict[str, Any]]:
 async def settled(world: World, *, sessions: int) -> None:
     """Wait until nothing is reserved for calls: each session that is not used keeps one credit."""
     async with asyncio.timeout(PATIENCE_S):
-        while (await world.http.get("/v1/balance")).json()["reserved"] > sessions:
+        while await _reserved(world) > sessions:
             await asyncio.sleep(0.05)
+
+
+async def _reserved(world: World) -> Decimal:
+    """The credits that are reserved, or held of the account's budget."""
+    budgets = (await world.http.get("/v1/budgets")).json()["items"]
+    held = [Decimal(budget["heldUsd"]) * CREDITS_PER_DOLLAR for budget in budgets]
+    return max([(await world.http.get("/v1/balance")).json()["reserved"], *held])
 
 
 async def limit(world: World, usd: str) -> None:

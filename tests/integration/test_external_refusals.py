@@ -1,6 +1,7 @@
 """Calls of clients' own agents that are refused: by the key, the request, or the credit."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from decimal import Decimal
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 
 from app.runs.external.service import MOST_CALLS
 from app.simulator.script import ApiRequest, Hold, Reply, Text
-from tests.e2e.stories import WorldOf, a_client
+from tests.e2e.stories import World, WorldOf, a_client
 from tests.e2e.the_bill import bill, wire
 from tests.integration.external_calls import (
     MESSAGES,
@@ -120,13 +121,16 @@ async def test_a_session_makes_so_many_calls_at_once(world_of: WorldOf) -> None:
 class TestCredit:
     """A call is made only if the most that it may cost is there."""
 
-    async def test_no_budget_is_passed_with_fifty_sessions_at_once(self, world_of: WorldOf) -> None:
+    @pytest.mark.parametrize("limited", [prepay, limit])
+    async def test_no_limit_is_passed_with_fifty_sessions_at_once(
+        self, world_of: WorldOf, limited: Callable[[World, str], Awaitable[None]]
+    ) -> None:
         def respond(request: ApiRequest) -> Reply:
             # As much as it may.
             return Reply([Text("a")], final_usage={"output_tokens": request.body["max_tokens"]})
 
         world = await world_of(respond)
-        await prepay(world, "0.5")
+        await limited(world, "0.5")
         calls = [call(world.http, f"s-{number}", max_tokens=10_000) for number in range(50)]
         answers = await asyncio.gather(*calls)
         status = 200

@@ -23,7 +23,7 @@ _STATUSES: Final = {"unknown_model": 404, "model_not_priced": 404}
 """By code: those that its clients expect."""
 
 
-class ErrorDetails(BaseModel):
+class AnthropicErrorDetails(BaseModel):
     """What went wrong."""
 
     type: str
@@ -34,7 +34,7 @@ class AnthropicError(BaseModel):
     """An error."""
 
     type: Literal["error"]
-    error: ErrorDetails
+    error: AnthropicErrorDetails
 
 
 class AnthropicWire(ForeignErrors):

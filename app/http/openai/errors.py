@@ -22,7 +22,7 @@ _NEVER_AGAIN: Final = (b"x-should-retry", b"false")
 """Their clients send a request that failed with 5xx twice more, and each would be a run of its own."""
 
 
-class ErrorDetails(BaseModel):
+class OpenAiErrorDetails(BaseModel):
     """What went wrong; `param` is the field that it is about."""
 
     message: str
@@ -34,7 +34,7 @@ class ErrorDetails(BaseModel):
 class OpenAiError(BaseModel):
     """An error."""
 
-    error: ErrorDetails
+    error: OpenAiErrorDetails
 
 
 def error_json(status: int, code: str, message: str, *, param: str | None = None) -> dict[str, Any]:
