@@ -72,9 +72,10 @@ async def settled(world: World, *, sessions: int) -> None:
 
 async def _reserved(world: World) -> Decimal:
     """The credits that are reserved, or held of the account's budget."""
+    balance = (await world.http.get("/v1/balance")).json()
     budgets = (await world.http.get("/v1/budgets")).json()["items"]
     held = [Decimal(budget["heldUsd"]) * CREDITS_PER_DOLLAR for budget in budgets]
-    return max([(await world.http.get("/v1/balance")).json()["reserved"], *held])
+    return max(held, default=Decimal(balance["reserved"]))
 
 
 async def limit(world: World, usd: str) -> None:

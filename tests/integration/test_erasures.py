@@ -311,7 +311,7 @@ async def test_an_archive_has_all_there_is_of_an_end_user_and_nothing_of_others(
     planned = {"cron": "0 0 1 1 *", "run": a_request("avocet0815", endUser=name)}
     assert (await world.http.post("/v1/schedules", json=planned)).status_code == 201
     _, secret = await world.services.accounts.create_key("umbrella", SCOPES)
-    path = f"/v1/end-users/{quote(name, safe='')}/export"
+    path = f"/v1/exports/end-users/{quote(name, safe='')}"
     archive = read(await world.http.get(path))
     async with a_client(world.url, secret) as other:
         foreign = read(await other.get(path))

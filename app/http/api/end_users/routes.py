@@ -51,7 +51,7 @@ async def erase_end_user(
 
 
 @router.get(
-    "/end-users/{endUser:path}/export",
+    "/exports/end-users/{endUser:path}",
     response_class=Response,
     responses={200: {"description": "The archive.", "content": {_ZIP: {}}, **ATTACHED}},
     summary="Download everything about an end user",
