@@ -25,7 +25,7 @@ INEXPRESSIBLE: Final = {
     r"(eventType|subject|secret): is (only for the formats|needed in the format)|"
     r"(events: must be receipt\.created alone|url: cannot be changed) in the format",
     "a rule about the messages for a model": r"messages: must have at least|messages: must be one|"
-    r"messages(\.\d+)?: .*must be the user's",
+    r"messages(\.\d+)?: .*must be the user's|messages\.\d+\.tool_call_id: must be that of a call",
     "a rule about a list's items together": r"(files|clientTools): contains a (path|name) twice|"
     r"files: uses a path both",
     "Unicode's visible characters": r"\S+: must not be blank",
