@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import cached_property, partial
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from app.errors import Invalid
 from app.executors.port import NO_SCHEMAS, RunSchemas
@@ -80,16 +80,23 @@ class StreamOptions(Posted):
     include_usage: Annotated[bool, Field(strict=True)] | None = None
 
 
-def _only_false(given: bool) -> bool:  # noqa: FBT001 - pydantic calls it
-    if given:
-        raise ValueError("must be false: there are no probabilities of tokens")
+def _left_out(given: object) -> object:
+    if given is not None and given is not False:
+        raise ValueError("must be left out: it is not served")
     return given
+
+
+_NotServed: TypeAlias = Annotated[
+    bool | None,
+    BeforeValidator(_left_out),
+    WithJsonSchema({"anyOf": [{"type": "boolean", "const": False}, {"type": "null"}]}),
+]
 
 
 class ChatCompletionRequest(BaseModel):
     """Other fields are parameters of other models: they are ignored, and the response names them.
 
-    What has the type null or one value only cannot be had here: it is refused instead of ignored.
+    What has one value only cannot be had here: it is refused instead of ignored.
     """
 
     model_config = ConfigDict(extra="allow", frozen=True)
@@ -110,20 +117,12 @@ class ChatCompletionRequest(BaseModel):
     tags: Tags | None = None
     """Ours: names and values by which usage is summed up."""
     n: Annotated[int, Field(ge=1, le=1, strict=True)] | None = None
-    logprobs: (
-        Annotated[
-            bool,
-            Field(strict=True),
-            AfterValidator(_only_false),
-            WithJsonSchema({"type": "boolean", "const": False}),
-        ]
-        | None
-    ) = None
-    top_logprobs: None = None
-    audio: None = None
     modalities: list[Literal["text"]] | None = None
-    functions: None = None
-    function_call: None = None
+    logprobs: _NotServed = None
+    top_logprobs: _NotServed = None
+    audio: _NotServed = None
+    functions: _NotServed = None
+    function_call: _NotServed = None
 
     @property
     def end_user(self) -> str | None:

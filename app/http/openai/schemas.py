@@ -1,6 +1,6 @@
 """JSON of models and completions, as clients of OpenAI's API read them."""
 
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import BaseModel
 
@@ -49,7 +49,7 @@ class CompletionMessage(BaseModel):
 
     role: Literal["assistant"]
     content: str | None
-    refusal: None
+    refusal: str | None
     reasoning_content: str | None = None
     tool_calls: list[FunctionCall] | None = None
 
@@ -60,7 +60,7 @@ class CompletionChoice(BaseModel):
     index: Literal[0]
     message: CompletionMessage
     finish_reason: Literal["stop", "length", "content_filter", "tool_calls"]
-    logprobs: None
+    logprobs: dict[str, Any] | None
 
 
 class CompletionUsage(BaseModel):
