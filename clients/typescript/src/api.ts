@@ -126,7 +126,7 @@ export interface components {
             mode: "soft" | "hard";
             /** @default UTC */
             timeZone?: string;
-        } & (unknown | unknown);
+        };
         /**
          * @description A budget, and what is used of it in its current window.
          *

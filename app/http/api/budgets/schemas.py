@@ -4,7 +4,7 @@ import re
 from decimal import Decimal
 from typing import Annotated, Self
 
-from pydantic import ConfigDict, Field, ValidationInfo, WithJsonSchema, field_validator, model_validator
+from pydantic import Field, ValidationInfo, WithJsonSchema, field_validator, model_validator
 
 from app.billing.budgets.records import AccountBudget, BudgetMode, BudgetScope, BudgetUse, BudgetWindow
 from app.billing.credit.ledger import usd
@@ -33,8 +33,6 @@ _VALUES: dict[BudgetScope, tuple[str, str]] = {
 
 class BudgetRequest(InputModel):
     """A budget to set, of either dollars or tokens."""
-
-    model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": ["usd"]}, {"required": ["tokens"]}]})
 
     scope: BudgetScope
     match: Annotated[
