@@ -55,13 +55,13 @@ class CompletionMapper:
     error: ErrorCode | None = None
     done: Done | None = None
     _text: AnswerText = field(default_factory=AnswerText)
-    _own_calls: set[str] = field(default_factory=set)
-    """The calls of our own tools without a result."""
+    _open_calls: set[str] = field(default_factory=set)
+    """Those without a result of our own tools, and of the client's that it has yet to get."""
 
     @property
     def has_open_calls(self) -> bool:
-        """Whether calls of our own tools have no result yet."""
-        return bool(self._own_calls)
+        """Whether calls have no result yet of our own tools, or of the client's that it has yet to get."""
+        return bool(self._open_calls)
 
     def map(self, entry: LogEntry) -> Iterator[Delta]:
         """What one entry adds to the answer."""
@@ -95,12 +95,12 @@ class CompletionMapper:
     def _called(self, event: ToolCallStart | ToolCallResult | ClientToolCall) -> Iterator[Delta]:
         match event:
             case ToolCallStart():
-                if not event.is_client_tool:
-                    self._own_calls.add(event.tool_call_id)
+                self._open_calls.add(event.tool_call_id)
             case ToolCallResult():
-                self._own_calls.discard(event.tool_call_id)
+                self._open_calls.discard(event.tool_call_id)
                 self.waiting.discard(event.tool_call_id)
             case ClientToolCall():
+                self._open_calls.discard(event.tool_call_id)
                 self.waiting.add(event.tool_call_id)
                 arguments = json.dumps(event.args, separators=(",", ":"))
                 function = {"name": event.tool_name, "arguments": arguments}
@@ -113,7 +113,7 @@ class CompletionMapper:
                 # A later attempt: what the earlier one left open has no end.
                 self.pending.clear()
                 self.waiting.clear()
-                self._own_calls.clear()
+                self._open_calls.clear()
             case AssistantFinal():
                 if self.is_object:
                     yield {"content": json.dumps(event.structured_output, separators=(",", ":"))}

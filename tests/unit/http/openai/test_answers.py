@@ -109,6 +109,21 @@ def test_an_object_is_the_only_text() -> None:
     assert json.loads(whole(*events, options=options)["content"]) == {"a": "ü"}
 
 
+def test_an_answer_ends_once_the_client_has_every_call() -> None:
+    encoder = ChunkEncoder("r-1", OPTIONS)
+    pauses = []
+    for entry in entries_of(STARTED, BEGUN, BEGUN.model_copy(update={"tool_call_id": "d"}), WAITS):
+        encoder.encode([entry])
+        pauses.append(encoder.pause_after_s)
+
+    encoder.encode(
+        entries_of(STARTED, BEGUN, BEGUN, WAITS, WAITS.model_copy(update={"tool_call_id": "d"}))[4:]
+    )
+
+    assert pauses == [None, None, None, PAUSE_BESIDE_CALLS_AFTER_S]
+    assert encoder.pause_after_s == PAUSE_AFTER_S
+
+
 @pytest.mark.parametrize(
     ("request_", "what"),
     [
