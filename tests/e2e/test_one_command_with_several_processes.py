@@ -160,7 +160,7 @@ async def test_a_next_turn_is_executed_where_its_agent_is_parked_wherever_it_is_
         one, two = (psutil.Process(command.started(name)[0]) for name in "12")
         of_one = await stack.enter_async_context(a_connection(command, other=two))
         of_two = await stack.enter_async_context(a_connection(command, other=one))
-        for attempt in range(10):
+        for attempt in range(100):
             key = f"chat-{attempt}"
             await turn(of_one, "first", key)
             await command.until_metric("runtally_cli_processes", 'state="parked"', _1=1)
