@@ -169,7 +169,7 @@ async def test_a_next_turn_is_executed_where_its_agent_is_parked_wherever_it_is_
     """The turn is kept for that process for 100 ms only, which a busy machine may miss."""
     async with (
         Simulator(echo) as simulator,
-        a_command(memory_path, simulator, 2, agent=CLAUDE, RUNTALLY_IDLE_PROCESSES="1") as command,
+        a_command(memory_path, simulator, 2, agent=CLAUDE) as command,
         AsyncExitStack() as stack,
     ):
         one, two = (psutil.Process(command.started(name)[0]) for name in "12")
