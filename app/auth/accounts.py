@@ -21,6 +21,7 @@ from app.auth.repository import (
     find_all_keys,
     find_key,
     find_key_by_hash,
+    find_key_names,
     find_names,
     find_provider_profiles,
     insert_account,
@@ -139,6 +140,11 @@ class Accounts:
         """The names of these accounts."""
         async with self._database.read() as reader:
             return await find_names(reader, account_ids)
+
+    async def find_key_names(self, account_id: AccountId) -> dict[ApiKeyId, str]:
+        """The names of an account's keys, revoked or not; of a key without one, how it begins."""
+        async with self._database.read() as reader:
+            return await find_key_names(reader, account_id)
 
     async def list_accounts(self, page: PageRequest) -> tuple[list[AccountRecord], str | None]:
         """Accounts, newest first, and the cursor of the next page."""

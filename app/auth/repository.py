@@ -152,6 +152,13 @@ async def find_account_keys(reader: Reader, account_id: AccountId, page: PageReq
     return [_key_record(row) for row in (await reader.execute(statement)).mappings()]
 
 
+async def find_key_names(reader: Reader, account_id: AccountId) -> dict[ApiKeyId, str]:
+    """The names of an account's keys, revoked or not; of a key without one, how it begins."""
+    name = func.coalesce(api_keys.c.name, api_keys.c.prefix).label("name")
+    statement = select(api_keys.c.id, name).where(api_keys.c.account_id == account_id)
+    return {ApiKeyId(row["id"]): row["name"] for row in (await reader.execute(statement)).mappings()}
+
+
 async def lock_key(tx: Transaction, key_id: ApiKeyId) -> KeyRecord | None:
     """The key, which no other transaction can change before this one ends; None if there is none."""
     statement = _KEYS.where(api_keys.c.id == key_id).with_for_update(of=api_keys)

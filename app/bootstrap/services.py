@@ -9,6 +9,7 @@ from typing import TypeAlias
 from app.auth.accounts import Accounts
 from app.auth.browser_sessions import BrowserSessions
 from app.auth.credential_monitor import CredentialMonitor
+from app.billing.budgets.service import Budgets
 from app.billing.chain.sealing import ChainSealer
 from app.billing.chain.service import AccountChains
 from app.billing.credit.ledger import CreditLedger
@@ -46,6 +47,8 @@ from app.runs.commands.service import RunCommands
 from app.runs.conversations.service import ConversationService
 from app.runs.deletion.service import RunDeletion
 from app.runs.dispatch.port import Dispatcher
+from app.runs.erasure.service import Erasures
+from app.runs.external.service import ExternalRuns
 from app.runs.fleet.service import Fleet
 from app.runs.forecasts.service import Forecasts
 from app.runs.generate import Generator
@@ -56,12 +59,13 @@ from app.runs.recovery.draining import RunDrain
 from app.runs.requests.attachments import AttachmentRules
 from app.runs.revocation.service import KeyRevocation
 from app.runs.service import RunService
+from app.runs.stateless.service import StatelessChats
 from app.runs.waits.listing.service import AccountCalls
 from app.schedules.rotation import KeyRotation
 from app.schedules.service import ScheduleService
 from app.streams.port import EventLog
 from app.tools.catalog import ToolCatalog
-from app.webhooks.service import Webhooks
+from app.webhooks.service import Webhooks, erase_from_deliveries
 from app.workspaces.service import Workspaces
 
 _Executors: TypeAlias = Mapping[str, GraphExecutor]
@@ -81,6 +85,7 @@ class Services:
     key_revocation: KeyRevocation
     key_rotation: KeyRotation
     audit: AuditLog
+    budgets: Budgets
     runs: RunService
     commands: RunCommands
     account_calls: AccountCalls
@@ -88,6 +93,8 @@ class Services:
     chats: ChatRuns
     readers: RunReaders
     client_tools: ClientToolRuns
+    external: ExternalRuns | None
+    """None in a process without a gateway."""
     intake: IntakeReadiness
     dispatcher: Dispatcher
     drain: RunDrain
@@ -113,11 +120,17 @@ class Services:
     """None in a process that makes no model calls."""
     workspaces: Workspaces
     contents: RunDeletion
+    erasures: Erasures
     memory: MemoryCeiling
     """Checked before anything large is read."""
     offload: Offload
     metrics: MetricsRegistry
     exposition: Exposition
+
+    @property
+    def stateless_chats(self) -> StatelessChats:
+        """`chats`, for clients that post all messages with each request."""
+        return StatelessChats(self.database, self.chats, self.conversations)
 
     @property
     def refusals(self) -> Mapping[str, str]:
@@ -152,8 +165,7 @@ async def _open(
 ) -> Services:
     settings, planner = infra.settings, infra.planner
     webhooks, accounts = await _open_webhooks(infra, stack), await _open_accounts(infra)
-    executor = _open_executor(infra, executors)
-    opened = await open_runs(infra, stack, executor, accounts=accounts)
+    opened = await open_runs(infra, stack, _open_executor(infra, executors), accounts=accounts)
     previewer = RunPreviewer(planner, PreviewerAggregator(open_previewers(settings)), infra.schemas)
     timed = await open_schedules(infra, stack, opened, previewer=previewer, accounts=accounts)
     fleet = Fleet(infra.database)
@@ -169,11 +181,13 @@ async def _open(
         key_revocation=_open_key_revocation(infra, accounts, opened.commands),
         key_rotation=KeyRotation(infra.database, accounts),
         audit=AuditLog(infra.database),
+        budgets=Budgets(infra.database, infra.ledger.clock),
         runs=opened.runs,
         commands=opened.commands,
         conversations=opened.conversations,
         chats=_open_chats(infra, opened),
         client_tools=_open_client_tools(infra, opened),
+        external=opened.external,
         account_calls=AccountCalls(infra.database),
         intake=opened.intake,
         dispatcher=opened.dispatcher,
@@ -199,7 +213,8 @@ async def _open(
         webhooks=webhooks,
         readiness=None if infra.agent is None else _start_agent(infra, infra.agent, accounts),
         workspaces=infra.workspaces,
-        contents=_open_contents(infra),
+        contents=_open_contents(infra, opened),
+        erasures=_open_erasures(infra, opened, timed.schedules),
         memory=infra.memory,
         offload=infra.offload,
         metrics=infra.metrics.registry,
@@ -284,14 +299,32 @@ def _start_agent(infra: Infrastructure, agent: Agent, accounts: Accounts) -> Rea
     return readiness
 
 
-def _open_contents(infra: Infrastructure) -> RunDeletion:
-    days_of_events = infra.settings.events_retention_days
+def _open_contents(infra: Infrastructure, opened: OpenedRuns) -> RunDeletion:
+    settings = infra.settings
     contents = RunDeletion(
         infra.database,
-        workspaces=infra.workspaces,
         storage=infra.storage,
+        delete_unused=opened.conversations.delete_unused,
         keep=infra.retention,
-        keep_events=timedelta(days=days_of_events) if days_of_events else None,
+        keep_events=_days(settings.events_retention_days),
+        keep_conversations=_days(settings.transcripts_retention_days),
     )
     infra.tasks.start_soon(contents.sweep)
     return contents
+
+
+def _days(number: int) -> timedelta | None:
+    return timedelta(days=number) if number else None
+
+
+def _open_erasures(infra: Infrastructure, opened: OpenedRuns, schedules: ScheduleService) -> Erasures:
+    erasures = Erasures(
+        infra.database,
+        infra.log,
+        opened.conversations,
+        delete_schedules=schedules.delete_for,
+        deliver_cancels=opened.commands.deliver_cancels,
+        erase_from_deliveries=erase_from_deliveries,
+    )
+    infra.tasks.start_soon(erasures.work)
+    return erasures

@@ -117,6 +117,7 @@ class Settings(NetworkSettings, DatabaseSettings):
     lease_s: float = Field(15, ge=1, le=300, validation_alias="RUNTALLY_LEASE_S")
     drain_s: float = Field(20, ge=0, le=86_400, validation_alias="RUNTALLY_DRAIN_S")
     park_after_s: float = Field(30, ge=0.05, le=86_400, validation_alias="RUNTALLY_PARK_AFTER_S")
+    external_idle_s: float = Field(900, gt=0, le=86_400, validation_alias="RUNTALLY_EXTERNAL_IDLE_S")
     run_timeout_s: int = Field(600, ge=1, le=86_400, validation_alias="RUNTALLY_RUN_TIMEOUT_S")
     schema_workers: int = Field(2, ge=1, le=32, validation_alias="RUNTALLY_SCHEMA_WORKERS")
     schema_check_s: float = Field(0.5, ge=0.05, le=30, validation_alias="RUNTALLY_SCHEMA_CHECK_S")
@@ -132,6 +133,9 @@ class Settings(NetworkSettings, DatabaseSettings):
     max_conversation_mb: int = Field(64, ge=1, validation_alias="RUNTALLY_MAX_CONVERSATION_MB")
     retention_days: int = Field(0, ge=0, le=36_500, validation_alias="RUNTALLY_RETENTION_DAYS")
     events_retention_days: int = Field(0, ge=0, le=36_500, validation_alias="RUNTALLY_EVENTS_RETENTION_DAYS")
+    transcripts_retention_days: int = Field(
+        0, ge=0, le=36_500, validation_alias="RUNTALLY_TRANSCRIPTS_RETENTION_DAYS"
+    )
     max_memory_mb: int | None = Field(None, ge=128, validation_alias="RUNTALLY_MAX_MEMORY_MB")
     max_bodies_bytes: int = Field(268_435_456, ge=1024, validation_alias="RUNTALLY_MAX_BODIES_BYTES")
     max_bodies_bytes_per_account: int = Field(

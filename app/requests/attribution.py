@@ -30,8 +30,16 @@ def _pairs(count: int, name: dict[str, Any], value: dict[str, Any]) -> dict[str,
     }
 
 
+ERASED: Final = "~"
+"""How the hash begins that stands for an end user who was erased; no name begins so."""
+
 Label = Annotated[str, Field(min_length=1, max_length=MAX_LABEL_CHARS, pattern=_PRINTABLE)]
-"""An end user, or the value of a tag."""
+"""The value of a tag; also an end user, of whom only the hash may be left."""
+
+EndUser = Annotated[
+    str,
+    Field(min_length=1, max_length=MAX_LABEL_CHARS, pattern=rf"^[^\x00-\x1f\x7f{ERASED}][^\x00-\x1f\x7f]*$"),
+]
 
 TagName = Annotated[str, Field(max_length=_NAME_CHARS, pattern=_TAG_NAME)]
 
@@ -66,7 +74,7 @@ Metadata = Annotated[
 class Attributed(InputModel):
     """What every request that starts a run may say of whom and what it is for."""
 
-    end_user: Label | None = None
+    end_user: EndUser | None = None
     """The caller's own id of the person; on each receipt."""
     tags: Tags | None = None
     """Names and values by which usage is summed up; on each receipt."""

@@ -14,13 +14,15 @@ Scope = Literal[
     "runs:read",
     "runs:approve",
     "runs:audit",
+    "external:write",
     "receipts:read",
     "metrics:read",
     "keys:write",
+    "budgets:write",
     "admin",
 ]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
-OF_ADMIN: tuple[Scope, ...] = ("metrics:read", "keys:write")
+OF_ADMIN: tuple[Scope, ...] = ("metrics:read", "keys:write", "budgets:write")
 """Scopes that `admin` includes."""
 
 

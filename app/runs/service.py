@@ -26,7 +26,7 @@ from app.runs.evidence.repository import find_evidence
 from app.runs.intake.planning import RunPlanning
 from app.runs.intake.submission import RunSubmission
 from app.runs.records import DriftedRuns, RunFilter, RunRecord
-from app.runs.repository import find_run, newest_runs
+from app.runs.repository import find_run, newest_runs, stored_request
 from app.runs.requests.codec import RequestCodec
 from app.runs.requests.posted import MessageOrigin, PostedRun, Posting, origin_of
 from app.runs.supervisor import RunSupervisor
@@ -128,6 +128,11 @@ class RunService:
     async def events(self, run: RunKey) -> Sequence[LogEntry]:
         """The events of a run so far; raises `RunNotFound`, `RunDeleted`."""
         return await self.reader.read(await self.get_with_contents(run))
+
+    async def request(self, run: RunKey) -> str | None:
+        """What was stored of the request that started a run, as JSON; None once it is deleted."""
+        async with self.database.read() as reader:
+            return await stored_request(reader, run)
 
     async def evidence(self, run: RunKey, *, after: int, limit: int) -> list[EvidenceRecord]:
         """What a run did, after a position; raises `RunNotFound`, `RunDeleted`."""

@@ -1,7 +1,7 @@
 """SQL for the runs of a conversation as its turns; the messages are in app/conversations."""
 
 from collections.abc import Collection, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -30,7 +30,7 @@ from app.platform.db import Reader, Transaction, json_text
 from app.platform.pagination import PageRequest
 from app.platform.postgres.statements import is_one_of
 from app.runs.conversations.records import StoredQuestion, TurnRecord
-from app.runs.records import RunRecord, StoredEvents
+from app.runs.records import UNFINISHED, RunRecord, StoredEvents
 from app.runs.repository import RUN_COLUMNS, run_of
 from app.runs.tables import run_events, runs
 
@@ -39,6 +39,23 @@ async def turns_of(reader: Reader, conversation: Conversation) -> list[TurnRecor
     """Every run of a conversation, oldest first."""
     statement = select(*_COLUMNS).where(*_of(conversation)).order_by(runs.c.turn)
     return [_record(row) for row in await reader.execute(statement)]
+
+
+async def lock_unused(tx: Transaction, *, longer_than: timedelta, most: int) -> list[tuple[AccountId, str]]:
+    """Lock conversations without a turn for that long; skips active ones, and those another server locked."""
+    active = select(runs.c.run_id).where(
+        runs.c.account_id == sessions.c.account_id,
+        runs.c.state_key == sessions.c.state_key,
+        runs.c.status.in_(UNFINISHED),
+    )
+    statement = (
+        select(sessions.c.account_id, sessions.c.state_key)
+        .where(sessions.c.updated_at < func.now() - longer_than, ~active.exists())
+        .order_by(sessions.c.updated_at)
+        .limit(most)
+        .with_for_update(skip_locked=True)
+    )
+    return [(AccountId(row.account_id), row.state_key) for row in await tx.execute(statement)]
 
 
 async def has_run(reader: Reader, conversation: Conversation, run_id: RunId) -> bool:

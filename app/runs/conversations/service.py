@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from uuid import UUID
 
 from app.conversations.branching.placement import KnownMessages
@@ -37,8 +38,9 @@ from app.runs.conversations.branching import (
 )
 from app.runs.conversations.known_messages import known_messages
 from app.runs.conversations.page import ConversationPage, parse_cursor, read_page, turns_on_branch
-from app.runs.conversations.repository import has_run, newest_chats
+from app.runs.conversations.repository import has_run, lock_unused, newest_chats
 from app.runs.conversations.view import ConversationView, read_view, require_reading
+from app.runs.deletion.repository import delete_conversation_contents
 from app.runs.records import RunRecord
 from app.runs.repository import find_runs, unfinished_turns
 from app.workspaces.repository import expire_states, find_current_state
@@ -218,7 +220,7 @@ class ConversationService:
         raise ConversationExists
 
     async def delete(self, caller: Principal, state_key: str) -> None:
-        """Delete the transcript and the files kept for it; runs and receipts stay.
+        """Delete the transcript, the files kept for it and what its runs contain; their receipts stay.
 
         Raises `ConversationNotFound`, `ConversationBusy`, and `ScopeMissing` if the caller may not read it.
         """
@@ -227,10 +229,20 @@ class ConversationService:
             if conversation is None:
                 raise ConversationNotFound
             await require_reading(tx, conversation, caller)
-            if await unfinished_turns(tx, conversation):
-                raise ConversationBusy
-            await delete_conversation(tx, conversation)
-            await expire_states(tx, caller.account_id, state_key)
+            await self._erase(tx, conversation)
+
+    async def erase(self, tx: Transaction, account_id: AccountId, state_key: str) -> Sequence[RunKey]:
+        """The same without a caller, if there is one; returns the runs. Raises `ConversationBusy`."""
+        conversation = await lock_conversation(tx, account_id, state_key)
+        return () if conversation is None else await self._erase(tx, conversation)
+
+    async def delete_unused(self, longer_than: timedelta, most: int) -> int:
+        """The same for some without a turn for that long; returns how many."""
+        async with self.database.transaction() as tx:
+            unused = await lock_unused(tx, longer_than=longer_than, most=most)
+            for account_id, state_key in unused:
+                await self.erase(tx, account_id, state_key)
+        return len(unused)
 
     async def active_runs(self, account_id: AccountId, state_key: str) -> list[RunRecord]:
         """The runs of a conversation that have not ended, oldest first; empty if there is none."""
@@ -350,6 +362,14 @@ class ConversationService:
         async with self.database.transaction() as tx:
             if not await delete_grant(tx, account_id, state_key, grant_id):
                 raise GrantNotFound
+
+    async def _erase(self, tx: Transaction, conversation: Conversation) -> Sequence[RunKey]:
+        if await unfinished_turns(tx, conversation):
+            raise ConversationBusy
+        account_id, state_key = conversation.account_id, conversation.state_key
+        await delete_conversation(tx, conversation)
+        await expire_states(tx, account_id, state_key)
+        return await delete_conversation_contents(tx, account_id, state_key)
 
     async def _require_idle(self, conversation: Conversation, last: str | None) -> None:
         async with self.database.snapshot() as reader:

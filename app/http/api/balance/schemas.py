@@ -9,7 +9,7 @@ from app.http.response_model import Money, ResponseModel
 
 
 class BalanceResponse(ResponseModel):
-    """An account's credit. `available` is null where there is no limit."""
+    """An account's credit. `available` is null for an account that is not prepaid."""
 
     mode: PaymentMode
     granted: int
@@ -18,7 +18,6 @@ class BalanceResponse(ResponseModel):
     reserved: int
     left: int
     available: int | None
-    monthly_budget: int | None
     month_spent: int
     granted_usd: Money
     spent_usd: Money
@@ -35,7 +34,7 @@ def computed_fields(credit: CreditBalance) -> dict[str, object]:
     now = datetime.now(UTC)
     return {
         "left": credit.balance,
-        "available": credit.available(now),
+        "available": credit.available,
         "month_spent": credit.spent_this_month(now),
         "granted_usd": usd(credit.granted),
         "spent_usd": usd(credit.spent),

@@ -144,7 +144,7 @@ async def fork_session(
 
 @router.delete("/{stateKey}", status_code=204, summary="Delete a conversation")
 async def delete_session(state_key: StateKey, services: ServicesDep, caller: Writer) -> None:
-    """Delete its transcript and the files kept for it. Its runs and their receipts stay.
+    """Delete its transcript, the files kept for it and what its runs contain. Their receipts stay.
 
     Needs `runs:read` as well if it is a fork or another key has started one of its runs.
     """
