@@ -95,9 +95,10 @@ async def test_a_command_runs_once_for_the_connections_of_a_minute(role: Role, t
     for_connections = runs.read_text()
     await role.replace("second", in_file=True)
     await until_it_works(database)
+    for_a_late_refusal = await command.read(refused="first")
     await database.aclose()
 
-    assert (for_connections, runs.read_text()) == ("x", "xx")
+    assert (for_connections, runs.read_text(), for_a_late_refusal) == ("x", "xx", "second")
 
 
 @pytest.mark.parametrize(
