@@ -169,7 +169,7 @@ async def _check_headers(request: Request, scopes: tuple[Scope, ...]) -> Hashabl
         caller.require(scope)
     request_limits(request).count_request(caller)
     if request.method not in SAFE_METHODS:
-        request_limits(request).count_write(caller.api_key_id)
+        request_limits(request).count_write(caller.rated_as)
     return caller.account_id
 
 
