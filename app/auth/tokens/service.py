@@ -157,6 +157,5 @@ def _scopes_in(claims: Mapping[str, Any], issuer: TokenIssuer) -> frozenset[str]
         return frozenset(issuer.scopes)
     found = claims.get(issuer.scope_claim)
     words = found.split() if isinstance(found, str) else found
-    return (
-        frozenset(word for word in words if isinstance(word, str)) if isinstance(words, list) else frozenset()
-    )
+    listed = words if isinstance(words, list) else []
+    return frozenset(each for each in listed if isinstance(each, str))

@@ -18,7 +18,7 @@ from app.platform.logs.context import note
 from app.requests.principal import Principal, Scope
 
 _bearer = HTTPBearer(
-    auto_error=False, description="An API key, `rt_…`, or a token (JWT) of an issuer that the server trusts."
+    auto_error=False, description="An API key, `rt_…`, or a JWT of an issuer that the server trusts."
 )
 _cookie = APIKeyCookie(
     name=COOKIE,
@@ -68,7 +68,7 @@ async def request_principal(request: Request) -> Principal:
 async def authenticate_limited(
     request: Request, credential: str, authenticate: Callable[[str], Awaitable[_T]]
 ) -> _T:
-    """Authenticate a key, token or session token; raises `TooManyFailures` for addresses that fail too often."""
+    """Authenticate a key or token; raises `TooManyFailures` for addresses that fail too often."""
     failed_keys = request_limits(request).failed_keys
     address = request.client.host if request.client else None
     key_hash = hashlib.sha256(credential.encode()).digest()

@@ -36,7 +36,7 @@ async def _require_conversation(services: Services, caller: Principal, names: Ma
 
 
 async def _by_route(_services: Services, _caller: Principal, _names: Mapping[str, str]) -> None:
-    """What the route starts, lists or finds is the end user's: it filters, or refuses by `require_reading`."""
+    """The route filters what it lists, and `require_reading` refuses what its body names."""
 
 
 _RUN: Final = "/v1/runs/{runId}"
@@ -97,7 +97,7 @@ OPEN_TO_END_USERS: Final[
 
 
 async def require_open(request: Request, caller: Principal) -> None:
-    """Raise `ClosedToEndUsers` unless the route is open, `RunNotFound` and `ConversationNotFound` for others'."""
+    """Raise `ClosedToEndUsers`, and `RunNotFound` or `ConversationNotFound` for what is not the end user's."""
     require = OPEN_TO_END_USERS.get(f"{request.method} {request.scope['route'].path}")
     if require is None:
         raise ClosedToEndUsers
