@@ -97,7 +97,7 @@ OPEN_TO_END_USERS: Final[
 
 
 async def require_open(request: Request, caller: Principal) -> None:
-    """Raise `ClosedToEndUsers`, and `RunNotFound` or `ConversationNotFound` for what is not the end user's."""
+    """Raise `ClosedToEndUsers`; `RunNotFound` or `ConversationNotFound` for what is not the end user's."""
     require = OPEN_TO_END_USERS.get(f"{request.method} {request.scope['route'].path}")
     if require is None:
         raise ClosedToEndUsers
