@@ -60,11 +60,16 @@ class IssuerOfTokens:
         await send({"type": "http.response.start", "status": self.status, "headers": []})
         await send({"type": "http.response.body", "body": json.dumps(content).encode()})
 
+    @property
+    def now(self) -> int:
+        """Its clock."""
+        return int(time.time())
+
     def token(
         self, end_user: str = "ann", *, key: SigningKey | None = None, header: Any = None, **claims: Any
     ) -> str:
         """A token that is valid for a minute, but for these claims: None leaves one out."""
-        key, now = key or self.keys[0], int(time.time())
+        key, now = key or self.keys[0], self.now
         usual = {"iss": self.url, "aud": AUDIENCE, "sub": end_user, "iat": now, "exp": now + 60}
         content = {name: value for name, value in {**usual, **claims}.items() if value is not None}
         given = {"kid": key.kid, **(header or {})}
