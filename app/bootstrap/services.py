@@ -170,12 +170,11 @@ async def open_services(
 async def _open(
     infra: Infrastructure, stack: AsyncExitStack, executors: _Executors, neighbours: Neighbours | None
 ) -> Services:
-    settings, planner = infra.settings, infra.planner
+    settings, planner, fleet = infra.settings, infra.planner, Fleet(infra.database)
     webhooks, accounts = await _open_webhooks(infra, stack), await _open_accounts(infra)
     opened = await open_runs(infra, stack, _open_executor(infra, executors), accounts=accounts)
     previewer = RunPreviewer(planner, PreviewerAggregator(open_previewers(settings)), infra.schemas)
     timed = await open_schedules(infra, stack, opened, previewer=previewer, accounts=accounts)
-    fleet = Fleet(infra.database)
     parts = database_parts(fleet, webhooks, ReconciliationStatements(infra.database), infra.metrics.models)
     return Services(
         settings=settings,
