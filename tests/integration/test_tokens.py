@@ -314,8 +314,9 @@ class TestAccounts:
                 await tokens.authenticate(token)
             await accounts.change_account(caller.account_id, name="acme")
             await accounts.revoke_key(caller.api_key_id)
-            with pytest.raises(Unauthenticated):
-                await tokens.authenticate(token)
+            for process in (tokens, Tokens(accounts, tokens.keys, tokens.issuers)):
+                with pytest.raises(Unauthenticated):
+                    await process.authenticate(token)
             again = Tokens(accounts, tokens.keys, [of(issuer, audience="second")])
             other = await again.authenticate(issuer.token(aud=[AUDIENCE, "second"]))
         page, _ = await AuditLog(database).list_entries(AuditFilter(), PageRequest(10))
