@@ -12,7 +12,9 @@ from uuid import uuid4
 import httpx
 import pytest
 
+from app.http.admission.checks import CheckedRoute
 from app.http.admission.end_users import OPEN_TO_END_USERS
+from app.http.routers import ROUTERS
 from app.requests.principal import Scope
 from app.simulator.script import ApiRequest, Reply, Text, ToolUse
 from app.simulator.server import Simulator
@@ -83,8 +85,16 @@ async def seen_by(client: httpx.AsyncClient, victim: Victim) -> list[Any]:
     return [(await client.get(path)).raise_for_status().json() for path in paths]
 
 
-def test_what_is_open_is_there() -> None:
-    assert OPEN - MATRIX.keys() == set()
+def test_what_is_open_is_there_and_needs_a_scope() -> None:
+    there_are = {
+        f"{method} {route.path}"
+        for router in ROUTERS
+        for route in router.routes
+        if isinstance(route, CheckedRoute) and route.scopes
+        for method in route.methods or ()
+    }
+
+    assert OPEN_TO_END_USERS.keys() - there_are == set()
 
 
 async def test_every_other_operation_is_closed(open_house: OpenHouse) -> None:

@@ -51,15 +51,14 @@ class RequireScopes:
 async def request_principal(request: Request) -> Principal:
     """Authenticate by API key or token or, without one, by session cookie; the result is kept on the request.
 
-    Raises `Unauthenticated`, `TooManyFailures`, `ForeignOrigin`, and for a token what `require_open` does.
+    Raises `Unauthenticated`, `TooManyFailures`, `ForeignOrigin`, `ClosedToEndUsers`.
     """
     found: Principal
     state = request.scope.setdefault("state", {})
     if _PRINCIPAL not in state:
         found = await _authenticate(request)
         note(account_id=str(found.account_id), key_id=str(found.api_key_id))
-        if found.end_user is not None:
-            await require_open(request, found)
+        require_open(request, found)
         state[_PRINCIPAL] = found
     found = state[_PRINCIPAL]
     return found
@@ -85,8 +84,10 @@ async def authenticate_limited(
 async def _authenticate(request: Request) -> Principal:
     services: Services = request.app.state.services
     if (bearer := await _bearer(request)) is not None:
-        holders = services.accounts if is_key(bearer.credentials) else services.tokens
-        return await authenticate_limited(request, bearer.credentials, holders.authenticate)
+        if is_key(bearer.credentials):
+            return await authenticate_limited(request, bearer.credentials, services.accounts.authenticate)
+        # Nothing is read for a token before its signature was checked, so no guesses are counted.
+        return await services.tokens.authenticate(bearer.credentials)
     if (token := session_token(request, allow_http=services.settings.allow_http_sign_in)) is None:
         raise Unauthenticated
     _require_own_origin(request, services.settings.cors_origins)

@@ -96,9 +96,18 @@ OPEN_TO_END_USERS: Final[
 """What finds out whether that which the path names is the end user's."""
 
 
-async def require_open(request: Request, caller: Principal) -> None:
-    """Raise `ClosedToEndUsers`; `RunNotFound` or `ConversationNotFound` for what is not the end user's."""
-    require = OPEN_TO_END_USERS.get(f"{request.method} {request.scope['route'].path}")
-    if require is None:
+def require_open(request: Request, caller: Principal) -> None:
+    """Raise `ClosedToEndUsers` for a token whose route is not open."""
+    if caller.end_user is not None and _operation(request) not in OPEN_TO_END_USERS:
         raise ClosedToEndUsers
-    await require(request.app.state.services, caller, request.path_params)
+
+
+async def require_own(request: Request, caller: Principal) -> None:
+    """Raise `RunNotFound` or `ConversationNotFound` for what is not the end user's of a token."""
+    if caller.end_user is not None:
+        require = OPEN_TO_END_USERS[_operation(request)]
+        await require(request.app.state.services, caller, request.path_params)
+
+
+def _operation(request: Request) -> str:
+    return f"{request.method} {request.scope['route'].path}"
