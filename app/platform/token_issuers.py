@@ -18,7 +18,10 @@ EndUserScope: TypeAlias = Literal["runs:write", "runs:read", "runs:approve", "re
 
 _Text: TypeAlias = Annotated[str, Field(min_length=1, max_length=500)]
 _Url: TypeAlias = Annotated[str, Field(pattern=r"^https?://[^\s/?#@]+(/\S*)?$", max_length=2000)]
-_Pattern: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z0-9*][A-Za-z0-9._*-]{0,99}$")]
+_Patterns: TypeAlias = Annotated[
+    tuple[Annotated[str, Field(pattern=r"^[A-Za-z0-9*][A-Za-z0-9_.:*-]{0,199}$")], ...], Field(min_length=1)
+]
+"""Names, in which `*` stands for any characters."""
 
 
 class TokenIssuer(InputModel):
@@ -31,13 +34,13 @@ class TokenIssuer(InputModel):
     algorithms: Annotated[tuple[Algorithm, ...], Field(min_length=1)] = ("RS256", "ES256", "EdDSA")
     account: _Text | None = None
     account_claim: _Text | None = None
-    accounts: Annotated[tuple[_Pattern, ...], Field(min_length=1)] | None = None
-    """The names that the claim may have, in which `*` stands for any characters."""
+    accounts: _Patterns | None = None
+    """The names that the claim may have."""
     end_user_claim: _Text = "sub"
     scopes: Annotated[tuple[EndUserScope, ...], Field(min_length=1)]
     scope_claim: _Text | None = None
     """Has the scopes of a token, which are never more than `scopes`; a token without it has none."""
-    graphs: tuple[_Text, ...] | None = None
+    graphs: _Patterns | None = None
 
     @model_validator(mode="after")
     def _is_whole(self) -> Self:

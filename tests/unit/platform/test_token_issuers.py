@@ -53,6 +53,8 @@ def test_a_claim_reaches_the_accounts_that_are_named() -> None:
         ({"accountClaim": "org"}, ".0: must have either account or accountClaim"),
         ({"account": None, "accountClaim": "org"}, ".0: must have accounts with accountClaim"),
         ({"accounts": ["*"]}, ".0: must have accounts with accountClaim"),
+        ({"graphs": []}, ".0.graphs: must have at least 1 item"),
+        ({"graphs": ["messages:[a]"]}, ".0.graphs.0: must match the pattern"),
         ({"issuer": "house"}, ".0: must have jwksUrl, because its issuer is not a URL"),
     ],
 )
