@@ -68,9 +68,9 @@ class IssuerOfTokens:
     def token(
         self, end_user: str = "ann", *, key: SigningKey | None = None, header: Any = None, **claims: Any
     ) -> str:
-        """A token that is valid for a minute, but for these claims: None leaves one out."""
+        """A token that is valid for an hour, but for these claims: None leaves one out."""
         key, now = key or self.keys[0], self.now
-        usual = {"iss": self.url, "aud": AUDIENCE, "sub": end_user, "iat": now, "exp": now + 60}
+        usual = {"iss": self.url, "aud": AUDIENCE, "sub": end_user, "iat": now, "exp": now + 3600}
         content = {name: value for name, value in {**usual, **claims}.items() if value is not None}
         given = {"kid": key.kid, **(header or {})}
         headers = {name: value for name, value in given.items() if value is not None}
