@@ -44,6 +44,7 @@ from app.requests.principal import (
     UNRESTRICTED,
     AccountSuspended,
     Principal,
+    Scope,
 )
 
 log = structlog.get_logger(__name__)
@@ -95,8 +96,12 @@ class Accounts:
         """The key's principal; raises `AccountSuspended`, and `Unauthenticated` for every other reason."""
         if api_key is None or not is_key(api_key):
             raise Unauthenticated
+        return await self.find_holder(hash_key(api_key))
+
+    async def find_holder(self, key_hash: bytes) -> Principal:
+        """The principal of the key with this hash, which is in use; raises as `authenticate` does."""
         async with self._database.read() as reader:
-            key = await find_key_by_hash(reader, hash_key(api_key))
+            key = await find_key_by_hash(reader, key_hash)
         principal = _usable(key)
         await self._record_use(principal.api_key_id, None if key is None else key.last_used_at)
         return principal
@@ -317,8 +322,15 @@ class Accounts:
         if state.is_suspended:
             raise AccountSuspended
 
-    async def ensure_key(self, secret: str, *, account: str = BOOTSTRAP_ACCOUNT) -> KeyRecord:
-        """Create this key with all scopes unless it exists; does not restore a revoked one."""
+    async def ensure_key(
+        self,
+        secret: str,
+        *,
+        account: str = BOOTSTRAP_ACCOUNT,
+        scopes: Sequence[Scope] = SCOPES,
+        name: str = "bootstrap",
+    ) -> KeyRecord:
+        """Create this key unless it exists; does not restore a revoked one."""
         async with self._database.transaction() as tx:
             # First, because its account may have another name by now.
             key = await find_key_by_hash(tx, hash_key(secret))
@@ -327,10 +339,8 @@ class Accounts:
                 if owner is None:
                     raise AccountNotFound
                 key_id = ApiKeyId(new_uuid())
-                new = NewKey(key_id, owner.id, secret, SCOPES, "bootstrap", UNRESTRICTED)
+                new = NewKey(key_id, owner.id, secret, tuple(scopes), name, UNRESTRICTED)
                 key = await insert_new_key(tx, new, SERVER)
-        if key.revoked_at is not None:
-            log.warning("bootstrap_key.revoked", key_id=str(key.id))
         return key
 
     async def _insert_account(self, tx: Transaction, name: str, by: Actor) -> AccountRecord | None:

@@ -6,9 +6,13 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypeAlias
 
+import structlog
+
 from app.auth.accounts import Accounts
 from app.auth.browser_sessions import BrowserSessions
 from app.auth.credential_monitor import CredentialMonitor
+from app.auth.tokens.issuer_keys import IssuerKeys
+from app.auth.tokens.service import Tokens
 from app.billing.budgets.service import Budgets
 from app.billing.chain.sealing import ChainSealer
 from app.billing.chain.service import AccountChains
@@ -68,6 +72,8 @@ from app.tools.catalog import ToolCatalog
 from app.webhooks.service import Webhooks, erase_from_deliveries
 from app.workspaces.service import Workspaces
 
+log = structlog.get_logger(__name__)
+
 _Executors: TypeAlias = Mapping[str, GraphExecutor]
 
 
@@ -81,6 +87,7 @@ class Services:
     reading: ReadSide
     accounts: Accounts
     browser_sessions: BrowserSessions
+    tokens: Tokens
     credentials: CredentialMonitor
     key_revocation: KeyRevocation
     key_rotation: KeyRotation
@@ -163,12 +170,11 @@ async def open_services(
 async def _open(
     infra: Infrastructure, stack: AsyncExitStack, executors: _Executors, neighbours: Neighbours | None
 ) -> Services:
-    settings, planner = infra.settings, infra.planner
+    settings, planner, fleet = infra.settings, infra.planner, Fleet(infra.database)
     webhooks, accounts = await _open_webhooks(infra, stack), await _open_accounts(infra)
     opened = await open_runs(infra, stack, _open_executor(infra, executors), accounts=accounts)
     previewer = RunPreviewer(planner, PreviewerAggregator(open_previewers(settings)), infra.schemas)
     timed = await open_schedules(infra, stack, opened, previewer=previewer, accounts=accounts)
-    fleet = Fleet(infra.database)
     parts = database_parts(fleet, webhooks, ReconciliationStatements(infra.database), infra.metrics.models)
     return Services(
         settings=settings,
@@ -177,6 +183,7 @@ async def _open(
         reading=infra.reading,
         accounts=accounts,
         browser_sessions=BrowserSessions(infra.database, accounts),
+        tokens=await _open_tokens(infra, stack, accounts),
         credentials=_open_credentials(infra, accounts),
         key_revocation=_open_key_revocation(infra, accounts, opened.commands),
         key_rotation=KeyRotation(infra.database, accounts),
@@ -230,8 +237,16 @@ def _open_executor(infra: Infrastructure, others: Mapping[str, GraphExecutor]) -
 async def _open_accounts(infra: Infrastructure) -> Accounts:
     accounts = Accounts(infra.database)
     if infra.settings.bootstrap_key is not None:
-        await accounts.ensure_key(infra.settings.bootstrap_key.get_secret_value())
+        key = await accounts.ensure_key(infra.settings.bootstrap_key.get_secret_value())
+        if key.revoked_at is not None:
+            log.warning("bootstrap_key.revoked", key_id=str(key.id))
     return accounts
+
+
+async def _open_tokens(infra: Infrastructure, stack: AsyncExitStack, accounts: Accounts) -> Tokens:
+    settings = infra.settings
+    keys = await stack.enter_async_context(IssuerKeys(settings.network))
+    return Tokens(accounts, keys, settings.jwt_issuers)
 
 
 def _open_key_revocation(infra: Infrastructure, accounts: Accounts, commands: RunCommands) -> KeyRevocation:

@@ -66,7 +66,7 @@ async def open_export_reader(request: Request, services: ServicesDep) -> OpenRea
 
     @contextmanager
     def reader_scope(caller: Principal, source: Hashable) -> Iterator[None]:
-        with readers.slot(caller.api_key_id, source), services.credentials.while_valid(caller):
+        with readers.slot(caller.rated_as, source), services.credentials.while_valid(caller):
             yield
 
     return reader_scope
@@ -77,7 +77,7 @@ OpenExportReader: TypeAlias = Annotated[OpenReader, Depends(open_export_reader)]
 
 async def open_stream_reader(request: Request, opened: OpenExportReader) -> OpenReader:
     """The same for what ends when the server stops; raises `TooManyReaders` before a run is started."""
-    request_limits(request).readers.check((await request_principal(request)).api_key_id)
+    request_limits(request).readers.check((await request_principal(request)).rated_as)
     streams: OpenStreams = request.app.state.open_streams
 
     @contextmanager

@@ -1,6 +1,6 @@
 """Principal: the caller of a request, its scopes, and what its key is restricted to."""
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from fnmatch import fnmatchcase
@@ -51,6 +51,12 @@ class ModelNotAllowed(Forbidden):
     """This API key may not use a model that the run needs."""
 
     code = "model_not_allowed"
+
+
+class OfAnotherEndUser(Forbidden):
+    """This token is for another end user than the run or conversation."""
+
+    code = "other_end_user"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +118,7 @@ def matches_any(text: str, patterns: Iterable[str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """The holder of an API key, or of a browser session of one."""
+    """The holder of an API key, of a browser session of one, or of a token of a trusted issuer."""
 
     account_id: AccountId
     api_key_id: ApiKeyId
@@ -120,6 +126,18 @@ class Principal:
     session_hash: bytes | None = None
     """The browser session; None for the API key itself."""
     terms: KeyTerms = UNRESTRICTED
+    end_user: str | None = None
+    """The only person whose runs and conversations a token reaches; None: all of the account."""
+
+    @property
+    def rated_as(self) -> Hashable:
+        """What its requests and readers are counted by: the end users of an issuer share a key."""
+        return self.api_key_id if self.end_user is None else (self.api_key_id, self.end_user)
+
+    @property
+    def reads_all(self) -> bool:
+        """Whether it may read what other keys of the account have started."""
+        return self.end_user is None and self.may("runs:read")
 
     def may(self, scope: Scope) -> bool:
         """Whether the key has this scope; `admin` includes some others."""
@@ -130,7 +148,13 @@ class Principal:
         if not self.may(scope):
             raise ScopeMissing.of(scope)
 
-    def require_reading(self, started_by: ApiKeyId) -> None:
-        """Raise `ScopeMissing` unless the key may read runs that the key `started_by` started."""
-        if started_by != self.api_key_id:
+    def require_reading(self, started_by: ApiKeyId, end_user: str | None = None) -> None:
+        """Raise `ScopeMissing` unless the key may read runs that the key `started_by` started.
+
+        A token may read those of its `end_user`, whichever key started them: `OfAnotherEndUser`.
+        """
+        if self.end_user is not None:
+            if end_user != self.end_user:
+                raise OfAnotherEndUser
+        elif started_by != self.api_key_id:
             self.require("runs:read")

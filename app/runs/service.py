@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Unpack
 from uuid import uuid5
 
-from app.errors import Unavailable
+from app.errors import Invalid, Unavailable
 from app.ids import AccountId, RunId, RunKey, new_uuid
 from app.platform.db import Database
 from app.platform.logs.context import note
@@ -67,7 +67,8 @@ class RunService:
         `ConversationFull`, `HistoryConflict`, `ShuttingDown`, `Overloaded`, `JournalUnavailable`,
         `SandboxUnavailable`, `StorageFull`, `RunDeleted`, `MessagesNotStored`.
         """
-        given_id = _given_id(caller.account_id, request, posting.get("idempotency_key"))
+        request = _for_end_user(request, caller)
+        given_id = _given_id(caller, request, posting.get("idempotency_key"))
         run = RunKey(caller.account_id, given_id or RunId(str(new_uuid())))
         note(run_id=run.run_id)
         origin = origin or origin_of(request)
@@ -174,11 +175,21 @@ class RunService:
             return await find_run(reader, run)
 
 
-def _given_id(account_id: AccountId, request: GraphRunRequest, idempotency_key: str | None) -> RunId | None:
+def _for_end_user(request: GraphRunRequest, caller: Principal) -> GraphRunRequest:
+    """The request for the end user of a token; raises `Invalid` if it names another one."""
+    if caller.end_user in {None, request.end_user}:
+        return request
+    if request.end_user is not None:
+        raise Invalid.field("endUser", "must be that of the token, or left out")
+    return request.model_copy(update={"end_user": caller.end_user})
+
+
+def _given_id(caller: Principal, request: GraphRunRequest, idempotency_key: str | None) -> RunId | None:
     """The id that the client decides; None for a run that cannot exist yet."""
     if request.run_id is not None:
         return RunId(request.run_id)
     if idempotency_key is not None:
         # The same key always gives the same run id, so no table of keys is needed.
-        return RunId(str(uuid5(account_id, idempotency_key)))
+        own = "" if caller.end_user is None else f"{caller.end_user}\n"
+        return RunId(str(uuid5(caller.account_id, f"{own}{idempotency_key}")))
     return None

@@ -123,7 +123,7 @@ async def resume_chat(
     runs = await services.chats.active_runs(caller, Chat(graph_id, chat_id))
     if not runs:
         return Response(status_code=204)
-    caller.require_reading(runs[-1].api_key_id)
+    caller.require_reading(runs[-1].api_key_id, runs[-1].labels.end_user)
     run = runs[-1]
     encoder = AiSdkEncoder(run.key.run_id, approvals=approvals, version=version)
     discarded = discarded_in(await services.runs.events(run.key))

@@ -69,7 +69,7 @@ async def _after_person(
 
 async def _run_of_graph(services: Services, caller: Principal, run_id: str, graph_id: str) -> RunRecord:
     record = await services.runs.get_with_contents(run_key(caller, run_id))
-    caller.require_reading(record.api_key_id)
+    caller.require_reading(record.api_key_id, record.labels.end_user)
     if record.graph_id != graph_id:
         raise RunNotFound
     return record

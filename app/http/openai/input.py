@@ -14,9 +14,9 @@ from app.graphs.spec import GraphSpec
 from app.http.openai.history import PostedHistory, Turn
 from app.http.openai.messages import Posted, PostedMessage, content_of, new_content, readable_content
 from app.http.posted_turns import messages_of, posted_turns
-from app.ids import ApiKeyId
 from app.requests.attribution import Label, Metadata, Tags
 from app.requests.client_tools import MOST_DESCRIBED, ClientTool
+from app.requests.principal import Principal
 from app.requests.runs import Effort, GraphRunRequest, ResponseFormat
 from app.runs.chats import Chat, ChatMessage
 from app.runs.planner import SystemMessageRefused
@@ -177,10 +177,11 @@ class ChatCompletionRequest(BaseModel):
             names.append("tools")
         return sorted(name for name in names if _NAME.fullmatch(name))[:_MOST_NAMED]
 
-    def opening(self, api_key_id: ApiKeyId) -> str:
+    def opening(self, caller: Principal) -> str:
         """How the keys of all conversations begin that begin like this one, for the same key and person."""
         first = self.history.turns[0].id
-        parts = "\n".join([str(api_key_id), self.model, self.end_user or "", first])
+        end_user = caller.end_user or self.end_user or ""
+        parts = "\n".join([str(caller.api_key_id), self.model, end_user, first])
         return PREFIX + hashlib.sha256(parts.encode()).hexdigest()[:32]
 
     @property

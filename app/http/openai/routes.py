@@ -116,7 +116,7 @@ async def _start(
     body.require_answerable(graph)
     tools, schemas = await services.client_tools.usable(caller, graph.id, body.described_tools)
     message_in = partial(body.chat_message, tools=tools, rules=services.attachments, schemas=schemas)
-    opening = body.opening(caller.api_key_id)
+    opening = body.opening(caller)
     return await services.stateless_chats.start(caller, opening, message_in, body.last_answer, **posting)
 
 

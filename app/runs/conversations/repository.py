@@ -1,6 +1,6 @@
 """SQL for the runs of a conversation as its turns; the messages are in app/conversations."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -29,6 +29,7 @@ from app.ids import AccountId, RunId, RunKey
 from app.platform.db import Reader, Transaction, json_text
 from app.platform.pagination import PageRequest
 from app.platform.postgres.statements import is_one_of
+from app.requests.principal import Principal
 from app.runs.conversations.records import StoredQuestion, TurnRecord
 from app.runs.records import UNFINISHED, RunRecord, StoredEvents
 from app.runs.repository import RUN_COLUMNS, run_of
@@ -154,8 +155,21 @@ async def store_passed_on(
     await tx.execute(statement.values(passed_on=stored))
 
 
+def is_visible_to(caller: Principal) -> Iterator[ColumnElement[bool]]:
+    """Conditions on the conversations of the caller's account: the same as those for reading one of them."""
+    if caller.end_user is None:
+        return
+    of_account = select(runs.c.state_key).where(runs.c.account_id == caller.account_id)
+    others = of_account.where(
+        runs.c.state_key == sessions.c.state_key, runs.c.end_user.is_distinct_from(caller.end_user)
+    )
+    yield sessions.c.forked_from.is_(None)
+    yield sessions.c.state_key.in_(of_account.where(runs.c.end_user == caller.end_user))
+    yield ~others.exists()
+
+
 async def newest_chats(
-    reader: Reader, account_id: AccountId, graph_id: str, page: PageRequest
+    reader: Reader, caller: Principal, graph_id: str, page: PageRequest
 ) -> list[Conversation]:
     """A page of the conversations with runs of this graph, most recently used first."""
     has_run = exists().where(
@@ -164,7 +178,7 @@ async def newest_chats(
         _is_of_conversation(sessions.c.session_id, sessions.c.created_at),
         runs.c.graph_id == graph_id,
     )
-    return await newest_conversations(reader, account_id, page, has_run)
+    return await newest_conversations(reader, caller.account_id, page, has_run, *is_visible_to(caller))
 
 
 async def find_turns(reader: Reader, account_id: AccountId, run_ids: Collection[str]) -> list[TurnRecord]:

@@ -21,7 +21,7 @@ from app.conversations.repository import (
     take_turn,
     transcript_bytes,
 )
-from app.errors import Conflict, NotFound
+from app.errors import Conflict, Forbidden, NotFound
 from app.ids import AccountId, RunId, RunKey, new_uuid
 from app.platform.db import Database, Transaction
 from app.platform.pagination import PageRequest
@@ -38,7 +38,7 @@ from app.runs.conversations.branching import (
 )
 from app.runs.conversations.known_messages import known_messages
 from app.runs.conversations.page import ConversationPage, parse_cursor, read_page, turns_on_branch
-from app.runs.conversations.repository import has_run, lock_unused, newest_chats
+from app.runs.conversations.repository import has_run, is_visible_to, lock_unused, newest_chats
 from app.runs.conversations.view import ConversationView, read_view, require_reading
 from app.runs.deletion.repository import delete_conversation_contents
 from app.runs.records import RunRecord
@@ -116,12 +116,21 @@ class ConversationService:
     max_bytes: int
     """A conversation of this size gets no further turn."""
 
-    async def list_conversations(
-        self, account_id: AccountId, page: PageRequest
-    ) -> tuple[list[Conversation], str | None]:
-        """A page of an account's conversations, most recently used first, and the next page's cursor."""
+    async def require_reading(self, caller: Principal, state_key: str) -> None:
+        """Raise `ConversationNotFound` unless the caller may read the conversation with this key."""
         async with self.database.snapshot() as reader:
-            found = await newest_conversations(reader, account_id, page)
+            conversation = await _require(find_conversation(reader, caller.account_id, state_key))
+            try:
+                await require_reading(reader, conversation, caller)
+            except Forbidden as error:
+                raise ConversationNotFound from error
+
+    async def list_conversations(
+        self, caller: Principal, page: PageRequest
+    ) -> tuple[list[Conversation], str | None]:
+        """A page of the caller's conversations, most recently used first, and the next page's cursor."""
+        async with self.database.snapshot() as reader:
+            found = await newest_conversations(reader, caller.account_id, page, *is_visible_to(caller))
         return page.cut(found, lambda each: (each.updated_at, each.state_key))
 
     async def get_page(
@@ -172,11 +181,11 @@ class ConversationService:
             return view.up_to(path[:-1])
 
     async def list_chats(
-        self, account_id: AccountId, graph_id: str, page: PageRequest
+        self, caller: Principal, graph_id: str, page: PageRequest
     ) -> tuple[list[Conversation], str | None]:
         """A page of the conversations with runs of this graph, most recently used first."""
         async with self.database.snapshot() as reader:
-            found = await newest_chats(reader, account_id, graph_id, page)
+            found = await newest_chats(reader, caller, graph_id, page)
         return page.cut(found, lambda each: (each.updated_at, each.state_key))
 
     async def fork(

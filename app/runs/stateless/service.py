@@ -59,7 +59,7 @@ class StatelessChats:
                 return record
         state_key = f"{opening}.{new_uuid().hex}"
         # A copy is a fork, which only keys that may read can continue.
-        if found is not None and caller.may("runs:read"):
+        if found is not None and caller.reads_all:
             with suppress(ConversationNotFound, ConversationBusy, NothingToFork):
                 await self.conversations.fork(
                     caller.account_id, found.state_key, at=found.run_id, new_key=state_key

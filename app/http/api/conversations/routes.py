@@ -50,7 +50,7 @@ async def list_sessions(
     page: PageParams,
 ) -> Page[ConversationResponse]:
     """Conversations of the key's account, most recently used first."""
-    found = await services.conversations.list_conversations(caller.account_id, page)
+    found = await services.conversations.list_conversations(caller, page)
     return Page.of(found, ConversationResponse.model_validate)
 
 

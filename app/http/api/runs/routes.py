@@ -169,7 +169,7 @@ async def delete_run(run_id: RunIdParam, services: ServicesDep, caller: Writer) 
     A run that another key has started needs `runs:read` as well.
     """
     run = await services.runs.get(run_key(caller, run_id))
-    caller.require_reading(run.api_key_id)
+    caller.require_reading(run.api_key_id, run.labels.end_user)
     await services.contents.delete(run.key)
 
 
