@@ -1,4 +1,4 @@
-"""ConversationService: lists, reads, forks and deletes conversations, and assigns turns to runs."""
+"""ConversationService: reads, forks and deletes conversations, and assigns turns to runs."""
 
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +17,6 @@ from app.conversations.repository import (
     find_conversation,
     insert_conversation,
     lock_conversation,
-    newest_conversations,
     take_turn,
     transcript_bytes,
 )
@@ -115,14 +114,6 @@ class ConversationService:
     storage: StorageQuota
     max_bytes: int
     """A conversation of this size gets no further turn."""
-
-    async def list_conversations(
-        self, account_id: AccountId, page: PageRequest
-    ) -> tuple[list[Conversation], str | None]:
-        """A page of an account's conversations, most recently used first, and the next page's cursor."""
-        async with self.database.snapshot() as reader:
-            found = await newest_conversations(reader, account_id, page)
-        return page.cut(found, lambda each: (each.updated_at, each.state_key))
 
     async def get_page(
         self,
