@@ -36,7 +36,7 @@ from app.runs.records import UNFINISHED, RunRecord, StoredEvents
 from app.runs.repository import RUN_COLUMNS, run_of
 from app.runs.tables import run_events, runs
 
-_ANY_LANGUAGE: Final = literal_column("'simple'::regconfig")
+_ANY_LANGUAGE: Final[ColumnElement[Any]] = literal_column("'simple'::regconfig")
 """How PostgreSQL finds words in texts: in no language, because each conversation has its own."""
 _SEARCHED_CHARS: Final = 65_536
 """Of an answer."""
