@@ -8,6 +8,7 @@ from uuid import UUID
 
 import structlog
 
+from app.auth.repository import erase_end_user
 from app.billing.pseudonyms.service import erase_from_receipts, forget, hash_of
 from app.errors import NotFound
 from app.ids import AccountId, RunKey
@@ -123,6 +124,7 @@ class Erasures:
         async with self.database.transaction() as tx:
             if not await lock_erasure(tx, job.id):
                 return False
+            await erase_end_user(tx, job.account_id, end_user)
             await self.delete_schedules(tx, job.account_id, end_user)
             left = await stop_batch_items(tx, job.account_id, end_user)
         async with self.database.read() as reader:
