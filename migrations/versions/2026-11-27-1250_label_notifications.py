@@ -10,10 +10,8 @@ branch_labels: str | Sequence[str] | None = None
 depends_on: str | Sequence[str] | None = None
 compatibility: str = "expand"
 
-_LABELS = "'endUser', {run}.end_user, 'tags', {run}.tags"
-
 # Each as it was, with the labels of the run.
-_RUNS = rf"""
+_RUNS = r"""
 CREATE OR REPLACE FUNCTION webhooks_hear_of_runs() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
     told constant text := CASE NEW.status WHEN 'succeeded' THEN 'run.completed' ELSE 'run.failed' END;
@@ -22,7 +20,7 @@ BEGIN
     IF NOT EXISTS (SELECT FROM webhooks WHERE account_id = NEW.account_id AND told = ANY (events)) THEN
         RETURN NULL;
     END IF;
-    final := regexp_replace(NEW.final::text, '\\(u[0-9a-fA-F]{{4}}|.)', 'x', 'g');
+    final := regexp_replace(NEW.final::text, '\\(u[0-9a-fA-F]{4}|.)', 'x', 'g');
     INSERT INTO webhook_deliveries (webhook_id, event, payload)
     SELECT webhook.id, told, json_build_object(
                'type', told,
@@ -35,7 +33,8 @@ BEGIN
                    'error', final ->> 'error',
                    'finishReason', final ->> 'finishReason',
                    'attempt', NEW.attempt,
-                   {_LABELS.format(run="NEW")},
+                   'endUser', NEW.end_user,
+                   'tags', NEW.tags,
                    'createdAt', webhook_time(NEW.created_at),
                    'endedAt', webhook_time(NEW.ended_at)))
       FROM webhooks AS webhook
@@ -46,7 +45,7 @@ END
 $$
 """
 
-_APPROVALS = rf"""
+_APPROVALS = r"""
 CREATE OR REPLACE FUNCTION webhooks_hear_of_approvals() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF NOT EXISTS (
@@ -64,8 +63,9 @@ BEGIN
                    'kind', CASE NEW.kind WHEN 'permission' THEN 'approval' ELSE NEW.kind END,
                    'graphId', runs.graph_id,
                    'stateKey', runs.state_key,
-                   {_LABELS.format(run="runs")},
-                   'toolName', regexp_replace(NEW.request::text, '\\(u[0-9a-fA-F]{{4}}|.)', 'x', 'g')::json
+                   'endUser', runs.end_user,
+                   'tags', runs.tags,
+                   'toolName', regexp_replace(NEW.request::text, '\\(u[0-9a-fA-F]{4}|.)', 'x', 'g')::json
                                ->> 'toolName',
                    'expiresAt', webhook_time(NEW.expires_at)))
       FROM webhooks AS webhook JOIN runs ON runs.account_id = NEW.account_id AND runs.run_id = NEW.run_id

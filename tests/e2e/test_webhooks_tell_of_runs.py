@@ -6,7 +6,7 @@ from tests.e2e.stories import World, WorldOf, a_request, until
 from tests.receivers import Receiver, a_receiver
 
 EVENTS = ["run.completed", "run.failed", "receipt.created", "budget.threshold"]
-LABELS = {"endUser": "ann", "tags": {"team": "search"}}
+LABELS: dict[str, Any] = {"endUser": "ann", "tags": {"team": "search"}}
 
 
 async def subscribed(world: World, receiver: Receiver) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from tests.integration.statements import rows, until
 
 GRAPH = "messages:assistant"
 SCOPES = ("runs:write", "runs:read", "receipts:read", "external:write")
-ANN = {"endUser": "ann", "tags": {"team": "search"}}
+ANN: dict[str, Any] = {"endUser": "ann", "tags": {"team": "search"}}
 OTHER_USER = {"endUser": "bob"}
 OTHER_TEAM = {"tags": {"team": "mail"}}
 

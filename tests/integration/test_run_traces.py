@@ -5,6 +5,7 @@ import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 import requests
@@ -49,7 +50,7 @@ async def test_a_run_that_another_process_takes_over_is_one_trace(
         open_core(lambda _: [CallTool("second", {})], telemetry=after) as other,
     ):
         caller = caller_of(await an_account(database))
-        labels = {"end_user": "ann", "tags": {"team": "search"}}
+        labels: dict[str, Any] = {"end_user": "ann", "tags": {"team": "search"}}
         requests = (a_request(RETRIED, state_key="k", run_id="resumed", **labels), a_request(run_id="lost"))
         for request in requests:
             await frozen.service.start(caller, request, request_id=None, caller_trace=BY_CALLER)

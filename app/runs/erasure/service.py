@@ -8,7 +8,6 @@ from uuid import UUID
 
 import structlog
 
-from app.auth.repository import erase_end_user
 from app.billing.pseudonyms.service import erase_from_receipts, forget, hash_of
 from app.errors import NotFound
 from app.ids import AccountId, RunKey
@@ -49,8 +48,8 @@ class ErasureNotFound(NotFound):
     code = "erasure_not_found"
 
 
-DeleteSchedules = Callable[[Transaction, AccountId, str], Awaitable[None]]
-"""Deletes the schedules of an end user."""
+Stop = Callable[[Transaction, AccountId, str], Awaitable[None]]
+"""Deletes what would start runs for an end user, and names it."""
 
 EraseFromDeliveries = Callable[[Transaction, AccountId, str, str], Awaitable[None]]
 """Replaces an end user by its hash in deliveries."""
@@ -63,7 +62,7 @@ class Erasures:
     database: Database
     events: EventLog
     conversations: ConversationService
-    delete_schedules: DeleteSchedules
+    stops: Sequence[Stop]
     deliver_cancels: Callable[[Sequence[RunKey]], Awaitable[None]]
     erase_from_deliveries: EraseFromDeliveries
     _started: asyncio.Event = field(default_factory=asyncio.Event)
@@ -124,8 +123,8 @@ class Erasures:
         async with self.database.transaction() as tx:
             if not await lock_erasure(tx, job.id):
                 return False
-            await erase_end_user(tx, job.account_id, end_user)
-            await self.delete_schedules(tx, job.account_id, end_user)
+            for stop in self.stops:
+                await stop(tx, job.account_id, end_user)
             left = await stop_batch_items(tx, job.account_id, end_user)
         async with self.database.read() as reader:
             active = await unfinished_runs(reader, job.account_id, end_user)
