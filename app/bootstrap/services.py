@@ -44,7 +44,6 @@ from app.runs.batches.service import BatchService
 from app.runs.chats import ChatRuns
 from app.runs.client_tools.service import ClientToolRuns
 from app.runs.commands.service import RunCommands
-from app.runs.conversations.listing import ConversationLists
 from app.runs.conversations.service import ConversationService
 from app.runs.deletion.service import RunDeletion
 from app.runs.dispatch.port import Dispatcher
@@ -91,7 +90,6 @@ class Services:
     commands: RunCommands
     account_calls: AccountCalls
     conversations: ConversationService
-    conversation_lists: ConversationLists
     chats: ChatRuns
     readers: RunReaders
     client_tools: ClientToolRuns
@@ -187,7 +185,6 @@ async def _open(
         runs=opened.runs,
         commands=opened.commands,
         conversations=opened.conversations,
-        conversation_lists=ConversationLists(infra.database),
         chats=_open_chats(infra, opened),
         client_tools=_open_client_tools(infra, opened),
         external=opened.external,

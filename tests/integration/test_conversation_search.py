@@ -15,7 +15,6 @@ from app.platform.db import Database
 from app.platform.pagination import PageRequest
 from app.requests.attribution import NO_LABELS, LabelFilter, RunLabels
 from app.runs.conversations import listing
-from app.runs.conversations.listing import ConversationLists
 from app.runs.conversations.records import ConversationFilter
 from app.runs.records import NewRun
 from app.runs.repository import finish_run
@@ -24,6 +23,7 @@ from tests.e2e.agents import without_cli
 from tests.e2e.stories import World, WorldOf, a_client, a_request
 from tests.e2e.test_an_end_user_is_erased import erased
 from tests.factories import a_final, an_account
+from tests.integration.conversations import conversations_over
 from tests.integration.run_process import insert
 from tests.integration.statements import execute
 
@@ -60,7 +60,7 @@ async def found(database: Database, key: KeyRecord, words: str, **fields: Any) -
     chosen, page = ConversationFilter(words=words, **fields), PageRequest(50)
     keys: list[str] = []
     while True:
-        items, cursor = await ConversationLists(database).find(key.account_id, page, chosen)
+        items, cursor = await conversations_over(database).list_conversations(key.account_id, page, chosen)
         keys += [each.state_key for each in items]
         if cursor is None:
             return keys
@@ -113,7 +113,9 @@ async def test_the_newest_run_with_the_words_is_named(database: Database, key: K
 
     async def in_run(words: str) -> RunId | None:
         chosen = ConversationFilter(words=words)
-        ((one,), _) = await ConversationLists(database).find(key.account_id, PageRequest(5), chosen)
+        ((one,), _) = await conversations_over(database).list_conversations(
+            key.account_id, PageRequest(5), chosen
+        )
         return one.found_in_run
 
     assert await in_run("heron") == second
@@ -157,10 +159,10 @@ async def test_a_page_examines_a_limited_number_of_turns(database: Database, key
         "UPDATE sessions SET turns = :turns WHERE state_key <> 'chat-0'",
         turns=listing.TURNS_PER_PAGE,
     )
-    lists, chosen = ConversationLists(database), ConversationFilter(words="heron")
+    lists, chosen = conversations_over(database), ConversationFilter(words="heron")
     pages, page = [], PageRequest(50)
     while True:
-        items, cursor = await lists.find(key.account_id, page, chosen)
+        items, cursor = await lists.list_conversations(key.account_id, page, chosen)
         pages.append([each.state_key for each in items])
         if cursor is None:
             break
@@ -175,7 +177,7 @@ async def test_pages_of_a_search_have_each_conversation_once(database: Database,
     keys, page = [], PageRequest(1)
     while True:
         chosen = ConversationFilter(words="heron")
-        items, cursor = await ConversationLists(database).find(key.account_id, page, chosen)
+        items, cursor = await conversations_over(database).list_conversations(key.account_id, page, chosen)
         keys += [each.state_key for each in items]
         if cursor is None:
             break

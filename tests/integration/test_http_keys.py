@@ -90,7 +90,6 @@ async def test_a_key_is_shown_once_with_what_it_may_do(world: World) -> None:
         "graphs": [ASSISTANT],
         "models": ["claude-haiku-*"],
         "limits": {"requestsPerMinute": 60, "concurrentRuns": 2},
-        "labels": {"endUser": "ann", "tags": {"team": "search"}, "fixed": True},
     }
     made = (await world.http.post(f"/v1/accounts/{account}/keys", json=body)).json()
     listed = (await world.http.get(f"/v1/accounts/{account}/keys")).json()["items"]
@@ -123,7 +122,6 @@ async def test_an_expired_key_is_refused_as_a_revoked_one(world: World) -> None:
 
 
 FULL = {"scopes": MANAGER}
-FIXED = {"endUser": "ann", "tags": {"team": "search"}, "fixed": True}
 GIVEN: dict[str, tuple[dict[str, Any], dict[str, Any], str | None]] = {
     "fewer scopes": (FULL, {"scopes": ["runs:read"]}, None),
     "a scope more": (FULL, {"scopes": ["runs:read", "receipts:read"]}, "scopes"),
@@ -139,11 +137,6 @@ GIVEN: dict[str, tuple[dict[str, Any], dict[str, Any], str | None]] = {
     "fewer requests": ({"limits": {"requestsPerMinute": 9}}, {"limits": {"requestsPerMinute": 8}}, None),
     "more requests": ({"limits": {"requestsPerMinute": 9}}, {"limits": {"requestsPerMinute": 10}}, "limits"),
     "more runs": ({"limits": {"concurrentRuns": 1}}, {"limits": {"concurrentRuns": 2}}, "limits"),
-    "other labels": ({"labels": FIXED}, {"labels": {**FIXED, "tags": {"team": "mail"}}}, "labels"),
-    "another end user": ({"labels": FIXED}, {"labels": {**FIXED, "endUser": "bob"}}, "labels"),
-    "labels that are not fixed": ({"labels": FIXED}, {"labels": {**FIXED, "fixed": False}}, "labels"),
-    "more labels": ({"labels": FIXED}, {"labels": {**FIXED, "tags": {"team": "search", "a": "b"}}}, None),
-    "labels of its own": ({"labels": {"endUser": "ann"}}, {"labels": {"endUser": "bob"}}, None),
 }
 
 
@@ -172,7 +165,6 @@ async def test_what_is_not_asked_for_is_as_with_the_giver(world: World) -> None:
         "graphs": ["messages:*"],
         "models": ["haiku"],
         "limits": {"requestsPerMinute": 500, "concurrentRuns": 3},
-        "labels": FIXED,
     }
     async with holder(world, **own) as (http, made):
         path = f"/v1/accounts/{made.account}/keys"

@@ -18,8 +18,10 @@ from tests.integration.external_calls import HELLO, MESSAGES
 from tests.integration.statements import rows, until
 
 GRAPH = "messages:assistant"
-SCOPES = ("runs:write", "runs:read", "receipts:read", "external:write")
+KEYS = "/v1/accounts/default/keys"
+SCOPES = ("runs:write", "runs:read", "receipts:read", "external:write", "keys:write")
 ANN: dict[str, Any] = {"endUser": "ann", "tags": {"team": "search"}}
+FIXED = {**ANN, "fixed": True}
 OTHER_USER = {"endUser": "bob"}
 OTHER_TEAM = {"tags": {"team": "mail"}}
 
@@ -32,8 +34,7 @@ async def world(world_of: WorldOf) -> World:
 @asynccontextmanager
 async def holder(world: World, **labels: Any) -> AsyncIterator[httpx.AsyncClient]:
     """A client with a key that has these labels."""
-    body = {"scopes": SCOPES, "labels": labels}
-    made = await world.http.post("/v1/accounts/default/keys", json=body)
+    made = await world.http.post(KEYS, json={"scopes": SCOPES, "labels": labels})
     assert made.status_code == 201, made.text
     async with a_client(world.url, made.json()["key"]) as client:
         yield client
@@ -62,7 +63,7 @@ async def shown(client: httpx.AsyncClient) -> list[tuple[str | None, dict[str, s
 
 
 async def test_every_way_in_has_the_labels_of_the_key(world: World) -> None:
-    async with holder(world, **ANN, fixed=True) as client:
+    async with holder(world, **FIXED) as client:
         for path, body in ways({}).items():
             answer = await client.post(path, json=body)
             assert answer.is_success, (path, answer.text)
@@ -89,7 +90,7 @@ async def test_every_way_in_has_the_labels_of_the_key(world: World) -> None:
 async def test_a_request_that_names_others_than_the_fixed_ones_is_refused(
     world: World, labels: dict[str, Any], field: str
 ) -> None:
-    async with holder(world, **ANN, fixed=True) as client:
+    async with holder(world, **FIXED) as client:
         answers = {path: await client.post(path, json=body) for path, body in ways(labels).items()}
         run = a_request() | labels | {"graphId": GRAPH}
         answers["preview"] = await client.post("/v1/runs/preview", json=run)
@@ -139,8 +140,48 @@ async def test_a_run_is_joined_with_a_key_of_other_labels(world: World) -> None:
     assert found == [("ann", ANN["tags"])]
 
 
+@pytest.mark.parametrize("wanted", [{**FIXED, **OTHER_TEAM}, {**FIXED, **OTHER_USER}, ANN])
+async def test_a_key_with_fixed_labels_gives_no_others(world: World, wanted: dict[str, Any]) -> None:
+    async with holder(world, **FIXED) as client:
+        refused = await client.post(KEYS, json={"scopes": ["runs:write"], "labels": wanted})
+
+    assert (refused.status_code, refused.json()["code"]) == (403, "exceeds_own_rights")
+    assert refused.json()["detail"].startswith("labels: ")
+
+
+async def test_labels_are_shown_passed_on_and_kept_by_a_rotation(world: World) -> None:
+    more = {**FIXED, "tags": {"team": "search", "env": "prod"}}
+    async with holder(world, **FIXED) as client:
+        made = [
+            (await client.post(KEYS, json={"scopes": ["runs:write"], **labels})).raise_for_status().json()
+            for labels in ({}, {"labels": more})
+        ]
+        rotated = (await client.post(f"/v1/keys/{made[0]['id']}/rotate")).raise_for_status().json()
+        listed = (await client.get(KEYS)).raise_for_status().json()["items"]
+
+    assert [each["labels"] for each in (*made, rotated)] == [FIXED, more, FIXED]
+    assert [each["labels"] for each in listed] == [FIXED, more, FIXED, FIXED, None]
+
+
+@pytest.mark.parametrize(
+    ("labels", "field"),
+    [
+        ({"endUser": "~0"}, "labels.endUser"),
+        ({"tags": {"a b": "v"}}, "labels.tags.a b"),
+        ({"fixed": "yes"}, "labels.fixed"),
+        ({"metadata": {}}, "labels.metadata"),
+    ],
+)
+async def test_labels_are_those_that_a_request_could_name(
+    world: World, labels: dict[str, Any], field: str
+) -> None:
+    refused = await world.http.post(KEYS, json={"scopes": ["runs:write"], "labels": labels})
+
+    assert (refused.status_code, refused.json()["errors"][0]["field"]) == (422, field)
+
+
 async def test_keys_lose_the_end_user_who_is_erased(world: World) -> None:
-    async with holder(world, **ANN, fixed=True) as fixed, holder(world, **ANN) as free:
+    async with holder(world, **FIXED) as fixed, holder(world, **ANN) as free:
         schedule = {"cron": "0 0 1 1 *", "run": a_request() | {"graphId": GRAPH}}
         (await free.post("/v1/schedules", json=schedule)).raise_for_status()
         (await fixed.post("/v1/runs/wait", json=a_request() | {"graphId": GRAPH})).raise_for_status()

@@ -18,7 +18,6 @@ from app.platform.pagination import PageRequest
 from app.requests.messages import DocumentPart, Message, TextPart
 from app.requests.principal import Principal
 from app.requests.runs import GraphRunRequest
-from app.runs.conversations.listing import ConversationLists
 from app.runs.conversations.undelivered import UndeliveredMessages
 from app.runs.requests.attachments import AttachmentRules
 from app.runs.requests.codec import RequestCodec
@@ -126,7 +125,9 @@ async def test_a_run_is_passed_on_unless_the_transcript_has_its_message(
     async with open_core(executor=executor) as core:
         caller = caller_of(await an_account(database))
         first = await posted(core, caller, user("M1"))
-        (conversation,), _ = await ConversationLists(database).find(caller.account_id, PageRequest(1))
+        (conversation,), _ = await conversations_over(database).list_conversations(
+            caller.account_id, PageRequest(1)
+        )
         entries = [TranscriptEntry({**line, "uuid": str(new_uuid())}, first) for line in lines]
         await PostgresSessionStore(database).add(conversation.transcript, entries)
         await posted(core, caller, user("M2"))

@@ -1,7 +1,8 @@
-"""ConversationService: reads, forks and deletes conversations, and assigns turns to runs."""
+"""ConversationService: lists, reads, forks and deletes conversations, and assigns turns to runs."""
 
 from collections.abc import Awaitable, Sequence
-from dataclasses import dataclass, replace
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from uuid import UUID
 
@@ -22,6 +23,7 @@ from app.conversations.repository import (
 )
 from app.errors import Conflict, NotFound
 from app.ids import AccountId, RunId, RunKey, new_uuid
+from app.platform.concurrency.fair_semaphore import FairSemaphore
 from app.platform.db import Database, Transaction
 from app.platform.pagination import PageRequest
 from app.platform.storage.service import StorageQuota
@@ -36,7 +38,9 @@ from app.runs.conversations.branching import (
     summaries_of,
 )
 from app.runs.conversations.known_messages import known_messages
+from app.runs.conversations.listing import list_chosen
 from app.runs.conversations.page import ConversationPage, parse_cursor, read_page, turns_on_branch
+from app.runs.conversations.records import ConversationFilter
 from app.runs.conversations.repository import has_run, lock_unused, newest_chats
 from app.runs.conversations.view import ConversationView, read_view, require_reading
 from app.runs.deletion.repository import delete_conversation_contents
@@ -45,6 +49,9 @@ from app.runs.repository import find_runs, unfinished_turns
 from app.workspaces.repository import expire_states, find_current_state
 
 _TITLE_CHARS = 120
+_SEARCHES = 2
+"""At the same time, so that others get connections to the database."""
+_ANY = ConversationFilter()
 
 
 class ConversationNotFound(NotFound):
@@ -114,6 +121,15 @@ class ConversationService:
     storage: StorageQuota
     max_bytes: int
     """A conversation of this size gets no further turn."""
+    _searches: FairSemaphore = field(default_factory=lambda: FairSemaphore(_SEARCHES), init=False)
+
+    async def list_conversations(
+        self, account_id: AccountId, page: PageRequest, chosen: ConversationFilter = _ANY
+    ) -> tuple[list[Conversation], str | None]:
+        """See `list_chosen`."""
+        searching = nullcontext() if chosen.words is None else self._searches.slot(str(account_id))
+        async with searching, self.database.snapshot() as reader:
+            return await list_chosen(reader, account_id, page, chosen)
 
     async def get_page(
         self,

@@ -70,7 +70,7 @@ async def list_sessions(
     With `q` those with words like these in the title, a message or an answer: all of them, `"a phrase"`,
     `or`, `-without`. Each page searches some conversations, and may be empty before the last one.
     """
-    found = await services.conversation_lists.find(caller.account_id, page, chosen)
+    found = await services.conversations.list_conversations(caller.account_id, page, chosen)
     return Page.of(found, ListedConversation.model_validate)
 
 
