@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 from app.errors import Invalid
 from app.gateway.estimate import CallSize, size_of_request
 from app.platform.server.loopback import Scope
-from app.requests.attribution import MAX_LABEL_CHARS
+from app.requests.attribution import ERASED, MAX_LABEL_CHARS
 
 _SESSION_HEADER: Final = b"x-claude-code-session-id"
 _USER_HEADER: Final = b"runtally-end-user"
@@ -115,5 +115,5 @@ def _identified(user_id: str) -> _Named:
 
 def _label(value: Any) -> str | None:
     """A text that can name an end user or a session; None for any other value."""
-    is_label = isinstance(value, str) and value.isprintable() and 0 < len(value) <= MAX_LABEL_CHARS
-    return value if is_label else None
+    is_text = isinstance(value, str) and value.isprintable() and 0 < len(value) <= MAX_LABEL_CHARS
+    return value if is_text and not value.startswith(ERASED) else None

@@ -30,6 +30,7 @@ def read(body: bytes | dict[str, Any], **headers: str) -> ClientRequest:
         ("{" * 5000, None, None, None),
         ("x" * 129, None, None, None),
         ("a\nb", None, None, None),
+        ("~x", None, None, None),
         ("", None, None, None),
         (7, None, None, None),
     ],
