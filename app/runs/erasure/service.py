@@ -49,7 +49,7 @@ class ErasureNotFound(NotFound):
 
 
 Stop = Callable[[Transaction, AccountId, str], Awaitable[None]]
-"""Deletes what would start runs for an end user, and names it."""
+"""Ends what would start runs for an end user."""
 
 EraseFromDeliveries = Callable[[Transaction, AccountId, str, str], Awaitable[None]]
 """Replaces an end user by its hash in deliveries."""

@@ -24,6 +24,7 @@ from app.platform.metrics.runs import RunMetrics
 from app.platform.server.loopback import Receive
 from app.platform.server.memory import Overloaded
 from app.platform.telemetry.service import Telemetry
+from app.requests.attribution import Attributed
 from app.requests.principal import GraphNotAllowed, ModelNotAllowed, Principal
 from app.runs.acceptance import RunAcceptance
 from app.runs.dispatch.limits import RETRY_AFTER_S
@@ -144,7 +145,7 @@ class ExternalRuns:
 
     async def _session(self, caller: Principal, request: ClientRequest, posting: Posting) -> _Started:
         session = request.session or f"{self.clock.now():%Y-%m-%d}"
-        named = request_of(caller, session, request.end_user).end_user
+        named = caller.labelled(Attributed.of(end_user=request.end_user)).end_user
         key = _Key(caller.account_id, caller.api_key_id, session, named or request.agents_user)
         starting = self._sessions.get(key)
         if starting is None or _is_over(starting):

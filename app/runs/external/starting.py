@@ -63,7 +63,7 @@ class UnqueuedRuns(RunQueue):
 
 
 def request_of(caller: Principal, session: str, end_user: str | None) -> GraphRunRequest:
-    """What is stored as the request of a session's run; raises `Invalid` for another end user."""
+    """What is stored as the request of a session's run, with the labels of the key."""
     request = GraphRunRequest.of(
         graph_id=GRAPH.id,
         messages=[Message.of(role="user", content=f"Session {session}")],
