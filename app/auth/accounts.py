@@ -14,6 +14,7 @@ from app.auth.new_keys import insert_new_key
 from app.auth.records import AccountRecord, Credential, KeyOptions, KeyRecord, NewKey
 from app.auth.repository import (
     end_after,
+    erase_end_user,
     find_account,
     find_account_keys,
     find_accounts,
@@ -310,6 +311,10 @@ class Accounts:
         """The subset of these keys that has not ended."""
         async with self._database.read() as reader:
             return await find_active_keys(reader, key_ids)
+
+    async def erase_end_user(self, tx: Transaction, account_id: AccountId, end_user: str) -> None:
+        """Label no runs with an end user any more; keys that are fixed to it are revoked."""
+        await erase_end_user(tx, account_id, end_user)
 
     async def require_active_key(self, tx: Transaction, key_id: ApiKeyId) -> None:
         """Raise `Unauthenticated` for a key that has ended, `AccountSuspended`.

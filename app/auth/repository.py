@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import and_, bindparam, func, null, or_, select, update
+from sqlalchemy import Text, and_, bindparam, case, func, literal, null, or_, select, update
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.engine import RowMapping
 
@@ -16,6 +16,7 @@ from app.auth.tables import accounts, api_keys
 from app.ids import AccountId, ApiKeyId, new_uuid
 from app.platform.db import Reader, Transaction, page_of
 from app.platform.pagination import PageRequest
+from app.requests.attribution import KeyLabels
 from app.requests.principal import KeyLimit, KeyTerms
 
 IS_ENDED = or_(
@@ -29,6 +30,7 @@ TERMS = (
     api_keys.c.graphs,
     api_keys.c.models,
     api_keys.c.limits,
+    api_keys.c.labels,
 )
 
 _STATE = (IS_ENDED.label("is_ended"), accounts.c.suspended_at.is_not(None).label("is_suspended"))
@@ -178,6 +180,18 @@ async def end_after(tx: Transaction, key_id: ApiKeyId, delay: timedelta) -> None
     await tx.execute(update(api_keys).where(api_keys.c.id == key_id).values(expires_at=expires_at))
 
 
+async def erase_end_user(tx: Transaction, account_id: AccountId, end_user: str) -> None:
+    """Label no runs with an end user any more; keys that are fixed to it are revoked."""
+    labels = api_keys.c.labels
+    is_named = (api_keys.c.account_id == account_id, labels["endUser"].astext == end_user)
+    ended = case(
+        (labels["fixed"].as_boolean(), func.coalesce(api_keys.c.revoked_at, func.now())),
+        else_=api_keys.c.revoked_at,
+    )
+    others = labels.op("-", return_type=labels.type)(literal("endUser", Text))
+    await tx.execute(update(api_keys).where(*is_named).values(labels=others, revoked_at=ended))
+
+
 async def find_active_keys(reader: Reader, key_ids: Collection[ApiKeyId]) -> set[ApiKeyId]:
     """The subset of these keys that has not ended, also if their account is suspended."""
     statement = select(api_keys.c.id).where(api_keys.c.id.in_(key_ids), ~IS_ENDED)
@@ -242,6 +256,7 @@ def _terms_of(row: RowMapping) -> KeyTerms:
         limits=tuple(
             KeyLimit(**{**limit, "of": ApiKeyId(UUID(limit["of"]))}) for limit in row["limits"] or ()
         ),
+        labels=None if row["labels"] is None else KeyLabels.model_validate(row["labels"]),
     )
 
 
@@ -252,6 +267,7 @@ def _term_values(terms: KeyTerms) -> dict[str, Any]:
         "graphs": None if terms.graphs is None else list(terms.graphs),
         "models": None if terms.models is None else list(terms.models),
         "limits": limits or null(),
+        "labels": null() if terms.labels is None else terms.labels.model_dump(by_alias=True),
     }
 
 

@@ -221,7 +221,7 @@ async def _open(
         readiness=None if infra.agent is None else _start_agent(infra, infra.agent, accounts),
         workspaces=infra.workspaces,
         contents=_open_contents(infra, opened),
-        erasures=_open_erasures(infra, opened, timed.schedules),
+        erasures=_open_erasures(infra, opened, timed.schedules, accounts),
         memory=infra.memory,
         offload=infra.offload,
         metrics=infra.metrics.registry,
@@ -332,12 +332,14 @@ def _days(number: int) -> timedelta | None:
     return timedelta(days=number) if number else None
 
 
-def _open_erasures(infra: Infrastructure, opened: OpenedRuns, schedules: ScheduleService) -> Erasures:
+def _open_erasures(
+    infra: Infrastructure, opened: OpenedRuns, schedules: ScheduleService, accounts: Accounts
+) -> Erasures:
     erasures = Erasures(
         infra.database,
         infra.log,
         opened.conversations,
-        delete_schedules=schedules.delete_for,
+        stops=(accounts.erase_end_user, schedules.delete_for),
         deliver_cancels=opened.commands.deliver_cancels,
         erase_from_deliveries=erase_from_deliveries,
     )

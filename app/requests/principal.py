@@ -1,13 +1,14 @@
 """Principal: the caller of a request, its scopes, and what its key is restricted to."""
 
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from fnmatch import fnmatchcase
 from typing import Literal, Self, get_args
 
 from app.errors import Forbidden
 from app.ids import AccountId, ApiKeyId
+from app.requests.attribution import KeyLabels, Labelled
 
 Scope = Literal[
     "runs:write",
@@ -80,6 +81,7 @@ class KeyTerms:
     models: tuple[str, ...] | None = None
     limits: tuple[KeyLimit, ...] = ()
     """The key's own, after those of the keys that it was made with."""
+    labels: KeyLabels | None = field(default=None, hash=False)
 
     @property
     def requests_per_minute(self) -> int | None:
@@ -147,6 +149,11 @@ class Principal:
         """Raise `ScopeMissing` naming the scope that is missing."""
         if not self.may(scope):
             raise ScopeMissing.of(scope)
+
+    def labelled(self, request: Labelled) -> Labelled:
+        """A request with the labels of the key; raises `Invalid` for one that names others than it may."""
+        labels = self.terms.labels
+        return request if labels is None else labels.applied_to(request)
 
     def require_reading(self, started_by: ApiKeyId, end_user: str | None = None) -> None:
         """Raise `ScopeMissing` unless the key may read runs that the key `started_by` started.

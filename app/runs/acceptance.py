@@ -12,7 +12,8 @@ from app.platform.db import Database, Transaction
 from app.platform.storage.service import StorageQuota
 from app.requests.attribution import RunLabels
 from app.runs.commands.repository import request_cancels
-from app.runs.conversations.service import ConversationService, TakenTurn
+from app.runs.conversations.records import TakenTurn
+from app.runs.conversations.service import ConversationService
 from app.runs.dispatch.queue import RunQueue
 from app.runs.records import DEFAULT_PRIORITY, QUESTION_CHARS, NewRun, RunRecord
 from app.runs.requests.codec import RequestCodec

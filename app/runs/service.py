@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Unpack
 from uuid import uuid5
 
-from app.errors import Invalid, Unavailable
+from app.errors import Unavailable
 from app.ids import AccountId, RunId, RunKey, new_uuid
 from app.platform.db import Database
 from app.platform.logs.context import note
@@ -67,7 +67,6 @@ class RunService:
         `ConversationFull`, `HistoryConflict`, `ShuttingDown`, `Overloaded`, `JournalUnavailable`,
         `SandboxUnavailable`, `StorageFull`, `RunDeleted`, `MessagesNotStored`.
         """
-        request = _for_end_user(request, caller)
         given_id = _given_id(caller, request, posting.get("idempotency_key"))
         run = RunKey(caller.account_id, given_id or RunId(str(new_uuid())))
         note(run_id=run.run_id)
@@ -173,15 +172,6 @@ class RunService:
     async def _find(self, run: RunKey) -> RunRecord | None:
         async with self.database.read() as reader:
             return await find_run(reader, run)
-
-
-def _for_end_user(request: GraphRunRequest, caller: Principal) -> GraphRunRequest:
-    """The request for the end user of a token; raises `Invalid` if it names another one."""
-    if caller.end_user in {None, request.end_user}:
-        return request
-    if request.end_user is not None:
-        raise Invalid.field("endUser", "must be that of the token, or left out")
-    return request.model_copy(update={"end_user": caller.end_user})
 
 
 def _given_id(caller: Principal, request: GraphRunRequest, idempotency_key: str | None) -> RunId | None:

@@ -88,6 +88,8 @@ async def say_everything(world: World) -> None:
     first = of_erin("", runId="first", stateKey="chat", metadata={"note": KEPT}, tags={"team": "search"})
     first["messages"] = [{"role": "user", "content": content}]
     assert (await world.http.post("/v1/webhooks", json=HOOK)).status_code == 201
+    labelled = {"scopes": ["runs:write"], "labels": {"endUser": ERIN, "fixed": True}}
+    assert (await world.http.post("/v1/accounts/default/keys", json=labelled)).status_code == 201
     for budget_id, match in (("of-erin", {"match": ERIN}), ("of-each", {})):
         assert (await world.http.put(f"/v1/budgets/{budget_id}", json={**BUDGET, **match})).is_success
     assert (await world.http.post("/v1/runs/wait", json=first)).json()["ok"]

@@ -187,7 +187,7 @@ async def started_with_a_run(database: Database, key: KeyRecord) -> Started:
         pass
 
     erasures = Erasures(
-        *(database, MemoryEventLog(), conversations_over(database), delete_schedules_for, deliver_cancels),
+        *(database, MemoryEventLog(), conversations_over(database), [delete_schedules_for], deliver_cancels),
         erase_from_deliveries,
     )
     return Started(erasures, key.account_id, (await erasures.start(key.account_id, "ann", by=SERVER)).id)

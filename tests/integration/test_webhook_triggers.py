@@ -180,6 +180,8 @@ async def test_the_end_of_a_run_is_sent_once(database: Database, key: KeyRecord)
         "error": None,
         "finishReason": "stop",
         "attempt": 0,
+        "endUser": None,
+        "tags": None,
     }
     assert "secret answer" not in json.dumps(payload)
 

@@ -178,7 +178,8 @@ async def send(http: httpx.AsyncClient, operation: Operation, victim: Victim) ->
     """Ask for an operation on what is the victim's."""
     method, path = operation
     period = {"from": "2026-01-01T00:00:00Z", "to": "2100-01-01T00:00:00Z"}
-    query = {"/v1/receipts": {"runId": victim.run_id}, "/v1/exports/focus": period}.get(path)
+    searched = {"/v1/sessions": {"q": SECRET}, "/v1/receipts": {"runId": victim.run_id}}
+    query = {**searched, "/v1/exports/focus": period}.get(path)
     if path in LINES and method == "POST":
         lines = joined([a_line("1", "hi", graph=ASSISTANT)])
         return await http.request(method, path, content=lines, headers=JSON_LINES)

@@ -15,7 +15,7 @@ from app.auth.tokens.issuer_keys import IssuerKeys
 from app.errors import Unauthenticated
 from app.ids import AccountId
 from app.platform.token_issuers import TokenIssuer
-from app.requests.attribution import EndUser
+from app.requests.attribution import EndUser, KeyLabels
 from app.requests.principal import Principal
 
 log = structlog.get_logger(__name__)
@@ -100,7 +100,8 @@ class Tokens:
             raise TokenRefused.because(why) from error
         principal = await self._holder(issuer, account)
         expires_at = datetime.fromtimestamp(min(int(claims["exp"]) + SKEW_S, _LATEST_S), UTC)
-        terms = replace(principal.terms, expires_at=expires_at, graphs=issuer.graphs)
+        labels = KeyLabels(end_user=end_user, fixed=True)
+        terms = replace(principal.terms, expires_at=expires_at, graphs=issuer.graphs, labels=labels)
         scopes = frozenset(issuer.scopes) & _scopes_in(claims, issuer)
         return replace(principal, scopes=scopes, terms=terms, end_user=end_user)
 

@@ -4,12 +4,12 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from app.errors import Invalid
 from app.gateway.estimate import CallSize, size_of_request
 from app.platform.server.loopback import Scope
-from app.requests.attribution import MAX_LABEL_CHARS
+from app.requests.attribution import ERASED, MAX_LABEL_CHARS
 
 _SESSION_HEADER: Final = b"x-claude-code-session-id"
 _USER_HEADER: Final = b"runtally-end-user"
@@ -38,6 +38,8 @@ class ClientRequest:
     session: str | None
     """The id that the agent gives its session."""
     end_user: str | None
+    agents_user: str | None
+    """Whose agent it is, as Claude Code says by itself."""
 
     @classmethod
     def read(cls, path: str, body: bytes, scope: Scope) -> "ClientRequest":
@@ -48,7 +50,7 @@ class ClientRequest:
         headers = dict(scope["headers"])
         metadata = request.get("metadata")
         user_id = metadata.get("user_id") if isinstance(metadata, dict) else None
-        user, session = _identified(user_id if isinstance(user_id, str) else "")
+        named = _identified(user_id if isinstance(user_id, str) else "")
         return cls(
             path,
             body,
@@ -57,8 +59,9 @@ class ClientRequest:
                 "query_string": scope["query_string"],
             },
             size_of_request(request, body),
-            _label(headers.get(_SESSION_HEADER, b"").decode("latin-1")) or session,
-            _label(headers.get(_USER_HEADER, b"").decode("latin-1")) or user,
+            _label(headers.get(_SESSION_HEADER, b"").decode("latin-1")) or named.session,
+            _label(headers.get(_USER_HEADER, b"").decode("latin-1")) or named.end_user,
+            named.agents_user,
         )
 
     @property
@@ -89,21 +92,28 @@ def _members(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     return members
 
 
-def _identified(user_id: str) -> tuple[str | None, str | None]:
-    """The user and the session in `metadata.user_id`; Claude Code writes both into it."""
+class _Named(NamedTuple):
+    """What `metadata.user_id` says; Claude Code writes its user and its session into it."""
+
+    end_user: str | None = None
+    agents_user: str | None = None
+    session: str | None = None
+
+
+def _identified(user_id: str) -> _Named:
     if (earlier := _EARLIER_USER_ID.fullmatch(user_id)) is not None:
-        return _label(earlier["user"]), earlier["session"]
+        return _Named(agents_user=_label(earlier["user"]), session=earlier["session"])
     try:
         named = json.loads(user_id)
     except (ValueError, RecursionError):
         named = None
     if not isinstance(named, dict):
-        return _label(user_id), None
+        return _Named(_label(user_id))
     user = named.get("account_uuid") or named.get("device_id")
-    return _label(user), _label(named.get("session_id"))
+    return _Named(agents_user=_label(user), session=_label(named.get("session_id")))
 
 
 def _label(value: Any) -> str | None:
     """A text that can name an end user or a session; None for any other value."""
-    is_label = isinstance(value, str) and value.isprintable() and 0 < len(value) <= MAX_LABEL_CHARS
-    return value if is_label else None
+    is_text = isinstance(value, str) and value.isprintable() and 0 < len(value) <= MAX_LABEL_CHARS
+    return value if is_text and not value.startswith(ERASED) else None

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from sqlalchemy import (
@@ -16,6 +16,7 @@ from sqlalchemy import (
     false,
     func,
     literal,
+    literal_column,
     or_,
     select,
     update,
@@ -28,12 +29,18 @@ from app.conversations.tables import conversation_branches, sessions
 from app.ids import AccountId, RunId, RunKey
 from app.platform.db import Reader, Transaction, json_text
 from app.platform.pagination import PageRequest
+from app.platform.postgres.labels import labels_match
 from app.platform.postgres.statements import is_one_of
 from app.requests.principal import Principal
-from app.runs.conversations.records import StoredQuestion, TurnRecord
+from app.runs.conversations.records import ConversationFilter, StoredQuestion, TurnRecord
 from app.runs.records import UNFINISHED, RunRecord, StoredEvents
 from app.runs.repository import RUN_COLUMNS, run_of
 from app.runs.tables import run_events, runs
+
+_ANY_LANGUAGE: Final[ColumnElement[Any]] = literal_column("'simple'::regconfig")
+"""How PostgreSQL finds words in texts: in no language, because each conversation has its own."""
+_SEARCHED_CHARS: Final = 65_536
+"""Of an answer."""
 
 
 async def turns_of(reader: Reader, conversation: Conversation) -> list[TurnRecord]:
@@ -172,13 +179,42 @@ async def newest_chats(
     reader: Reader, caller: Principal, graph_id: str, page: PageRequest
 ) -> list[Conversation]:
     """A page of the conversations with runs of this graph, most recently used first."""
-    has_run = exists().where(
-        runs.c.account_id == sessions.c.account_id,
-        runs.c.state_key == sessions.c.state_key,
-        _is_of_conversation(sessions.c.session_id, sessions.c.created_at),
-        runs.c.graph_id == graph_id,
-    )
+    has_run = exists().where(_IS_OF_SESSION, runs.c.graph_id == graph_id)
     return await newest_conversations(reader, caller.account_id, page, has_run, *is_visible_to(caller))
+
+
+async def chosen_conversations(
+    reader: Reader, caller: Principal, page: PageRequest, chosen: ConversationFilter
+) -> list[Conversation]:
+    """A page of the conversations that are chosen, whatever their words, most recently used first."""
+    conditions = [*is_visible_to(caller)]
+    if chosen.used_from is not None:
+        conditions.append(sessions.c.updated_at >= chosen.used_from)
+    if chosen.used_to is not None:
+        conditions.append(sessions.c.updated_at < chosen.used_to)
+    if has_labels := labels_match(runs.c, chosen.labels):
+        conditions.append(exists().where(_IS_OF_SESSION, *has_labels))
+    return await newest_conversations(reader, caller.account_id, page, *conditions)
+
+
+async def has_words(reader: Reader, words: str) -> bool:
+    """Whether there is anything to search for: punctuation is not."""
+    return bool((await reader.execute(select(func.numnode(_query(words))))).scalar_one())
+
+
+async def conversations_with(
+    reader: Reader, examined: Sequence[Conversation], words: str, page: PageRequest
+) -> list[Conversation]:
+    """A page of those of an account's conversations that have these words, most recently used first."""
+    answer = func.left(json_text(runs.c.final, "content"), _SEARCHED_CHARS)
+    is_hit = or_(_contains(runs.c.question, words), _contains(answer, words))
+    hits = select(runs.c.run_id).where(_IS_OF_SESSION, is_hit).correlate(sessions)
+    return await newest_conversations(
+        *(reader, examined[0].account_id, page),
+        is_one_of(sessions.c.state_key, [each.state_key for each in examined]),
+        or_(_contains(sessions.c.title, words), hits.exists()),
+        computed=[hits.order_by(runs.c.turn.desc()).limit(1).scalar_subquery().label("found_in_run")],
+    )
 
 
 async def find_turns(reader: Reader, account_id: AccountId, run_ids: Collection[str]) -> list[TurnRecord]:
@@ -270,6 +306,22 @@ def _is_of_conversation(
         runs.c.session_id.in_(branches),
         and_(runs.c.session_id.is_(None), runs.c.created_at >= created_at),
     )
+
+
+_IS_OF_SESSION = and_(
+    runs.c.account_id == sessions.c.account_id,
+    runs.c.state_key == sessions.c.state_key,
+    _is_of_conversation(sessions.c.session_id, sessions.c.created_at),
+)
+
+
+def _query(words: str) -> ColumnElement[Any]:
+    return func.websearch_to_tsquery(_ANY_LANGUAGE, words)
+
+
+def _contains(searched: ColumnElement[str], words: str) -> ColumnElement[bool]:
+    found: ColumnElement[bool] = func.to_tsvector(_ANY_LANGUAGE, searched).bool_op("@@")(_query(words))
+    return found
 
 
 def _branch_run(row: Any) -> BranchRun:

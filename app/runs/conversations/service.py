@@ -1,7 +1,8 @@
 """ConversationService: lists, reads, forks and deletes conversations, and assigns turns to runs."""
 
 from collections.abc import Awaitable, Sequence
-from dataclasses import dataclass, replace
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from uuid import UUID
 
@@ -17,12 +18,12 @@ from app.conversations.repository import (
     find_conversation,
     insert_conversation,
     lock_conversation,
-    newest_conversations,
     take_turn,
     transcript_bytes,
 )
 from app.errors import Conflict, Forbidden, NotFound
 from app.ids import AccountId, RunId, RunKey, new_uuid
+from app.platform.concurrency.fair_semaphore import FairSemaphore
 from app.platform.db import Database, Transaction
 from app.platform.pagination import PageRequest
 from app.platform.storage.service import StorageQuota
@@ -37,8 +38,10 @@ from app.runs.conversations.branching import (
     summaries_of,
 )
 from app.runs.conversations.known_messages import known_messages
+from app.runs.conversations.listing import list_chosen
 from app.runs.conversations.page import ConversationPage, parse_cursor, read_page, turns_on_branch
-from app.runs.conversations.repository import has_run, is_visible_to, lock_unused, newest_chats
+from app.runs.conversations.records import ConversationFilter, TakenTurn
+from app.runs.conversations.repository import has_run, lock_unused, newest_chats
 from app.runs.conversations.view import ConversationView, read_view, require_reading
 from app.runs.deletion.repository import delete_conversation_contents
 from app.runs.records import RunRecord
@@ -46,6 +49,9 @@ from app.runs.repository import find_runs, unfinished_turns
 from app.workspaces.repository import expire_states, find_current_state
 
 _TITLE_CHARS = 120
+_SEARCHES = 2
+"""At the same time, so that others get connections to the database."""
+_ANY = ConversationFilter()
 
 
 class ConversationNotFound(NotFound):
@@ -91,22 +97,6 @@ class NothingToFork(Conflict):
 
 
 @dataclass(frozen=True, slots=True)
-class TakenTurn:
-    """A run's place in a conversation."""
-
-    conversation: Conversation
-    earlier: Sequence[RunKey]
-    """The runs before it that have not ended."""
-    replaces: bool
-    """Whether it cancels them."""
-
-    @property
-    def to_cancel(self) -> Sequence[RunKey]:
-        """The runs that it cancels."""
-        return self.earlier if self.replaces else ()
-
-
-@dataclass(frozen=True, slots=True)
 class ConversationService:
     """The conversations of all accounts."""
 
@@ -115,6 +105,7 @@ class ConversationService:
     storage: StorageQuota
     max_bytes: int
     """A conversation of this size gets no further turn."""
+    _searches: FairSemaphore = field(default_factory=lambda: FairSemaphore(_SEARCHES), init=False)
 
     async def require_reading(self, caller: Principal, state_key: str) -> None:
         """Raise `ConversationNotFound` unless the caller may read the conversation with this key."""
@@ -126,12 +117,12 @@ class ConversationService:
                 raise ConversationNotFound from error
 
     async def list_conversations(
-        self, caller: Principal, page: PageRequest
+        self, caller: Principal, page: PageRequest, chosen: ConversationFilter = _ANY
     ) -> tuple[list[Conversation], str | None]:
-        """A page of the caller's conversations, most recently used first, and the next page's cursor."""
-        async with self.database.snapshot() as reader:
-            found = await newest_conversations(reader, caller.account_id, page, *is_visible_to(caller))
-        return page.cut(found, lambda each: (each.updated_at, each.state_key))
+        """See `list_chosen`."""
+        searching = nullcontext() if chosen.words is None else self._searches.slot(str(caller.account_id))
+        async with searching, self.database.snapshot() as reader:
+            return await list_chosen(reader, caller, page, chosen)
 
     async def get_page(
         self,

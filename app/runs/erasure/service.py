@@ -48,8 +48,8 @@ class ErasureNotFound(NotFound):
     code = "erasure_not_found"
 
 
-DeleteSchedules = Callable[[Transaction, AccountId, str], Awaitable[None]]
-"""Deletes the schedules of an end user."""
+Stop = Callable[[Transaction, AccountId, str], Awaitable[None]]
+"""Ends what would start runs for an end user."""
 
 EraseFromDeliveries = Callable[[Transaction, AccountId, str, str], Awaitable[None]]
 """Replaces an end user by its hash in deliveries."""
@@ -62,7 +62,7 @@ class Erasures:
     database: Database
     events: EventLog
     conversations: ConversationService
-    delete_schedules: DeleteSchedules
+    stops: Sequence[Stop]
     deliver_cancels: Callable[[Sequence[RunKey]], Awaitable[None]]
     erase_from_deliveries: EraseFromDeliveries
     _started: asyncio.Event = field(default_factory=asyncio.Event)
@@ -123,7 +123,8 @@ class Erasures:
         async with self.database.transaction() as tx:
             if not await lock_erasure(tx, job.id):
                 return False
-            await self.delete_schedules(tx, job.account_id, end_user)
+            for stop in self.stops:
+                await stop(tx, job.account_id, end_user)
             left = await stop_batch_items(tx, job.account_id, end_user)
         async with self.database.read() as reader:
             active = await unfinished_runs(reader, job.account_id, end_user)

@@ -24,6 +24,7 @@ from app.platform.metrics.runs import RunMetrics
 from app.platform.server.loopback import Receive
 from app.platform.server.memory import Overloaded
 from app.platform.telemetry.service import Telemetry
+from app.requests.attribution import Attributed
 from app.requests.principal import GraphNotAllowed, ModelNotAllowed, Principal
 from app.runs.acceptance import RunAcceptance
 from app.runs.dispatch.limits import RETRY_AFTER_S
@@ -144,7 +145,8 @@ class ExternalRuns:
 
     async def _session(self, caller: Principal, request: ClientRequest, posting: Posting) -> _Started:
         session = request.session or f"{self.clock.now():%Y-%m-%d}"
-        key = _Key(caller.account_id, caller.api_key_id, session, request.end_user)
+        named = caller.labelled(Attributed.of(end_user=request.end_user)).end_user
+        key = _Key(caller.account_id, caller.api_key_id, session, named or request.agents_user)
         starting = self._sessions.get(key)
         if starting is None or _is_over(starting):
             self._forget_ended()
@@ -159,7 +161,7 @@ class ExternalRuns:
         self.intake.require_open()
         await self._make_room(caller.account_id)
         run = RunKey(caller.account_id, RunId(str(new_uuid())))
-        stored = request_of(key.session, request.end_user)
+        stored = request_of(caller, key.session, key.end_user)
         posted = PostedRun(
             *(run, caller, stored),
             fingerprint=await self.codec.fingerprint(stored),
@@ -167,7 +169,7 @@ class ExternalRuns:
             caller_trace=posting.get("caller_trace"),
         )
         trace = self.telemetry.context_of(run, posted.caller_trace)
-        plan = replace(plan_of(caller, run, request, request_id=posted.request_id), trace=trace)
+        plan = replace(plan_of(posted, request), trace=trace)
         session = self.executor.expect(run)
         try:
             active = self.supervisor.start(await self._accepted(posted, plan), stored, has_place=False)

@@ -9,7 +9,6 @@ from app.executors.external.executor import PROVIDER
 from app.executors.port import FIRST_ATTEMPT, RunPlan
 from app.gateway.client.request import ClientRequest
 from app.graphs.spec import GraphSpec
-from app.ids import RunKey
 from app.platform.db import Transaction
 from app.requests.messages import Message
 from app.requests.principal import Principal
@@ -19,6 +18,7 @@ from app.runs.dispatch.queue import RunQueue
 from app.runs.dispatch.repository import insert_run
 from app.runs.external.repository import count_running
 from app.runs.records import NewRun, RunRecord
+from app.runs.requests.posted import PostedRun
 from app.usage.records import Attribution
 
 GRAPH: Final = GraphSpec(
@@ -62,25 +62,27 @@ class UnqueuedRuns(RunQueue):
         return record
 
 
-def request_of(session: str, end_user: str | None) -> GraphRunRequest:
-    """What is stored as the request of a session's run."""
-    return GraphRunRequest.of(
+def request_of(caller: Principal, session: str, end_user: str | None) -> GraphRunRequest:
+    """What is stored as the request of a session's run, with the labels of the key."""
+    request = GraphRunRequest.of(
         graph_id=GRAPH.id,
         messages=[Message.of(role="user", content=f"Session {session}")],
         end_user=end_user,
         metadata={"session": session},
     )
+    return caller.labelled(request)
 
 
-def plan_of(caller: Principal, run: RunKey, request: ClientRequest, *, request_id: str | None) -> RunPlan:
+def plan_of(posted: PostedRun, request: ClientRequest) -> RunPlan:
     """The plan of the session that begins with this request."""
+    labels = (posted.request.end_user, posted.request.tags)
     return RunPlan(
-        run=run,
+        run=posted.run,
         attempt=FIRST_ATTEMPT,
         spec=GRAPH,
         model=request.size.model,
         tools=(),
         limits=RunLimits(),
         timeout=LONGEST,
-        attribution=Attribution(caller.api_key_id, GRAPH.id, request_id, request.end_user),
+        attribution=Attribution(posted.caller.api_key_id, GRAPH.id, posted.request_id, *labels),
     )

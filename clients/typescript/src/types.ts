@@ -73,6 +73,20 @@ export interface RunFilters extends RequestOptions {
   model?: string;
   apiKeyId?: string;
   stateKey?: string;
+  endUser?: string;
+  /** Name and value: `team:search`. */
+  tag?: string;
+  from?: Date;
+  to?: Date;
+}
+
+/** Which conversations to list: `from` is inclusive and `to` exclusive, by their last use. */
+export interface ConversationFilters extends RequestOptions {
+  /** Words in the title, a message or an answer: all of them, `"a phrase"`, `or`, `-without`. */
+  q?: string;
+  endUser?: string;
+  /** Name and value: `team:search`. */
+  tag?: string;
   from?: Date;
   to?: Date;
 }

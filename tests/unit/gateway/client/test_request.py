@@ -20,26 +20,27 @@ def read(body: bytes | dict[str, Any], **headers: str) -> ClientRequest:
 
 
 @pytest.mark.parametrize(
-    ("user_id", "end_user", "session"),
+    ("user_id", "end_user", "agents_user", "session"),
     [
-        ("customer 7", "customer 7", None),
-        (json.dumps(CLAUDE_CODE), "b1ef", SESSION),
-        (json.dumps({**CLAUDE_CODE, "account_uuid": "a-1"}), "a-1", SESSION),
-        (f"user_b1ef_account__session_{SESSION}", "user_b1ef_account_", SESSION),
-        ("[1]", "[1]", None),
-        ("{" * 5000, None, None),
-        ("x" * 129, None, None),
-        ("a\nb", None, None),
-        ("", None, None),
-        (7, None, None),
+        ("customer 7", "customer 7", None, None),
+        (json.dumps(CLAUDE_CODE), None, "b1ef", SESSION),
+        (json.dumps({**CLAUDE_CODE, "account_uuid": "a-1"}), None, "a-1", SESSION),
+        (f"user_b1ef_account__session_{SESSION}", None, "user_b1ef_account_", SESSION),
+        ("[1]", "[1]", None, None),
+        ("{" * 5000, None, None, None),
+        ("x" * 129, None, None, None),
+        ("a\nb", None, None, None),
+        ("~x", None, None, None),
+        ("", None, None, None),
+        (7, None, None, None),
     ],
 )
 def test_a_user_id_names_the_user_and_in_claude_code_the_session(
-    user_id: Any, end_user: str | None, session: str | None
+    user_id: Any, end_user: str | None, agents_user: str | None, session: str | None
 ) -> None:
     request = read({"metadata": {"user_id": user_id}})
 
-    assert (request.end_user, request.session) == (end_user, session)
+    assert (request.end_user, request.agents_user, request.session) == (end_user, agents_user, session)
 
 
 def test_headers_say_it_more_clearly() -> None:
