@@ -100,7 +100,7 @@ class Tokens:
             raise TokenRefused.because(why) from error
         principal = await self._holder(issuer, account)
         expires_at = datetime.fromtimestamp(min(int(claims["exp"]) + SKEW_S, _LATEST_S), UTC)
-        labels = KeyLabels(end_user=end_user, fixed=True)
+        labels = KeyLabels.model_validate({"endUser": end_user, "fixed": True})
         terms = replace(principal.terms, expires_at=expires_at, graphs=issuer.graphs, labels=labels)
         scopes = frozenset(issuer.scopes) & _scopes_in(claims, issuer)
         return replace(principal, scopes=scopes, terms=terms, end_user=end_user)
