@@ -1,5 +1,6 @@
 """`verify` of statements: what was changed in one is found, and nothing else."""
 
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -7,6 +8,7 @@ from uuid import UUID
 
 import pytest
 import pytest_asyncio
+from rich.console import Console
 from sqlalchemy import Executable, and_, delete, text, update
 
 from app.auth.records import KeyRecord
@@ -16,7 +18,9 @@ from app.billing.credit.records import GrantTerms
 from app.billing.statements.records import month_after
 from app.billing.statements.tables import billing_statements
 from app.billing.statements.verification import wrong_statements
+from app.cli.chain import verify_database
 from app.platform.db import Database
+from app.platform.settings import Settings
 from tests.factories import an_account
 from tests.integration.charging import charge
 from tests.integration.statements import scalar
@@ -149,3 +153,21 @@ async def test_a_key_that_is_not_trusted_is_named(
     assert len(found) == 6
     assert all(each.endswith("its signature is not that of a trusted key") for each in found)
     assert signing.id != other.id
+
+
+async def test_the_command_finds_it_as_well(
+    database: Database, database_url: str, key: KeyRecord, signing: SealingKey, tmp_path: Path
+) -> None:
+    settings = Settings.load(
+        DATABASE_URL=database_url,
+        RUNTALLY_DATA_DIR=tmp_path,
+        RUNTALLY_SEALING_KEY_FILE=tmp_path / "sealing.pem",
+    )
+    printed = io.StringIO()
+    console = Console(file=printed, width=1000)
+
+    assert await verify_database(settings, console, keys=[], earlier=[])
+    await change(database, key, THIRD, content=await content(database, key.account_id, SECOND))
+    assert not await verify_database(settings, console, keys=[], earlier=[])
+
+    assert f"statement {THIRD}: its signature is not that of a trusted key" in printed.getvalue()
