@@ -155,8 +155,9 @@ async def test_a_key_that_is_not_trusted_is_named(
     assert signing.id != other.id
 
 
+@pytest.mark.usefixtures("signing")
 async def test_the_command_finds_it_as_well(
-    database: Database, database_url: str, key: KeyRecord, signing: SealingKey, tmp_path: Path
+    database: Database, database_url: str, key: KeyRecord, tmp_path: Path
 ) -> None:
     settings = Settings.load(
         DATABASE_URL=database_url,
