@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from typing import Annotated, TypeAlias
 
-from fastapi import Depends, Header, Path, Request
+from fastapi import Depends, Header, Path, Query, Request
 
 from app.bootstrap.services import Services
 from app.errors import Invalid
@@ -18,7 +18,7 @@ from app.http.middleware import REQUEST_ID
 from app.http.streaming.closing import OpenStream, OpenStreams
 from app.http.streaming.run_streams import RunStreams
 from app.http.streaming.sse import OpenReader
-from app.ids import RUN_ID_PATTERN, RunId, RunKey
+from app.ids import RUN_ID_PATTERN, AccountId, RunId, RunKey
 from app.platform.audit.records import Actor
 from app.platform.telemetry.trace_context import CallerTrace
 from app.requests.principal import Principal
@@ -58,6 +58,21 @@ KeyManager: TypeAlias = Annotated[Principal, Depends(RequireScopes("keys:write")
 BudgetManager: TypeAlias = Annotated[Principal, Depends(RequireScopes("budgets:write"))]
 Admin: TypeAlias = Annotated[Principal, Depends(RequireScopes("admin"))]
 MetricsReader: TypeAlias = Annotated[Principal, Depends(RequireScopes("metrics:read"))]
+
+
+async def _chosen_account(
+    services: ServicesDep,
+    caller: Annotated[Principal, Depends(request_principal)],
+    account: Annotated[
+        str | None, Query(description="Its name; by default the key's. Others need `admin`.")
+    ] = None,
+) -> AccountId:
+    if account is None:
+        return caller.account_id
+    return (await services.accounts.find_visible(caller, account)).id
+
+
+OfAccount: TypeAlias = Annotated[AccountId, Depends(_chosen_account)]
 
 
 async def open_export_reader(request: Request, services: ServicesDep) -> OpenReader:

@@ -15,11 +15,14 @@ WebhookEvent = Literal[
     "receipt.created",
     "budget.threshold",
     "budget.reached",
+    "credit.topup_requested",
     "approval.requested",
     "batch.completed",
 ]
 EVENTS: tuple[WebhookEvent, ...] = get_args(WebhookEvent)
-MONEY_EVENTS: frozenset[WebhookEvent] = frozenset({"receipt.created", "budget.threshold", "budget.reached"})
+MONEY_EVENTS: frozenset[WebhookEvent] = frozenset(
+    {"receipt.created", "budget.threshold", "budget.reached", "credit.topup_requested"}
+)
 """Events with data that requires the scope `receipts:read`."""
 
 WebhookFormat = Literal["runtally", "cloudevents", "stripe"]

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from alembic import op
 
 revision: str = "8d41f0b7a92e"
-down_revision: str | None = "c07a4de81b35"
+down_revision: str | None = "3f8d1b6ae052"
 branch_labels: str | Sequence[str] | None = None
 depends_on: str | Sequence[str] | None = None
 compatibility: str = "expand"

@@ -20,7 +20,7 @@ FOR_OTHERS = (
     # The clients of these protocols.
     *("/v1/ag-ui/", "/v1/ai-sdk/", "/openai/", "/anthropic/"),
     # What sets an application up: any HTTP client, or one that is generated.
-    *("/v1/schedules", "/v1/webhooks", "/v1/end-users", "/v1/erasures"),
+    *("/v1/schedules", "/v1/webhooks", "/v1/end-users", "/v1/erasures", "/v1/balance/"),
     # Operators, who have commands and pages; `accounts` of the Python client is in test_tenants.py.
     *("/v1/accounts", "/v1/alarms", "/v1/audit", "/v1/chain", "/v1/fleet", "/v1/keys", "/v1/prices"),
     *("/v1/exports", "/v1/ledger", "/v1/reconciliation", "/v1/statements"),

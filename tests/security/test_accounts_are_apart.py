@@ -167,6 +167,7 @@ def a_body(operation: Operation, victim: Victim) -> Any:
         "/v1/accounts": {"name": f"new-{uuid4().hex}"},
         "/v1/accounts/{account}/keys": {"scopes": ["keys:write"]},
         "/v1/budgets/{budgetId}": {**SOFT, "usd": "2"},
+        "/v1/balance/top-up": {"belowUsd": "1", "amountUsd": "5"},
         "/v1/accounts/{account}": {"mode": "prepaid"},
         "/v1/accounts/{account}/grants": {"usd": "1"},
         "/v1/accounts/{account}/adjustments": {"usd": "1", "note": "x"},

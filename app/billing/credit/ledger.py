@@ -9,7 +9,7 @@ from app.billing.budgets.records import Amount
 from app.billing.budgets.repository import budgets_left, hold
 from app.billing.credit.expiry.service import expire_due, find_current_balance
 from app.billing.credit.payment_mode import PaymentMode
-from app.billing.credit.records import FOR_EVER, CreditBalance, GrantTerms, LedgerEntry, Spendable
+from app.billing.credit.records import FOR_EVER, CreditBalance, GrantTerms, LedgerEntry, Spendable, TopUp
 from app.billing.credit.repository import (
     add_booked,
     find_balance,
@@ -19,6 +19,7 @@ from app.billing.credit.repository import (
     reserved_credits,
     resize_reservation,
     update_mode,
+    update_top_up,
 )
 from app.billing.prices.price_list import CREDITS_PER_DOLLAR
 from app.errors import Conflict, Invalid, PaymentRequired
@@ -123,6 +124,21 @@ class CreditLedger:
                 values = {"mode": before}, {"mode": mode}
                 change = Change(account_id, "account.terms_changed", str(account_id), *values)
                 await record_change(tx, by, change)
+            return await find_balance(tx, account_id)
+
+    async def set_top_up(
+        self, account_id: AccountId, top_up: TopUp | None, *, by: Actor = SERVER
+    ) -> CreditBalance:
+        """Set when webhooks are told to add credit; None: never. It may be now.
+
+        A request that credit has not followed is repeated on another day only.
+        """
+        async with self._database.transaction() as tx:
+            before = (await lock_balance(tx, account_id)).top_up
+            if top_up != before:
+                await update_top_up(tx, account_id, top_up)
+                values = (None if each is None else each.shown for each in (before, top_up))
+                await record_change(tx, by, Change(account_id, "credit.top_up_set", str(account_id), *values))
             return await find_balance(tx, account_id)
 
     async def reserve(self, tx: Transaction, run: RunKey, requested: int) -> Reserved | None:

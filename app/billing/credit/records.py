@@ -11,6 +11,22 @@ DEFAULT_PRIORITY = 0
 
 
 @dataclass(frozen=True, slots=True)
+class TopUp:
+    """When an account requests more credit, and how much."""
+
+    below: int
+    """In credits; what is reserved counts as credit that is left."""
+    credits: int
+    per_day: int
+    """How often on a day (UTC) at most."""
+
+    @property
+    def shown(self) -> dict[str, object]:
+        """As the audit log shows it."""
+        return {"belowCredits": self.below, "amountCredits": self.credits, "perDay": self.per_day}
+
+
+@dataclass(frozen=True, slots=True)
 class CreditBalance:
     """The credit of an account, in credits; the defaults are those of an account never charged."""
 
@@ -21,6 +37,17 @@ class CreditBalance:
     reserved: int = 0
     spent_by_month: Mapping[str, int] = field(default_factory=dict)
     """Credits by calendar month (UTC), `YYYY-MM`."""
+    top_up_below: int | None = None
+    top_up_credits: int | None = None
+    top_up_per_day: int | None = None
+    top_up_requested_at: datetime | None = None
+
+    @property
+    def top_up(self) -> TopUp | None:
+        """When more is requested; None: never."""
+        if self.top_up_below is None or self.top_up_credits is None or self.top_up_per_day is None:
+            return None
+        return TopUp(self.top_up_below, self.top_up_credits, self.top_up_per_day)
 
     @property
     def balance(self) -> int:

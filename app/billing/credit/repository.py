@@ -1,13 +1,20 @@
 """SQL for credit. Triggers keep the sums of `credit_accounts`; no statement here writes them."""
 
-from dataclasses import fields
+from dataclasses import astuple, fields
 from datetime import datetime
 
-from sqlalchemy import bindparam, func, insert, select, text
+from sqlalchemy import bindparam, func, insert, select, text, update
 from sqlalchemy.dialects import postgresql
 
 from app.billing.credit.payment_mode import PaymentMode
-from app.billing.credit.records import DEFAULT_PRIORITY, CreditBalance, GrantTerms, LedgerEntry, Spendable
+from app.billing.credit.records import (
+    DEFAULT_PRIORITY,
+    CreditBalance,
+    GrantTerms,
+    LedgerEntry,
+    Spendable,
+    TopUp,
+)
 from app.billing.credit.tables import credit_accounts, credit_ledger
 from app.ids import AccountId, RunKey
 from app.platform.db import Reader, Transaction
@@ -167,6 +174,13 @@ async def update_mode(tx: Transaction, account_id: AccountId, mode: PaymentMode)
     await tx.execute(
         inserted.on_conflict_do_update(index_elements=["account_id"], set_={"mode": inserted.excluded.mode})
     )
+
+
+async def update_top_up(tx: Transaction, account_id: AccountId, top_up: TopUp | None) -> None:
+    """Set when an account requests more credit; its row exists. A trigger requests it if that is now."""
+    below, credits_, per_day = (None, None, None) if top_up is None else astuple(top_up)
+    values = {"top_up_below": below, "top_up_credits": credits_, "top_up_per_day": per_day}
+    await tx.execute(update(credit_accounts).where(_accounts.account_id == account_id).values(values))
 
 
 _BALANCE = select(*(_accounts[field.name] for field in fields(CreditBalance))).where(

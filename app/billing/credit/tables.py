@@ -2,6 +2,7 @@
 
 from sqlalchemy import (
     BigInteger,
+    Boolean,
     CheckConstraint,
     Column,
     Computed,
@@ -95,6 +96,12 @@ credit_accounts = Table(
         comment="Credits by calendar month (UTC), YYYY-MM",
     ),
     Column("balance", BigInteger, Computed("granted + adjusted - spent", persisted=True), nullable=False),
+    Column("top_up_below", BigInteger, comment="More credit is requested below it; null: never"),
+    Column("top_up_credits", BigInteger, comment="How much is requested"),
+    Column("top_up_per_day", SmallInteger, comment="How often a day (UTC) at most"),
+    Column("top_up_requested_at", UtcDateTime, comment="For the last time"),
+    Column("top_ups_that_day", SmallInteger, comment="How often it was requested on that day"),
+    Column("top_up_open", Boolean, comment="Whether no credit was added since"),
     CheckConstraint("mode IN ('prepaid', 'postpaid')", name="mode"),
     CheckConstraint("monthly_budget >= 0", name="monthly_budget"),
 )

@@ -8,8 +8,7 @@ from decimal import Decimal
 from textwrap import wrap
 
 from app.billing.credit.ledger import usd
-from app.billing.statements.records import Statement, StatementPart, StoredStatement
-from app.billing.statements.service import content_of
+from app.billing.statements.records import Statement, StatementPart, StoredStatement, content_of
 
 _TOP, _BOTTOM, _LEFT, _RIGHT, _LEADING = 790.0, 60.0, 56.0, 539.0, 14.0
 _LONGEST = 62

@@ -5,6 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+from pydantic import TypeAdapter
+
 from app.billing.credit.records import month_of
 
 FORMAT = "runtally-statement-1"
@@ -63,6 +65,14 @@ class StoredStatement:
     key: str | None
     signature: bytes | None
     made_at: datetime
+
+
+_CONTENT = TypeAdapter(Statement)
+
+
+def content_of(stored: StoredStatement) -> Statement:
+    """What a statement says; raises `ValueError` if it cannot be read."""
+    return _CONTENT.validate_json(stored.content)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from sqlalchemy import exists, func, select
+from sqlalchemy import exists, func, select, text
 from sqlalchemy.dialects import postgresql
 
 from app.billing.chain.records import ChainHead
@@ -61,6 +61,39 @@ async def find_head(reader: Reader, account_id: AccountId) -> ChainHead:
     )
     row = (await reader.execute(statement)).one()
     return ChainHead(row.position, bytes(row.hash))
+
+
+async def find_link(reader: Reader, account_id: AccountId, position: int) -> str | None:
+    """The hash at a position of an account's chain."""
+    statement = select(_links.hash).where(_links.account_id == account_id, _links.position == position)
+    found: bytes | None = (await reader.execute(statement)).scalar()
+    return None if found is None else bytes(found).hex()
+
+
+_ENTRIES = text(
+    """
+    SELECT kind, coalesce(to_char(coalesce(used_at, created_at) AT TIME ZONE 'UTC', 'YYYY-MM'), '') AS month,
+           CAST(sum(credits) AS bigint) AS credits
+      FROM chain_links JOIN credit_ledger ON credit_ledger.id = chain_links.entry_id
+     WHERE chain_links.account_id = :account_id AND position > :after AND position <= :until
+       AND kind IN ('grant', 'adjustment', 'expiry', 'debit')
+     GROUP BY 1, 2
+    """
+)
+
+
+async def sum_entries(
+    reader: Reader, account_id: AccountId, after: int, until: int
+) -> dict[tuple[str, str], int]:
+    """Credits of a part of an account's chain by kind and month: of debits that of use, else of entry."""
+    found = await reader.execute(_ENTRIES, {"account_id": account_id, "after": after, "until": until})
+    return {(row.kind, row.month): row.credits for row in found}
+
+
+async def find_accounts_with(reader: Reader) -> list[AccountId]:
+    """The accounts that have statements."""
+    statement = select(_statements.account_id).distinct().order_by(_statements.account_id)
+    return list((await reader.execute(statement)).scalars())
 
 
 async def find_statements(

@@ -7,7 +7,6 @@ from datetime import timedelta
 from hashlib import sha256
 
 import structlog
-from pydantic import TypeAdapter
 
 from app.billing.chain.sealing import ChainSealer
 from app.billing.credit.records import month_of
@@ -20,6 +19,7 @@ from app.billing.statements.records import (
     Statement,
     StatementPart,
     StoredStatement,
+    content_of,
     month_after,
     month_before,
     month_start,
@@ -45,8 +45,6 @@ SETTLED_AFTER = timedelta(hours=1)
 """After a month's end: messages that began in it have ended, and their receipts are stored."""
 
 _EVERY_S = 600.0
-
-_CONTENT = TypeAdapter(Statement)
 
 
 class StatementNotFound(NotFound):
@@ -118,11 +116,6 @@ class StatementMaker:
         if is_new:
             log.info("statement.made", account_id=str(account_id), month=month, key=key)
         return True
-
-
-def content_of(stored: StoredStatement) -> Statement:
-    """What a statement says."""
-    return _CONTENT.validate_json(stored.content)
 
 
 async def _first_month(reader: Reader, account_id: AccountId) -> str | None:

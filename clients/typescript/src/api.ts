@@ -59,6 +59,7 @@ export interface components {
             grantedUsd: string;
             spentUsd: string;
             leftUsd: string;
+            topUp: components["schemas"]["TopUpResponse"] | null;
         };
         /** @description How many items there are in each state; a run counts as ended once its receipts are there. */
         BatchCounts: {
@@ -833,6 +834,13 @@ export interface components {
             inputSchema: {
                 [key: string]: unknown;
             };
+        };
+        /** @description When an account requests more credit, and when it last did. */
+        TopUpResponse: {
+            belowUsd: string;
+            amountUsd: string;
+            perDay: number;
+            requestedAt: string | null;
         };
         /** @description A file for the agent's workspace, base64 encoded. */
         UploadedFile: {

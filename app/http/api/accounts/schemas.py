@@ -4,7 +4,6 @@ from decimal import Decimal
 from typing import Annotated, Self
 
 from pydantic import (
-    AfterValidator,
     ConfigDict,
     Field,
     StrictBool,
@@ -18,15 +17,12 @@ from app.auth.records import AccountRecord
 from app.billing.credit.payment_mode import PaymentMode
 from app.billing.credit.records import DEFAULT_PRIORITY, CreditBalance, GrantTerms
 from app.billing.prices.price_list import CREDITS_PER_DOLLAR
-from app.http.api.balance.schemas import BalanceResponse, computed_fields
+from app.http.api.balance.schemas import MAX_CREDITS, BalanceResponse, WholeCredits, computed_fields
 from app.http.parameters import NEVER_NULL
 from app.http.response_model import Moment, ResponseModel
 from app.ids import AccountId
-from app.requests.dollars import ABOVE_ZERO, Dollars
+from app.requests.dollars import ABOVE_ZERO
 from app.requests.wire_models import InputModel, UtcMoment
-
-MAX_CREDITS = 10**17
-"""Ten billion dollars, a power of ten: JSON parsers that use doubles see the same bound."""
 
 
 class AccountResponse(ResponseModel):
@@ -64,17 +60,6 @@ class ChangedAccount(AccountBalance):
         """Build from an account, its credit, and how many of its runs stop."""
         shown = AccountBalance.of_account(account, credit)
         return cls.built_from(shown, stopped_runs=stopped_runs)
-
-
-def _is_whole_credits(dollars: Decimal) -> Decimal:
-    amount = dollars * CREDITS_PER_DOLLAR
-    if amount % 1 or abs(amount) >= MAX_CREDITS:
-        message = f"must have at most 7 decimals and be below {MAX_CREDITS // CREDITS_PER_DOLLAR} dollars"
-        raise ValueError(message)
-    return dollars
-
-
-WholeCredits = Annotated[Dollars, AfterValidator(_is_whole_credits)]
 
 
 _EITHER_SIGN = {

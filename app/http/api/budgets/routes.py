@@ -2,34 +2,16 @@
 
 from typing import Annotated, TypeAlias
 
-from fastapi import APIRouter, Depends, Path, Query
+from fastapi import APIRouter, Path
 
-from app.http.admission.authentication import request_principal
 from app.http.admission.checks import CheckedRoute, small_body
 from app.http.api.budgets.schemas import BudgetRequest, BudgetResponse
-from app.http.dependencies import ActorDep, BudgetManager, ReceiptReader, ServicesDep
+from app.http.dependencies import ActorDep, BudgetManager, OfAccount, ReceiptReader, ServicesDep
 from app.http.response_model import Page
-from app.ids import AccountId
-from app.requests.principal import Principal
 
 router = APIRouter(route_class=CheckedRoute, prefix="/v1/budgets", tags=["billing"])
 
 BudgetId: TypeAlias = Annotated[str, Path(alias="budgetId", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
-
-
-async def _chosen(
-    services: ServicesDep,
-    caller: Annotated[Principal, Depends(request_principal)],
-    account: Annotated[
-        str | None, Query(description="Its name; by default the key's. Others need `admin`.")
-    ] = None,
-) -> AccountId:
-    if account is None:
-        return caller.account_id
-    return (await services.accounts.find_visible(caller, account)).id
-
-
-OfAccount: TypeAlias = Annotated[AccountId, Depends(_chosen)]
 
 
 @router.get("", summary="List budgets")

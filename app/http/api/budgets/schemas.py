@@ -9,7 +9,7 @@ from pydantic import Field, ValidationInfo, WithJsonSchema, field_validator, mod
 from app.billing.budgets.records import AccountBudget, BudgetMode, BudgetScope, BudgetUse, BudgetWindow
 from app.billing.credit.ledger import usd
 from app.billing.prices.price_list import CREDITS_PER_DOLLAR
-from app.http.api.accounts.schemas import WholeCredits
+from app.http.api.balance.schemas import WholeCredits
 from app.http.parameters import NEVER_NULL
 from app.http.response_model import Moment, Money, ResponseModel
 from app.requests.attribution import TAG_NAME, Label

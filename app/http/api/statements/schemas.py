@@ -7,8 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from app.billing.credit.ledger import usd
-from app.billing.statements.records import Statement, StoredStatement
-from app.billing.statements.service import content_of
+from app.billing.statements.records import Statement, StoredStatement, content_of
 from app.http.response_model import Moment, Money, ResponseModel
 
 
