@@ -28,7 +28,7 @@ from app.platform.audit.records import SERVER
 from app.platform.clock.clock import Clock
 from app.simulator.script import ApiRequest, Reply, Text, ToolUse, text_of
 from tests.e2e.agents import named_by_caller
-from tests.e2e.stories import CLOCK, World, WorldOf, until
+from tests.e2e.stories import CLOCK, World, WorldOf, a_client, until
 from tests.e2e.the_bill import bill, wire
 from tests.integration.test_http_budgets import client_of
 from tests.patience import PATIENCE_S
@@ -187,7 +187,7 @@ async def tenants_of(world: World) -> AsyncIterator[dict[str, Tenant]]:
             senders, ids = {}, {}
             for key in (f"k{number}" for number in range(KEYS)):
                 record, secret = await world.services.accounts.create_key(name, ["runs:write"], name=key)
-                senders[key] = await stack.enter_async_context(with_key(world, secret))
+                senders[key] = await stack.enter_async_context(a_client(world.url, secret))
                 ids[key] = str(record.id)
             reader = await stack.enter_async_context(await client_of(world, name, *READS))
             receiver = await stack.enter_async_context(a_receiver(200))
@@ -195,11 +195,6 @@ async def tenants_of(world: World) -> AsyncIterator[dict[str, Tenant]]:
             (await reader.post("/v1/webhooks", json=hook)).raise_for_status()
             found[name] = Tenant(name, reader, senders, ids, receiver)
         yield found
-
-
-def with_key(world: World, secret: str) -> httpx.AsyncClient:
-    headers = {"Authorization": f"Bearer {secret}"}
-    return httpx.AsyncClient(base_url=world.http.base_url, headers=headers, timeout=PATIENCE_S)
 
 
 async def limit(world: World, tenants: Mapping[str, Tenant]) -> None:
