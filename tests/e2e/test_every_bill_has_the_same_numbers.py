@@ -35,7 +35,7 @@ from tests.patience import PATIENCE_S
 from tests.receivers import Receiver, a_receiver
 
 RUNS = 2000
-CLAUDE_EVERY = 20
+CLAUDE_EVERY = 21
 """Of so many runs one has the CLI."""
 AT_ONCE = 16
 ACCOUNTS, KEYS, USERS, TEAMS = 5, 4, 40, 4
