@@ -91,6 +91,7 @@ async def test_the_balance_follows_the_charges(world_of: WorldOf) -> None:
         "grantedUsd": "0.1000000000",
         "spentUsd": "0.0120000000",
         "leftUsd": "0.0880000000",
+        "topUp": None,
     }
 
 
