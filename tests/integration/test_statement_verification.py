@@ -13,8 +13,10 @@ from sqlalchemy import Executable, and_, delete, text, update
 
 from app.auth.records import KeyRecord
 from app.billing.chain.sealing_key import SealingKey
+from app.billing.credit.expiry.service import expire_due
 from app.billing.credit.ledger import CreditLedger
 from app.billing.credit.records import GrantTerms
+from app.billing.credit.repository import lock_balance
 from app.billing.statements.records import month_after
 from app.billing.statements.tables import billing_statements
 from app.billing.statements.verification import wrong_statements
@@ -28,8 +30,6 @@ from tests.integration.test_statements import FIRST, NOW, SECOND, end_of, make
 
 THIRD = month_after(SECOND)
 
-_stored = billing_statements
-
 
 @pytest_asyncio.fixture
 async def signing(database: Database, key: KeyRecord, tmp_path: Path) -> SealingKey:
@@ -40,6 +40,9 @@ async def signing(database: Database, key: KeyRecord, tmp_path: Path) -> Sealing
         await charge(database, each, "msg_1", 300, at=NOW)
         await make(database, tmp_path, FIRST, signing)
         await charge(database, each, "msg_2", 25, at=NOW)
+        async with database.transaction() as tx:
+            await lock_balance(tx, each.account_id)
+            await expire_due(tx, each.account_id, end_of(SECOND))
         await ledger.adjust(each.account_id, -9)
         await make(database, tmp_path, THIRD, signing)
     return signing
@@ -47,8 +50,8 @@ async def signing(database: Database, key: KeyRecord, tmp_path: Path) -> Sealing
 
 async def change(database: Database, account: KeyRecord, month: str, **columns: Any) -> None:
     """Change columns of a statement, as a person with every right in the database can."""
-    named = and_(_stored.c.account_id == account.account_id, _stored.c.month == month)
-    await execute_past_triggers(database, update(_stored).where(named).values(**columns))
+    named = and_(billing_statements.c.account_id == account.account_id, billing_statements.c.month == month)
+    await execute_past_triggers(database, update(billing_statements).where(named).values(**columns))
 
 
 async def execute_past_triggers(database: Database, statement: Executable) -> None:
@@ -82,7 +85,7 @@ async def test_nothing_is_wrong_with_statements_as_they_were_made(
         (SECOND, "adjustments", 0),
         (SECOND, "late_charges", []),
         (SECOND, "late_charges", [{"month": FIRST, "credits": -24}]),
-        (SECOND, "expiries", 1),
+        (SECOND, "expiries", 0),
         (THIRD, "opening", 5),
         (THIRD, "closing", 10**6),
         (THIRD, "chain_hash", "00"),
@@ -134,8 +137,10 @@ async def test_what_was_removed_or_is_not_signed_or_not_a_statement_is_named(
     assert await problems(database, key, signing) == [f"{THIRD}: it is not signed, but the one before is"]
     await change(database, key, THIRD, content="{}")
     assert await problems(database, key, signing) == [f"{THIRD}: its content cannot be read"]
-    of_key = _stored.c.account_id == key.account_id
-    await execute_past_triggers(database, delete(_stored).where(of_key, _stored.c.month != SECOND))
+    of_key = billing_statements.c.account_id == key.account_id
+    await execute_past_triggers(
+        database, delete(billing_statements).where(of_key, billing_statements.c.month != SECOND)
+    )
     assert f"{SECOND}: it does not follow the one before" in await problems(database, key, signing)
     other = await scalar(database, "SELECT id FROM accounts WHERE name = 'other'")
     theirs = await content(database, other, SECOND)
