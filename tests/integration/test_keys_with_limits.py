@@ -72,3 +72,21 @@ async def test_commands_print_the_key_alone_and_are_in_the_audit_log(
     ]
     assert {entry.via for entry in entries} == {"command"}
     assert all(entry.address for entry in entries)
+
+
+@pytest.mark.parametrize(
+    ("labels", "option"),
+    [
+        (("--fixed-labels",), "--fixed-labels"),
+        (("--tag", "team"), "--tag"),
+        (("--tag", ":search"), "--tag"),
+        (("--end-user", ""), "--end-user"),
+    ],
+)
+def test_labels_that_say_nothing_name_their_option(labels: tuple[str, ...], option: str) -> None:
+    wanted = ("keys", "create", "--account", "acme", "--scope", "runs:write")
+
+    result = CliRunner().invoke(app, (*wanted, *labels))
+
+    assert result.exit_code == 2
+    assert f"Invalid value for {option}" in result.output

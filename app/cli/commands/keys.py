@@ -104,6 +104,8 @@ def _labels(end_user: str | None, tags: "Sequence[str]", *, fixed: bool) -> "Key
     from app.requests.attribution import KeyLabels
 
     if end_user is None and not tags:
+        if fixed:
+            raise typer.BadParameter("needs --end-user or --tag", param_hint="--fixed-labels")
         return None
     pairs = (tag.partition(":") for tag in tags)
     given = {"endUser": end_user, "tags": {name: value for name, _, value in pairs}, "fixed": fixed}
