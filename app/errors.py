@@ -21,7 +21,7 @@ Concrete errors are declared at the top of the module that raises them: the clas
 situation, its docstring is the sentence shown to clients, `code` is what programs branch on.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
@@ -52,16 +52,19 @@ class AppError(Exception):
         retry_after_s: int | None = None,
         limit: int | None = None,
         run_id: str | None = None,
+        members: Mapping[str, str | None] | None = None,
     ) -> None:
         """`detail` replaces the class's sentence and is shown to clients: no secret, path or upstream text.
 
-        `limit` is the limit that was exceeded, `run_id` the run that ended with this error.
+        `limit` is the limit that was exceeded, `run_id` the run that ended with this error, `members` what
+        the problem document has besides.
         """
         self.detail = detail or (type(self).__doc__ or "").strip().partition("\n")[0]
         self.errors = tuple(errors)
         self.retry_after_s = retry_after_s
         self.limit = limit
         self.run_id = run_id
+        self.members = members or {}
         super().__init__(self.detail)
 
 
@@ -90,7 +93,7 @@ class Unauthenticated(AppError):
 
 
 class PaymentRequired(AppError):
-    """The account has no credit left, or its budget for this month is used up."""
+    """The account has no credit left."""
 
     status = 402
     code = "insufficient_credits"

@@ -154,6 +154,10 @@ class RunError(_Event):
 
     type: Literal["error"] = "error"
     error: ErrorCode
+    budget: Annotated[str | None, Field(exclude_if=_is_none)] = None
+    """The id of the budget that was reached."""
+    resets_at: Annotated[str | None, Field(exclude_if=_is_none)] = None
+    """When it can be spent again."""
 
 
 class Done(_Event):

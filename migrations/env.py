@@ -5,6 +5,7 @@ from sqlalchemy import text
 from sqlalchemy.engine import Connection
 
 import app.auth.tables
+import app.billing.budgets.tables
 import app.billing.credit.tables
 import app.billing.receipts.open_messages.tables
 import app.billing.receipts.tables

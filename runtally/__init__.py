@@ -42,6 +42,9 @@ if TYPE_CHECKING:
         UsageReport as UsageReport,
         UsageSums as UsageSums,
     )
+    from runtally.accounts.budgets import (
+        Budget as Budget,
+    )
     from runtally.accounts.types import (
         Account as Account,
         ApiKey as ApiKey,
@@ -145,6 +148,7 @@ _PLACES = {
     "runtally.protocol.billing": (
         *("Balance", "Receipt", "ReceiptLine", "UsageItem", "UsageReport", "UsageSums"),
     ),
+    "runtally.accounts.budgets": ("Budget",),
     "runtally.accounts.types": ("Account", "ApiKey", "AuditEntry"),
     "runtally.async_client": ("AsyncClient",),
     "runtally.client": ("Client",),

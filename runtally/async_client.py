@@ -9,6 +9,7 @@ from uuid import uuid4
 
 import httpx
 
+from runtally.accounts.budgets import AsyncBudgets
 from runtally.accounts.service import AsyncAccounts
 from runtally.batches import AsyncBatches
 from runtally.client_tools import call_async, handler_of, require_over
@@ -74,6 +75,7 @@ class AsyncClient:
         self.conversations = AsyncConversations(self.call)
         self.batches = AsyncBatches(self.call)
         self.accounts = AsyncAccounts(self.call)
+        self.budgets = AsyncBudgets(self.call)
 
     async def __aenter__(self) -> Self:
         return self

@@ -9,6 +9,7 @@ from uuid import uuid4
 
 import httpx
 
+from runtally.accounts.budgets import Budgets
 from runtally.accounts.service import Accounts
 from runtally.batches import Batches
 from runtally.client_tools import call, handler_of, require_over
@@ -74,6 +75,7 @@ class Client:
         self.conversations = Conversations(self.call)
         self.batches = Batches(self.call)
         self.accounts = Accounts(self.call)
+        self.budgets = Budgets(self.call)
 
     def __enter__(self) -> Self:
         return self

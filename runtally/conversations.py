@@ -2,7 +2,9 @@
 
 from collections.abc import AsyncIterator, Iterator, Sequence
 from functools import partial
+from typing import Unpack
 
+from runtally.options import ConversationFilters
 from runtally.protocol import calls
 from runtally.protocol.call import AsyncSend, Send
 from runtally.protocol.pages import each, each_async
@@ -15,9 +17,9 @@ class Conversations:
     def __init__(self, send: Send) -> None:
         self._send = send
 
-    def list(self) -> Iterator[Conversation]:
-        """All conversations, most recently used first."""
-        return each(self._send, calls.list_conversations)
+    def list(self, **filters: Unpack[ConversationFilters]) -> Iterator[Conversation]:
+        """All conversations that match, most recently used first."""
+        return each(self._send, partial(calls.list_conversations, filters))
 
     def get(self, state_key: str) -> Conversation:
         """One conversation."""
@@ -62,9 +64,9 @@ class AsyncConversations:
     def __init__(self, send: AsyncSend) -> None:
         self._send = send
 
-    def list(self) -> AsyncIterator[Conversation]:
-        """All conversations, most recently used first."""
-        return each_async(self._send, calls.list_conversations)
+    def list(self, **filters: Unpack[ConversationFilters]) -> AsyncIterator[Conversation]:
+        """All conversations that match, most recently used first."""
+        return each_async(self._send, partial(calls.list_conversations, filters))
 
     async def get(self, state_key: str) -> Conversation:
         """One conversation."""

@@ -67,7 +67,7 @@ class Unauthenticated(ApiError):
 
 
 class InsufficientCredits(ApiError):
-    """The account has no credit left, or its budget for this month is used up (402)."""
+    """The account has no credit left (402); `code` is `budget_reached` if a budget is used up."""
 
 
 class Forbidden(ApiError):

@@ -230,6 +230,10 @@ class RunError(_Event):
 
     type: Literal["error"] = "error"
     error: str
+    budget: str | None = None
+    """The id of the budget that was reached."""
+    resets_at: str | None = None
+    """When it can be spent again."""
 
 
 class Done(_Event):

@@ -118,6 +118,18 @@ class RunFilters(TypedDict, total=False):
     until: datetime
 
 
+class ConversationFilters(TypedDict, total=False):
+    """Which conversations to list; `since` is inclusive and `until` exclusive, by their last use."""
+
+    q: str
+    """Words in the title, a message or an answer: all of them, `"a phrase"`, `or`, `-without`."""
+    end_user: str
+    tag: str
+    """Name and value: `team:search`."""
+    since: datetime
+    until: datetime
+
+
 class ReceiptFilters(TypedDict, total=False):
     """Which receipts to list; `since` is inclusive and `until` exclusive, by the time of use."""
 

@@ -215,6 +215,8 @@ class Conversation(Model):
     branches: int = 1
     created_at: AwareDatetime
     updated_at: AwareDatetime
+    found_in_run: str | None = None
+    """In a list, the newest run with what was searched for; None: it is in the title."""
 
 
 class ConversationFiles(Model):

@@ -9,6 +9,7 @@ from typing import Any
 
 from app.auth.accounts import Accounts
 from app.auth.records import KeyRecord
+from app.billing.budgets.records import AccountBudget
 from app.conversations.records import Conversation
 from app.events import AiEvent, ControlEvent
 from app.executors.approvals import Permissions
@@ -32,6 +33,14 @@ from app.tools.modern_schema import modern_schema
 from app.usage.records import Attribution, TokenUsage, UsageFact
 from tests.patience import PATIENCE_S
 from tests.scripted import Action, ScriptedExecutor, WaitFor
+
+
+def a_budget(**fields: Any) -> AccountBudget:
+    """A budget; by default a hard one of the account for a month."""
+    given = {"id": "limit", "scope": "account", "window": "month", "mode": "hard", "time_zone": "UTC"}
+    return AccountBudget(
+        **{"match": None, "credits": None, "tokens": None, "is_operators": False, **given, **fields}
+    )
 
 
 async def an_account(database: Database, name: str = "acme") -> KeyRecord:

@@ -14,6 +14,7 @@ from app.auth.new_keys import insert_new_key
 from app.auth.records import AccountRecord, Credential, KeyOptions, KeyRecord, NewKey
 from app.auth.repository import (
     end_after,
+    erase_end_user,
     find_account,
     find_account_keys,
     find_accounts,
@@ -21,6 +22,7 @@ from app.auth.repository import (
     find_all_keys,
     find_key,
     find_key_by_hash,
+    find_key_names,
     find_names,
     find_provider_profiles,
     insert_account,
@@ -43,6 +45,7 @@ from app.requests.principal import (
     UNRESTRICTED,
     AccountSuspended,
     Principal,
+    Scope,
 )
 
 log = structlog.get_logger(__name__)
@@ -94,8 +97,12 @@ class Accounts:
         """The key's principal; raises `AccountSuspended`, and `Unauthenticated` for every other reason."""
         if api_key is None or not is_key(api_key):
             raise Unauthenticated
+        return await self.find_holder(hash_key(api_key))
+
+    async def find_holder(self, key_hash: bytes) -> Principal:
+        """The principal of the key with this hash, which is in use; raises as `authenticate` does."""
         async with self._database.read() as reader:
-            key = await find_key_by_hash(reader, hash_key(api_key))
+            key = await find_key_by_hash(reader, key_hash)
         principal = _usable(key)
         await self._record_use(principal.api_key_id, None if key is None else key.last_used_at)
         return principal
@@ -139,6 +146,11 @@ class Accounts:
         """The names of these accounts."""
         async with self._database.read() as reader:
             return await find_names(reader, account_ids)
+
+    async def find_key_names(self, account_id: AccountId) -> dict[ApiKeyId, str]:
+        """The names of an account's keys, revoked or not; of a key without one, how it begins."""
+        async with self._database.read() as reader:
+            return await find_key_names(reader, account_id)
 
     async def list_accounts(self, page: PageRequest) -> tuple[list[AccountRecord], str | None]:
         """Accounts, newest first, and the cursor of the next page."""
@@ -300,6 +312,10 @@ class Accounts:
         async with self._database.read() as reader:
             return await find_active_keys(reader, key_ids)
 
+    async def erase_end_user(self, tx: Transaction, account_id: AccountId, end_user: str) -> None:
+        """Label no runs with an end user any more; keys that are fixed to it are revoked."""
+        await erase_end_user(tx, account_id, end_user)
+
     async def require_active_key(self, tx: Transaction, key_id: ApiKeyId) -> None:
         """Raise `Unauthenticated` for a key that has ended, `AccountSuspended`.
 
@@ -311,8 +327,15 @@ class Accounts:
         if state.is_suspended:
             raise AccountSuspended
 
-    async def ensure_key(self, secret: str, *, account: str = BOOTSTRAP_ACCOUNT) -> KeyRecord:
-        """Create this key with all scopes unless it exists; does not restore a revoked one."""
+    async def ensure_key(
+        self,
+        secret: str,
+        *,
+        account: str = BOOTSTRAP_ACCOUNT,
+        scopes: Sequence[Scope] = SCOPES,
+        name: str = "bootstrap",
+    ) -> KeyRecord:
+        """Create this key unless it exists; does not restore a revoked one."""
         async with self._database.transaction() as tx:
             # First, because its account may have another name by now.
             key = await find_key_by_hash(tx, hash_key(secret))
@@ -321,10 +344,8 @@ class Accounts:
                 if owner is None:
                     raise AccountNotFound
                 key_id = ApiKeyId(new_uuid())
-                new = NewKey(key_id, owner.id, secret, SCOPES, "bootstrap", UNRESTRICTED)
+                new = NewKey(key_id, owner.id, secret, tuple(scopes), name, UNRESTRICTED)
                 key = await insert_new_key(tx, new, SERVER)
-        if key.revoked_at is not None:
-            log.warning("bootstrap_key.revoked", key_id=str(key.id))
         return key
 
     async def _insert_account(self, tx: Transaction, name: str, by: Actor) -> AccountRecord | None:

@@ -1,9 +1,11 @@
-"""CredentialMonitor: ends streams whose API key or browser session is revoked."""
+"""CredentialMonitor: ends streams whose API key or browser session is revoked, or whose token expires."""
 
 import asyncio
+import math
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 
 import anyio
 import structlog
@@ -20,7 +22,7 @@ CHECK_INTERVAL_S = 0.4
 
 
 class CredentialRevoked(Unauthenticated):
-    """The API key was revoked, or the session ended, while the stream was open."""
+    """The API key was revoked, or the session or token ended, while the stream was open."""
 
 
 class CredentialMonitor:
@@ -43,9 +45,14 @@ class CredentialMonitor:
 
     @contextmanager
     def while_valid(self, principal: Principal) -> Iterator[None]:
-        """Cancel the body when the principal's credential is revoked, and raise `CredentialRevoked`."""
+        """Cancel the body when the principal's credential is revoked, and raise `CredentialRevoked`.
+
+        Also when a token expires, whose end is not in the database.
+        """
         credential = Credential(principal.api_key_id, principal.session_hash)
-        with anyio.CancelScope() as scope:
+        expires_at = None if principal.end_user is None else principal.terms.expires_at
+        left_s = math.inf if expires_at is None else (expires_at - datetime.now(UTC)).total_seconds()
+        with anyio.CancelScope(deadline=anyio.current_time() + left_s) as scope:
             self._open[credential].add(scope)
             self._any_open.set()
             try:

@@ -45,6 +45,7 @@ def new_terms(giver: Principal | None, key_id: ApiKeyId, options: KeyOptions) ->
         _patterns("graphs", options.get("graphs")) or own.graphs,
         _patterns("models", options.get("models")) or own.models,
         (*own.limits, limit) if limit != KeyLimit(key_id) else own.limits,
+        options.get("labels") or own.labels,
     )
     require_within(own, wanted)
     return wanted
@@ -77,6 +78,8 @@ def require_within(own: KeyTerms, wanted: KeyTerms) -> None:
             raise ExceedsOwnRights.at(field)
     if not set(own.limits).issubset(wanted.limits):
         raise ExceedsOwnRights.at("limits")
+    if own.labels and own.labels.fixed and not (wanted.labels and wanted.labels.includes(own.labels)):
+        raise ExceedsOwnRights.at("labels")
 
 
 def _is_above(wanted: int | None, own: int | None) -> bool:

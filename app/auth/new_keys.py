@@ -30,4 +30,6 @@ def _shown(key: KeyRecord) -> dict[str, object]:
         "models": terms.models,
         "requestsPerMinute": terms.requests_per_minute,
         "concurrentRuns": terms.concurrent_runs,
+        # Without the end user, who may be erased.
+        "labels": terms.labels and terms.labels.model_dump(by_alias=True, exclude={"end_user"}),
     }

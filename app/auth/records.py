@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import NamedTuple, TypedDict
 
 from app.ids import AccountId, ApiKeyId
+from app.requests.attribution import KeyLabels
 from app.requests.principal import KeyTerms, Principal, Scope
 
 
@@ -61,6 +62,7 @@ class KeyOptions(TypedDict, total=False):
     models: Sequence[str] | None
     requests_per_minute: int | None
     concurrent_runs: int | None
+    labels: KeyLabels | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import and_, bindparam, func, null, or_, select, update
+from sqlalchemy import Text, and_, bindparam, case, func, literal, null, or_, select, update
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.engine import RowMapping
 
@@ -16,6 +16,7 @@ from app.auth.tables import accounts, api_keys
 from app.ids import AccountId, ApiKeyId, new_uuid
 from app.platform.db import Reader, Transaction, page_of
 from app.platform.pagination import PageRequest
+from app.requests.attribution import KeyLabels
 from app.requests.principal import KeyLimit, KeyTerms
 
 IS_ENDED = or_(
@@ -29,6 +30,7 @@ TERMS = (
     api_keys.c.graphs,
     api_keys.c.models,
     api_keys.c.limits,
+    api_keys.c.labels,
 )
 
 _STATE = (IS_ENDED.label("is_ended"), accounts.c.suspended_at.is_not(None).label("is_suspended"))
@@ -152,6 +154,13 @@ async def find_account_keys(reader: Reader, account_id: AccountId, page: PageReq
     return [_key_record(row) for row in (await reader.execute(statement)).mappings()]
 
 
+async def find_key_names(reader: Reader, account_id: AccountId) -> dict[ApiKeyId, str]:
+    """The names of an account's keys, revoked or not; of a key without one, how it begins."""
+    name = func.coalesce(api_keys.c.name, api_keys.c.prefix).label("name")
+    statement = select(api_keys.c.id, name).where(api_keys.c.account_id == account_id)
+    return {ApiKeyId(row["id"]): row["name"] for row in (await reader.execute(statement)).mappings()}
+
+
 async def lock_key(tx: Transaction, key_id: ApiKeyId) -> KeyRecord | None:
     """The key, which no other transaction can change before this one ends; None if there is none."""
     statement = _KEYS.where(api_keys.c.id == key_id).with_for_update(of=api_keys)
@@ -169,6 +178,18 @@ async def end_after(tx: Transaction, key_id: ApiKeyId, delay: timedelta) -> None
     # PostgreSQL ignores null in `least`.
     expires_at = func.least(api_keys.c.expires_at, func.now() + delay)
     await tx.execute(update(api_keys).where(api_keys.c.id == key_id).values(expires_at=expires_at))
+
+
+async def erase_end_user(tx: Transaction, account_id: AccountId, end_user: str) -> None:
+    """Label no runs with an end user any more; keys that are fixed to it are revoked."""
+    labels = api_keys.c.labels
+    is_named = (api_keys.c.account_id == account_id, labels["endUser"].astext == end_user)
+    ended = case(
+        (labels["fixed"].as_boolean(), func.coalesce(api_keys.c.revoked_at, func.now())),
+        else_=api_keys.c.revoked_at,
+    )
+    others = labels.op("-", return_type=labels.type)(literal("endUser", Text))
+    await tx.execute(update(api_keys).where(*is_named).values(labels=others, revoked_at=ended))
 
 
 async def find_active_keys(reader: Reader, key_ids: Collection[ApiKeyId]) -> set[ApiKeyId]:
@@ -235,6 +256,7 @@ def _terms_of(row: RowMapping) -> KeyTerms:
         limits=tuple(
             KeyLimit(**{**limit, "of": ApiKeyId(UUID(limit["of"]))}) for limit in row["limits"] or ()
         ),
+        labels=None if row["labels"] is None else KeyLabels.model_validate(row["labels"]),
     )
 
 
@@ -245,6 +267,7 @@ def _term_values(terms: KeyTerms) -> dict[str, Any]:
         "graphs": None if terms.graphs is None else list(terms.graphs),
         "models": None if terms.models is None else list(terms.models),
         "limits": limits or null(),
+        "labels": null() if terms.labels is None else terms.labels.model_dump(by_alias=True),
     }
 
 

@@ -32,6 +32,7 @@ api_keys = Table(
     Column("graphs", ARRAY(Text), comment="Patterns; null: all"),
     Column("models", ARRAY(Text), comment="Patterns; null: all"),
     Column("limits", JSONB, comment="Its own, and those of the keys that it was made with"),
+    Column("labels", JSONB, comment="Of its runs; null: as requests say"),
 )
 
 browser_sessions = Table(

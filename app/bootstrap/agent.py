@@ -24,6 +24,8 @@ from app.executors.claude_agent.sandbox.probe import SandboxProbe
 from app.executors.claude_agent.sandbox.sandboxes import BubblewrapSandboxes
 from app.executors.claude_agent.starter import CliStarter
 from app.executors.claude_agent.tools.names import tool_id_of
+from app.executors.external.executor import PROVIDER as EXTERNAL
+from app.executors.external.executor import ExternalExecutor
 from app.executors.messages_api import graph_keys as messages_api
 from app.executors.messages_api.client import MessagesClient
 from app.executors.messages_api.executor import MessagesExecutor
@@ -62,6 +64,8 @@ class Agent:
     auth: ModelAuth
     starter: CliStarter
     sandbox_probe: SandboxProbe
+    external: ExternalExecutor | None
+    """None with the machine's own login, which has no gateway."""
 
 
 @asynccontextmanager
@@ -119,7 +123,12 @@ async def open_agent(
                 schemas=schemas,
             )
         )
-        yield Agent(executor, {PROVIDER: executor, **messages}, auth, starter, sandbox_probe)
+        executors: dict[str, GraphExecutor] = {PROVIDER: executor, **messages}
+        external = None
+        if isinstance(auth, GatewayAuth):
+            external = ExternalExecutor(auth.gateway, metering, settings.external_idle_s)
+            executors[EXTERNAL] = external
+        yield Agent(executor, executors, auth, starter, sandbox_probe, external)
 
 
 def open_connector(settings: Settings, database: Database | None, schemas: SchemaChecker) -> McpConnector:

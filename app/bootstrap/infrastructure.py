@@ -13,6 +13,7 @@ import structlog
 from anyio.abc import TaskGroup
 
 from app.billing.chain.sealing import ChainSealer
+from app.billing.credit.expiry.service import CreditExpiry
 from app.billing.credit.ledger import CreditLedger
 from app.billing.prices.price_list import PriceList
 from app.billing.receipts.delivery import ReceiptDelivery
@@ -20,6 +21,7 @@ from app.billing.receipts.journal import Journal
 from app.billing.receipts.open_message_delivery import OpenMessageDelivery
 from app.billing.receipts.queue import ReceiptQueue
 from app.billing.reports.service import BillingReports
+from app.billing.statements.service import StatementMaker
 from app.bootstrap.agent import Agent, open_agent, open_schema_checker
 from app.bootstrap.catalogs import open_metrics, open_planner
 from app.bootstrap.clock import open_clock, open_lease, watch_clock
@@ -65,6 +67,7 @@ class Infrastructure:
     role: Role
     process_id: UUID
     lease: Lease
+    clock: Clock
     database: Database
     reading: ReadSide
     log: EventLog
@@ -109,8 +112,7 @@ async def open_infrastructure(
     # First, because it is closed last: the end of the last run is exported, too.
     telemetry = await open_telemetry(settings, process_id, stack)
     metrics = open_metrics(planner, role)
-    database = await stack.enter_async_context(open_database(settings, process_id))
-    await _require_usable(database)
+    await _require_usable(database := await stack.enter_async_context(open_database(settings, process_id)))
     chain, journal = open_sealer(settings, database), open_journal(settings, process_id)
     receipts, delivery, writing = _open_receipts(
         database, journal, planner.prices, telemetry=telemetry, metrics=metrics, stack=stack
@@ -132,7 +134,7 @@ async def open_infrastructure(
         agent = await _open_agent(settings, database, parts, cli=cli, stack=stack)
     event_log, channel = await open_shared_log(settings, process_id, clock, stack=stack)
     reading = await stack.enter_async_context(open_read_side(settings, database))
-    works: tuple[Work, ...] = (*writing, chain.work, partial(watch_clock, clock, database), reading.watch)
+    works: tuple[Work, ...] = (*writing, *_upkeep(database, chain, clock), reading.watch)
     tasks = await _open_tasks(stack, *works)
     accounting.start(tasks)
     return Infrastructure(
@@ -140,6 +142,7 @@ async def open_infrastructure(
         role=role,
         process_id=process_id,
         lease=lease,
+        clock=clock,
         database=database,
         reading=reading,
         log=event_log,
@@ -233,3 +236,9 @@ def _open_receipts(
     stack.push_async_callback(open_messages.aclose)
     stack.push_async_callback(delivery.aclose)
     return queue, delivery, (delivery.work, delivery.keep_synced, open_messages.work)
+
+
+def _upkeep(database: Database, chain: ChainSealer, clock: Clock) -> tuple[Work, ...]:
+    """What keeps the books, in whatever process is first, and compares the clocks."""
+    books = CreditExpiry(database, clock), StatementMaker(database, chain, clock)
+    return chain.work, *(each.watch for each in books), partial(watch_clock, clock, database)

@@ -1,7 +1,7 @@
 """Opens the services that accept, dispatch, execute and recover runs."""
 
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from app import __version__
@@ -32,6 +32,8 @@ from app.runs.dispatch.places import Places
 from app.runs.dispatch.port import Dispatcher
 from app.runs.dispatch.queue import RunQueue
 from app.runs.dispatch.records import Worker
+from app.runs.external.service import ExternalRuns
+from app.runs.external.starting import UnqueuedRuns
 from app.runs.intake.planning import RunPlanning
 from app.runs.intake.readiness import IntakeReadiness
 from app.runs.intake.submission import RunSubmission
@@ -62,6 +64,7 @@ class OpenedRuns:
     drain: RunDrain
     supervisor: RunSupervisor
     codec: RequestCodec
+    external: ExternalRuns | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +131,30 @@ async def open_runs(
     if infra.agent is not None and any(graph.native_tools for graph in infra.planner.graphs.definitions()):
         infra.tasks.start_soon(infra.agent.sandbox_probe.check)
     return OpenedRuns(
-        *(runs, commands, conversations, intake, dispatcher, drain), execution.supervisor, execution.codec
+        *(runs, commands, conversations, intake, dispatcher, drain),
+        *(execution.supervisor, execution.codec),
+        external=_open_external(infra, execution, acceptance, intake=intake),
+    )
+
+
+def _open_external(
+    infra: Infrastructure, execution: _Execution, acceptance: RunAcceptance, *, intake: IntakeReadiness
+) -> ExternalRuns | None:
+    if infra.agent is None or infra.agent.external is None:
+        return None
+    queue = execution.queue
+    unqueued = UnqueuedRuns(queue.database, queue.process_id, queue.limits)
+    return ExternalRuns(
+        infra.agent.external,
+        replace(acceptance, queue=unqueued),
+        execution.supervisor,
+        intake=intake,
+        models=infra.planner.models,
+        ledger=infra.ledger,
+        codec=execution.codec,
+        telemetry=infra.telemetry,
+        metrics=infra.metrics.runs,
+        clock=infra.clock,
     )
 
 

@@ -6,9 +6,14 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypeAlias
 
+import structlog
+
 from app.auth.accounts import Accounts
 from app.auth.browser_sessions import BrowserSessions
 from app.auth.credential_monitor import CredentialMonitor
+from app.auth.tokens.issuer_keys import IssuerKeys
+from app.auth.tokens.service import Tokens
+from app.billing.budgets.service import Budgets
 from app.billing.chain.sealing import ChainSealer
 from app.billing.chain.service import AccountChains
 from app.billing.credit.ledger import CreditLedger
@@ -46,6 +51,8 @@ from app.runs.commands.service import RunCommands
 from app.runs.conversations.service import ConversationService
 from app.runs.deletion.service import RunDeletion
 from app.runs.dispatch.port import Dispatcher
+from app.runs.erasure.service import Erasures
+from app.runs.external.service import ExternalRuns
 from app.runs.fleet.service import Fleet
 from app.runs.forecasts.service import Forecasts
 from app.runs.generate import Generator
@@ -56,13 +63,16 @@ from app.runs.recovery.draining import RunDrain
 from app.runs.requests.attachments import AttachmentRules
 from app.runs.revocation.service import KeyRevocation
 from app.runs.service import RunService
+from app.runs.stateless.service import StatelessChats
 from app.runs.waits.listing.service import AccountCalls
 from app.schedules.rotation import KeyRotation
 from app.schedules.service import ScheduleService
 from app.streams.port import EventLog
 from app.tools.catalog import ToolCatalog
-from app.webhooks.service import Webhooks
+from app.webhooks.service import Webhooks, erase_from_deliveries
 from app.workspaces.service import Workspaces
+
+log = structlog.get_logger(__name__)
 
 _Executors: TypeAlias = Mapping[str, GraphExecutor]
 
@@ -77,10 +87,12 @@ class Services:
     reading: ReadSide
     accounts: Accounts
     browser_sessions: BrowserSessions
+    tokens: Tokens
     credentials: CredentialMonitor
     key_revocation: KeyRevocation
     key_rotation: KeyRotation
     audit: AuditLog
+    budgets: Budgets
     runs: RunService
     commands: RunCommands
     account_calls: AccountCalls
@@ -88,6 +100,8 @@ class Services:
     chats: ChatRuns
     readers: RunReaders
     client_tools: ClientToolRuns
+    external: ExternalRuns | None
+    """None in a process without a gateway."""
     intake: IntakeReadiness
     dispatcher: Dispatcher
     drain: RunDrain
@@ -113,11 +127,17 @@ class Services:
     """None in a process that makes no model calls."""
     workspaces: Workspaces
     contents: RunDeletion
+    erasures: Erasures
     memory: MemoryCeiling
     """Checked before anything large is read."""
     offload: Offload
     metrics: MetricsRegistry
     exposition: Exposition
+
+    @property
+    def stateless_chats(self) -> StatelessChats:
+        """`chats`, for clients that post all messages with each request."""
+        return StatelessChats(self.database, self.chats, self.conversations)
 
     @property
     def refusals(self) -> Mapping[str, str]:
@@ -150,13 +170,11 @@ async def open_services(
 async def _open(
     infra: Infrastructure, stack: AsyncExitStack, executors: _Executors, neighbours: Neighbours | None
 ) -> Services:
-    settings, planner = infra.settings, infra.planner
+    settings, planner, fleet = infra.settings, infra.planner, Fleet(infra.database)
     webhooks, accounts = await _open_webhooks(infra, stack), await _open_accounts(infra)
-    executor = _open_executor(infra, executors)
-    opened = await open_runs(infra, stack, executor, accounts=accounts)
+    opened = await open_runs(infra, stack, _open_executor(infra, executors), accounts=accounts)
     previewer = RunPreviewer(planner, PreviewerAggregator(open_previewers(settings)), infra.schemas)
     timed = await open_schedules(infra, stack, opened, previewer=previewer, accounts=accounts)
-    fleet = Fleet(infra.database)
     parts = database_parts(fleet, webhooks, ReconciliationStatements(infra.database), infra.metrics.models)
     return Services(
         settings=settings,
@@ -165,15 +183,18 @@ async def _open(
         reading=infra.reading,
         accounts=accounts,
         browser_sessions=BrowserSessions(infra.database, accounts),
+        tokens=await _open_tokens(infra, stack, accounts),
         credentials=_open_credentials(infra, accounts),
         key_revocation=_open_key_revocation(infra, accounts, opened.commands),
         key_rotation=KeyRotation(infra.database, accounts),
         audit=AuditLog(infra.database),
+        budgets=Budgets(infra.database, infra.ledger.clock),
         runs=opened.runs,
         commands=opened.commands,
         conversations=opened.conversations,
         chats=_open_chats(infra, opened),
         client_tools=_open_client_tools(infra, opened),
+        external=opened.external,
         account_calls=AccountCalls(infra.database),
         intake=opened.intake,
         dispatcher=opened.dispatcher,
@@ -199,7 +220,8 @@ async def _open(
         webhooks=webhooks,
         readiness=None if infra.agent is None else _start_agent(infra, infra.agent, accounts),
         workspaces=infra.workspaces,
-        contents=_open_contents(infra),
+        contents=_open_contents(infra, opened),
+        erasures=_open_erasures(infra, opened, timed.schedules, accounts),
         memory=infra.memory,
         offload=infra.offload,
         metrics=infra.metrics.registry,
@@ -215,8 +237,16 @@ def _open_executor(infra: Infrastructure, others: Mapping[str, GraphExecutor]) -
 async def _open_accounts(infra: Infrastructure) -> Accounts:
     accounts = Accounts(infra.database)
     if infra.settings.bootstrap_key is not None:
-        await accounts.ensure_key(infra.settings.bootstrap_key.get_secret_value())
+        key = await accounts.ensure_key(infra.settings.bootstrap_key.get_secret_value())
+        if key.revoked_at is not None:
+            log.warning("bootstrap_key.revoked", key_id=str(key.id))
     return accounts
+
+
+async def _open_tokens(infra: Infrastructure, stack: AsyncExitStack, accounts: Accounts) -> Tokens:
+    settings = infra.settings
+    keys = await stack.enter_async_context(IssuerKeys(settings.network))
+    return Tokens(accounts, keys, settings.jwt_issuers)
 
 
 def _open_key_revocation(infra: Infrastructure, accounts: Accounts, commands: RunCommands) -> KeyRevocation:
@@ -284,14 +314,34 @@ def _start_agent(infra: Infrastructure, agent: Agent, accounts: Accounts) -> Rea
     return readiness
 
 
-def _open_contents(infra: Infrastructure) -> RunDeletion:
-    days_of_events = infra.settings.events_retention_days
+def _open_contents(infra: Infrastructure, opened: OpenedRuns) -> RunDeletion:
+    settings = infra.settings
     contents = RunDeletion(
         infra.database,
-        workspaces=infra.workspaces,
         storage=infra.storage,
+        delete_unused=opened.conversations.delete_unused,
         keep=infra.retention,
-        keep_events=timedelta(days=days_of_events) if days_of_events else None,
+        keep_events=_days(settings.events_retention_days),
+        keep_conversations=_days(settings.transcripts_retention_days),
     )
     infra.tasks.start_soon(contents.sweep)
     return contents
+
+
+def _days(number: int) -> timedelta | None:
+    return timedelta(days=number) if number else None
+
+
+def _open_erasures(
+    infra: Infrastructure, opened: OpenedRuns, schedules: ScheduleService, accounts: Accounts
+) -> Erasures:
+    erasures = Erasures(
+        infra.database,
+        infra.log,
+        opened.conversations,
+        stops=(accounts.erase_end_user, schedules.delete_for),
+        deliver_cancels=opened.commands.deliver_cancels,
+        erase_from_deliveries=erase_from_deliveries,
+    )
+    infra.tasks.start_soon(erasures.work)
+    return erasures

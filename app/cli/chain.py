@@ -13,9 +13,16 @@ from app.billing.chain.sealing_key import SealingKey, SealingKeyError
 from app.billing.chain.service import AccountChains
 from app.billing.chain.verification import verify
 from app.billing.chain.verifier import PublicKeys, read_public_keys
+from app.billing.statements.verification import wrong_statements
 from app.bootstrap.storage import attach_database, open_sealer, open_witness
 from app.errors import Invalid
 from app.platform.settings import Settings
+
+_COVERED = (
+    "checked: ledger entries and receipts, their chains, roots, statements, sums (balances, months, rollups)",
+    "not checked: names, keys and limits of accounts, runs, prices, counts of calls",
+)
+"""Names the tables of docs/CHAIN.md."""
 
 _MOST_SHOWN = 1000
 
@@ -60,16 +67,17 @@ async def export_chain(settings: Settings, output: TextIO, account: str | None) 
 async def verify_database(
     settings: Settings, console: Console, *, keys: list[Path], earlier: list[Path]
 ) -> bool:
-    """Check all chains and print what was found; returns whether everything is as it was written."""
+    """Check chains and statements and print what was found; returns whether all is as it was written."""
     trusted, exports = _trusted(settings, keys), _read_exports(earlier)
     async with attach_database(settings) as database:
         found = await verify(database, trusted, earlier=exports, remembered=open_witness(settings).heads)
-    for line in found.summary:
+        findings = [*found.findings, *await wrong_statements(database, trusted)]
+    for line in (*found.summary, *_COVERED):
         console.print(line, markup=False, soft_wrap=True)
-    for finding in found.findings[:_MOST_SHOWN]:
+    for finding in findings[:_MOST_SHOWN]:
         console.print(finding, style="red", markup=False, soft_wrap=True)
-    console.print(f"{len(found.findings)} findings")
-    return not found.findings
+    console.print(f"{len(findings)} findings")
+    return not findings
 
 
 def _key(settings: Settings) -> SealingKey:

@@ -1,14 +1,15 @@
-"""`runtally run` and `runtally receipts`: a terminal client of a running server."""
+"""`runtally run`, `receipts` and `export`: a terminal client of a running server."""
 
 import json
 from collections.abc import Iterator, Sequence
-from typing import Unpack
+from typing import BinaryIO, Unpack
 
 from rich.console import Console
 from rich.table import Table
 
 from runtally import AsyncClient, Event, Receipt, TextDelta, ThinkingDelta, UnknownEvent
 from runtally.options import Prompt, RunOptions
+from runtally.protocol.call import Call
 
 _RECEIPT_COLUMNS = {
     "usage_unit_id": "message",
@@ -33,6 +34,15 @@ async def show_receipts(console: Console, run_id: str | None) -> None:
     """Print the receipts of a run, oldest first, or the newest of the account."""
     async with AsyncClient() as client:
         console.print(receipts_table(await _receipts(client, run_id)))
+
+
+async def export(output: BinaryIO, name: str, **query: str) -> None:
+    """Write an export of the account's bills."""
+    async with AsyncClient() as client:
+        path = f"/v1/exports/{name}"
+        output.write(
+            await client.call(Call(method="GET", path=path, query=query, parse=bytes, is_json=False))
+        )
 
 
 async def show_run(

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from app.auth.accounts import Accounts
-from app.billing.credit.ledger import AccountTerms, CreditLedger, usd
+from app.billing.credit.ledger import CreditLedger, usd
 from app.billing.credit.payment_mode import PaymentMode
 from app.billing.credit.records import CreditBalance
 from app.billing.prices.price_list import CREDITS_PER_DOLLAR
@@ -24,7 +24,6 @@ from app.ids import AccountId
 from app.platform.audit.service import command_actor
 from app.platform.settings import Settings
 
-NO_BUDGET = "none"
 _MOST_USD = Decimal(10**10)
 _MOST_DIGITS = 10
 
@@ -55,19 +54,10 @@ async def change_credit(
     console.print(_table(account, credit))
 
 
-async def change_terms(
-    settings: Settings, console: Console, account: str, *, mode: PaymentMode | None, budget: str | None
-) -> None:
-    """Change how an account pays and print its credit; `budget` is dollars or `none`."""
-    monthly = None if budget in {None, NO_BUDGET} else _credits(budget)
-    if monthly is not None and monthly < 0:
-        raise Invalid.field("--monthly-budget-usd", "must not be below zero")
-
-    def changed(terms: AccountTerms) -> AccountTerms:
-        return AccountTerms(mode or terms.mode, terms.monthly_budget if budget is None else monthly)
-
+async def change_mode(settings: Settings, console: Console, account: str, *, mode: PaymentMode) -> None:
+    """Change how an account pays and print its credit."""
     async with _account(settings, account) as (ledger, account_id):
-        credit = await ledger.change_terms(account_id, changed, by=command_actor())
+        credit = await ledger.change_mode(account_id, mode, by=command_actor())
     console.print(_table(account, credit))
 
 
@@ -112,16 +102,14 @@ def _credits(dollars: str) -> int:
 
 def _table(account: str, credit: CreditBalance) -> Table:
     now = datetime.now(UTC)
-    available = credit.available(now)
-    budget = credit.monthly_budget
+    available = credit.available
     table = Table(title=f"{account} ({credit.mode})")
-    for title in ("granted", "adjusted", "spent", "left", "reserved", "available", "budget", "this month"):
+    for title in ("granted", "adjusted", "spent", "left", "reserved", "available", "this month"):
         table.add_column(title, justify="right")
     amounts = [credit.granted, credit.adjusted, credit.spent, credit.balance, credit.reserved]
     table.add_row(
         *(_dollars(amount) for amount in amounts),
         "no limit" if available is None else _dollars(available),
-        "none" if budget is None else _dollars(budget),
         _dollars(credit.spent_this_month(now)),
     )
     return table

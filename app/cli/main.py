@@ -17,6 +17,7 @@ from app.bootstrap.roles import Role
 from app.cli.commands.accounts import accounts
 from app.cli.commands.approvals import approvals
 from app.cli.commands.batches import batches
+from app.cli.commands.exports import exports
 from app.cli.commands.graphs import graphs
 from app.cli.commands.keys import keys
 from app.cli.commands.mcp import mcp
@@ -39,6 +40,7 @@ credit = typer.Typer(help="Credit of accounts: show, grant, adjust, terms.", no_
 app.add_typer(credit, name="credits")
 chain = typer.Typer(help="Hash chains of receipts and ledger: keys, roots, exports.", no_args_is_help=True)
 app.add_typer(chain, name="chain")
+app.add_typer(exports, name="export")
 app.add_typer(graphs, name="graphs")
 app.add_typer(mcp, name="mcp")
 app.add_typer(batches, name="batches")
@@ -168,16 +170,13 @@ def credits_adjust(
 @credit.command("terms")
 def credits_terms(
     account: str,
-    mode: Annotated[PaymentMode | None, typer.Option(help="prepaid stops at zero.")] = None,
-    monthly_budget_usd: Annotated[
-        str | None, typer.Option(help="Dollars per calendar month (UTC), or none.")
-    ] = None,
+    mode: Annotated[PaymentMode, typer.Option(help="prepaid stops at zero.")],
 ) -> None:
-    """Change how an account pays; omitted options keep their value."""
-    from app.cli.credits import change_terms
+    """Change how an account pays."""
+    from app.cli.credits import change_mode
 
     with explained():
-        asyncio.run(change_terms(Settings.load(), console, account, mode=mode, budget=monthly_budget_usd))
+        asyncio.run(change_mode(Settings.load(), console, account, mode=mode))
 
 
 @app.command("reprice")

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from app.ids import AccountId
+from app.ids import AccountId, RunId
 
 
 class Transcript(NamedTuple):
@@ -39,6 +39,8 @@ class Conversation:
     """The provider in the ids of its graphs: only their executor can read its transcript."""
     branches: int = 1
     """How many branches it has; known where it was looked up."""
+    found_in_run: RunId | None = None
+    """The newest run with the words that were searched for; None: they are in the title."""
 
     @property
     def transcript(self) -> Transcript:

@@ -115,10 +115,18 @@ async def lock_conversation(tx: Transaction, account_id: AccountId, state_key: s
 
 
 async def newest_conversations(
-    reader: Reader, account_id: AccountId, page: PageRequest, *having: ColumnElement[bool]
+    reader: Reader,
+    account_id: AccountId,
+    page: PageRequest,
+    *having: ColumnElement[bool],
+    computed: Sequence[ColumnElement[Any]] = (),
 ) -> list[Conversation]:
-    """A page of an account's conversations (of those with these conditions), most recently used first."""
-    of_account = select(sessions, _BRANCHES).where(sessions.c.account_id == account_id, *having)
+    """A page of an account's conversations (of those with these conditions), most recently used first.
+
+    `computed`: further fields of the records.
+    """
+    columns = select(sessions, _BRANCHES, *computed)
+    of_account = columns.where(sessions.c.account_id == account_id, *having)
     statement = page_of(of_account, page, at=sessions.c.updated_at, id_=sessions.c.state_key)
     return [_conversation(row) for row in (await reader.execute(statement)).mappings()]
 

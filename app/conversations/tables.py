@@ -43,6 +43,8 @@ sessions = Table(
 
 Index("ix_sessions_newest", sessions.c.account_id, sessions.c.updated_at.desc(), sessions.c.state_key.desc())
 
+Index("ix_sessions_updated_at", sessions.c.updated_at)
+
 session_prompts = Table(
     "session_prompts",
     metadata,

@@ -10,7 +10,8 @@ from weakref import WeakValueDictionary
 
 import structlog
 
-from app.billing.credit.ledger import CreditLedger
+from app.billing.budgets.records import Amount
+from app.billing.credit.ledger import MAX_CREDITS, BudgetSpent, CreditLedger
 from app.billing.prices.price_list import PriceList
 from app.billing.receipts.queue import ReceiptQueue
 from app.billing.receipts.records import Receipt
@@ -20,6 +21,7 @@ from app.gateway.call import CallCost, Refusal
 from app.ids import AccountId
 from app.platform.clock.lease import Lease
 from app.platform.db import StatementFailed
+from app.requests.outcome import SpentBudget
 
 log = structlog.get_logger(__name__)
 
@@ -39,6 +41,9 @@ _RETRY_S = 0.25
 UNLIMITED_FOR_S = 5.0
 """How long the answer "this account has no credit limit" is reused."""
 
+
+_LESS_THAN_NOTHING = Amount(-MAX_CREDITS, -MAX_CREDITS)
+"""Left whatever is spent."""
 
 FindUnpriced: TypeAlias = Callable[[], Awaitable[Sequence[Receipt]]]
 
@@ -76,10 +81,10 @@ class LedgerTurns:
 
 @dataclass(frozen=True, slots=True)
 class _Needed:
-    """Credits for all calls of the run that have not ended."""
+    """Credits and tokens for all calls of the run that have not ended."""
 
-    maximum: int
-    minimum: int
+    maximum: Amount
+    minimum: Amount
     deadline: float
     """Loop time until which the ledger's answer is waited for."""
 
@@ -102,8 +107,10 @@ class CreditCheck:
     lease: Lease
     find_unpriced: FindUnpriced | None = None
     """Receipts of the account, of which a part has no known price."""
-    _reserved: int | None = field(init=False)
-    """Credits that are reserved for the run for certain; None: not known."""
+    spent_budget: SpentBudget | None = field(init=False, default=None)
+    """The budget that has refused the last call, if one has."""
+    _reserved: Amount | None = field(init=False)
+    """What is reserved for the run for certain; None: not known."""
     _is_unlimited: bool = field(init=False)
     """Whether the ledger's last answer was that the account has no limit."""
     _unlimited_until: float = field(init=False)
@@ -122,13 +129,30 @@ class CreditCheck:
         deadline = loop.time() + self.ledger_wait_s
         maximum = self.prices.credits_for(in_progress.maximum)
         minimum = max(1, self.prices.credits_for(in_progress.minimum))
-        needed = _Needed(max(maximum, minimum), minimum, deadline)
+        needed = _Needed(
+            Amount(max(maximum, minimum), in_progress.most_tokens),
+            Amount(minimum, max(1, in_progress.least_tokens)),
+            deadline,
+        )
         if not await self.lease.wait_held(self.plan.run, within_s=self.ledger_wait_s):
             return "database"
         refusal = await self._check_ledger(needed)
         if refusal is None and not await self.lease.wait_held(self.plan.run, within_s=deadline - loop.time()):
             return "database"
         return refusal
+
+    async def release(self) -> bool:
+        """Reserve no more than is spent, while no call is being made; False if the ledger does not answer."""
+        if self._is_unlimited:
+            return True
+        deadline = asyncio.get_running_loop().time() + self.ledger_wait_s
+        try:
+            async with self.turns.take(self.plan.run.account_id, until=deadline):
+                # Less than before is always covered; what was charged meanwhile still is reserved, too.
+                await self._resize_in_turn(_Needed(Amount(1, 0), _LESS_THAN_NOTHING, deadline))
+        except (TimeoutError, Unavailable, StatementFailed):
+            return False
+        return True
 
     async def _check_ledger(self, needed: _Needed) -> Refusal | None:
         loop, is_logged = asyncio.get_running_loop(), False
@@ -156,10 +180,12 @@ class CreditCheck:
             return None
         # Receipts being delivered may have been counted twice: as pending here and by the database.
         await self.receipts.wait_delivered(self.plan.run.account_id, within_s=_LEDGER_TIMEOUT_S)
-        return None if await self._resize(needed) else "credit"
+        if await self._resize(needed):
+            return None
+        return "credit" if self.spent_budget is None else "account_budget"
 
     async def _resize(self, needed: _Needed) -> bool:
-        """Set the reservation; False if the credit does not cover the minimum."""
+        """Set the reservation; False if the credit, or a budget, does not cover the minimum."""
         loop = asyncio.get_running_loop()
         asked_at = loop.time()
         turn_by = asked_at + _LEDGER_TIMEOUT_S
@@ -183,20 +209,25 @@ class CreditCheck:
         pending = self.receipts.pending_credits(self.plan.run)
         others = pending.others + unpriced
         # What the run has spent stays reserved until it is debited: another process cannot see it.
-        maximum, minimum = needed.maximum + pending.own, needed.minimum + pending.own
+        own = Amount(pending.own, pending.own_tokens)
+        maximum, minimum = needed.maximum.plus(own), needed.minimum.plus(own)
         timeout_s = _LEDGER_TIMEOUT_S if self._is_covered(needed) else _NEEDED_TIMEOUT_S
         before = self._reserved
         # Without an answer it is not known whether the reservation was changed.
-        self._reserved = None if before is None else min(before, maximum)
-        async with asyncio.timeout(timeout_s):
-            spendable = await self.ledger.resize_reservation(
-                self.plan.run, maximum, minimum=minimum, pending=others
-            )
+        self._reserved = None if before is None else before.least(maximum)
+        self.spent_budget = None
+        try:
+            async with asyncio.timeout(timeout_s):
+                spendable = await self.ledger.resize_reservation(
+                    self.plan.run, maximum, minimum=minimum, pending=others
+                )
+        except BudgetSpent as refusal:
+            self.spent_budget, spendable = refusal.budget, others
         self._is_unlimited = spendable is None
         if spendable is None:
             self._set_unlimited(asyncio.get_running_loop().time())
             return True
-        is_covered = spendable - others >= minimum
+        is_covered = spendable - others >= minimum.credits
         self._reserved = maximum if is_covered else before
         return is_covered
 
@@ -217,5 +248,8 @@ class CreditCheck:
         """Whether an earlier answer of the ledger covers the calls."""
         if self._is_unlimited:
             return True
-        own = self.receipts.pending_credits(self.plan.run).own
-        return self._reserved is not None and needed.maximum + own <= self._reserved
+        if self._reserved is None:
+            return False
+        pending = self.receipts.pending_credits(self.plan.run)
+        wanted = needed.maximum.plus(Amount(pending.own, pending.own_tokens))
+        return wanted.least(self._reserved) == wanted

@@ -87,19 +87,22 @@ class BilledMetering:
                 self.calls.count_refused(message.call.requested_model or message.model)
             self.receipts.void_message(to_fact(message))
 
+        check = CreditCheck(
+            plan,
+            receipts=self.receipts,
+            ledger=self.ledger,
+            prices=self.prices,
+            turns=self.turns,
+            ledger_wait_s=self.ledger_wait_s,
+            lease=self.lease,
+            find_unpriced=partial(self._unpriced_of, plan),
+        )
         return MeteringHooks(
             cost_of=partial(self._cost_of, plan),
             most_cost_of=partial(self._most_cost_of, plan),
-            check_credit=CreditCheck(
-                plan,
-                receipts=self.receipts,
-                ledger=self.ledger,
-                prices=self.prices,
-                turns=self.turns,
-                ledger_wait_s=self.ledger_wait_s,
-                lease=self.lease,
-                find_unpriced=partial(self._unpriced_of, plan),
-            ).check,
+            check_credit=check.check,
+            spent_budget=lambda: check.spent_budget,
+            release_credit=check.release,
             on_start=on_start,
             on_progress=lambda message: self.receipts.update_message(to_fact(message)),
             on_usage=lambda message: self.receipts.complete_message(to_fact(message)),
@@ -143,8 +146,8 @@ class BilledMetering:
             return self.prices.most(plan.model, usage, at=now, speed=speed)
 
 
-def channel_limits(plan: RunPlan) -> ChannelLimits:
-    """The limits of a run that starts now."""
+def channel_limits(plan: RunPlan, *, of_client: bool = False) -> ChannelLimits:
+    """The limits of a run that starts now; `of_client`: its agent is a client's own."""
     return ChannelLimits(
         deadline=asyncio.get_running_loop().time() + plan.timeout.total_seconds(),
         max_turns=plan.limits.max_turns,
@@ -152,6 +155,7 @@ def channel_limits(plan: RunPlan) -> ChannelLimits:
         max_budget_usd=plan.limits.max_budget_usd,
         web=plan.spec.web,
         spent=plan.spent,
+        of_client=of_client,
     )
 
 

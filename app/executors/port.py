@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any, Literal, NamedTuple, Protocol
 
+from app.billing.budgets.records import Amount
 from app.conversations.cuts.answer_cuts import ShownAnswer
 from app.conversations.records import Conversation
 from app.events import AiEvent, MeterReport
@@ -23,7 +24,7 @@ from app.platform.logs.context import for_run
 from app.platform.telemetry.run_trace import RunTrace
 from app.platform.telemetry.trace_context import RunTraceContext
 from app.requests.client_tools import ClientTool
-from app.requests.outcome import ErrorCode, FinishReason
+from app.requests.outcome import ErrorCode, FinishReason, SpentBudget
 from app.requests.runs import GraphRunRequest, RunLimits
 from app.tools.extensions.loading import Extensions
 from app.tools.skills.records import Skill
@@ -43,6 +44,7 @@ TIMEOUT = RunOutcome("timeout", "timeout")
 BUDGET = RunOutcome("rate_limit", "budget")
 MAX_TURNS = RunOutcome("timeout", "max_turns")
 NO_CREDIT = RunOutcome("insufficient_credits", "budget")
+ACCOUNT_BUDGET = RunOutcome("budget_reached", "budget")
 INTERNAL = RunOutcome("internal", "error")
 INVALID_REQUEST = RunOutcome("invalid_request", "error")
 RATE_LIMITED = RunOutcome("rate_limit", "error")
@@ -57,8 +59,12 @@ AGENT_UNAVAILABLE = RunOutcome("agent_unavailable", "error")
 class ExecutionFailed(Exception):
     """A run ended without an answer."""
 
-    def __init__(self, error: ErrorCode, finish_reason: FinishReason = "error") -> None:
+    def __init__(
+        self, error: ErrorCode, finish_reason: FinishReason = "error", budget: SpentBudget | None = None
+    ) -> None:
+        """`budget` is the one that was reached, if a run ends with `budget_reached`."""
         self.outcome = RunOutcome(error, finish_reason)
+        self.budget = budget if error == ACCOUNT_BUDGET.error else None
         super().__init__(f"{error} ({finish_reason})")
 
 
@@ -158,8 +164,8 @@ class RunPlan:
     """An estimate of what its first message may cost."""
     credits_to_reserve: int = 0
     """The same as it is charged."""
-    reserved: int | None = None
-    """The credits reserved when it was accepted; None if there was no limit, or in a later attempt."""
+    reserved: Amount | None = None
+    """What was reserved when it was accepted; None if there was no limit, or in a later attempt."""
     unlimited_at: float | None = None
     """When, in the event loop's time, its account had no credit limit; None: it may have one."""
     options: ModelOptions = field(default_factory=ModelOptions)

@@ -4,8 +4,8 @@ import asyncio
 import json
 import re
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -84,8 +84,17 @@ class RequestBodies:
             parts[:] = [b"".join(parts)]
             yield parts[0] if self._hidden is None else self._hidden.remove_from(parts[0])
         finally:
-            self._held[owner] -= sum(map(len, parts))
-            self._held = +self._held
+            self._release(owner, sum(map(len, parts)))
+
+    @contextmanager
+    def holding(self, owner: str, body: bytes) -> Iterator[None]:
+        """Count a body that was read elsewhere, until the context ends; raises `BodyRefused`."""
+        self._held[owner] += len(body)
+        try:
+            self._require_room(owner)
+            yield
+        finally:
+            self._release(owner, len(body))
 
     async def _read(self, owner: str, receive: Receive, parts: list[bytes]) -> None:
         try:
@@ -104,9 +113,16 @@ class RequestBodies:
         self._held[owner] += len(parts[-1])
         if sum(map(len, parts)) > BODY_BYTES:
             raise BodyRefused(413)
+        self._require_room(owner)
+        return bool(part.get("more_body", False))
+
+    def _require_room(self, owner: str) -> None:
         if self._held[owner] > RUN_BYTES or self.held_bytes > TOTAL_BYTES:
             raise BodyRefused(529)
-        return bool(part.get("more_body", False))
+
+    def _release(self, owner: str, size: int) -> None:
+        self._held[owner] -= size
+        self._held = +self._held
 
 
 def _announced(scope: Scope) -> int:

@@ -17,15 +17,26 @@ from app.gateway.prompt_cache.rendered import PromptEvidence
 from app.ids import MessageId
 from app.platform.clock.clock import host_time
 from app.platform.telemetry.model_call import ModelCall
+from app.requests.outcome import SpentBudget
 from app.usage.records import CacheMiss, ProviderCall, TokenUsage
 
 log = structlog.get_logger(__name__)
 
 Refusal = Literal[
-    "ended", "deadline", "turns", "budget", "credit", "database", "journal", "answer", "provider"
+    "ended",
+    "deadline",
+    "turns",
+    "budget",
+    "credit",
+    "account_budget",
+    "database",
+    "journal",
+    "answer",
+    "provider",
 ]
-"""Why a call was refused; `database`: the account's credit could not be checked; `answer`: an earlier
-response was unusable or too large; `provider`: the provider refuses the operator."""
+"""Why a call was refused; `account_budget`: a budget of the account; `database`: the account's credit could
+not be checked; `answer`: an earlier response was unusable or too large; `provider`: the provider refuses the
+operator."""
 
 COUNTED = "the prompt was sent and never answered; its tokens were counted by the provider"
 ESTIMATED = "the prompt was sent and never answered; its tokens are estimated"
@@ -53,6 +64,8 @@ class CallCost:
     maximum: Decimal
     minimum: Decimal
     """The least credit that must be available."""
+    most_tokens: int = 0
+    least_tokens: int = 0
 
 
 class CallTracing(Protocol):
@@ -65,6 +78,10 @@ class CallTracing(Protocol):
     def end(self, call: ModelCall, message: MessageUsage | None) -> None:
         """It has ended, with the message that is charged for it, if any."""
         ...
+
+
+async def _has_none() -> bool:
+    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +104,10 @@ class MeteringHooks:
     """A message's usage is known; a second call corrects the first."""
     on_void: Callable[[MessageUsage], None]
     """A message that was started costs nothing."""
+    spent_budget: Callable[[], SpentBudget | None] = lambda: None
+    """The budget because of which `check_credit` has refused."""
+    release_credit: Callable[[], Awaitable[bool]] = _has_none
+    """Reserves next to nothing until the next call; False if that could not be done."""
     profile_id: str | None = None
     """The user profile that the provider reports the calls under."""
     now: Callable[[], datetime] = host_time

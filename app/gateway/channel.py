@@ -25,9 +25,13 @@ from app.gateway.web.spec import WebSpec
 from app.gateway.web.uses import WebUses
 from app.ids import MessageId
 from app.platform.logs.context import Fields, fields_of_context, start_detached
+from app.requests.outcome import SpentBudget
 from app.usage.records import NOTHING_SPENT, Spent
 
 log = structlog.get_logger(__name__)
+
+_NOT_COVERED: frozenset[Refusal | None] = frozenset({"credit", "account_budget"})
+"""Refusals of calls that may fit once other calls have ended, or for less than the most they may cost."""
 
 GRACE_S = 1.0
 """How long current calls may take to end by themselves once the run has ended."""
@@ -36,8 +40,9 @@ GRACE_S = 1.0
 class CallRefused(Exception):
     """A call was refused."""
 
-    def __init__(self, refusal: Refusal) -> None:
+    def __init__(self, refusal: Refusal, budget: SpentBudget | None = None) -> None:
         self.refusal = refusal
+        self.budget = budget
         super().__init__(refusal)
 
 
@@ -54,6 +59,9 @@ class ChannelLimits:
     """None means no web tools."""
     spent: Spent = NOTHING_SPENT
     """What earlier attempts have used of the limits."""
+    of_client: bool = False
+    """Whether an agent of a client makes the calls: each needs credit for the most that it may cost, and none
+    is refused because another one had no usable answer."""
 
     @property
     def has_budget(self) -> bool:
@@ -118,6 +126,11 @@ class Channel:
         return None if most is None else max(Decimal(0), most - self._spent().usd)
 
     @property
+    def spent_budget(self) -> SpentBudget | None:
+        """The budget of the account because of which a call was refused."""
+        return self.hooks.spent_budget()
+
+    @property
     def exhausted_limit(self) -> Refusal | None:
         """The limit that is reached, if any; for tool calls, which need no further call of the model."""
         refusal = self._refusal()
@@ -147,6 +160,11 @@ class Channel:
             self._calls.remove(call)
             self._notify_waiters()
 
+    async def release_credit(self) -> bool:
+        """Reserve next to nothing until the next call; False if one is made, or it could not be done."""
+        async with self._credit_lock:
+            return not self._calls and await self.hooks.release_credit()
+
     async def wait_for_budget(self) -> None:
         """Wait while a limit of dollars is reached that may be raised: until it is, or is to stay."""
         while self._refusal() == "budget" and self._may_be_raised:
@@ -162,7 +180,9 @@ class Channel:
         self.hooks.on_usage(message)
 
     def block(self, reason: Refusal) -> None:
-        """Refuse all further calls for this reason; current calls continue."""
+        """Refuse all further calls for this reason, unless a client makes them; current calls continue."""
+        if self.limits.of_client:
+            return
         self._blocked = self._blocked or reason
         self.refused = self.refused or reason
 
@@ -234,7 +254,7 @@ class Channel:
                 change = self._change_event
                 refusal = await self._reserve_credit(call)
                 others = any(other.covered for other in self._calls)
-                if refusal != "credit" or not others or self._refusal() is not None:
+                if refusal not in _NOT_COVERED or not others or self._refusal() is not None:
                     break
                 # Current calls may cost less than was reserved for them.
                 await change.wait()
@@ -245,13 +265,16 @@ class Channel:
         """Reserve the most that the calls may cost, or else all that is left if it covers the prompt."""
         covered = [other for other in self._calls if other.covered]
         refusal = await self.hooks.check_credit(_whole_cost([*covered, call]))
-        if refusal == "credit" and await self._tighten([*covered, call]):
+        if refusal in _NOT_COVERED and await self._tighten([*covered, call]):
             refusal = await self.hooks.check_credit(_whole_cost([*covered, call]))
-        if refusal != "credit":
+        if refusal not in _NOT_COVERED or self.limits.of_client:
             return refusal
         prompt = self.hooks.most_cost_of(call.size.model, call.size.estimate, call.size.speed)
-        others = _whole_cost(covered).maximum
-        return await self.hooks.check_credit(CallCost(others + call.reserved.usd, minimum=others + prompt))
+        whole, others = _whole_cost([*covered, call]), _whole_cost(covered)
+        least_tokens = others.least_tokens + call.size.estimate.total_tokens
+        return await self.hooks.check_credit(
+            replace(whole, minimum=others.minimum + prompt, least_tokens=least_tokens)
+        )
 
     async def _tighten(self, calls: Iterable[Call]) -> bool:
         """Let the provider count prompts of calls; False if all of them were counted before."""
@@ -268,7 +291,7 @@ class Channel:
     def _refuse(self, refusal: Refusal) -> CallRefused:
         self.refused = self.refused or refusal
         log.info("gateway.call_refused", reason=refusal)
-        return CallRefused(refusal)
+        return CallRefused(refusal, self.spent_budget if refusal == "account_budget" else None)
 
     def _refusal(self) -> Refusal | None:
         limits = self.limits
@@ -317,5 +340,7 @@ class Channel:
 
 def _whole_cost(calls: Iterable[Call]) -> CallCost:
     """The most that calls may cost; nothing less is enough."""
-    dollars = sum((call.reserved.usd for call in calls), Decimal(0))
-    return CallCost(maximum=dollars, minimum=dollars)
+    most = Spending()
+    for call in calls:
+        most = most.plus(call.reserved)
+    return CallCost(most.usd, most.usd, most.tokens, most.tokens)

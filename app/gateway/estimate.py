@@ -140,7 +140,11 @@ def size_of(body: bytes) -> CallSize:
     except ValueError:
         request = None
     # The provider may understand a body that we do not: then assume the maximum.
-    request = request if isinstance(request, dict) else {}
+    return size_of_request(request if isinstance(request, dict) else {}, body)
+
+
+def size_of_request(request: Mapping[str, Any], body: bytes) -> CallSize:
+    """The size of the call with this body, which is already parsed."""
     attached, tools = _Attached(), _Tools()
     for message in _objects(request.get("messages")):
         attached.add(message.get("content"))

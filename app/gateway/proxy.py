@@ -1,13 +1,13 @@
 """Gateway: the metering proxy that agents call instead of the Messages API.
 
-Bytes pass through unchanged and at once; of requests, only the web tools are replaced (`web/`). The usage
-of each response is parsed on the way, and recorded before the agent can read it; it also decides how the
-response ends (`answer.py`).
+Bytes pass through unchanged and at once; of requests of our own agents, only the web tools are replaced
+(`web/`). The usage of each response is parsed on the way, and recorded before the agent can read it; it also
+decides how the response ends (`answer.py`).
 """
 
 import secrets
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AbstractContextManager, AsyncExitStack, contextmanager
 from functools import partial
 from typing import NamedTuple, Self, TypeAlias
 
@@ -16,6 +16,7 @@ import structlog
 from app.gateway.bodies import BodyRefused, HiddenDirectory, RequestBodies
 from app.gateway.call import MeteringHooks
 from app.gateway.channel import CallRefused, Channel, ChannelLimits
+from app.gateway.client.request import ClientRequest
 from app.gateway.error_responses import BODY_ERRORS, ENDED, REFUSED, TOO_LARGE, UNKNOWN, send_error
 from app.gateway.estimate import PromptTooLarge, size_of
 from app.gateway.exchange import Exchange
@@ -112,19 +113,7 @@ class Gateway:
         else:
             try:
                 async with self._bodies.reading(token, scope, receive) as body:
-                    await self._forward(
-                        channel,
-                        path,
-                        body,
-                        Exchange(
-                            self._provider,
-                            scope,
-                            receive,
-                            send,
-                            offload=self._offload,
-                            metrics=self._metrics,
-                        ),
-                    )
+                    await self._forward(channel, path, body, self._exchange(scope, receive, send))
             except BodyRefused as refused:
                 await send_error(send, BODY_ERRORS[refused.status])
             except PromptTooLarge:
@@ -132,6 +121,31 @@ class Gateway:
             except CallRefused as refused:
                 self._metrics.call_refused(refused.refusal)
                 await send_error(send, ENDED if refused.refusal == "ended" else REFUSED)
+
+    async def serve_client(
+        self, channel: Channel, request: ClientRequest, receive: Receive, send: Send
+    ) -> None:
+        """Forward a request of a client's own agent as it is; raises `CallRefused`, `BodyRefused`."""
+        body, exchange = request.body, self._exchange(request.scope, receive, send)
+        with self._bodies.holding(channel.token, body), _log_fields(channel):
+            try:
+                count = partial(self._provider.count_prompt, body)
+                async with channel.call(request.size, count) as call:
+                    await exchange.forward(request.path, body, call=call)
+            except CallRefused as refused:
+                self._metrics.call_refused(refused.refusal)
+                raise
+
+    async def count_for_client(
+        self, owner: str, request: ClientRequest, receive: Receive, send: Send
+    ) -> None:
+        """Forward a request to count tokens, which costs nothing; raises `BodyRefused`."""
+        with self._bodies.holding(owner, request.body):
+            exchange = self._exchange(request.scope, receive, send)
+            await exchange.forward(request.path, request.body, call=None)
+
+    def _exchange(self, scope: Scope, receive: Receive, send: Send) -> Exchange:
+        return Exchange(self._provider, scope, receive, send, offload=self._offload, metrics=self._metrics)
 
     async def _answer(
         self, answer: SendAnswer, token: str, scope: Scope, receive: Receive, send: Send
@@ -143,7 +157,7 @@ class Gateway:
             await send_error(send, BODY_ERRORS[refused.status])
 
     async def _forward(self, channel: Channel, path: str, body: bytes, exchange: Exchange) -> None:
-        with structlog.contextvars.bound_contextvars(**{"run_id": channel.run_id, **channel.log_fields}):
+        with _log_fields(channel):
             if path == COUNT_TOKENS:
                 await exchange.forward(path, body, call=None)
                 return
@@ -153,3 +167,7 @@ class Gateway:
                 count = partial(self._provider.count_prompt, body)
                 async with channel.call(size_of(body), count) as call:
                     await exchange.forward(path, body, call=call)
+
+
+def _log_fields(channel: Channel) -> AbstractContextManager[object]:
+    return structlog.contextvars.bound_contextvars(**{"run_id": channel.run_id, **channel.log_fields})

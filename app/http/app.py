@@ -16,11 +16,13 @@ from app.http.admission.limits import FailedKeyLimit, RequestLimits
 from app.http.admission.reader_limit import ReaderLimit
 from app.http.admission.token_buckets import TokenBuckets
 from app.http.ag_ui.openapi import ag_ui_schemas
+from app.http.anthropic.errors import AnthropicWire
 from app.http.api.batches.schemas import line_schemas
 from app.http.api.health.routes import MAX_AGE_S, unavailable_parts
 from app.http.api.pages.routes import files
 from app.http.middleware import HeadRequests, RequestIds, SecurityHeaders, UnexpectedErrors, UnreadBodies
 from app.http.native.openapi import event_schemas
+from app.http.openai.errors import OpenAiErrors
 from app.http.openapi.document import ERRORS, DocumentedApp
 from app.http.problems import Problem, install_error_handlers
 from app.http.request_log import RequestLog
@@ -43,6 +45,8 @@ TAGS: Final = {
     "generate": "One answer to one prompt.",
     "ag-ui": "The AG-UI protocol.",
     "ai-sdk": "The Vercel AI SDK.",
+    "openai": "The API of OpenAI.",
+    "anthropic": "The Messages API, for agents of clients.",
     "receipts": "What runs have cost.",
     "billing": "Credit, alarms and the provider's reports.",
     "accounts": "Accounts and API keys.",
@@ -133,6 +137,8 @@ def create_app(
     app.add_middleware(UnexpectedErrors)
     if origins := services.settings.cors_origins:
         app.add_middleware(CORSMiddleware, allow_origins=origins, **_CORS)
+    app.add_middleware(OpenAiErrors)
+    app.add_middleware(AnthropicWire)
     app.add_middleware(UnreadBodies)
     app.add_middleware(SecurityHeaders)
     app.add_middleware(RequestLog)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from typing import Annotated, TypeAlias
 
-from fastapi import Depends, Header, Path, Request
+from fastapi import Depends, Header, Path, Query, Request
 
 from app.bootstrap.services import Services
 from app.errors import Invalid
@@ -18,7 +18,7 @@ from app.http.middleware import REQUEST_ID
 from app.http.streaming.closing import OpenStream, OpenStreams
 from app.http.streaming.run_streams import RunStreams
 from app.http.streaming.sse import OpenReader
-from app.ids import RUN_ID_PATTERN, RunId, RunKey
+from app.ids import RUN_ID_PATTERN, AccountId, RunId, RunKey
 from app.platform.audit.records import Actor
 from app.platform.telemetry.trace_context import CallerTrace
 from app.requests.principal import Principal
@@ -53,9 +53,26 @@ RunReader: TypeAlias = Annotated[Principal, Depends(RequireScopes("runs:read"))]
 Approver: TypeAlias = Annotated[Principal, Depends(RequireScopes("runs:approve"))]
 Auditor: TypeAlias = Annotated[Principal, Depends(RequireScopes("runs:audit"))]
 ReceiptReader: TypeAlias = Annotated[Principal, Depends(RequireScopes("receipts:read"))]
+ExternalCaller: TypeAlias = Annotated[Principal, Depends(RequireScopes("external:write"))]
 KeyManager: TypeAlias = Annotated[Principal, Depends(RequireScopes("keys:write"))]
+BudgetManager: TypeAlias = Annotated[Principal, Depends(RequireScopes("budgets:write"))]
 Admin: TypeAlias = Annotated[Principal, Depends(RequireScopes("admin"))]
 MetricsReader: TypeAlias = Annotated[Principal, Depends(RequireScopes("metrics:read"))]
+
+
+async def _chosen_account(
+    services: ServicesDep,
+    caller: Annotated[Principal, Depends(request_principal)],
+    account: Annotated[
+        str | None, Query(description="Its name; by default the key's. Others need `admin`.")
+    ] = None,
+) -> AccountId:
+    if account is None:
+        return caller.account_id
+    return (await services.accounts.find_visible(caller, account)).id
+
+
+OfAccount: TypeAlias = Annotated[AccountId, Depends(_chosen_account)]
 
 
 async def open_export_reader(request: Request, services: ServicesDep) -> OpenReader:
@@ -64,7 +81,7 @@ async def open_export_reader(request: Request, services: ServicesDep) -> OpenRea
 
     @contextmanager
     def reader_scope(caller: Principal, source: Hashable) -> Iterator[None]:
-        with readers.slot(caller.api_key_id, source), services.credentials.while_valid(caller):
+        with readers.slot(caller.rated_as, source), services.credentials.while_valid(caller):
             yield
 
     return reader_scope
@@ -75,7 +92,7 @@ OpenExportReader: TypeAlias = Annotated[OpenReader, Depends(open_export_reader)]
 
 async def open_stream_reader(request: Request, opened: OpenExportReader) -> OpenReader:
     """The same for what ends when the server stops; raises `TooManyReaders` before a run is started."""
-    request_limits(request).readers.check((await request_principal(request)).api_key_id)
+    request_limits(request).readers.check((await request_principal(request)).rated_as)
     streams: OpenStreams = request.app.state.open_streams
 
     @contextmanager

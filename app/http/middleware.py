@@ -10,6 +10,7 @@ import structlog
 from app.errors import AppError
 from app.http.problems import error_response
 from app.ids import new_uuid
+from app.platform.server.loopback import DropConnection
 
 Message: TypeAlias = MutableMapping[str, Any]
 Scope: TypeAlias = MutableMapping[str, Any]
@@ -76,20 +77,31 @@ class UnexpectedErrors(Middleware):
 
         try:
             await self.app(scope, receive, send_recorded)
+        except DropConnection:
+            # The response breaks off for the client as well.
+            raise
         except Exception as error:
             if not started:
-                log.exception("http.unexpected_error", path=scope["path"])
+                log.exception("http.unexpected_error", route=route_of(scope))
                 await error_response(AppError())(scope, receive, send)
             else:
                 # The response is left incomplete, so the client can detect that it was truncated.
-                _log_truncated_response(scope["path"], error)
+                _log_truncated_response(route_of(scope), error)
 
 
-def _log_truncated_response(path: str, error: Exception) -> None:
+def _log_truncated_response(route: str | None, error: Exception) -> None:
     if isinstance(error.__cause__, AppError):
-        log.error("http.response_truncated", path=path, reason=error.__cause__.detail)
+        log.error("http.response_truncated", route=route, reason=error.__cause__.detail)
     else:
-        log.error("http.response_truncated", path=path, exc_info=error)
+        log.error("http.response_truncated", route=route, exc_info=error)
+
+
+def route_of(scope: Scope) -> str | None:
+    """The route with the names of its parameters: a path may name a person. None if there is none."""
+    path: str | None = getattr(scope.get("route"), "path", None)
+    if path is None and (mounted := scope.get("root_path")):
+        return f"{mounted}/{{path}}"
+    return path
 
 
 class _HeadSent(Exception):

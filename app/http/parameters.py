@@ -4,9 +4,11 @@ import re
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
-from fastapi import Depends, Query
+from fastapi import Depends, Query, Request
 from pydantic import BeforeValidator, Field
 
+from app.errors import Invalid
+from app.http.admission.authentication import request_principal
 from app.platform.pagination import MAX_PAGE, PageRequest
 from app.requests.attribution import MAX_TAG_CHARS, TAG_NAME, Label, LabelFilter
 
@@ -58,6 +60,7 @@ StorableText = Annotated[str, Field(pattern=r"^[^\x00]+$")]
 
 
 async def _labels(
+    request: Request,
     end_user: Annotated[Label | None, Query(alias="endUser")] = None,
     tag: Annotated[
         str | None,
@@ -69,8 +72,11 @@ async def _labels(
     ] = None,
 ) -> LabelFilter:
     name, _, value = (tag or "").partition(":")
-    return LabelFilter(end_user, None if tag is None else (name, value))
+    own = (await request_principal(request)).end_user
+    if own is not None and end_user not in {None, own}:
+        raise Invalid.field("endUser", "must be that of the token, or left out")
+    return LabelFilter(own or end_user, None if tag is None else (name, value))
 
 
 LabelParams = Annotated[LabelFilter, Depends(_labels)]
-"""The parameters `endUser` and `tag`."""
+"""The parameters `endUser` and `tag`; for a token its own end user."""

@@ -9,6 +9,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import Field
+from pydantic.alias_generators import to_camel
 from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
@@ -54,6 +55,8 @@ class Problem(ResponseModel):
     code: Annotated[str, Field(description="Stable; docs/api/errors.md lists all.", examples=["not_found"])]
     errors: list[FieldProblem] | None = None
     run_id: str | None = None
+    budget: Annotated[str | None, Field(description="With `budget_reached`: its id.")] = None
+    resets_at: Annotated[str | None, Field(description="When it can be spent again; null: never.")] = None
 
 
 class ProblemResponse(JSONResponse):
@@ -69,6 +72,7 @@ def problem_response(
     *,
     errors: Sequence[FieldError] = (),
     run_id: str | None = None,
+    members: Mapping[str, str | None] | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> ProblemResponse:
     """Build a problem document."""
@@ -83,6 +87,7 @@ def problem_response(
         content["errors"] = [{"field": e.field, "message": e.message} for e in errors]
     if run_id is not None:
         content["runId"] = run_id
+    content |= {to_camel(name): value for name, value in (members or {}).items()}
     return ProblemResponse(content, status_code=status, headers=dict(headers or {}))
 
 
@@ -98,7 +103,11 @@ def error_response(error: AppError) -> ProblemResponse:
         headers["RateLimit-Policy"] = f'"runs";q={error.limit}'
         headers["RateLimit"] = f'"runs";r=0;t={error.retry_after_s or _RETRY_AFTER_S}'
     return problem_response(
-        error.status, error.code, error.detail, errors=error.errors, run_id=error.run_id, headers=headers
+        *(error.status, error.code, error.detail),
+        errors=error.errors,
+        run_id=error.run_id,
+        members=error.members,
+        headers=headers,
     )
 
 

@@ -6,7 +6,7 @@ from typing import Final
 
 import structlog
 
-from app.http.middleware import Message, Middleware, Receive, Scope, Send
+from app.http.middleware import Message, Middleware, Receive, Scope, Send, route_of
 from app.http.streaming.encoder import EVENT_STREAM
 from app.ids import RUN_ID_PATTERN
 from app.platform.logs.context import note, noting
@@ -66,7 +66,7 @@ def _log(scope: Scope, response: _Response, elapsed_s: float) -> None:
     run_id = scope.get("path_params", {}).get("runId", "")
     if re.fullmatch(RUN_ID_PATTERN, run_id):
         note(run_id=run_id)
-    route = _route(scope)
+    route = route_of(scope)
     write = log.debug if route in POLLED else log.info
     write(
         "http.request",
@@ -77,14 +77,6 @@ def _log(scope: Scope, response: _Response, elapsed_s: float) -> None:
         complete=response.is_complete,
         **({} if response.events is None else {"events": response.events}),
     )
-
-
-def _route(scope: Scope) -> str | None:
-    """The route with the names of its parameters; None if there is none for this path."""
-    path: str | None = getattr(scope.get("route"), "path", None)
-    if path is None and (mounted := scope.get("root_path")):
-        return f"{mounted}/{{path}}"
-    return path
 
 
 def _trace(scope: Scope) -> dict[str, str]:

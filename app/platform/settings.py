@@ -8,7 +8,15 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    SecretStr,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
 from pydantic_settings import NoDecode, SettingsConfigDict
 
 from app.errors import OperatorError
@@ -17,9 +25,11 @@ from app.platform.network_settings import NetworkSettings
 from app.platform.secret_files import read_secret_files
 from app.platform.serialization.env_file import ENCODING, EnvFileInvalid, read_env_file
 from app.platform.serialization.mistakes import problem_of
+from app.platform.token_issuers import TokenIssuer, check_issuers, read_issuers
 
 ENV_FILE = ".env"
-_URLS_WITH_PASSWORDS = {
+_IN_FILES = {
+    "RUNTALLY_JWT_ISSUERS",
     *("DATABASE_URL", "DATABASE_DIRECT_URL", "DATABASE_READ_URL", "REDIS_URL"),
     *("ANTHROPIC_BASE_URL", "ANTHROPIC_ADMIN_BASE_URL"),
     "OTEL_EXPORTER_OTLP_ENDPOINT",
@@ -93,6 +103,9 @@ class Settings(NetworkSettings, DatabaseSettings):
         None, validation_alias="RUNTALLY_MCP_TOKEN_KEY"
     )
     bootstrap_key: SecretStr | None = Field(None, validation_alias="RUNTALLY_BOOTSTRAP_KEY")
+    jwt_issuers: Annotated[
+        tuple[TokenIssuer, ...], NoDecode, BeforeValidator(read_issuers), AfterValidator(check_issuers)
+    ] = Field((), validation_alias="RUNTALLY_JWT_ISSUERS")
     log_format: Literal["auto", "console", "json"] = Field("auto", validation_alias="RUNTALLY_LOG_FORMAT")
     log_level: Literal["debug", "info", "warning", "error", "critical"] = Field(
         "info", validation_alias="RUNTALLY_LOG_LEVEL"
@@ -117,6 +130,7 @@ class Settings(NetworkSettings, DatabaseSettings):
     lease_s: float = Field(15, ge=1, le=300, validation_alias="RUNTALLY_LEASE_S")
     drain_s: float = Field(20, ge=0, le=86_400, validation_alias="RUNTALLY_DRAIN_S")
     park_after_s: float = Field(30, ge=0.05, le=86_400, validation_alias="RUNTALLY_PARK_AFTER_S")
+    external_idle_s: float = Field(900, gt=0, le=86_400, validation_alias="RUNTALLY_EXTERNAL_IDLE_S")
     run_timeout_s: int = Field(600, ge=1, le=86_400, validation_alias="RUNTALLY_RUN_TIMEOUT_S")
     schema_workers: int = Field(2, ge=1, le=32, validation_alias="RUNTALLY_SCHEMA_WORKERS")
     schema_check_s: float = Field(0.5, ge=0.05, le=30, validation_alias="RUNTALLY_SCHEMA_CHECK_S")
@@ -132,6 +146,9 @@ class Settings(NetworkSettings, DatabaseSettings):
     max_conversation_mb: int = Field(64, ge=1, validation_alias="RUNTALLY_MAX_CONVERSATION_MB")
     retention_days: int = Field(0, ge=0, le=36_500, validation_alias="RUNTALLY_RETENTION_DAYS")
     events_retention_days: int = Field(0, ge=0, le=36_500, validation_alias="RUNTALLY_EVENTS_RETENTION_DAYS")
+    transcripts_retention_days: int = Field(
+        0, ge=0, le=36_500, validation_alias="RUNTALLY_TRANSCRIPTS_RETENTION_DAYS"
+    )
     max_memory_mb: int | None = Field(None, ge=128, validation_alias="RUNTALLY_MAX_MEMORY_MB")
     max_bodies_bytes: int = Field(268_435_456, ge=1024, validation_alias="RUNTALLY_MAX_BODIES_BYTES")
     max_bodies_bytes_per_account: int = Field(
@@ -327,7 +344,7 @@ class Settings(NetworkSettings, DatabaseSettings):
 SECRETS = frozenset(
     str(field.validation_alias)
     for field in Settings.model_fields.values()
-    if "SecretStr" in str(field.annotation) or str(field.validation_alias) in _URLS_WITH_PASSWORDS
+    if "SecretStr" in str(field.annotation) or str(field.validation_alias) in _IN_FILES
 )
 """The settings that may be secret: each NAME may be in the file NAME_FILE instead."""
 

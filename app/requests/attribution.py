@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeVar
 
-from pydantic import Field, WithJsonSchema
+from pydantic import Field, StrictBool, WithJsonSchema
 
+from app.errors import Invalid
 from app.requests.wire_models import InputModel
 
+_FIXED: Final = "is fixed to another value by the API key or token"
 MAX_LABEL_CHARS: Final = 128
 MAX_TAGS: Final = 10
 _PRINTABLE: Final = r"^[^\x00-\x1f\x7f]+$"
@@ -30,8 +32,16 @@ def _pairs(count: int, name: dict[str, Any], value: dict[str, Any]) -> dict[str,
     }
 
 
+ERASED: Final = "~"
+"""How the hash begins that stands for an end user who was erased; no name begins so."""
+
 Label = Annotated[str, Field(min_length=1, max_length=MAX_LABEL_CHARS, pattern=_PRINTABLE)]
-"""An end user, or the value of a tag."""
+"""The value of a tag; also an end user, of whom only the hash may be left."""
+
+EndUser = Annotated[
+    str,
+    Field(min_length=1, max_length=MAX_LABEL_CHARS, pattern=rf"^[^\x00-\x1f\x7f{ERASED}][^\x00-\x1f\x7f]*$"),
+]
 
 TagName = Annotated[str, Field(max_length=_NAME_CHARS, pattern=_TAG_NAME)]
 
@@ -66,12 +76,42 @@ Metadata = Annotated[
 class Attributed(InputModel):
     """What every request that starts a run may say of whom and what it is for."""
 
-    end_user: Label | None = None
+    end_user: EndUser | None = None
     """The caller's own id of the person; on each receipt."""
     tags: Tags | None = None
     """Names and values by which usage is summed up; on each receipt."""
     metadata: Metadata | None = None
     """Kept with the run until its contents are deleted; not on receipts."""
+
+
+Labelled = TypeVar("Labelled", bound=Attributed)
+
+
+class KeyLabels(InputModel):
+    """What the runs of a key are labelled with where their requests name nothing else."""
+
+    end_user: EndUser | None = None
+    tags: Tags | None = None
+    fixed: StrictBool = False
+    """Whether requests may name no other value."""
+
+    def applied_to(self, given: Labelled) -> Labelled:
+        """A request with these labels besides its own; raises `Invalid` naming the field."""
+        own, named = self.tags or {}, given.tags or {}
+        tags = {**own, **named}
+        if self.fixed and self.end_user is not None and given.end_user not in {None, self.end_user}:
+            raise Invalid.field("endUser", _FIXED)
+        if changed := [name for name in own if self.fixed and tags[name] != own[name]]:
+            raise Invalid.field(f"tags.{changed[0]}", _FIXED)
+        if len(tags) > MAX_TAGS:
+            raise Invalid.field("tags", f"has, with those of the API key, more than {MAX_TAGS} names")
+        end_user = given.end_user or self.end_user
+        return given.model_copy(update={"end_user": end_user, "tags": tags or None})
+
+    def includes(self, other: "KeyLabels") -> bool:
+        """Whether runs with these labels always have those of the other, which are fixed."""
+        is_same = other.end_user in {None, self.end_user}
+        return self.fixed and is_same and (self.tags or {}).items() >= (other.tags or {}).items()
 
 
 def labels_in(given: Attributed) -> dict[str, Any]:

@@ -1,11 +1,39 @@
 """How a run ends: its status, the result that clients get, and why it has none."""
 
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from app.ids import RunId
 from app.requests.wire_models import WireModel
+
+
+@dataclass(frozen=True, slots=True)
+class SpentBudget:
+    """A budget that is used up, as clients are refused with."""
+
+    id: str
+    resets_at: datetime | None
+    """None: never."""
+
+    @property
+    def sentence(self) -> str:
+        """It in one sentence."""
+        return f"The budget {self.id} is used up" + (f" until {self.resets}." if self.resets_at else ".")
+
+    @property
+    def fields(self) -> dict[str, str | None]:
+        """It as results and problems have it."""
+        return {"budget": self.id, "resets_at": self.resets}
+
+    @property
+    def resets(self) -> str | None:
+        """When it can be spent again, as text."""
+        at = self.resets_at
+        return None if at is None else at.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
 
 ErrorCode = Literal[
     "invalid_request",
@@ -15,6 +43,7 @@ ErrorCode = Literal[
     "rate_limit",
     "internal",
     "insufficient_credits",
+    "budget_reached",
     "provider_unavailable",
     "provider_refused",
     "agent_unavailable",
@@ -47,6 +76,7 @@ def _is_zero(value: object) -> bool:
     return value == 0
 
 
+_Text = Annotated[str | None, Field(exclude_if=_is_none)]
 _Tokens = Annotated[int | None, Field(exclude_if=_is_none)]
 
 
@@ -82,6 +112,10 @@ class GraphFinal(WireModel):
     """How long the conversation is for the model: the tokens of its last prompt and answer."""
     context_window: _Tokens = None
     """How long it may be, if that is known."""
+    budget: _Text = None
+    """The id of the budget that was reached."""
+    resets_at: _Text = None
+    """When it can be spent again."""
     file_changes: Annotated[FileChanges | None, Field(exclude_if=_is_none)] = None
     """What it changed in its workspace."""
 

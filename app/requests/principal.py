@@ -1,26 +1,29 @@
 """Principal: the caller of a request, its scopes, and what its key is restricted to."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, field
 from datetime import datetime
 from fnmatch import fnmatchcase
 from typing import Literal, Self, get_args
 
 from app.errors import Forbidden
 from app.ids import AccountId, ApiKeyId
+from app.requests.attribution import KeyLabels, Labelled
 
 Scope = Literal[
     "runs:write",
     "runs:read",
     "runs:approve",
     "runs:audit",
+    "external:write",
     "receipts:read",
     "metrics:read",
     "keys:write",
+    "budgets:write",
     "admin",
 ]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
-OF_ADMIN: tuple[Scope, ...] = ("metrics:read", "keys:write")
+OF_ADMIN: tuple[Scope, ...] = ("metrics:read", "keys:write", "budgets:write")
 """Scopes that `admin` includes."""
 
 
@@ -51,6 +54,12 @@ class ModelNotAllowed(Forbidden):
     code = "model_not_allowed"
 
 
+class OfAnotherEndUser(Forbidden):
+    """This token is for another end user than the run or conversation."""
+
+    code = "other_end_user"
+
+
 @dataclass(frozen=True, slots=True)
 class KeyLimit:
     """A limit of the use of the key `of` and of all keys that were made with it, together."""
@@ -72,6 +81,7 @@ class KeyTerms:
     models: tuple[str, ...] | None = None
     limits: tuple[KeyLimit, ...] = ()
     """The key's own, after those of the keys that it was made with."""
+    labels: KeyLabels | None = field(default=None, hash=False)
 
     @property
     def requests_per_minute(self) -> int | None:
@@ -110,7 +120,7 @@ def matches_any(text: str, patterns: Iterable[str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """The holder of an API key, or of a browser session of one."""
+    """The holder of an API key, of a browser session of one, or of a token of a trusted issuer."""
 
     account_id: AccountId
     api_key_id: ApiKeyId
@@ -118,6 +128,18 @@ class Principal:
     session_hash: bytes | None = None
     """The browser session; None for the API key itself."""
     terms: KeyTerms = UNRESTRICTED
+    end_user: str | None = None
+    """The only person whose runs and conversations a token reaches; None: all of the account."""
+
+    @property
+    def rated_as(self) -> Hashable:
+        """What its requests and readers are counted by: the end users of an issuer share a key."""
+        return self.api_key_id if self.end_user is None else (self.api_key_id, self.end_user)
+
+    @property
+    def reads_all(self) -> bool:
+        """Whether it may read what other keys of the account have started."""
+        return self.end_user is None and self.may("runs:read")
 
     def may(self, scope: Scope) -> bool:
         """Whether the key has this scope; `admin` includes some others."""
@@ -128,7 +150,18 @@ class Principal:
         if not self.may(scope):
             raise ScopeMissing.of(scope)
 
-    def require_reading(self, started_by: ApiKeyId) -> None:
-        """Raise `ScopeMissing` unless the key may read runs that the key `started_by` started."""
-        if started_by != self.api_key_id:
+    def labelled(self, request: Labelled) -> Labelled:
+        """A request with the labels of the key; raises `Invalid` for one that names others than it may."""
+        labels = self.terms.labels
+        return request if labels is None else labels.applied_to(request)
+
+    def require_reading(self, started_by: ApiKeyId, end_user: str | None = None) -> None:
+        """Raise `ScopeMissing` unless the key may read runs that the key `started_by` started.
+
+        A token may read those of its `end_user`, whichever key started them: `OfAnotherEndUser`.
+        """
+        if self.end_user is not None:
+            if end_user != self.end_user:
+                raise OfAnotherEndUser
+        elif started_by != self.api_key_id:
             self.require("runs:read")

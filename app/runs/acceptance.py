@@ -12,7 +12,8 @@ from app.platform.db import Database, Transaction
 from app.platform.storage.service import StorageQuota
 from app.requests.attribution import RunLabels
 from app.runs.commands.repository import request_cancels
-from app.runs.conversations.service import ConversationService, TakenTurn
+from app.runs.conversations.records import TakenTurn
+from app.runs.conversations.service import ConversationService
 from app.runs.dispatch.queue import RunQueue
 from app.runs.records import DEFAULT_PRIORITY, QUESTION_CHARS, NewRun, RunRecord
 from app.runs.requests.codec import RequestCodec
@@ -56,8 +57,8 @@ class RunAcceptance:
         """Insert the run and reserve its credits; None if its id is taken.
 
         `has_place`: this process may execute it at once; then it is stored as running, unless it has to wait
-        for other runs. Raises `InsufficientCredits`, `ConversationBusy`, `ConversationFull`, `QueueFull`,
-        `ScopeMissing`, `StorageFull`, and `Invalid` for the run that it is to replace.
+        for other runs. Raises `InsufficientCredits`, `BudgetSpent`, `ConversationBusy`, `ConversationFull`,
+        `QueueFull`, `ScopeMissing`, `StorageFull`, and `Invalid` for the run that it is to replace.
         """
         is_large = posted.request.size > _LARGE_BYTES
         try:
@@ -90,7 +91,9 @@ class RunAcceptance:
             checked_at = asyncio.get_running_loop().time()
             reserved = await self.ledger.reserve(tx, plan.run, plan.credits_to_reserve)
         unlimited_at = checked_at if reserved is None else None
-        plan = replace(plan, reserved=reserved, unlimited_at=unlimited_at, accepted_at=record.created_at)
+        amount = None if reserved is None else reserved.amount
+        plan = replace(plan, reserved=amount, unlimited_at=unlimited_at, accepted_at=record.created_at)
+        record = replace(record, reached=() if reserved is None else reserved.reached)
         return AcceptedRun(record, plan, turn.to_cancel if turn else ())
 
     def _new_run(self, posted: PostedRun, plan: RunPlan, text: str) -> NewRun:

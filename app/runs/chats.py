@@ -223,7 +223,7 @@ class ChatRuns:
         record = await self.runs.get(run)
         if Chat(record.graph_id, record.state_key or "") != chat:
             raise RunNotFound
-        caller.require_reading(record.api_key_id)
+        caller.require_reading(record.api_key_id, record.labels.end_user)
         requested = {
             event.request_id: position
             for position, event, _ in await self.runs.events(run)
@@ -239,9 +239,13 @@ class ChatRuns:
         return DecidedRun(record, after, request_ids)
 
     async def active_runs(self, caller: Principal, chat: Chat) -> list[RunRecord]:
-        """Running and waiting runs of this chat, oldest first."""
+        """Running and waiting runs of this chat, oldest first; for a token those of its end user."""
         runs = await self.conversations.active_runs(caller.account_id, chat.state_key)
-        return [run for run in runs if run.graph_id == chat.graph_id]
+        return [
+            run
+            for run in runs
+            if run.graph_id == chat.graph_id and caller.end_user in {None, run.labels.end_user}
+        ]
 
     async def view(self, caller: Principal, chat: Chat) -> ConversationView:
         """The messages of this chat; raises `ConversationNotFound`."""
@@ -273,7 +277,7 @@ class ChatRuns:
         )
         if latest is not None:
             run = await self.runs.get(RunKey(caller.account_id, latest))
-            caller.require_reading(run.api_key_id)
+            caller.require_reading(run.api_key_id, run.labels.end_user)
             is_over = message.regenerate and run.finished
             if run.request_hash in joins and not is_over and await self._is_shown(run):
                 return latest, run.request_hash

@@ -51,7 +51,13 @@ class RunAborted(Conflict):
 
 
 class RunOutOfCredit(PaymentRequired):
-    """The account's credit, or its budget for this month, was used up before the run had an answer."""
+    """The account's credit was used up before the run had an answer."""
+
+
+class RunOutOfBudget(PaymentRequired):
+    """A budget was used up before the run had an answer."""
+
+    code = "budget_reached"
 
 
 class RunRateLimited(TooMany):
@@ -120,6 +126,7 @@ FAILURES: dict[ErrorCode, type[AppError]] = {
     "rate_limit": RunRateLimited,
     "internal": GenerationFailed,
     "insufficient_credits": RunOutOfCredit,
+    "budget_reached": RunOutOfBudget,
     "provider_unavailable": ProviderUnavailable,
     "provider_refused": ProviderRefused,
     "agent_unavailable": AgentUnavailable,
@@ -172,7 +179,8 @@ class Generator:
         if schema is None and final.finish_reason == "max_turns":
             raise IncompleteText(run_id=run.run_id)
         if final.error is not None:
-            raise FAILURES[final.error](run_id=final.run_id)
+            members = final.model_dump(include={"budget", "resets_at"})
+            raise FAILURES[final.error](run_id=final.run_id, members=members)
         if schema is None:
             return final
         # The executor checks this too, but the API guarantees it for every executor.

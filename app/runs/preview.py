@@ -45,6 +45,7 @@ class RunPreviewer:
         self, caller: Principal, request: GraphRunRequest, *, request_id: str | None = None
     ) -> RunPlan:
         """The plan of a run, were it started now; raises what `RunPlanner.plan_for` raises."""
+        request = caller.labelled(request)
         run = RunKey(caller.account_id, RunId(request.run_id or str(new_uuid())))
         plan = self.planner.plan_for(caller, run, request, request_id=request_id)
         return replace(plan, schemas=await self.schemas.prepare(request, account_id=caller.account_id))

@@ -13,7 +13,7 @@ from app.events import MeterReport
 from app.ids import ApiKeyId, RunKey
 from app.platform.telemetry.trace_context import CallerTrace
 from app.requests.attribution import ANY_LABELS, NO_LABELS, LabelFilter, RunLabels
-from app.requests.outcome import GraphFinal, RunStatus
+from app.requests.outcome import GraphFinal, RunStatus, SpentBudget
 from app.usage.records import Meters
 
 DEFAULT_PRIORITY = 3
@@ -77,6 +77,8 @@ class RunRecord:
     is_parked: bool = False
     """Whether it goes on with what it was parked with, and has not begun to."""
     labels: RunLabels = NO_LABELS
+    reached: Sequence[SpentBudget] = ()
+    """Soft budgets that were used up, for the request that has started it."""
 
     @property
     def reported(self) -> MeterReport | None:

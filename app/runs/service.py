@@ -26,7 +26,7 @@ from app.runs.evidence.repository import find_evidence
 from app.runs.intake.planning import RunPlanning
 from app.runs.intake.submission import RunSubmission
 from app.runs.records import DriftedRuns, RunFilter, RunRecord
-from app.runs.repository import find_run, newest_runs
+from app.runs.repository import find_run, newest_runs, stored_request
 from app.runs.requests.codec import RequestCodec
 from app.runs.requests.posted import MessageOrigin, PostedRun, Posting, origin_of
 from app.runs.supervisor import RunSupervisor
@@ -67,7 +67,7 @@ class RunService:
         `ConversationFull`, `HistoryConflict`, `ShuttingDown`, `Overloaded`, `JournalUnavailable`,
         `SandboxUnavailable`, `StorageFull`, `RunDeleted`, `MessagesNotStored`.
         """
-        given_id = _given_id(caller.account_id, request, posting.get("idempotency_key"))
+        given_id = _given_id(caller, request, posting.get("idempotency_key"))
         run = RunKey(caller.account_id, given_id or RunId(str(new_uuid())))
         note(run_id=run.run_id)
         origin = origin or origin_of(request)
@@ -129,6 +129,11 @@ class RunService:
         """The events of a run so far; raises `RunNotFound`, `RunDeleted`."""
         return await self.reader.read(await self.get_with_contents(run))
 
+    async def request(self, run: RunKey) -> str | None:
+        """What was stored of the request that started a run, as JSON; None once it is deleted."""
+        async with self.database.read() as reader:
+            return await stored_request(reader, run)
+
     async def evidence(self, run: RunKey, *, after: int, limit: int) -> list[EvidenceRecord]:
         """What a run did, after a position; raises `RunNotFound`, `RunDeleted`."""
         await self.get_with_contents(run)
@@ -169,11 +174,12 @@ class RunService:
             return await find_run(reader, run)
 
 
-def _given_id(account_id: AccountId, request: GraphRunRequest, idempotency_key: str | None) -> RunId | None:
+def _given_id(caller: Principal, request: GraphRunRequest, idempotency_key: str | None) -> RunId | None:
     """The id that the client decides; None for a run that cannot exist yet."""
     if request.run_id is not None:
         return RunId(request.run_id)
     if idempotency_key is not None:
         # The same key always gives the same run id, so no table of keys is needed.
-        return RunId(str(uuid5(account_id, idempotency_key)))
+        own = "" if caller.end_user is None else f"{caller.end_user}\n"
+        return RunId(str(uuid5(caller.account_id, f"{own}{idempotency_key}")))
     return None

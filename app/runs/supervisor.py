@@ -47,6 +47,8 @@ class ActiveRun:
     """None without telemetry."""
     stops_unread: bool = False
     """Whether it is cancelled when its readers have left."""
+    has_place: bool = True
+    """Whether it counts among those that this process executes at once."""
     final: GraphFinal | None = None
     """Set when it has ended, unless another process executes it further."""
     ended: asyncio.Event = field(default_factory=asyncio.Event)
@@ -73,10 +75,10 @@ class RunSupervisor:
     _active: dict[RunKey, ActiveRun] = field(default_factory=dict, init=False)
     _is_stopping: bool = field(default=False, init=False)
 
-    def start(self, plan: RunPlan, request: GraphRunRequest) -> ActiveRun:
+    def start(self, plan: RunPlan, request: GraphRunRequest, *, has_place: bool = True) -> ActiveRun:
         """Execute a run that is stored as running in this process; its end gives back the place it holds.
 
-        It begins at the caller's next `await`.
+        `has_place`: it holds one. It begins at the caller's next `await`.
         """
         trace = self.telemetry.open(traced_plan(plan), waited=plan.queued_position is not None)
         publisher = RunEventPublisher(
@@ -99,7 +101,9 @@ class RunSupervisor:
         )
         control.keep(plan.waits)
         self._active[plan.run] = run = ActiveRun(
-            plan, control, publisher, evidence, trace, stops_unread=request.on_disconnect == "cancel"
+            *(plan, control, publisher, evidence, trace),
+            stops_unread=request.on_disconnect == "cancel",
+            has_place=has_place,
         )
         if self._is_stopping:
             control.stop.set()
@@ -160,17 +164,20 @@ class RunSupervisor:
         return self.find(run) is not None
 
     async def wait_idle(self, *, within_s: float) -> bool:
-        """Whether no run has a place of this process any more, after `within_s` at most.
-
-        Runs that have been claimed and start meanwhile have one.
-        """
-        return await first_of(self.places.emptied.wait(), timeout_s=within_s) is not None
+        """Whether this process executes no run any more, after `within_s` at most."""
+        return await first_of(self._idle(), timeout_s=within_s) is not None
 
     def stop(self) -> None:
         """Stop all runs, and those that start from now on."""
         self._is_stopping = True
         for run in self._active.values():
             run.control.stop.set()
+
+    async def _idle(self) -> None:
+        # Runs that have been claimed and start meanwhile have a place.
+        await self.places.emptied.wait()
+        for run in self.active():
+            await run.ended.wait()
 
     def _lose(self, runs: Iterable[RunKey]) -> list[ActiveRun]:
         lost = [run for key in runs if (run := self._active.get(key)) is not None]
@@ -203,7 +210,8 @@ class RunSupervisor:
                     trace=run.trace,
                 )
         finally:
-            self.places.give_back()
+            if run.has_place:
+                self.places.give_back()
             del self._active[plan.run]
             self.lease.forget(plan.run)
             run.ended.set()

@@ -174,7 +174,7 @@ class RunWorker:
             parked = await self._run(request, context, publisher)
         except ExecutionFailed as error:
             repeats = self._repeats(error, plan, control)
-            output.outcome = error.outcome
+            output.outcome, output.budget = error.outcome, error.budget
         except Exception as error:  # noqa: BLE001 - a failed run must not end other runs
             output.outcome = _outcome_of(error)
         finally:

@@ -7,13 +7,13 @@ The expressions are those of Debian's cron, and so is what happens when clocks a
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import cache
 from itertools import takewhile
-from zoneinfo import ZoneInfo, available_timezones
+from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
 
 from app.errors import Invalid
+from app.platform.clock.time_zones import require_time_zone
 
 MAX_CRON_CHARS = 200
 _MACROS = {
@@ -32,12 +32,6 @@ _LONGEST_SHIFT = timedelta(hours=3)
 """No clock is changed by more; where one is, some missed times are not listed."""
 
 
-@cache
-def _time_zones() -> frozenset[str]:
-    # Collecting them walks a directory tree. On some machines it contains a name for the local zone.
-    return frozenset(available_timezones()) - {"localtime"}
-
-
 @dataclass(frozen=True, slots=True)
 class Timing:
     """When a schedule is due."""
@@ -51,8 +45,7 @@ class Timing:
 
     def check(self, now: datetime) -> None:
         """Raise `Invalid` naming the field unless there is a due time after `now`."""
-        if self.time_zone not in _time_zones():
-            raise Invalid.field("timeZone", "must be an IANA time zone, for example Europe/Berlin")
+        require_time_zone(self.time_zone)
         _check_expression(self.cron)
         if self.start_at is not None and self.start_at > now + _HORIZON:
             raise Invalid.field("startAt", "must be in the next 50 years")

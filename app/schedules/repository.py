@@ -11,7 +11,7 @@ from sqlalchemy.dialects import postgresql
 from sqlalchemy.engine import RowMapping
 
 from app.ids import AccountId, ApiKeyId
-from app.platform.db import Json, Reader, Transaction, page_of
+from app.platform.db import Json, Reader, Transaction, json_text, page_of
 from app.platform.pagination import PageRequest
 from app.schedules.cron import Timing
 from app.schedules.records import (
@@ -126,6 +126,19 @@ async def pause_schedule(tx: Transaction, schedule: UUID, reason: PausedReason, 
 async def delete_schedule(tx: Transaction, schedule: UUID) -> None:
     """Delete a schedule and its history."""
     await tx.execute(delete(schedules).where(schedules.c.id == schedule))
+
+
+async def delete_schedules_for(tx: Transaction, account_id: AccountId, end_user: str) -> None:
+    """Delete the schedules whose runs are for an end user, with their history."""
+    is_named = json_text(schedules.c.request, "endUser") == end_user
+    await tx.execute(delete(schedules).where(schedules.c.account_id == account_id, is_named))
+
+
+async def requests_for(reader: Reader, account_id: AccountId, end_user: str) -> list[str]:
+    """The requests of the schedules whose runs are for an end user, as JSON."""
+    is_named = json_text(schedules.c.request, "endUser") == end_user
+    statement = select(cast(schedules.c.request, Text)).where(schedules.c.account_id == account_id, is_named)
+    return list((await reader.execute(statement.order_by(schedules.c.schedule_id))).scalars())
 
 
 async def stored_request(reader: Reader, schedule: UUID) -> str | None:

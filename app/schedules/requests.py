@@ -40,6 +40,8 @@ class ScheduledRequests:
             # The conversation grows with each run, and would soon contradict them.
             raise Invalid.field("run.messages", "must be one message, as there is a stateKey")
         try:
+            # As an erasure of the end user finds it.
+            request = owner.labelled(request)
             for each in {owner, caller or owner}:
                 await self.previewer.plan(each, request)
         except Invalid as error:

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from app.errors import Conflict, NotFound, Unauthenticated
-from app.ids import ApiKeyId, new_uuid
+from app.ids import AccountId, ApiKeyId, new_uuid
 from app.platform.concurrency.fair_semaphore import FairSemaphore
 from app.platform.db import Database, Transaction
 from app.platform.pagination import PageRequest
@@ -20,6 +20,7 @@ from app.schedules.repository import (
     columns_of,
     count_schedules,
     delete_schedule,
+    delete_schedules_for,
     due_times,
     find_schedule,
     insert_schedule,
@@ -27,6 +28,7 @@ from app.schedules.repository import (
     lock_named,
     newest_schedules,
     pause_schedule,
+    requests_for,
     stored_request,
     update_schedule,
 )
@@ -119,6 +121,15 @@ class ScheduleService:
         async with self.database.read() as reader:
             found = await newest_schedules(reader, caller.account_id, page)
         return page.cut(found, lambda schedule: (schedule.created_at, schedule.schedule_id))
+
+    async def requests_for(self, account_id: AccountId, end_user: str) -> list[str]:
+        """The requests of the schedules whose runs are for an end user, as JSON."""
+        async with self.database.read() as reader:
+            return await requests_for(reader, account_id, end_user)
+
+    async def delete_for(self, tx: Transaction, account_id: AccountId, end_user: str) -> None:
+        """Delete the schedules whose runs are for an end user, with their history."""
+        await delete_schedules_for(tx, account_id, end_user)
 
     async def get(self, caller: Principal, schedule_id: str) -> Schedule:
         """One schedule; raises `ScheduleNotFound`."""

@@ -26,6 +26,7 @@ from app.storable import identifier
 MODELS = ("claude-opus-5-5", "claude-sonnet-5-5", "claude-haiku-5-5")
 
 _UNKNOWN_PATH = HttpError(404, "not_found_error", "not found")
+_INVALID = HttpError(400, "invalid_request_error", "messages: Input should be a valid list")
 _BAD_KEY = HttpError(401, "authentication_error", "invalid x-api-key")
 
 
@@ -80,6 +81,8 @@ class Simulator:
             models = [{"type": "model", "id": name, "display_name": name} for name in MODELS]
             page = {"data": models, "has_more": False, "first_id": MODELS[0], "last_id": MODELS[-1]}
             await send_json(send, 200, page)
+        elif method == "POST" and "/v1/messages" in path and not wire.is_request(json.loads(body)):
+            await send_error(send, _INVALID)
         elif method == "POST" and path.endswith("/v1/messages/count_tokens"):
             await send_json(send, 200, {"input_tokens": wire.count_tokens(json.loads(body))})
         elif method == "POST" and path.endswith("/v1/messages"):

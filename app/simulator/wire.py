@@ -71,6 +71,21 @@ def stop_reason(reply: Reply) -> str:
             return "end_turn"
 
 
+def is_request(request: Any) -> bool:
+    """Whether a body has messages as the API takes them, as far as scripts read them."""
+    messages = request.get("messages") if isinstance(request, dict) else None
+    return isinstance(messages, list) and bool(messages) and all(map(_is_message, messages))
+
+
+def _is_message(message: Any) -> bool:
+    if not isinstance(message, dict) or not isinstance(message.get("role"), str):
+        return False
+    content = message.get("content")
+    if isinstance(content, list):
+        return all(isinstance(block, dict) and isinstance(block.get("type"), str) for block in content)
+    return isinstance(content, str)
+
+
 def count_tokens(request: dict[str, Any]) -> int:
     """The number of tokens of a request: one per word, and a few per message."""
     texts = [text_of(message["content"]) for message in request["messages"]]

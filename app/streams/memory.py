@@ -104,6 +104,10 @@ class MemoryEventLog:
         if len(self._deleted) > DELETED_RUNS_REMEMBERED:
             del self._deleted[next(iter(self._deleted))]
 
+    async def erase(self, run: RunKey) -> None:
+        """See the port."""
+        await self.delete(run)
+
     async def ping(self) -> None:
         """Raise `EventLogClosed` after `aclose`."""
         if self._closed:

@@ -83,6 +83,10 @@ class EventLog(Protocol):
         """Delete a run's events; readers that are behind may finish reading first."""
         ...
 
+    async def erase(self, run: RunKey) -> None:
+        """Delete at once what `delete` has left for readers that are behind."""
+        ...
+
     async def ping(self) -> None:
         """Raise `Unavailable` when the log cannot be reached."""
         ...

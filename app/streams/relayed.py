@@ -24,7 +24,7 @@ from app.streams.relay.feeds import RunFeeds
 from app.streams.relay.flusher import Flusher
 from app.streams.relay.run_feed import RunFeed
 from app.streams.relay.server import Relay, RelayPart
-from app.streams.relay.stream_reader import read_whole_stream
+from app.streams.relay.stream_reader import read_whole_stream, stream_name
 from app.streams.relay.written_run import WrittenRun
 from app.streams.run_buffer import RunBuffer
 
@@ -180,6 +180,11 @@ class RelayedEventLog:
         self._part(run).feeds.close(run)
         written.delete()
         self._parts[written.prefix].flusher.flush(written)
+
+    async def erase(self, run: RunKey) -> None:
+        """See the port; raises `EventLogUnavailable`."""
+        connection = self._part(run).connection
+        await connection.delete([stream_name(run, connection.prefix)])
 
     async def ping(self) -> None:
         """Raise `EventLogUnavailable` when the relay does not answer."""

@@ -17,7 +17,8 @@ Basis = Literal["final", "partial", "recovered"]
 Origin = Literal["assistant", "subagent", "hidden"]
 """What caused the message: the main agent, a subagent, or a call that no SDK message shows."""
 
-ExecutorType = Literal["claude_sdk", "messages_api"]
+ExecutorType = Literal["claude_sdk", "messages_api", "external"]
+"""What made the call; `external`: an agent of a client."""
 
 WebTool = Literal["web_search", "web_fetch"]
 """The provider's tools for the web, by their names."""

@@ -26,7 +26,8 @@ _CLAIM = text(
           FROM waiting WHERE waiting.webhook_id IS NOT NULL
     ), of_each_account AS (
         SELECT DISTINCT ON (webhook.account_id)
-               due.id, due.next_attempt_at, webhook.account_id, webhook.url, webhook.secret
+               due.id, due.next_attempt_at, webhook.account_id, webhook.url, webhook.secret,
+               webhook.format, webhook.event_type, webhook.subject
           FROM waiting JOIN webhooks AS webhook ON webhook.id = waiting.webhook_id
          CROSS JOIN LATERAL (
              SELECT id, next_attempt_at FROM webhook_deliveries
@@ -43,8 +44,9 @@ _CLAIM = text(
     UPDATE webhook_deliveries AS delivery
        SET attempts = attempts + 1, next_attempt_at = clock_timestamp() + CAST(:lease AS interval)
       FROM taken WHERE delivery.id = taken.id
-    RETURNING delivery.id, delivery.webhook_id, taken.account_id, taken.url, taken.secret,
-              delivery.payload, delivery.attempts, delivery.next_attempt_at AS claimed_until
+    RETURNING delivery.id, delivery.webhook_id, taken.account_id, taken.url, taken.secret, taken.format,
+              taken.event_type, taken.subject, delivery.payload, delivery.attempts,
+              delivery.next_attempt_at AS claimed_until
     """
 )
 """At most one delivery of each account, the longest due first, so a backlog delays only its own account.
@@ -52,6 +54,19 @@ _CLAIM = text(
 The recursive query jumps from webhook to webhook in the index of pending deliveries, so a backlog does not
 slow it down.
 """
+
+_NAME_BY_HASH = text(
+    """
+    UPDATE webhook_deliveries AS delivery
+       SET payload = jsonb_set(payload::jsonb, ARRAY['data', name.path], to_jsonb(CAST(:hash AS text)))::json
+      FROM webhooks,
+           (VALUES ('receipt.created', 'endUser'), ('run.completed', 'endUser'), ('run.failed', 'endUser'),
+                   ('approval.requested', 'endUser'), ('budget.reached', 'value')) AS name (event, path)
+     WHERE webhooks.account_id = :account_id AND delivery.webhook_id = webhooks.id
+       AND delivery.event = name.event AND delivery.payload -> 'data' ->> name.path = :end_user
+       AND (name.path = 'endUser' OR delivery.payload -> 'data' ->> 'scope' = 'endUser')
+    """
+)
 
 _DELETE_OLD = text(
     """
@@ -174,3 +189,10 @@ def _is_claimed(claimed: ClaimedDelivery) -> Any:
         _deliveries.status == "pending",
         _deliveries.next_attempt_at == claimed.claimed_until,
     )
+
+
+async def name_by_hash_in_deliveries(
+    tx: Transaction, account_id: AccountId, end_user: str, hash_: str
+) -> None:
+    """Replace an end user by its hash in the deliveries of an account."""
+    await tx.execute(_NAME_BY_HASH, {"account_id": account_id, "end_user": end_user, "hash": hash_})

@@ -27,7 +27,7 @@ from app.webhooks.delivery_repository import (
     record_failed_attempt,
     record_final_failure,
 )
-from app.webhooks.message import sign_message
+from app.webhooks.formats import build_message
 from app.webhooks.records import ClaimedDelivery, DisabledReason
 from app.webhooks.repository import disable_webhook
 from app.webhooks.retries import GONE, RETRY_SCHEDULE, ReceiverResponse, retry_delay
@@ -142,8 +142,7 @@ class DeliveryWorker:
 
     async def _attempt(self, claimed: ClaimedDelivery) -> ReceiverResponse:
         try:
-            message = sign_message(claimed.id, claimed.payload, claimed.secret, at=datetime.now(UTC))
-            return await self._sender.send(claimed.url, message)
+            return await self._sender.send(claimed.url, build_message(claimed, at=datetime.now(UTC)))
         except Exception:
             # Counted as a failed attempt, so that it is not repeated for ever.
             log.exception("webhook.call_failed", delivery_id=str(claimed.id))

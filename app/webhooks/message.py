@@ -14,22 +14,32 @@ WebhookEvent = Literal[
     "run.failed",
     "receipt.created",
     "budget.threshold",
+    "budget.reached",
+    "credit.topup_requested",
     "approval.requested",
     "batch.completed",
 ]
 EVENTS: tuple[WebhookEvent, ...] = get_args(WebhookEvent)
-MONEY_EVENTS: frozenset[WebhookEvent] = frozenset({"receipt.created", "budget.threshold"})
+MONEY_EVENTS: frozenset[WebhookEvent] = frozenset(
+    {"receipt.created", "budget.threshold", "budget.reached", "credit.topup_requested"}
+)
 """Events with data that requires the scope `receipts:read`."""
+
+WebhookFormat = Literal["runtally", "cloudevents", "stripe"]
+"""What a webhook is sent: an event of ours, a CloudEvent, or a meter event of Stripe."""
 
 _SECRET_BYTES = 32
 _ID_PREFIX = "msg_"
+USER_AGENT = "Runtally-Webhooks/1"
 
 
 class WebhookMessage(NamedTuple):
-    """The body of a request and its signed headers."""
+    """The body of a request and its headers."""
 
     body: bytes
     headers: dict[str, str]
+    duplicate: bytes | None = None
+    """What a receiver answers, with status 400, to what it already has: that is delivered."""
 
 
 def mint_secret() -> str:
@@ -58,7 +68,7 @@ def sign_message(delivery: UUID, payload: Any, secret: str, *, at: datetime) -> 
     named = message_id(delivery)
     headers = {
         "content-type": "application/json",
-        "user-agent": "Runtally-Webhooks/1",
+        "user-agent": USER_AGENT,
         "webhook-id": named,
         "webhook-timestamp": str(int(at.timestamp())),
         "webhook-signature": Signature(secret).sign(named, at, body),

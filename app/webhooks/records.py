@@ -6,7 +6,7 @@ from typing import Any, Literal
 from uuid import UUID
 
 from app.ids import AccountId
-from app.webhooks.message import WebhookEvent
+from app.webhooks.message import WebhookEvent, WebhookFormat
 from app.webhooks.retries import DeliveryProblem
 
 DisabledReason = Literal["by_request", "gone", "failing"]
@@ -24,6 +24,9 @@ class Webhook:
     url: str
     events: tuple[WebhookEvent, ...]
     description: str | None
+    format: WebhookFormat
+    event_type: str | None
+    subject: str | None
     enabled: bool
     disabled_reason: DisabledReason | None
     disabled_at: datetime | None
@@ -39,6 +42,9 @@ class NewWebhook:
     url: str
     events: tuple[WebhookEvent, ...]
     description: str | None
+    format: WebhookFormat
+    event_type: str | None
+    subject: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +71,9 @@ class ClaimedDelivery:
     account_id: AccountId
     url: str
     secret: str = field(repr=False)
+    format: WebhookFormat
+    event_type: str | None
+    subject: str | None
     payload: Any = field(repr=False)
     attempts: int
     """Including this one."""

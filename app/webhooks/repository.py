@@ -37,6 +37,9 @@ async def insert_webhook(tx: Transaction, webhook: NewWebhook, *, secret: str) -
             events=list(webhook.events),
             description=webhook.description,
             secret=secret,
+            format=webhook.format,
+            event_type=webhook.event_type,
+            subject=webhook.subject,
             enabled=True,
             created_at=func.now(),
         )

@@ -44,13 +44,15 @@ class ReceiverResponse:
 
     @property
     def accepted(self) -> bool:
-        """Whether the status is 2xx."""
-        return self.status in _OK
+        """Whether the receiver has the message now."""
+        return self.problem is None
 
 
-def parse_response(status: int, retry_after: str | None, *, now: datetime) -> ReceiverResponse:
-    """The result for a response with this status."""
-    problem: DeliveryProblem | None = None if status in _OK else "bad_status"
+def parse_response(
+    status: int, retry_after: str | None, *, now: datetime, is_duplicate: bool = False
+) -> ReceiverResponse:
+    """The result for a response with this status; `is_duplicate`: the receiver already has the message."""
+    problem: DeliveryProblem | None = None if status in _OK or is_duplicate else "bad_status"
     return ReceiverResponse(
         status, problem, _parse_retry_after(retry_after, now) if status in _RETRY_AFTER_STATUSES else None
     )

@@ -2,6 +2,7 @@
 
 import asyncio
 from datetime import UTC, datetime
+from http import HTTPStatus
 
 import httpx2
 
@@ -12,6 +13,7 @@ from app.webhooks.message import WebhookMessage
 from app.webhooks.retries import ReceiverResponse, parse_response
 
 CALL_S = 10.0
+_MOST_READ = 16_384
 _CONNECT_S = 4.0
 """Timeout for each address; a host may have several."""
 
@@ -31,7 +33,7 @@ class WebhookSender(HttpSender):
         self._call_s = call_s
 
     async def send(self, url: str, message: WebhookMessage) -> ReceiverResponse:
-        """Post a message and return the status; the response body is not read."""
+        """Post a message and return the status; a response body is read only to find a duplicate."""
         try:
             async with asyncio.timeout(self._call_s):
                 target = self._addresses.check_url(url)
@@ -67,7 +69,27 @@ class WebhookSender(HttpSender):
             extensions={"sni_hostname": url.raw_host.decode("ascii")},
         )
         response = await self._send(request)
-        await response.aclose()
+        try:
+            is_duplicate = response.status_code == HTTPStatus.BAD_REQUEST and await _says(
+                response, message.duplicate
+            )
+        finally:
+            await response.aclose()
         return parse_response(
-            response.status_code, response.headers.get("retry-after"), now=datetime.now(UTC)
+            response.status_code,
+            response.headers.get("retry-after"),
+            now=datetime.now(UTC),
+            is_duplicate=is_duplicate,
         )
+
+
+async def _says(response: httpx2.Response, text: bytes | None) -> bool:
+    """Whether this text is in the first bytes of a body."""
+    if text is None:
+        return False
+    body = b""
+    async for block in response.aiter_raw():
+        body += block[: _MOST_READ - len(body)]
+        if len(body) >= _MOST_READ:
+            break
+    return text in body

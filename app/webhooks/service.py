@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
 from uuid import UUID
 
@@ -11,8 +11,8 @@ from app.ids import AccountId, new_uuid
 from app.platform.addresses import AddressPolicy, AddressRefused, NameNotFound, UrlRefused
 from app.platform.db import Database, Reader, Transaction
 from app.platform.pagination import PageRequest
-from app.webhooks.delivery_repository import find_backlog
-from app.webhooks.message import EVENTS, WebhookEvent, delivery_id, mint_secret
+from app.webhooks.delivery_repository import find_backlog, name_by_hash_in_deliveries
+from app.webhooks.message import EVENTS, WebhookEvent, WebhookFormat, delivery_id, mint_secret
 from app.webhooks.records import Delivery, DeliveryBacklog, NewWebhook, Webhook
 from app.webhooks.repository import (
     delete_webhook,
@@ -35,6 +35,11 @@ BACKLOG_LIMIT = 10_000
 """How many deliveries are counted for the metrics."""
 
 _RESOLVE_TIMEOUT_S = 2.0
+
+
+async def erase_from_deliveries(tx: Transaction, account_id: AccountId, end_user: str, hash_: str) -> None:
+    """Replace an end user by its hash in what was delivered and will be."""
+    await name_by_hash_in_deliveries(tx, account_id, end_user, hash_)
 
 
 class WebhookNotFound(NotFound):
@@ -68,7 +73,21 @@ class Registration:
     url: str
     events: tuple[WebhookEvent, ...]
     description: str | None = None
+    format: WebhookFormat = "runtally"
+    event_type: str | None = None
+    subject: str | None = None
     enabled: bool = True
+
+    def check(self) -> None:
+        """Raise `Invalid` naming a field that does not go with the format."""
+        if self.format == "runtally":
+            for name, value in (("eventType", self.event_type), ("subject", self.subject)):
+                if value is not None:
+                    raise Invalid.field(name, "is only for the formats cloudevents and stripe")
+        elif set(self.events) != {"receipt.created"}:
+            raise Invalid.field("events", f"must be receipt.created alone in the format {self.format}")
+        elif self.format == "stripe" and self.event_type is None:
+            raise Invalid.field("eventType", "is needed in the format stripe: the event name of the meter")
 
 
 class Webhooks:
@@ -83,19 +102,26 @@ class Webhooks:
         async with self._database.read() as reader:
             return await find_backlog(reader, limit=BACKLOG_LIMIT)
 
-    async def register(self, account_id: AccountId, registration: Registration) -> tuple[Webhook, str]:
-        """Create a webhook; returns it and its signing secret, which cannot be retrieved later.
+    async def register(
+        self, account_id: AccountId, registration: Registration, *, token: str | None = None
+    ) -> tuple[Webhook, str]:
+        """Create a webhook; returns it and its secret, which cannot be retrieved later.
 
-        Raises `Invalid` naming `url`, and `TooManyWebhooks`.
+        `token` is the secret of a receiver that expects one of its own. Raises `Invalid` naming a field, and
+        `TooManyWebhooks`.
         """
+        registration.check()
+        secret = _secret_for(registration.format, token)
         await self.check_url(registration.url)
-        secret = mint_secret()
         new = NewWebhook(
             new_uuid(),
             account_id,
             registration.url,
             _sorted_events(registration.events),
             registration.description,
+            registration.format,
+            registration.event_type,
+            registration.subject,
         )
         async with self._database.transaction() as tx:
             await lock_account(tx, account_id)
@@ -122,9 +148,11 @@ class Webhooks:
         """
         async with self._database.transaction() as tx:
             webhook = await _lock_webhook(tx, account_id, webhook_id)
-            registration = change(
-                Registration(webhook.url, webhook.events, webhook.description, enabled=webhook.enabled)
-            )
+            registration = change(_registration_of(webhook))
+            registration.check()
+            if registration.url != webhook.url and webhook.format != "runtally":
+                # Whoever may change a webhook would receive its token, which is of another system.
+                raise Invalid.field("url", f"cannot be changed in the format {webhook.format}: register anew")
             if webhook.enabled and not registration.enabled:
                 await disable_webhook(tx, webhook.id, "by_request")
             columns: dict[str, object] = {
@@ -141,11 +169,16 @@ class Webhooks:
                 }
             return await update_webhook(tx, webhook.id, columns)
 
-    async def rotate_secret(self, account_id: AccountId, webhook_id: str) -> tuple[Webhook, str]:
-        """Replace the signing secret with immediate effect; raises `WebhookNotFound`."""
-        secret = mint_secret()
+    async def rotate_secret(
+        self, account_id: AccountId, webhook_id: str, *, token: str | None = None
+    ) -> tuple[Webhook, str]:
+        """Replace the secret with immediate effect, by `token` if the receiver expects one of its own.
+
+        Raises `WebhookNotFound`, and `Invalid` naming `secret`.
+        """
         async with self._database.transaction() as tx:
             webhook = await _lock_webhook(tx, account_id, webhook_id)
+            secret = _secret_for(webhook.format, token)
             return await update_webhook(tx, webhook.id, {"secret": secret}), secret
 
     async def delete(self, account_id: AccountId, webhook_id: str) -> None:
@@ -204,6 +237,21 @@ class Webhooks:
             raise Invalid.field("url", "must lead to a public address") from error
         except (NameNotFound, TimeoutError):
             return
+
+
+def _secret_for(format_: WebhookFormat, token: str | None) -> str:
+    """The secret of a webhook: the receiver's token, or a new one that signs."""
+    if format_ == "runtally":
+        if token is not None:
+            raise Invalid.field("secret", "is only for the formats cloudevents and stripe")
+        return mint_secret()
+    if token is None:
+        raise Invalid.field("secret", f"is needed in the format {format_}: what the receiver accepts")
+    return token
+
+
+def _registration_of(webhook: Webhook) -> Registration:
+    return Registration(**{each.name: getattr(webhook, each.name) for each in fields(Registration)})
 
 
 def _sorted_events(events: Sequence[WebhookEvent]) -> tuple[WebhookEvent, ...]:

@@ -29,7 +29,6 @@ from app.workspaces.records import (
 from app.workspaces.repository import (
     add_traffic,
     delete_expired_files,
-    delete_files,
     delete_files_except,
     find_content,
     find_kept_files,
@@ -174,10 +173,6 @@ class Workspaces:
             if piece := await asyncio.to_thread(archive.add, given):
                 yield piece
         yield archive.end()
-
-    async def delete(self, tx: Transaction, run: RunKey) -> None:
-        """Delete the files of an ended run."""
-        await delete_files(tx, run)
 
     async def sweep(self) -> None:
         """Delete expired files until cancelled."""

@@ -1,1 +1,1 @@
-"""Accounts, their API keys and the audit log, as clients manage them."""
+"""Accounts, their API keys and budgets, and the audit log, as clients manage them."""

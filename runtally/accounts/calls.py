@@ -33,6 +33,9 @@ def create_key(account: str, scopes: Sequence[str], options: KeyOptions) -> Call
         body["expiresAt"] = moment(options["expires_at"])
     limits = {"requestsPerMinute": "requests_per_minute", "concurrentRuns": "concurrent_runs"}
     body["limits"] = {shown: options.get(name) for shown, name in limits.items()}
+    labels = {"endUser": "end_user", "tags": "tags", "fixed": "fixed_labels"}
+    if any(name in options for name in labels.values()):
+        body["labels"] = {shown: options.get(name) for shown, name in labels.items() if name in options}
     path = f"/v1/accounts/{segment(account)}/keys"
     # Twice, it would make two keys.
     return Call(method="POST", path=path, body=body, parse=one(ApiKey), repeatable=False)

@@ -1,6 +1,6 @@
 """What the server says of accounts, keys and the audit log; and what is asked for."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypedDict
 
@@ -25,6 +25,14 @@ class KeyLimits(Model):
     concurrent_runs: int | None = None
 
 
+class KeyLabels(Model):
+    """What the runs of a key are labelled with; `fixed`: requests may name no other value."""
+
+    end_user: str | None = None
+    tags: dict[str, str] | None = None
+    fixed: bool = False
+
+
 class ApiKey(Model):
     """An API key and its rights. `key`, the key itself, is there only when it was made."""
 
@@ -37,6 +45,7 @@ class ApiKey(Model):
     graphs: list[str] | None = None
     models: list[str] | None = None
     limits: KeyLimits
+    labels: KeyLabels | None = None
     created_at: AwareDatetime
     last_used_at: AwareDatetime | None = None
     revoked_at: AwareDatetime | None = None
@@ -65,7 +74,7 @@ class AuditEntry(Model):
 
 
 class KeyOptions(TypedDict, total=False):
-    """What a new key may be restricted to."""
+    """What a new key may be restricted to, and what its runs are labelled with."""
 
     name: str
     expires_at: datetime
@@ -73,6 +82,10 @@ class KeyOptions(TypedDict, total=False):
     models: Sequence[str]
     requests_per_minute: int
     concurrent_runs: int
+    end_user: str
+    tags: Mapping[str, str]
+    fixed_labels: bool
+    """Whether requests may name no other end user, and no other values of these tags."""
 
 
 class AuditFilters(TypedDict, total=False):

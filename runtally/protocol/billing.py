@@ -91,7 +91,6 @@ class Balance(Model):
     reserved: int
     left: int
     available: int | None = None
-    monthly_budget: int | None = None
     month_spent: int
     granted_usd: Decimal
     spent_usd: Decimal

@@ -11,7 +11,14 @@ import httpx
 
 from runtally.errors import InvalidResponse
 from runtally.model import ModelT, read
-from runtally.options import ApprovalFilters, ReceiptFilters, RunFilters, UsageOptions, moment
+from runtally.options import (
+    ApprovalFilters,
+    ConversationFilters,
+    ReceiptFilters,
+    RunFilters,
+    UsageOptions,
+    moment,
+)
 from runtally.protocol.connection import json_of, require_success
 
 T = TypeVar("T")
@@ -85,6 +92,8 @@ _FILTERS = {
     "state_key": "stateKey",
     "api_key_id": "apiKeyId",
     "end_user": "endUser",
+    "tag": "tag",
+    "q": "q",
     "basis": "basis",
     "origin": "origin",
     "since": "from",
@@ -96,7 +105,9 @@ _FILTERS = {
 }
 
 
-def query_of(options: ApprovalFilters | ReceiptFilters | RunFilters | UsageOptions) -> dict[str, str]:
+def query_of(
+    options: ApprovalFilters | ConversationFilters | ReceiptFilters | RunFilters | UsageOptions,
+) -> dict[str, str]:
     """The query of these options; raises `TypeError` for unknown ones."""
     query = {}
     for name, value in options.items():

@@ -7,6 +7,7 @@ from uuid import uuid4
 from runtally.model import read
 from runtally.options import (
     ApprovalFilters,
+    ConversationFilters,
     DecisionOptions,
     Priority,
     ReceiptFilters,
@@ -172,9 +173,9 @@ def list_models() -> Call[Page[LanguageModel]]:
     return Call(method="GET", path="/v1/models", parse=page(LanguageModel))
 
 
-def list_conversations(cursor: str | None) -> Call[Page[Conversation]]:
+def list_conversations(filters: ConversationFilters, cursor: str | None) -> Call[Page[Conversation]]:
     """A page of conversations."""
-    return page_call("/v1/sessions", Conversation, cursor)
+    return page_call("/v1/sessions", Conversation, cursor, query_of(filters))
 
 
 def get_conversation(state_key: str) -> Call[Conversation]:

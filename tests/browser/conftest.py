@@ -51,6 +51,12 @@ async def browser() -> AsyncIterator[Browser]:
         await browser.close()
 
 
+@pytest_asyncio.fixture(autouse=True, loop_scope="session")
+async def _an_office_of_its_own() -> None:
+    """Which has sent nothing yet."""
+    office.close_office()
+
+
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def site(
     postgres: str, browser: Browser, tmp_path_factory: pytest.TempPathFactory

@@ -130,7 +130,7 @@ async def test_a_question_is_answered_on_the_page_of_its_run(site: Site) -> None
             await screenshot(page, "run-question")
             await page.get_by_role("button", name="Answer", exact=True).click()
             await expect(page.get_by_text("Answered.")).to_be_visible()
-            await expect(page.get_by_text("Succeeded")).to_be_visible()
+            await expect(page.get_by_text("Succeeded (stop)")).to_be_visible()
 
 
 async def test_a_budget_that_is_reached_is_raised_or_the_run_ends(site: Site) -> None:

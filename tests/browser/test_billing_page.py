@@ -7,9 +7,9 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Locator, Page, expect
 
-from app.billing.credit.ledger import AccountTerms
 from tests.browser.books import OF_WEEKS, UNKNOWN_MODEL, Books, opened
 from tests.browser.site import PHONE, Key, Site, accessibility_problems, screenshot
+from tests.factories import a_budget
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -56,6 +56,15 @@ async def test_the_overview_shows_a_month(site: Site, books: Books) -> None:
 
         await chart.hover()
         await expect(page.locator(".tip")).to_contain_text("claude-opus-4-5")
+
+
+async def test_changes_of_the_credit_are_listed(site: Site, books: Books) -> None:
+    async with site.visit(books.key, path="/billing") as page:
+        entries = page.get_by_role("region", name="Changes of credit, newest first").locator("tbody tr")
+        await expect(entries.first).to_have_text(re.compile(r"debit\s*-?\$0\.\d{6}\s*-?\$\d+\.\d{6}"))
+        await expect(page.get_by_role("navigation", name="Pages of credit")).to_contain_text("Page 1")
+        export = page.locator("a[download='ledger.csv']")
+        await expect(export).to_have_attribute("href", re.compile("v1/ledger"))
 
 
 async def test_filters_are_kept_in_the_url(site: Site, books: Books) -> None:
@@ -106,7 +115,8 @@ async def test_receipts_are_paged_filtered_and_exported(site: Site, books: Books
         await expect(pages.get_by_text("Page 1")).to_be_visible()
         await expect(receipts(page).first).to_contain_text("~")
         async with page.expect_download() as download:
-            await page.get_by_role("link", name="Export as CSV").click()
+            shown = page.get_by_role("region", name="Receipts", exact=True)
+            await shown.get_by_role("link", name="Export as CSV").click()
         exported = await download.value
         assert exported.suggested_filename == "receipts.csv"
         with (await exported.path()).open(encoding="utf-8", newline="") as file:
@@ -260,14 +270,14 @@ async def test_an_account_without_receipts_sees_its_budget(site: Site, books: Bo
     services = site.world.services
     account = (await services.accounts.authenticate(key.secret)).account_id
     await services.ledger.grant(account, 50_000_000)
-    await services.ledger.change_terms(account, lambda _: AccountTerms("prepaid", 20_000_000))
+    await services.ledger.change_mode(account, "prepaid")
+    await services.budgets.set_budget(account, a_budget(credits=20_000_000))
 
     async with site.visit(key, path="/billing", complaints=["404"]) as page:
         await expect(page.get_by_text("Nothing was charged in this period.")).to_be_visible()
         await expect(figure(page, "Credit left")).to_contain_text("$5.00")
-        await expect(figure(page, "Credit left")).to_contain_text("$2.00 for new runs")
-        budget = page.get_by_role("meter", name="Monthly budget")
-        await expect(budget).to_have_attribute("aria-valuetext", "$0.00 of $2.00 monthly budget")
+        budget = page.get_by_role("meter", name="Budget limit")
+        await expect(budget).to_have_attribute("aria-valuetext", "limit: $0.00 of $2.00 a month")
         await expect(page.get_by_text("No receipt matches.")).to_be_visible()
         await screenshot(page, "billing-empty")
         assert await accessibility_problems(page) == []

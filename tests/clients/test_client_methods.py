@@ -18,12 +18,12 @@ from tests.clients.node import HERE, install_client, node
 URL, KEY, GRAPH = "http://127.0.0.1:1", "rt_key", "messages:assistant"
 FOR_OTHERS = (
     # The clients of these protocols.
-    *("/v1/ag-ui/", "/v1/ai-sdk/"),
+    *("/v1/ag-ui/", "/v1/ai-sdk/", "/openai/", "/anthropic/"),
     # What sets an application up: any HTTP client, or one that is generated.
-    *("/v1/schedules", "/v1/webhooks"),
+    *("/v1/schedules", "/v1/webhooks", "/v1/end-users", "/v1/erasures", "/v1/balance/"),
     # Operators, who have commands and pages; `accounts` of the Python client is in test_tenants.py.
     *("/v1/accounts", "/v1/alarms", "/v1/audit", "/v1/chain", "/v1/fleet", "/v1/keys", "/v1/prices"),
-    "/v1/reconciliation",
+    *("/v1/exports", "/v1/ledger", "/v1/reconciliation", "/v1/statements"),
     # What watches the server, and its pages.
     *("/healthz", "/readyz", "/metrics", "/v1/browser-session"),
 )
@@ -61,6 +61,12 @@ METHODS: dict[str, Callable[[Any], Any]] = {
     "cancel_batch": lambda client: client.batches.cancel("b"),
     "delete_batch": lambda client: client.batches.delete("b"),
     "batch_results": lambda client: client.batches.results("b"),
+    "list_budgets": lambda client: client.budgets.list(),
+    "get_budget": lambda client: client.budgets.get("b"),
+    "set_budget": lambda client: client.budgets.set(
+        "b", scope="account", window="day", tokens=1, mode="hard"
+    ),
+    "delete_budget": lambda client: client.budgets.delete("b"),
     "list_sessions": lambda client: client.conversations.list(),
     "get_session": lambda client: client.conversations.get("s"),
     "delete_session": lambda client: client.conversations.delete("s"),

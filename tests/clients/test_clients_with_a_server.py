@@ -20,8 +20,10 @@ from runtally import (
     NotFound,
     QuestionAsked,
     QuestionResolved,
+    RunOptions,
     TextDelta,
 )
+from runtally.options import ConversationFilters
 from tests.clients.node import HERE, install_client, node
 from tests.e2e.agents import MESSAGES
 from tests.e2e.stories import KEY, World, WorldOf
@@ -112,11 +114,16 @@ async def runs_are_started_and_stopped(client: AsyncClient) -> None:
 
 
 async def conversations_are_kept(client: AsyncClient) -> None:
-    for question in ("first", "second"):
-        await client.run(GRAPH, question, state_key="chat-1")
+    await client.run(GRAPH, "first", state_key="chat-1")
+    labels: RunOptions = {"state_key": "chat-1", "end_user": "ann", "tags": {"team": "search"}}
+    run_id = (await client.run(GRAPH, "second", **labels)).run_id
     conversations = client.conversations
     (chat,) = [each async for each in conversations.list()]
     assert (chat.state_key, chat.turns) == ("chat-1", 2)
+    filters: ConversationFilters = {"q": "second", "end_user": "ann", "tag": "team:search"}
+    assert [each.found_in_run async for each in conversations.list(**filters)] == [run_id]
+    assert [each async for each in conversations.list(q="third")] == []
+    assert [run.run_id async for run in client.list_runs(tag="team:search")] == [run_id]
     messages = [each async for each in conversations.messages("chat-1")]
     assert [each.type for each in messages] == 2 * ["user_message", "assistant_message", "result"]
     await client.run(GRAPH, "second, edited", state_key="chat-1", fork_from=str(messages[-1].run_id))
@@ -231,6 +238,7 @@ async def everything_in_typescript(world: World, directory: Path) -> None:
         "kept": [None, 0],
         "deletedBatch": "NotFound",
         "deleted": True,
+        "others": 0,
         "turns": 2,
         "batch": [2, "completed", 2, "completed"],
         "results": ["a succeeded", "b succeeded"],

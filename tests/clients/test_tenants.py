@@ -34,13 +34,19 @@ async def test_a_tenant_is_created_restricted_and_suspended(
         shown[title] = await to_thread.run_sync(printed, program, key)
 
     assert list(shown) == [
-        *("Create a tenant", "Let the tenant make its keys", "Replace a key"),
+        *("Create a tenant", "Let the tenant make its keys", "Label the runs of a key"),
+        *("Limit what it spends", "Replace a key"),
         *("Suspend a tenant", "Read what was done"),
     ]
     assert shown["Create a tenant"][0].startswith("rt_")
     assert shown["Let the tenant make its keys"][0].endswith("['messages:assistant'] 2")
+    assert shown["Label the runs of a key"] == ["end_user='ann' tags={'team': 'search'} fixed=True"]
+    assert [line.split()[:2] for line in shown["Limit what it spends"]] == [
+        ["cap", "50.0000000000"],
+        ["per-user", "0.5000000000"],
+    ]
     assert shown["Replace a key"] == ["['messages:assistant']"]
     assert shown["Read what was done"] == [
         *("account.resumed", "account.suspended", "key.revoked", "key.rotated"),
-        *("key.created", "key.created", "account.created"),
+        *("budget.set", "budget.set", "key.created", "key.created", "key.created", "account.created"),
     ]

@@ -53,7 +53,8 @@ await client.delete("ts-1");
 
 for (const question of ["first", "second"]) await client.run(graph, question, { stateKey: "ts-chat" });
 const messages = await all(client.conversations.messages("ts-chat"));
-const chats = await all(client.conversations.list());
+const chats = await all(client.conversations.list({ q: "second", from: new Date(0) }));
+const others = await all(client.conversations.list({ q: "third" }));
 await client.run(graph, "second, edited", { stateKey: "ts-chat", forkFrom: messages[0].runId });
 const branches = await client.conversations.branches("ts-chat");
 const returned = await client.conversations.returnTo("ts-chat", branches[0].branchId);
@@ -98,6 +99,7 @@ console.log(
     kept: [kept.runId, kept.items.length],
     deletedBatch,
     deleted: (await client.get("ts-1")).contentsDeletedAt !== null,
+    others: others.length,
     turns: chats.find((chat) => chat.stateKey === "ts-chat").turns,
     types: messages.map((message) => message.type),
     batch: [preview.items, states.at(-1).status, listed.counts.succeeded, ended.status],

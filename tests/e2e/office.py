@@ -35,6 +35,11 @@ def office() -> Office:
     return _offices.setdefault(asyncio.get_running_loop(), Office())
 
 
+def close_office() -> None:
+    """Begin with another one, where tests share an event loop."""
+    _offices.pop(asyncio.get_running_loop(), None)
+
+
 DEPARTMENTS = {"example.org": "sales"}
 
 

@@ -9,7 +9,7 @@ import asyncpg
 
 from app.simulator.script import Answer, Hold, Reply, Text
 from tests.e2e.agents import MESSAGES
-from tests.e2e.stories import World, WorldOf, a_client, a_request
+from tests.e2e.stories import World, WorldOf, a_client, a_request, first_text
 from tests.e2e.test_a_chat_of_the_ai_sdk import a_post, conversation_of, says
 
 
@@ -78,12 +78,18 @@ async def test_a_branch_costs_what_its_runs_are_billed(world_of: WorldOf) -> Non
 
 
 async def test_the_cli_goes_on_from_what_broke_off(world_of: WorldOf) -> None:
-    # After each of these the CLI asks once more, and then gives up.
-    broken = [Reply([Text("four five six")], cut_after=5) for _ in range(3)]
+    # After each of these the CLI asks once more, and then gives up. What it has not read when the connection
+    # is lost, it loses as well.
+    holds = [Hold(index=5) for _ in range(3)]
+    broken = [Reply([Text("four five six")], hold=hold, cut_after=hold.index) for hold in holds]
     replies: Iterator[Answer] = iter([*broken, Reply([Text("On.")]), Reply([Text("Again.")])])
     world = await world_of(lambda _: next(replies))
 
-    failed = await posted(world, "count")
+    run_id = await world.start(a_request("count", stateKey="chat-1"))
+    for number, hold in enumerate(holds, 1):
+        assert await first_text(world, run_id, deltas=2 * number) == "four five" * number
+        hold.until.set()
+    failed = await world.ended(run_id)
     seen = await shown(world)
     await posted(world, "go on")
     await posted(world, "count", forkFrom=failed["runId"])

@@ -8,7 +8,6 @@ import pytest
 from claude_agent_sdk import ClaudeAgentOptions
 from claude_agent_sdk._internal.transport.subprocess_cli import SubprocessCLITransport
 
-from app.billing.credit.ledger import AccountTerms
 from app.simulator.script import Hold, Reply, Text, in_turn
 from tests.e2e.stories import (
     ANALYST,
@@ -121,7 +120,7 @@ async def test_a_preview_shows_what_there_is_to_know_and_starts_nothing(
 ) -> None:
     world = await world_of(in_turn())
     account = await world.account_id()
-    await world.services.ledger.change_terms(account, lambda _: AccountTerms("prepaid", None))
+    await world.services.ledger.change_mode(account, "prepaid")
 
     preview = await _preview(world, a_request(model="claude-haiku-4-5", limits={"timeoutS": 9}))
 

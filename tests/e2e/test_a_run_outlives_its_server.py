@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from app.billing.credit.ledger import AccountTerms, CreditLedger
+from app.billing.credit.ledger import CreditLedger
 from app.ids import RunId, RunKey
 from app.platform.db import Database
 from app.runs.records import NewRun
@@ -123,7 +123,7 @@ async def test_a_run_whose_acceptance_the_server_did_not_hear_of_is_ended_and_it
     reply = Reply([Text("one two three")], hold=hold)
     world = await world_of(lambda _: reply, RUNTALLY_LEASE_S=2)
     account_id, ledger = await world.account_id(), CreditLedger(database)
-    await ledger.change_terms(account_id, lambda _: AccountTerms("prepaid", None))
+    await ledger.change_mode(account_id, "prepaid")
     await ledger.grant(account_id, 10**9)
     await world.http.post("/v1/runs", json=a_request(runId="carried"))
     await hold.reached.wait()

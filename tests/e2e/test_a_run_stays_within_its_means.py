@@ -5,7 +5,6 @@ from pathlib import Path
 import psutil
 import pytest
 
-from app.billing.credit.ledger import AccountTerms
 from app.simulator.script import Block, Hold, Reply, Text, ToolUse, in_turn, text_of
 from tests.e2e.agents import CLAUDE, MESSAGES, every_agent, without_cli
 from tests.e2e.office import WORKER, settings
@@ -26,7 +25,7 @@ CENT = 100_000
 async def prepaid(world: World, credits_: int) -> None:
     """Let the account pay in advance, and give it this much."""
     account_id = await world.account_id()
-    await world.services.ledger.change_terms(account_id, lambda _: AccountTerms("prepaid", None))
+    await world.services.ledger.change_mode(account_id, "prepaid")
     if credits_:
         await world.services.ledger.grant(account_id, credits_)
 
@@ -79,6 +78,33 @@ async def test_a_run_ends_with_the_credit(world_of: WorldOf) -> None:
     credit = await world.services.ledger.balance(await world.account_id())
     assert credit.balance == 5 * CENT - sum(receipt["chargedCredits"] for receipt in receipts)
     assert credit.reserved == 0
+
+
+@every_agent
+async def test_a_run_ends_with_a_budget_of_its_end_user(world_of: WorldOf) -> None:
+    # Each message costs 3 cents and more.
+    usage = {"input_tokens": 10_000, "output_tokens": 1}
+    world = await world_of(lambda _: Reply([ToolUse(CLOCK)], usage=usage))
+    limit = {"scope": "endUser", "window": "total", "usd": "0.05", "mode": "hard"}
+    soft = {"scope": "account", "window": "total", "usd": "0.01", "mode": "soft"}
+    for name, budget in (("per-user", limit), ("alarm", soft)):
+        (await world.http.put(f"/v1/budgets/{name}", json=budget)).raise_for_status()
+
+    events = await world.run(a_request(model="claude-sonnet-4-6", endUser="ann"))
+    refused = await world.http.post("/v1/runs", json=a_request(endUser="ann"))
+    other = await world.http.post("/v1/runs", json=a_request(endUser="bob"))
+    shown = (await world.http.get("/v1/budgets/per-user")).json()
+
+    assert ending(events) == ("budget_reached", "budget")
+    assert (events[-2].data["budget"], events[-2].data.get("resetsAt")) == ("per-user", None)
+    receipts = await world.receipts(events[0].data["runId"])
+    assert len(receipts) == 2
+    assert bill(receipts) == wire(world.simulator.sent[:2])
+    assert (refused.status_code, refused.json()["code"]) == (402, "budget_reached")
+    assert (refused.json()["budget"], refused.json()["resetsAt"]) == ("per-user", None)
+    assert (other.status_code, other.headers["runtally-budget-reached"]) == (202, "alarm")
+    assert Decimal(shown["spentUsd"]) == sum(Decimal(each["costUsd"]) for each in receipts)
+    assert await world.ended(other.json()["runId"])
 
 
 @pytest.mark.parametrize(("agent", "stop_reason"), [(MESSAGES, "tool_use"), (CLAUDE, "max_tokens")])

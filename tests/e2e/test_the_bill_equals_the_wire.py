@@ -1,11 +1,16 @@
 """Everything a run can do to its bill, through the API, with the real SDK and CLI."""
 
 import asyncio
+import csv
+import io
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from app.billing.statements.records import month_after, month_start
+from app.billing.statements.service import SETTLED_AFTER, StatementMaker
+from app.platform.clock.clock import Clock
 from app.simulator.script import (
     ApiRequest,
     Block,
@@ -248,6 +253,7 @@ async def test_many_runs_at_once_are_not_mixed_up(world_of: WorldOf) -> None:
         await world.ended(run_id)
         assert [r["outputTokens"] for r in await world.receipts(run_id)] == [number, 7]
     await assert_exact(world, *runs)
+    await assert_stated(world, *runs)
 
 
 def as_first_turn(responder: Responder) -> Responder:
@@ -269,6 +275,9 @@ async def assert_exact(world: World, *run_ids: str) -> None:
     balance = await world.services.ledger.balance(await world.account_id())
     assert balance.spent == sum(receipt["chargedCredits"] for receipt in receipts)
     assert balance.reserved == 0
+    exported = csv.DictReader(io.StringIO((await world.http.get("/v1/ledger?format=csv")).text))
+    debits = {row["receiptId"]: -int(row["credits"]) for row in exported if row["kind"] == "debit"}
+    assert debits == {receipt["id"]: receipt["chargedCredits"] for receipt in receipts}
     for run_id in run_ids:
         billing = (await world.http.get(f"/v1/runs/{run_id}")).json()["billing"]
         assert billing["meters"]["gateway"] == billing["receipts"]
@@ -276,3 +285,21 @@ async def assert_exact(world: World, *run_ids: str) -> None:
         # Only the CLI counts dollars of its own.
         comparison = billing["costComparison"] or {"driftUsd": None}
         assert comparison["driftUsd"] in {None, "0.0000000000"}
+
+
+async def assert_stated(world: World, *run_ids: str) -> None:
+    """The statements of the months in which receipts were used are their sums."""
+    receipts = [receipt for run_id in run_ids for receipt in await world.receipts(run_id)]
+    months = sorted({receipt["usedAt"][:7] for receipt in receipts})
+    due = month_start(month_after(months[-1])) + SETTLED_AFTER
+    services = world.services
+    await StatementMaker(services.database, services.chain, Clock(host=lambda: due)).make_due()
+
+    for month in months:
+        of_month = [receipt for receipt in receipts if receipt["usedAt"].startswith(month)]
+        stated = (await world.http.get(f"/v1/statements/{month}")).json()
+        assert stated["charges"] == -sum(receipt["chargedCredits"] for receipt in of_month)
+        for parts in (stated["byModel"], stated["byGraph"], stated["byKey"]):
+            assert sum(part["credits"] for part in parts) == stated["charges"]
+            assert sum(part["messages"] for part in parts) == len(of_month)
+    assert stated["closing"] == (await services.ledger.balance(await world.account_id())).balance

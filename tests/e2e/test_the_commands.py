@@ -108,9 +108,7 @@ async def test_credit_is_managed_beside_a_running_server(world_of: WorldOf, tmp_
     adjusted = await command(
         tmp_path, "credits", "adjust", "default", "--usd", "-0.5", "--note", "typo", **there
     )
-    terms = await command(
-        tmp_path, "credits", "terms", "default", "--mode", "prepaid", "--monthly-budget-usd", "2", **there
-    )
+    terms = await command(tmp_path, "credits", "terms", "default", "--mode", "prepaid", **there)
     shown = await command(tmp_path, "credits", "show", "default", **there)
     wrong = [
         await command(tmp_path, "credits", "grant", "nobody", "--usd", "5", **there),
@@ -119,7 +117,7 @@ async def test_credit_is_managed_beside_a_running_server(world_of: WorldOf, tmp_
     ]
 
     assert [done.exit_code for done in (granted, adjusted, terms, shown)] == [0] * 4, terms.stderr
-    for amount in ("5.0000000", "-0.5000000", "4.5000000", "2.0000000", "prepaid"):
+    for amount in ("5.0000000", "-0.5000000", "4.5000000", "prepaid"):
         assert amount in shown.stdout
     assert [done.exit_code for done in wrong] == [2, 2, 2]
     assert (await world.http.get("/v1/balance")).json()["left"] == 45_000_000

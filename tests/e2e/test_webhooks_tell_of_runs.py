@@ -6,6 +6,7 @@ from tests.e2e.stories import World, WorldOf, a_request, until
 from tests.receivers import Receiver, a_receiver
 
 EVENTS = ["run.completed", "run.failed", "receipt.created", "budget.threshold"]
+LABELS: dict[str, Any] = {"endUser": "ann", "tags": {"team": "search"}}
 
 
 async def subscribed(world: World, receiver: Receiver) -> dict[str, Any]:
@@ -22,7 +23,7 @@ async def test_a_receiver_hears_what_became_of_runs_and_what_they_cost(world_of:
     async with a_receiver() as receiver:
         webhook = await subscribed(world, receiver)
 
-        await world.run(a_request(runId="good-1"))
+        await world.run(a_request(runId="good-1", **LABELS))
         await world.run(a_request(runId="bad-1"))
         await until(lambda: len(receiver.posts) == 3)
 
@@ -37,8 +38,10 @@ async def test_a_receiver_hears_what_became_of_runs_and_what_they_cost(world_of:
         shown, final = runs[run], runs[run]["final"]
         assert told[event] == {
             **{name: shown[name] for name in ("runId", "graphId", "model", "status", "attempt")},
-            **{name: shown[name] for name in ("createdAt", "endedAt")},
+            **{name: shown[name] for name in ("createdAt", "endedAt", "endUser", "tags")},
             **{name: final[name] for name in ("error", "finishReason")},
         }
     assert told["run.failed"]["error"] == "provider_unavailable"
+    assert {name: told["run.completed"][name] for name in LABELS} == LABELS
+    assert told["run.failed"]["endUser"] is told["run.failed"]["tags"] is None
     assert {each["id"] for each in deliveries} == set(receiver.ids)

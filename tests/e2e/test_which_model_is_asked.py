@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from app.billing.credit.ledger import AccountTerms
 from app.simulator.script import Answer, ApiRequest, Hold, HttpError, Reply, Text, ToolUse, in_turn
 from tests.e2e.agents import every_agent
 from tests.e2e.stories import World, WorldOf, a_request
@@ -174,7 +173,7 @@ async def test_credit_is_set_aside_for_whichever_model_answers(world_of: WorldOf
 
     world = await world_of(overloaded, RUNTALLY_MODELS_FILE=path)
     account = await world.account_id()
-    await world.services.ledger.change_terms(account, lambda _: AccountTerms("prepaid", None))
+    await world.services.ledger.change_mode(account, "prepaid")
     await world.services.ledger.grant(account, 10_000_000)
 
     run_id = await world.start(a_request(model="claude-haiku-4-5"))

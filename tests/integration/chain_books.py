@@ -20,7 +20,7 @@ from app.billing.chain.sealing import ChainSealer
 from app.billing.chain.sealing_key import SealingKey
 from app.billing.chain.verification import Verification, verify
 from app.billing.chain.verifier import ExportVerifier, link_hash
-from app.billing.credit.ledger import AccountTerms, CreditLedger
+from app.billing.credit.ledger import CreditLedger
 from app.billing.prices.model_price import ModelPrice, OperatorPrice, Rate
 from app.billing.prices.price_list import PriceList
 from app.billing.receipts.queue import ReceiptQueue
@@ -104,7 +104,7 @@ def _fact(key: KeyRecord, day: int, number: int) -> UsageFact:
 async def _change_credit(database: Database, keys: list[KeyRecord], day: int) -> None:
     ledger = CreditLedger(database)
     for key in keys:
-        await ledger.change_terms(key.account_id, lambda _: AccountTerms("prepaid", None))
+        await ledger.change_mode(key.account_id, "prepaid")
         await ledger.grant(key.account_id, 10_000_000, reference=f"order-{day}", note="paid")
         await ledger.adjust(key.account_id, -5, note="goodwill")
         run = RunKey(key.account_id, RunId(f"reserved-{day}"))

@@ -12,7 +12,6 @@ from sqlalchemy import text
 
 from app.auth.accounts import Accounts
 from app.auth.records import KeyRecord
-from app.billing.credit.ledger import AccountTerms
 from app.billing.prices.price_list import PriceList
 from app.billing.reports.service import BillingReports
 from app.conversations.history import ConversationHistory
@@ -351,7 +350,7 @@ async def a_lost_run(
     database, ledger = core.database, core.process.ledger
     key = await an_account(database)
     await ledger.grant(key.account_id, 10**9)
-    await ledger.change_terms(key.account_id, lambda _: AccountTerms("prepaid", None))
+    await ledger.change_mode(key.account_id, "prepaid")
     request, run = a_request(graph, state_key=state_key), RunKey(key.account_id, RunId(name))
     plan = core.planner.plan(run, request, api_key_id=key.id, request_id="req-1")
     assert await core.acceptance.accept(PostedRun(run, caller_of(key), request), plan, has_place=True)

@@ -112,6 +112,7 @@ async def test_a_webhook_gets_what_waits_for_a_person_without_its_contents(
 ) -> None:
     await register(database, key, events=["approval.requested"])
     await a_turn(database, key, "r1", ended=False)
+    await execute(database, """UPDATE runs SET end_user = 'ann', tags = '{"team": "search"}'""")
     # What PostgreSQL cannot parse keeps no call from waiting.
     args = {"to": "bob\0", "text": "SECRET"}
     await wait_for(database, key, "a", toolName="office__mail", args=args)
@@ -131,6 +132,8 @@ async def test_a_webhook_gets_what_waits_for_a_person_without_its_contents(
             "kind": "approval",
             "graphId": "claude_agents:assistant",
             "stateKey": KEY,
+            "endUser": "ann",
+            "tags": {"team": "search"},
             "toolName": "office__mail",
             "expiresAt": call.expires_at.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
         },

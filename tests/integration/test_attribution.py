@@ -170,6 +170,8 @@ async def test_every_way_in_takes_labels(world_of: WorldOf) -> None:
         return a_request() | labels(name) | {"graphId": graph}
 
     chat = {"id": "c", "messages": [{**user, "parts": [{"type": "text", "text": "hi"}]}], **labels("ai-sdk")}
+    named = {("user" if name == "endUser" else name): value for name, value in labels("openai").items()}
+    completion = {"model": graph, "messages": [{"role": "user", "content": "hi"}], **named}
     options = {"runtally": labels("ag-ui")}
     thread = {
         "threadId": "t",
@@ -182,6 +184,7 @@ async def test_every_way_in_takes_labels(world_of: WorldOf) -> None:
             "/v1/runs/stream": a_run("stream"),
             f"/v1/ai-sdk/{graph}/chat": chat,
             f"/v1/ag-ui/{graph}": thread,
+            "/openai/v1/chat/completions": completion,
             "/v1/generate/text": {"prompt": "hi", **labels("generate")},
         }.items():
             (await client.post(path, json=body)).raise_for_status()
@@ -191,7 +194,7 @@ async def test_every_way_in_takes_labels(world_of: WorldOf) -> None:
         line = a_line("1", "hi", graph=graph, **labels("batch"))
         await ended(client, await created(client, [line]))
 
-        ways = {"stream", "ai-sdk", "ag-ui", "generate", "schedule", "batch"}
+        ways = {"stream", "ai-sdk", "ag-ui", "openai", "generate", "schedule", "batch"}
 
         async def all_are_charged() -> bool:
             found = (await client.get("/v1/receipts")).raise_for_status().json()["items"]
@@ -199,7 +202,7 @@ async def test_every_way_in_takes_labels(world_of: WorldOf) -> None:
             return {each["endUser"] for each in found} == ways
 
         await until(all_are_charged)
-        assert await groups(client, groupBy="tag:way") == dict.fromkeys(ways, 1)
+        assert await groups(client, groupBy="tag:way", top=10) == dict.fromkeys(ways, 1)
         runs = (await client.get("/v1/runs")).raise_for_status().json()["items"]
     assert {each["endUser"] for each in runs} >= ways - {"generate"}
     for each in runs:

@@ -87,9 +87,9 @@ class BatchServer:
 
 
 async def expire(database: Database, batch: Batch) -> None:
-    """The claim of a process that has died has expired, or a pause is over."""
+    """The claim of a process that has died has expired, or a pause is over: it is due the longest."""
     await execute(
-        database, "UPDATE batches SET step_at = now() - interval '1 s' WHERE id = :batch", batch=batch.id
+        database, "UPDATE batches SET step_at = now() - interval '1 day' WHERE id = :batch", batch=batch.id
     )
 
 

@@ -17,6 +17,9 @@ def a_part(text: str) -> dict[str, str]:
     return {"type": TEXT, "text": text}
 
 
+CHAT = "/openai/v1/chat/completions"
+
+
 def of_graph(graph: str, content: Any) -> dict[str, Any]:
     earlier = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "hello"}]
     return a_request(graphId=graph, messages=[*earlier, {"role": "user", "content": content}])
@@ -28,6 +31,10 @@ def ag_ui(content: Any) -> dict[str, Any]:
 
 def ai_sdk(text: str) -> dict[str, Any]:
     return {"id": "c", "messages": [{"id": "u", "role": "user", "parts": [a_part(text), a_part(text)]}]}
+
+
+def openai(text: str) -> dict[str, Any]:
+    return {"model": ASSISTANT, "messages": [{"role": "user", "content": [a_part(text), a_part(text)]}]}
 
 
 def a_schedule(text: str) -> dict[str, Any]:
@@ -44,6 +51,7 @@ DOORS: dict[str, tuple[str, Callable[[str], dict[str, Any]], str]] = {
     "AG-UI": (f"/v1/ag-ui/{ASSISTANT}", ag_ui, "messages.0.content"),
     "AG-UI, parts": (f"/v1/ag-ui/{ASSISTANT}", lambda text: ag_ui([a_part(text)]), "messages.0.content"),
     "AI SDK": (f"/v1/ai-sdk/{ASSISTANT}/chat", ai_sdk, "messages.0.parts"),
+    "OpenAI": (CHAT, openai, "messages.0.content"),
     "generated text": ("/v1/generate/text", lambda text: {"prompt": text}, "prompt"),
     "generated object": (
         "/v1/generate/object",
@@ -64,7 +72,9 @@ async def test_a_blank_message_is_refused(world: World, door: str) -> None:
         response = await world.http.post(path, json=body_of(text))
 
         assert response.status_code == 422, (text, response.text)
-        assert [error["field"] for error in response.json()["errors"]] == [field], text
+        problem = response.json()
+        named = [problem["error"]["param"]] if path == CHAT else [each["field"] for each in problem["errors"]]
+        assert named == [field], text
         assert "blank" in response.text, text
     assert (await world.http.get("/v1/runs")).json()["items"] == []
     assert (await world.http.get("/v1/schedules")).json()["items"] == []

@@ -38,7 +38,7 @@ def key(tmp_path: Path) -> SealingKey:
 
 
 _ANOTHER_VALUE = {
-    Integer: "{} + 1",
+    Integer: "coalesce({}, 0) + 1",
     Numeric: "{} + 0.0000000001",
     Boolean: "NOT {}",
     DateTime: "coalesce({}, now()) + interval '1 microsecond'",

@@ -12,14 +12,16 @@ import pytest
 from sqlalchemy import text
 
 from app.auth.records import KeyRecord
+from app.billing.budgets.records import Amount
+from app.billing.budgets.service import Budgets
 from app.billing.chain.repository import lock_sealing
 from app.billing.chain.sealing_key import SealingKey
 from app.billing.chain.verification import verify
-from app.billing.credit.ledger import AccountTerms, CreditLedger
+from app.billing.credit.ledger import CreditLedger
 from app.billing.receipts.journal import Journal
 from app.ids import RunId, RunKey, new_uuid
 from app.platform.db import Database
-from tests.factories import a_fact, an_account
+from tests.factories import a_budget, a_fact, an_account
 from tests.integration.chain_books import (
     a_sealer,
     attacker,
@@ -203,7 +205,7 @@ async def _change_credit(database: Database, owner: KeyRecord) -> None:
     ledger = CreditLedger(database)
     for number in range(10):
         run = RunKey(owner.account_id, RunId(f"run-{number}"))
-        await ledger.resize_reservation(run, 100)
+        await ledger.resize_reservation(run, Amount(100, 0))
         await ledger.grant(owner.account_id, 1)
         async with database.transaction() as tx:
             await ledger.release(tx, run)
@@ -223,9 +225,8 @@ async def test_writers_at_once_and_recovered_journals_leave_one_chain_for_each_a
     database: Database, database_url: str, key: SealingKey, tmp_path: Path
 ) -> None:
     owners = [await an_account(database, f"account-{number}") for number in range(6)]
-    terms = AccountTerms("postpaid", 10**12)
     for owner in owners:
-        await CreditLedger(database).change_terms(owner.account_id, lambda _: terms)
+        await Budgets(database).set_budget(owner.account_id, a_budget(credits=10**12))
     _leave_journals(tmp_path / "journal", owners)
     rng = random.Random(11)  # noqa: S311 - nothing secret
     facts = [a_fact(owner, f"msg_{number}") for number in range(60) for owner in owners] * 2

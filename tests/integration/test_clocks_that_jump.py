@@ -10,7 +10,8 @@ import asyncpg
 import pytest
 
 from app.auth.records import KeyRecord
-from app.billing.credit.ledger import AccountTerms, CreditLedger
+from app.billing.budgets.service import Budgets
+from app.billing.credit.ledger import CreditLedger
 from app.billing.credit.records import month_of
 from app.billing.prices.price_list import PriceList
 from app.billing.receipts.delivery import ReceiptDelivery
@@ -26,7 +27,7 @@ from app.platform.db import Database
 from app.runs.dispatch.records import Worker
 from app.runs.recovery.repository import record_worker
 from app.usage.records import Attribution, TokenUsage
-from tests.factories import a_plan, an_account, an_open_database
+from tests.factories import a_budget, a_plan, an_account, an_open_database
 from tests.integration.run_process import ELSEWHERE
 from tests.integration.run_service import ONCE, a_core, a_lost_run, beat
 from tests.integration.webhook_seam import charge, payloads, register
@@ -101,9 +102,7 @@ async def test_a_jump_neither_opens_a_budget_nor_charges_to_another_month(
         clock.observe("provider", datetime.now(UTC))
         clock.observe("database", await planted.time())
         async with billing(planted, tmp_path, clock) as metering:
-            await metering.ledger.change_terms(
-                key.account_id, lambda _: AccountTerms("postpaid", 2 * MESSAGE)
-            )
+            await Budgets(planted, clock).set_budget(key.account_id, a_budget(credits=2 * MESSAGE))
             plan = a_plan(run=run, model=MODEL, attribution=Attribution(key.id, "a:b", None))
             hooks = metering.hooks_for(plan, executor_type="claude_sdk")
             deadline = asyncio.get_running_loop().time() + 60
@@ -113,7 +112,7 @@ async def test_a_jump_neither_opens_a_budget_nor_charges_to_another_month(
             await use(channel, 2)
             # What is delivered counts by its month only.
             await metering.receipts.flush(run, within_s=PATIENCE_S)
-            with pytest.raises(CallRefused, match="credit"):
+            with pytest.raises(CallRefused, match="account_budget"):
                 await use(channel, 3)
             await metering.receipts.flush(run, within_s=PATIENCE_S)
             credit = await metering.ledger.balance(key.account_id)
@@ -148,10 +147,11 @@ async def test_a_jump_of_the_database_ends_no_run_of_a_living_process(
 async def test_webhooks_are_notified_of_the_month_that_was_charged(
     database: Database, key: KeyRecord, database_url: str, jump: timedelta
 ) -> None:
-    await register(database, key, events=["budget.threshold"])
+    await register(database, key, events=["budget.reached"])
     async with planted_time(database_url, jump) as planted:
-        await CreditLedger(planted).change_terms(key.account_id, lambda _: AccountTerms("postpaid", 1000))
+        await Budgets(planted).set_budget(key.account_id, a_budget(credits=500))
         await charge(planted, key, "msg_1", credits_=500)
-        sent = [payload["data"] for payload in await payloads(planted)]
+        (sent,) = [payload["data"] for payload in await payloads(planted)]
+        _, used = await Budgets(database).get(key.account_id, "limit")
 
-    assert [(each["month"], each["percent"]) for each in sent] == [(month_of(datetime.now(UTC)), 50)]
+    assert datetime.fromisoformat(sent["resetsAt"]) == used.resets_at

@@ -220,7 +220,7 @@ async def test_runs_belong_to_a_conversation_by_their_branch_and_follow_each_oth
     (branch,) = await conversations.list_branches(key.account_id, KEY)
     async with database.snapshot() as reader:
         newest = await newest_run_of(reader, key.account_id, KEY)
-    chats, _ = await conversations.list_chats(key.account_id, GRAPH, PageRequest(9))
+    chats, _ = await conversations.list_chats(key.principal, GRAPH, PageRequest(9))
 
     assert list(branch.runs) == ["r1", "r2"]
     assert newest is not None

@@ -1,5 +1,8 @@
 """Which callers and runs get a turn of a conversation."""
 
+import asyncio
+from datetime import timedelta
+
 import pytest
 
 from app.auth.records import KeyRecord
@@ -12,6 +15,7 @@ from app.runs.conversations.service import ConversationBusy, ConversationNotFoun
 from tests.factories import an_account
 from tests.integration.conversations import KEY, a_turn, conversations_over, end_run
 from tests.integration.run_process import GRAPH
+from tests.integration.statements import execute, rows
 
 
 def writer(key: KeyRecord) -> Principal:
@@ -61,3 +65,41 @@ async def test_a_conversation_with_an_active_run_is_not_deleted(database: Databa
     await conversations.delete(writer(key), KEY)
     with pytest.raises(ConversationNotFound):
         await conversations.delete(writer(key), KEY)
+
+
+async def test_a_deleted_conversation_leaves_nothing_in_its_runs(database: Database) -> None:
+    key, conversations = await an_account(database), conversations_over(database)
+    for run in ("r1", "r2"):
+        await a_turn(database, key, run)
+
+    await conversations.delete(writer(key), KEY)
+
+    kept = await rows(
+        database, "SELECT run_id, request, question, contents_deleted_at IS NOT NULL FROM runs ORDER BY 1"
+    )
+    assert [tuple(row) for row in kept] == [("r1", None, None, True), ("r2", None, None, True)]
+
+
+async def test_conversations_that_are_not_used_are_deleted_by_two_servers_at_once(database: Database) -> None:
+    conversations = conversations_over(database)
+    for number in range(7):
+        await a_turn(database, await an_account(database, f"account-{number}"), "r1", ended=number > 0)
+    longer_than = timedelta(days=2)
+    early = await conversations.delete_unused(longer_than, 4)
+    # The first has an active run, the last was used since.
+    await execute(
+        database,
+        "UPDATE sessions SET updated_at = now() - interval '3 days'",
+        "UPDATE sessions SET updated_at = now() WHERE account_id ="
+        " (SELECT id FROM accounts WHERE name = 'account-6')",
+    )
+
+    work = [conversations.delete_unused(longer_than, 4) for _ in range(2)]
+    deleted = sum(await asyncio.gather(*work))
+    deleted += await conversations.delete_unused(longer_than, 4)
+
+    left = await rows(
+        database, "SELECT name FROM sessions JOIN accounts ON accounts.id = account_id ORDER BY name"
+    )
+    assert (early, deleted) == (0, 5)
+    assert [row.name for row in left] == ["account-0", "account-6"]

@@ -7,10 +7,9 @@ import pytest
 from rich.console import Console
 
 from app.auth.accounts import AccountNotFound, Accounts
-from app.auth.records import KeyRecord
-from app.billing.credit.ledger import AccountTerms, CreditLedger
+from app.billing.credit.ledger import CreditLedger
 from app.billing.credit.records import CreditBalance
-from app.cli.credits import change_credit, change_terms, reprice_receipts, show_credit
+from app.cli.credits import change_credit, change_mode, reprice_receipts, show_credit
 from app.errors import Invalid
 from app.platform.db import Database
 from app.platform.pagination import PageRequest
@@ -51,23 +50,6 @@ async def test_what_is_granted_and_adjusted_is_shown(
     assert "3.5000000" in printed(console).splitlines()[-2]
 
 
-async def test_omitted_terms_keep_their_value(
-    database: Database, key: KeyRecord, settings: Settings, console: Console
-) -> None:
-    await CreditLedger(database).change_terms(key.account_id, lambda _: AccountTerms("postpaid", 7))
-
-    await change_terms(settings, console, "acme", mode="prepaid", budget=None)
-    kept = await find_balance(database)
-    await change_terms(settings, console, "acme", mode=None, budget="2.5")
-    limited = await find_balance(database)
-    await change_terms(settings, console, "acme", mode=None, budget="none")
-    freed = await find_balance(database)
-
-    assert (kept.mode, kept.monthly_budget) == ("prepaid", 7)
-    assert (limited.mode, limited.monthly_budget) == ("prepaid", 25_000_000)
-    assert (freed.mode, freed.monthly_budget) == ("prepaid", None)
-
-
 async def test_no_credit_command_creates_an_account(
     database: Database, settings: Settings, console: Console
 ) -> None:
@@ -76,7 +58,7 @@ async def test_no_credit_command_creates_an_account(
     with pytest.raises(AccountNotFound):
         await change_credit(settings, console, "nobody", kind="grant", dollars="5", note=None)
     with pytest.raises(AccountNotFound):
-        await change_terms(settings, console, "nobody", mode="prepaid", budget=None)
+        await change_mode(settings, console, "nobody", mode="prepaid")
 
     assert await Accounts(database).list_accounts(PageRequest(1)) == ([], None)
 
@@ -89,17 +71,6 @@ async def test_an_invalid_grant_changes_nothing(
 
     with pytest.raises(Invalid):
         await change_credit(settings, console, "acme", kind="grant", dollars=dollars, note=None)
-
-    assert await find_balance(database) == CreditBalance()
-
-
-async def test_a_budget_below_zero_is_refused(
-    database: Database, settings: Settings, console: Console
-) -> None:
-    await an_account(database)
-
-    with pytest.raises(Invalid, match="monthly-budget-usd"):
-        await change_terms(settings, console, "acme", mode=None, budget="-1")
 
     assert await find_balance(database) == CreditBalance()
 

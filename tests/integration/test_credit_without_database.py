@@ -7,7 +7,6 @@ from pathlib import Path
 
 import psutil
 
-from app.billing.credit.ledger import AccountTerms
 from app.platform.embedded.postgres import EmbeddedPostgres
 from app.simulator.script import Reply, Text
 from app.simulator.server import Simulator
@@ -52,7 +51,7 @@ async def test_without_an_answer_about_the_credit_no_call_is_made(tmp_path: Path
             await database.migrate()
             key = await an_account(database)
             ledger = gateway.metering.ledger
-            await ledger.change_terms(key.account_id, lambda _: AccountTerms("prepaid", None))
+            await ledger.change_mode(key.account_id, "prepaid")
             await ledger.grant(key.account_id, HALF_A_DOLLAR)
             channels = [gateway.channel(key, f"run-{number}") for number in range(6)]
             with frozen(processes_of(directory)):

@@ -22,9 +22,9 @@ from app.runs.events.terminal import LAST_POSITION, terminal_events, with_positi
 from app.runs.repository import finish_run, stored_request
 from app.streams.memory import MemoryEventLog
 from app.streams.port import LogEntry
-from app.workspaces.service import Workspaces
 from tests.entries import AnyTime
 from tests.factories import a_final
+from tests.integration.conversations import conversations_over
 from tests.integration.run_process import record_of
 from tests.integration.test_storage import KB, an_accepted_run, kept
 
@@ -70,8 +70,8 @@ def deletion(
 ) -> RunDeletion:
     return RunDeletion(
         database,
-        workspaces=Workspaces(database, ()),
         storage=StorageQuota(database, None),
+        delete_unused=conversations_over(database).delete_unused,
         keep=None if days is None else timedelta(days=days),
         keep_events=None if days_of_events is None else timedelta(days=days_of_events),
     )

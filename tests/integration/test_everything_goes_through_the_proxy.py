@@ -10,6 +10,7 @@ import pytest
 from pydantic import SecretStr
 from structlog.testing import capture_logs
 
+from app.auth.tokens.issuer_keys import IssuerKeys, IssuerUnavailable
 from app.billing.reconciliation.provider.reports import ProviderReports, ReportsUnavailable
 from app.platform.json_schema.checker import SchemaChecker
 from app.platform.network import Network, NoProxy, Proxy
@@ -22,6 +23,7 @@ from app.platform.temporal.connection import (
     TemporalUnavailable,
     connect,
 )
+from app.platform.token_issuers import TokenIssuer
 from app.simulator.script import in_turn
 from app.tools.mcp.connection import McpServerUnavailable
 from app.tools.mcp.servers import McpConnector
@@ -32,6 +34,7 @@ from tests.integration.test_tool_servers_with_oauth import SECRET, Protected, co
 from tests.otlp import an_otlp_receiver
 from tests.outgoing_proxy import ConnectProxy, listening, over_tls
 from tests.provider.simulator import ReportingSimulator
+from tests.token_issuers import an_issuer
 
 HOST = "inside.test"
 URL = f"https://{HOST}"
@@ -84,6 +87,21 @@ async def test_reports_of_the_provider(tmp_path: Path) -> None:
                 await reports.check()
 
     assert proxy.requested == [f"{HOST}:443"] * 2
+
+
+async def test_keys_of_issuers_of_tokens(tmp_path: Path) -> None:
+    async with an_issuer() as server, behind_the_proxy(tmp_path, server.url) as (proxy, network):
+        server.url = URL
+        issuer = TokenIssuer.model_validate(server.setting())
+        async with IssuerKeys(network) as keys:
+            found = await keys.find(issuer, "first")
+        async with IssuerKeys(replace(network, authorities=None)) as keys:
+            with capture_logs() as logs, pytest.raises(IssuerUnavailable):
+                await keys.find(issuer, "first")
+
+    assert found == server.keys[0].jwk
+    assert proxy.requested == [f"{HOST}:443"] * 2
+    assert "RUNTALLY_CA_FILE" in str(logs)
 
 
 async def test_telemetry(tmp_path: Path) -> None:

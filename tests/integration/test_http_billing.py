@@ -1,6 +1,5 @@
 """Usage, balance and accounts over HTTP."""
 
-import asyncio
 import csv
 import io
 from collections.abc import AsyncIterator
@@ -88,11 +87,11 @@ async def test_the_balance_follows_the_charges(world_of: WorldOf) -> None:
         "reserved": 0,
         "left": 880_000,
         "available": None,
-        "monthlyBudget": None,
         "monthSpent": 120_000,
         "grantedUsd": "0.1000000000",
         "spentUsd": "0.0120000000",
         "leftUsd": "0.0880000000",
+        "topUp": None,
     }
 
 
@@ -176,25 +175,12 @@ async def test_operators_set_terms(world: World) -> None:
     await world.services.accounts.create_key("terms", ["runs:read"])
 
     prepaid = await world.http.patch("/v1/accounts/terms", json={"mode": "prepaid"})
-    budget = await world.http.patch("/v1/accounts/terms", json={"monthlyBudgetUsd": "10.00"})
-    none = await world.http.patch("/v1/accounts/terms", json={"mode": "postpaid", "monthlyBudgetUsd": None})
+    kept = await world.http.patch("/v1/accounts/terms", json={})
+    postpaid = await world.http.patch("/v1/accounts/terms", json={"mode": "postpaid"})
 
     assert (prepaid.json()["mode"], prepaid.json()["available"]) == ("prepaid", 0)
-    assert (budget.json()["mode"], budget.json()["monthlyBudget"]) == ("prepaid", 100_000_000)
-    assert (none.json()["monthlyBudget"], none.json()["available"]) == (None, None)
-
-
-@in_shared_world
-async def test_omitted_terms_stay_unchanged(world: World) -> None:
-    # At once: neither may write back what the other has just replaced.
-    for name in (f"tenant-{number}" for number in range(5)):
-        await world.services.accounts.create_key(name, ["runs:read"])
-        await asyncio.gather(
-            world.http.patch(f"/v1/accounts/{name}", json={"mode": "prepaid"}),
-            world.http.patch(f"/v1/accounts/{name}", json={"monthlyBudgetUsd": "10.00"}),
-        )
-        terms = (await world.http.patch(f"/v1/accounts/{name}", json={})).json()
-        assert (terms["mode"], terms["monthlyBudget"]) == ("prepaid", 100_000_000)
+    assert (kept.json()["mode"], kept.json()["available"]) == ("prepaid", 0)
+    assert (postpaid.json()["mode"], postpaid.json()["available"]) == ("postpaid", None)
 
 
 async def test_accounts_are_listed_in_pages(world_of: WorldOf) -> None:
@@ -243,8 +229,6 @@ async def test_invalid_terms_are_rejected(world: World) -> None:
     for body, field in (
         ({"mode": "barter"}, "mode"),
         ({"mode": None}, "mode"),
-        ({"monthlyBudgetUsd": "-1"}, "monthlyBudgetUsd"),
-        ({"monthlyBudgetUsd": 1.5}, "monthlyBudgetUsd"),
         ({"budget": "1"}, "budget"),
     ):
         response = await world.http.patch("/v1/accounts/default", json=body)

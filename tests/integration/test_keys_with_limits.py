@@ -47,8 +47,9 @@ async def test_commands_print_the_key_alone_and_are_in_the_audit_log(
         return result.stdout
 
     limits = ("--graph", "messages:*", "--concurrent-runs", "2", "--expires-at", "2099-01-01")
+    labels = ("--end-user", "ann", "--tag", "team:a:b", "--tag", "env:prod", "--fixed-labels")
     created = json.loads(await printed("accounts", "create", "acme", "--json"))
-    key = await printed("keys", "create", "--account", "acme", "--scope", "runs:write", *limits)
+    key = await printed("keys", "create", "--account", "acme", "--scope", "runs:write", *limits, *labels)
     (listed,) = json.loads(await printed("keys", "list", "--json"))
     rotated = json.loads(await printed("keys", "rotate", listed["id"], "--overlap-s", "0", "--json"))
     await printed("accounts", "suspend", "acme", "--stop-runs")
@@ -62,6 +63,8 @@ async def test_commands_print_the_key_alone_and_are_in_the_audit_log(
     assert key.count("\n") == 1
     assert (listed["graphs"], listed["limits"]["concurrentRuns"]) == (["messages:*"], 2)
     assert listed["expiresAt"] == rotated["expiresAt"] == "2099-01-01T00:00:00Z"
+    wanted = {"endUser": "ann", "tags": {"team": "a:b", "env": "prod"}, "fixed": True}
+    assert listed["labels"] == rotated["labels"] == wanted
     assert suspended.split()[1:] == ["acme", "suspended"]
     assert [entry.action for entry in reversed(entries)] == [
         *("account.created", "key.created", "key.rotated"),
@@ -69,3 +72,21 @@ async def test_commands_print_the_key_alone_and_are_in_the_audit_log(
     ]
     assert {entry.via for entry in entries} == {"command"}
     assert all(entry.address for entry in entries)
+
+
+@pytest.mark.parametrize(
+    ("labels", "option"),
+    [
+        (("--fixed-labels",), "--fixed-labels"),
+        (("--tag", "team"), "--tag"),
+        (("--tag", ":search"), "--tag"),
+        (("--end-user", ""), "--end-user"),
+    ],
+)
+def test_labels_that_say_nothing_name_their_option(labels: tuple[str, ...], option: str) -> None:
+    wanted = ("keys", "create", "--account", "acme", "--scope", "runs:write")
+
+    result = CliRunner().invoke(app, (*wanted, *labels))
+
+    assert result.exit_code == 2
+    assert f"Invalid value for {option}" in result.output

@@ -8,11 +8,10 @@ import pytest
 from sqlalchemy import text
 
 from app.auth.records import KeyRecord
+from app.billing.budgets.records import Amount
 from app.billing.credit.ledger import (
-    AccountTerms,
     CreditLedger,
     InsufficientCredits,
-    MonthlyBudgetExhausted,
     ReferenceTaken,
 )
 from app.billing.credit.payment_mode import PaymentMode
@@ -42,7 +41,7 @@ class Account:
 
     async def prepay(self, credits_: int) -> None:
         """From now on it spends what it has, and has so much more."""
-        await self.set_terms("prepaid", None)
+        await self.set_mode("prepaid")
         await self.grant(credits_)
 
     async def grant(self, credits_: int, **options: Any) -> None:
@@ -51,8 +50,8 @@ class Account:
     async def adjust(self, credits_: int, **options: Any) -> None:
         await self.ledger.adjust(self.key.account_id, credits_, **options)
 
-    async def set_terms(self, mode: PaymentMode, budget: int | None) -> None:
-        await self.ledger.change_terms(self.key.account_id, lambda _: AccountTerms(mode, budget))
+    async def set_mode(self, mode: PaymentMode) -> None:
+        await self.ledger.change_mode(self.key.account_id, mode)
 
     async def charge(self, message: str, credits_: int) -> None:
         fact = a_fact(self.key, message)
@@ -69,9 +68,14 @@ class Account:
         async with self.database.transaction() as tx:
             await self.ledger.release(tx, self.run(run))
 
-    async def resize(self, wanted: int, run: str = "run-1", **options: int) -> int | None:
+    async def resize(
+        self, wanted: int, run: str = "run-1", *, minimum: int | None = None, pending: int = 0
+    ) -> int | None:
         """What its run may spend, of which it has reserved so much if there is as much."""
-        return await self.ledger.resize_reservation(self.run(run), wanted, **options)
+        least = None if minimum is None else Amount(minimum, 0)
+        return await self.ledger.resize_reservation(
+            self.run(run), Amount(wanted, 0), minimum=least, pending=pending
+        )
 
     async def balance(self) -> CreditBalance:
         return await self.ledger.balance(self.key.account_id)
@@ -132,7 +136,7 @@ async def test_nothing_but_the_ledger_changes_a_sum(account: Account, statement:
     await an_account(account.database, "new")
     await account.grant(10)
     await account.charge("msg_1", 3)
-    await account.set_terms("prepaid", None)
+    await account.set_mode("prepaid")
     await account.reserve(2)
 
     with pytest.raises(StatementFailed, match="follow credit_ledger"):
@@ -162,9 +166,9 @@ async def test_two_runs_cannot_reserve_the_same_credit(account: Account) -> None
         *(account.reserve(60, f"run-{n}") for n in range(4)), return_exceptions=True
     )
 
-    # 60, then the 40 that were left, then nothing.
+    # 60, then 60 of the 40 that were left, then nothing.
     assert sum(isinstance(outcome, InsufficientCredits) for outcome in outcomes) == 2
-    assert (await account.balance()).reserved == 100
+    assert (await account.balance()).reserved == 120
 
 
 async def test_a_run_may_spend_its_own_reservation(account: Account) -> None:
@@ -221,7 +225,7 @@ async def test_concurrent_reservations_never_exceed_the_credit(database_url: str
     admitted: list[int] = []
 
     async def call(number: int, ledger: CreditLedger) -> None:
-        left = await ledger.resize_reservation(runs[number % 12], 90)
+        left = await ledger.resize_reservation(runs[number % 12], Amount(90, 0))
         if left is not None and left >= 90:
             admitted.append(number)
             await account.charge(f"msg_{number}", 90)
@@ -235,15 +239,6 @@ async def test_concurrent_reservations_never_exceed_the_credit(database_url: str
 
     assert credit.spent == 90 * len(admitted) <= 1000
     assert len(admitted) >= 5
-
-
-async def test_a_monthly_budget_limits_calls_too(account: Account) -> None:
-    await account.set_terms("postpaid", 100)
-    await account.charge("msg_1", 30)
-
-    assert await account.resize(60, "mine") == 70
-    assert await account.resize(20, "theirs") == 10
-    assert (await account.balance()).reserved == 60
 
 
 async def test_a_reservation_is_released_once_by_concurrent_releases(account: Account) -> None:
@@ -260,55 +255,15 @@ async def test_a_reservation_is_released_once_by_concurrent_releases(account: Ac
     assert (await account.balance()).reserved == 0
 
 
-async def test_terms_are_changed_from_what_they_are(account: Account) -> None:
-    def one_more(terms: AccountTerms) -> AccountTerms:
-        return AccountTerms("prepaid", (terms.monthly_budget or 0) + 1)
-
-    await asyncio.gather(*(account.ledger.change_terms(account.key.account_id, one_more) for _ in range(20)))
-
-    credit = await account.balance()
-    assert (credit.mode, credit.monthly_budget) == ("prepaid", 20)
-
-
 async def test_a_post_paid_account_has_no_limit(account: Account) -> None:
     await account.charge("msg_1", 10**12)
     await account.reserve(10**12)
 
     credit = await account.balance()
 
-    assert (credit.balance, credit.reserved, credit.available(NOW)) == (-(10**12), 0, None)
+    assert (credit.balance, credit.reserved, credit.available) == (-(10**12), 0, None)
     assert await account.resize(10**12) is None
     assert (await account.balance()).reserved == 0
-
-
-async def test_a_monthly_budget_starts_again_each_month(account: Account) -> None:
-    await account.set_terms("postpaid", 100)
-    await account.charge("msg_1", 100)
-
-    credit = await account.balance()
-
-    now = datetime.now(UTC)
-    assert credit.available(now) == 0
-    assert credit.available(now.replace(year=now.year + 1)) == 100
-    with pytest.raises(MonthlyBudgetExhausted) as refused:
-        await account.reserve(1)
-    assert (refused.value.detail, refused.value.code, refused.value.status) == (
-        "The account's budget for this month is used up.",
-        "insufficient_credits",
-        402,
-    )
-
-
-@pytest.mark.parametrize(("granted", "detail"), [(5, "budget for this month"), (0, "no credit left")])
-async def test_whoever_may_spend_no_more_is_told_which_limit_it_was(
-    account: Account, granted: int, detail: str
-) -> None:
-    await account.set_terms("prepaid", 0)
-    if granted:
-        await account.grant(granted)
-
-    with pytest.raises(InsufficientCredits, match=detail):
-        await account.reserve(1)
 
 
 async def test_accounts_do_not_share_credit(account: Account) -> None:

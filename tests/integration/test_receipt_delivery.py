@@ -10,7 +10,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from app.auth.records import KeyRecord
-from app.billing.credit.ledger import AccountTerms, CreditLedger
+from app.billing.budgets.records import Amount
+from app.billing.credit.ledger import CreditLedger
 from app.billing.prices.price_list import PriceList
 from app.billing.receipts.delivery import DeliveryState, ReceiptDelivery, debit_undelivered
 from app.billing.receipts.journal import Journal
@@ -281,7 +282,7 @@ async def test_credit_is_not_spent_twice_while_receipts_cannot_be_stored(
 ) -> None:
     """The ledger answers, and the debits do not arrive."""
     ledger, prices = CreditLedger(database), PriceList()
-    await ledger.change_terms(key.account_id, lambda _: AccountTerms("prepaid", None))
+    await ledger.change_mode(key.account_id, "prepaid")
     await ledger.grant(key.account_id, prices.credits_for(Decimal("0.50")))
     await admin.execute(ANSWER)
     await admin.execute("INSERT INTO answer VALUES ($1)", fault)
@@ -292,9 +293,8 @@ async def test_credit_is_not_spent_twice_while_receipts_cannot_be_stored(
         metering = BilledMetering(queue, ledger, prices)
         for number in range(30):
             run = RunKey(key.account_id, RunId(f"run-{number}"))
-            hooks = metering.hooks_for(
-                a_plan(run=run, attribution=by, reserved=0), executor_type="claude_sdk"
-            )
+            plan = a_plan(run=run, attribution=by, reserved=Amount(0, 0))
+            hooks = metering.hooks_for(plan, executor_type="claude_sdk")
             if await hooks.check_credit(CallCost(maximum=RUN_USD, minimum=RUN_USD)) is not None:
                 break
             message = MessageUsage(MessageId("msg_1"), "claude-sonnet-4-6", usage, complete=True)

@@ -94,10 +94,11 @@ async def test_a_command_runs_once_for_the_connections_of_a_minute(role: Role, t
     await asyncio.gather(*(database.time() for _ in range(20)))
     for_connections = runs.read_text()
     await role.replace("second", in_file=True)
+    after_refusals = [await command.read(refused="first") for _ in range(2)]
     await until_it_works(database)
     await database.aclose()
 
-    assert (for_connections, runs.read_text()) == ("x", "xx")
+    assert (for_connections, runs.read_text(), after_refusals) == ("x", "xx", ["second"] * 2)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from app.billing.credit.ledger import AccountTerms
 from app.errors import Invalid
 from app.events import ClientEvent, Done, Interrupted, Queued, RunError
 from app.executors.inbox import MessageLimits, MessageQueueFull, RunEnded
@@ -77,7 +76,7 @@ async def test_a_queued_run_can_be_cancelled(open_core: OpenCore, database: Data
     async with open_core(lambda _: [WaitFor(go_on), WriteMessage("Hi.")], places=1) as core:
         key = await an_account(database)
         await core.process.ledger.grant(key.account_id, 10**9)
-        await core.process.ledger.change_terms(key.account_id, lambda _: AccountTerms("prepaid", None))
+        await core.process.ledger.change_mode(key.account_id, "prepaid")
         first, second, third = [
             await core.service.start(caller_of(key), a_request(state_key="chat"), request_id=None)
             for _ in range(3)

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from app.billing.credit.ledger import AccountTerms, InsufficientCredits
+from app.billing.credit.ledger import InsufficientCredits
 from app.events import AssistantFinal, Done
 from app.platform.db import Database
 from app.platform.pagination import PageRequest
@@ -60,7 +60,7 @@ async def test_the_same_request_joins_its_run_and_another_one_is_refused(open_co
 async def test_without_credit_nothing_is_stored(open_core: OpenCore, database: Database) -> None:
     async with open_core() as core:
         key = await an_account(database)
-        await core.process.ledger.change_terms(key.account_id, lambda _: AccountTerms("prepaid", None))
+        await core.process.ledger.change_mode(key.account_id, "prepaid")
 
         with pytest.raises(InsufficientCredits):
             await core.service.start(caller_of(key), a_request(state_key="chat-1"), request_id=None)

@@ -5,6 +5,7 @@ import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 import requests
@@ -49,7 +50,9 @@ async def test_a_run_that_another_process_takes_over_is_one_trace(
         open_core(lambda _: [CallTool("second", {})], telemetry=after) as other,
     ):
         caller = caller_of(await an_account(database))
-        for request in (a_request(RETRIED, state_key="k", run_id="resumed"), a_request(run_id="lost")):
+        labels: dict[str, Any] = {"end_user": "ann", "tags": {"team": "search"}}
+        requests = (a_request(RETRIED, state_key="k", run_id="resumed", **labels), a_request(run_id="lost"))
+        for request in requests:
             await frozen.service.start(caller, request, request_id=None, caller_trace=BY_CALLER)
         await reached_by(pause)
         await execute(database, "UPDATE workers SET seen_at = now() - interval '1 hour'")
@@ -65,6 +68,13 @@ async def test_a_run_that_another_process_takes_over_is_one_trace(
         "  INTERNAL execute_tool second resumed 1 tool_error",
         "INTERNAL invoke_agent claude_agents:once lost 0 internal",
         "  INTERNAL execute_tool first lost 0 tool_error",
+    ]
+    assert otlp.tree(["user.id", "runtally.tag.team"]) == [
+        "INTERNAL invoke_agent claude_agents:retried ann search",
+        "  INTERNAL execute_tool first ann search",
+        "  INTERNAL execute_tool second ann search",
+        "INTERNAL invoke_agent claude_agents:once",
+        "  INTERNAL execute_tool first",
     ]
     assert {(span.trace_id, span.trace_state) for span in otlp.spans} == {(TRACE, "vendor=1")}
     assert [span.parent_id for span in otlp.spans if span.name.startswith("invoke")] == [CALLER] * 2

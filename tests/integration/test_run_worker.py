@@ -7,7 +7,8 @@ from pathlib import Path
 from structlog.testing import capture_logs
 
 from app.auth.records import KeyRecord
-from app.billing.credit.ledger import AccountTerms, CreditLedger
+from app.billing.budgets.records import Amount
+from app.billing.credit.ledger import CreditLedger, Reserved
 from app.billing.receipts.delivery import ReceiptDelivery
 from app.events import AssistantFinal, ClientEvent, Done, TextDelta, UsageReport
 from app.executors.port import ABORTED, INTERNAL, ExecutionFailed, RunContext
@@ -135,9 +136,9 @@ async def a_reserving_run(database: Database, key: KeyRecord, credits_: int) -> 
     """A run that has reserved so much of 1000 credits."""
     run, ledger = await a_run_elsewhere(database, key), CreditLedger(database)
     await ledger.grant(run.account_id, 1000)
-    await ledger.change_terms(run.account_id, lambda _terms: AccountTerms("prepaid", None))
+    await ledger.change_mode(run.account_id, "prepaid")
     async with database.transaction() as tx:
-        assert await ledger.reserve(tx, run, credits_) == credits_
+        assert await ledger.reserve(tx, run, credits_) == Reserved(Amount(credits_, 0))
     return run
 
 
@@ -186,7 +187,7 @@ async def test_a_reservation_made_after_another_process_ended_the_run_is_release
         async with database.transaction() as tx:
             assert await finish_run(tx, run, attempt=0, final=ended, report=None, events=[])
             await ledger.release(tx, run)
-        assert await ledger.resize_reservation(run, 500) is not None
+        assert await ledger.resize_reservation(run, Amount(500, 0)) is not None
         raise ExecutionFailed(*INTERNAL)
 
     async with a_process(database, tmp_path, executor=Executing(be_taken_for_dead)) as process:

@@ -3,7 +3,6 @@
 import asyncio
 
 from app.auth.accounts import Accounts
-from app.billing.credit.ledger import AccountTerms
 from app.platform.db import Database
 from app.platform.server.memory import MemoryCeiling
 from app.schedules.upkeep import ScheduleUpkeep
@@ -67,9 +66,7 @@ async def test_a_refusal_that_stays_is_recorded_and_twenty_pause_the_schedule(
 ) -> None:
     async with open_server() as server:
         schedule = await server.schedule()
-        await server.core.process.ledger.change_terms(
-            server.owner.account_id, lambda _: AccountTerms("prepaid", None)
-        )
+        await server.core.process.ledger.change_mode(server.owner.account_id, "prepaid")
         for minutes in range(1, 20):
             await server.at(NOON + minutes * MINUTE)
         almost = await server.service.get(server.owner, schedule.schedule_id)
@@ -100,7 +97,7 @@ async def test_a_start_resets_the_count_of_refusals(open_server: OpenServer) -> 
     async with open_server() as server:
         ledger = server.core.process.ledger
         schedule = await server.schedule()
-        await ledger.change_terms(server.owner.account_id, lambda _: AccountTerms("prepaid", None))
+        await ledger.change_mode(server.owner.account_id, "prepaid")
         for minutes in range(1, 6):
             await server.at(NOON + minutes * MINUTE)
         await ledger.grant(server.owner.account_id, 10**9)
@@ -209,7 +206,7 @@ async def test_a_claim_that_has_expired_decides_nothing(open_server: OpenServer)
         server.clock.now = NOON + HOUR
         slow = await server.firing.take(schedule.id)
         assert slow is not None
-        await ledger.change_terms(server.owner.account_id, lambda _: AccountTerms("prepaid", None))
+        await ledger.change_mode(server.owner.account_id, "prepaid")
         server.clock.go_on(20 * SECOND)
         quick = await server.firing.take(schedule.id)
         assert quick is not None

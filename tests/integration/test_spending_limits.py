@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from app.auth.records import KeyRecord
-from app.billing.credit.ledger import AccountTerms, CreditLedger
+from app.billing.budgets.service import Budgets
+from app.billing.credit.ledger import CreditLedger
 from app.billing.credit.repository import lock_balance
 from app.billing.prices.price_list import CREDITS_PER_DOLLAR
 from app.billing.reports.service import BillingReports
@@ -24,7 +25,7 @@ from app.simulator import wire
 from app.simulator.script import ApiRequest, Reply, Text
 from app.simulator.server import Simulator
 from tests.e2e.stories import until
-from tests.factories import a_plan, an_account, an_open_database
+from tests.factories import a_budget, a_plan, an_account, an_open_database
 from tests.integration.billed_gateway import MODEL, BilledGateway, a_billed_gateway
 from tests.patience import PATIENCE_S
 
@@ -96,21 +97,23 @@ async def work(process: BilledGateway, channel: Channel, *, agents: int) -> None
     assert all(message.complete for message in channel.messages.values())
 
 
-async def limit_credit(ledger: CreditLedger, key: KeyRecord, terms: str, limit: int) -> None:
+async def limit_credit(
+    database: Database, ledger: CreditLedger, key: KeyRecord, terms: str, limit: int
+) -> None:
     if terms == "prepaid":
-        await ledger.change_terms(key.account_id, lambda _: AccountTerms("prepaid", None))
+        await ledger.change_mode(key.account_id, "prepaid")
         await ledger.grant(key.account_id, limit)
     else:
-        await ledger.change_terms(key.account_id, lambda _: AccountTerms("postpaid", limit))
+        await Budgets(database).set_budget(key.account_id, a_budget(credits=limit))
 
 
-@pytest.mark.parametrize("terms", ["prepaid", "monthly"])
+@pytest.mark.parametrize("terms", ["prepaid", "budget"])
 async def test_credit_is_passed_by_one_message_at_most_in_two_processes(
     database: Database, database_url: str, tmp_path: Path, terms: str
 ) -> None:
     limit = 7 * MESSAGE - 1
     key, ledger = await an_account(database), CreditLedger(database)
-    await limit_credit(ledger, key, terms, limit)
+    await limit_credit(database, ledger, key, terms, limit)
     async with (
         Simulator(as_dear_as_it_may_be) as provider,
         a_process(database_url, provider.url, tmp_path) as one,
@@ -132,7 +135,7 @@ async def test_what_one_process_has_not_delivered_cannot_be_spent_by_another(
     database: Database, database_url: str, tmp_path: Path
 ) -> None:
     key, ledger = await an_account(database), CreditLedger(database)
-    await limit_credit(ledger, key, "prepaid", 4 * MESSAGE)
+    await limit_credit(database, ledger, key, "prepaid", 4 * MESSAGE)
     async with (
         Simulator(as_dear_as_it_may_be) as provider,
         a_process(database_url, provider.url, tmp_path, delivers=False) as silent,
@@ -177,12 +180,12 @@ def of_an_unknown_region(_request: ApiRequest) -> Reply:
     )
 
 
-@pytest.mark.parametrize("terms", ["prepaid", "monthly"])
+@pytest.mark.parametrize("terms", ["prepaid", "budget"])
 async def test_messages_without_a_price_do_not_open_an_account(
     database: Database, database_url: str, tmp_path: Path, terms: str
 ) -> None:
     key, ledger, reports = await an_account(database), CreditLedger(database), BillingReports(database)
-    await limit_credit(ledger, key, terms, 3 * MESSAGE)
+    await limit_credit(database, ledger, key, terms, 3 * MESSAGE)
     answered = 0
 
     async with (
@@ -213,7 +216,7 @@ async def test_calls_of_an_account_wait_for_each_other_without_connections(
         Simulator(as_dear_as_it_may_be) as provider,
         a_process(database_url, provider.url, tmp_path) as process,
     ):
-        await limit_credit(process.metering.ledger, key, "prepaid", 100 * CREDITS_PER_DOLLAR)
+        await limit_credit(database, process.metering.ledger, key, "prepaid", 100 * CREDITS_PER_DOLLAR)
 
         async def check(number: int) -> Refusal | None:
             plan = a_plan(run=RunKey(key.account_id, RunId(f"run-{number}")), model=MODEL)

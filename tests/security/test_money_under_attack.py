@@ -14,7 +14,8 @@ import httpx
 import psutil
 import pytest
 
-from app.billing.credit.ledger import AccountTerms, CreditLedger
+from app.billing.budgets.records import Amount
+from app.billing.credit.ledger import CreditLedger
 from app.billing.credit.repository import lock_balance
 from app.billing.prices.price_list import CREDITS_PER_DOLLAR, PriceList
 from app.billing.receipts.delivery import ReceiptDelivery
@@ -67,7 +68,7 @@ class Shop:
         """A new account, prepaid if it is given something."""
         key = await an_account(self.database, name)
         if dollars is not None:
-            await self.ledger.change_terms(key.account_id, lambda _: AccountTerms("prepaid", None))
+            await self.ledger.change_mode(key.account_id, "prepaid")
             await self.ledger.grant(key.account_id, dollars * CREDITS_PER_DOLLAR)
         return Account(self, key.account_id, key.id)
 
@@ -80,7 +81,7 @@ class Account:
     id: AccountId
     key: ApiKeyId
 
-    def channel(self, run_id: str, *, reserved: int | None = None) -> Channel:
+    def channel(self, run_id: str, *, reserved: Amount | None = None) -> Channel:
         """The lane of a run that is under way; `reserved` when it was accepted."""
         attribution = Attribution(self.key, "claude_agents:assistant", None)
         run = RunKey(self.id, RunId(run_id))
@@ -195,9 +196,8 @@ async def test_while_the_ledger_does_not_answer_a_first_call_has_what_was_set_as
 ) -> None:
     async with a_shop_with(dear, database_url, tmp_path) as (shop, simulator):
         account = await shop.account("acme", dollars=1)
-        channels = [
-            account.channel(f"run-{number}", reserved=CREDITS_PER_DOLLAR * 9 // 10) for number in range(2)
-        ]
+        amount = Amount(CREDITS_PER_DOLLAR * 9 // 10, tokens=1_000_000)
+        channels = [account.channel(f"run-{number}", reserved=amount) for number in range(2)]
         async with shop.database.transaction() as tx:
             # As many requests of the account at once do: whoever comes waits.
             await lock_balance(tx, account.id)

@@ -30,7 +30,14 @@ _OF_CLIENT = (
     *("ConversationResponse", "Fork", "GraphFinal", "GraphResponse", "GraphRunRequest", "MessageToRun"),
     *("ModelResponse", "PermissionDecision", "Problem", "ReceiptResponse", "RunResponse", "SentToRun"),
     *("ApprovalResponse", "GrantResponse", "ToolResponse", "UsageReportResponse"),
-    *("ConversationFiles", "EvidenceResponse", "PreviewResponse", "RunChange"),
+    *(
+        "BudgetRequest",
+        "BudgetResponse",
+        "ConversationFiles",
+        "EvidenceResponse",
+        "PreviewResponse",
+        "RunChange",
+    ),
 )
 
 

@@ -59,6 +59,8 @@ class LinkedRow:
     link: ChainLink
     entry: str | None
     receipt: str | None
+    end_user_hash: str | None = None
+    """Of the end user on the receipt, as a link names it."""
 
 
 @dataclass(frozen=True, slots=True)

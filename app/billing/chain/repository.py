@@ -72,10 +72,13 @@ _NEWEST_LEAVES = text(
 _ROWS = text(
     """
     SELECT link.account_id, link.position, link.content, link.hash,
-           row_to_json(entry)::text AS entry, row_to_json(receipt)::text AS receipt
+           row_to_json(entry)::text AS entry, row_to_json(receipt)::text AS receipt,
+           hashed_end_user(receipt.account_id, receipt.end_user, salted.salt) AS end_user_hash
       FROM chain_links AS link
       LEFT JOIN credit_ledger AS entry ON entry.id = link.entry_id
       LEFT JOIN charge_receipts AS receipt ON receipt.id = entry.receipt_id
+      LEFT JOIN end_user_salts AS salted
+             ON salted.account_id = receipt.account_id AND salted.end_user = receipt.end_user
      WHERE link.account_id = :account_id AND link.position > :after
      ORDER BY link.position LIMIT :limit
     """
@@ -176,6 +179,7 @@ async def find_linked_rows(reader: Reader, account_id: UUID, *, after: int, limi
             ChainLink(row["account_id"], row["position"], row["content"], row["hash"]),
             row["entry"],
             row["receipt"],
+            row["end_user_hash"],
         )
         for row in found
     ]

@@ -6,7 +6,9 @@ from decimal import Decimal
 from typing import Any
 
 from app.billing.chain.records import LinkedRow
+from app.requests.attribution import ERASED
 
+_END_USER = "end_user"
 _EMPTY: tuple[Any, ...] = (None, "", {}, [])
 
 
@@ -26,6 +28,8 @@ def changed_rows(row: LinkedRow) -> Iterator[str]:
         elif was is None and now is not None:
             yield f"{place}: the {part} {now['id']} was added"
         elif was is not None and now is not None:
+            if _names_the_same(was.get(_END_USER), now.get(_END_USER), row.end_user_hash):
+                now = {**now, _END_USER: was[_END_USER]}
             for name in _differing(was, now):
                 yield (
                     f"{place}: {name} of the {part} {was['id']} was {_shown(was.get(name))} "
@@ -40,6 +44,13 @@ def as_it_is(row: LinkedRow) -> str | None:
     if not any(changed_rows(row)):
         return row.link.content
     return f'{{"entry":{row.entry},"receipt":{row.receipt or "null"}}}'
+
+
+def _names_the_same(chained: Any, stored: Any, stored_hash: str | None) -> bool:
+    """Whether a receipt has the end user of its link; links from before there were hashes have its name."""
+    if not isinstance(chained, str) or not isinstance(stored, str):
+        return False
+    return chained == stored_hash or (stored.startswith(ERASED) and not chained.startswith(ERASED))
 
 
 def _differing(was: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:

@@ -70,6 +70,17 @@ class ChainSealer:
         """The public keys of all roots, PEM by id, the newest first."""
         return {} if self._key is None else self._key.public_pems
 
+    async def may_sign(self) -> bool:
+        """Whether this process signs what the deployment signs: no other has the key that it lacks."""
+        if self._key is not None:
+            return True
+        async with self._database.snapshot() as reader:
+            return await _newest_root(reader) is None
+
+    def sign(self, content: str) -> tuple[str | None, bytes | None]:
+        """The id of the key and the signature of a text; None without a key."""
+        return (None, None) if self._key is None else (self._key.id, self._key.sign(content))
+
     async def work(self) -> None:
         """Watch and seal until cancelled."""
         if self._key is None:

@@ -63,6 +63,15 @@ def read_public_keys(pem: bytes) -> PublicKeys:
     return {key_id(key): key for key in keys if isinstance(key, Ed25519PublicKey)}
 
 
+def is_signed(text: str, key: Any, signature: str, keys: PublicKeys) -> bool:
+    """Whether the key with this id has signed a text; `signature` is base64."""
+    try:
+        keys[key].verify(base64.b64decode(signature, validate=True), text.encode())
+    except (InvalidSignature, KeyError, ValueError):
+        return False
+    return True
+
+
 class AccountTree:
     """A Merkle tree (RFC 9162) whose leaves can be replaced: one leaf for each account."""
 
@@ -212,7 +221,8 @@ class ExportVerifier:
             self._find(place, f"root {self.root.number + 1} should be here")
         elif statement["previous"] != self.root.hash:
             self._find(place, f"does not follow root {self.root.number} as it is here")
-        if statement["format"] != ROOT_FORMAT or not self._is_signed(text, statement, record["signature"]):
+        key, signature = statement.get("key"), record["signature"]
+        if statement["format"] != ROOT_FORMAT or not is_signed(text, key, signature, self._keys):
             self._find(place, "its signature is not that of a trusted key")
         if self._noted_roots.get(statement["number"], found) != found:
             self._find(place, "is another than the one that was noted before")
@@ -220,13 +230,6 @@ class ExportVerifier:
         number, accounts = int(statement["number"]), int(statement["accounts"])
         self.root = RootState(number, found, accounts, statement["tree"], made_at)
         self._in_newest_root = set()
-
-    def _is_signed(self, text: str, statement: Mapping[str, Any], signature: str) -> bool:
-        try:
-            self._keys[statement["key"]].verify(base64.b64decode(signature, validate=True), text.encode())
-        except (InvalidSignature, KeyError, ValueError):
-            return False
-        return True
 
     def _read_leaf(self, record: Mapping[str, Any]) -> None:
         account_id, index, position = record["account_id"], int(record["index"]), int(record["position"])
@@ -322,10 +325,8 @@ class ExportVerifier:
         chain, self._chain = self._chain, None
         if chain is not None:
             noted = max(self._noted_links.get(chain.account_id, ()), default=0)
-            for last, why in (
-                (self.sealed.get(chain.account_id, 0), "are sealed"),
-                (noted, "were noted before"),
-            ):
+            sealed = self.sealed.get(chain.account_id, 0)
+            for last, why in ((sealed, "are sealed"), (noted, "were noted before")):
                 if chain.links < last:
                     missing = f"positions {chain.links + 1} to {last}"
                     self._find(f"account {chain.account_id}", f"{missing}, which {why}, are missing")
@@ -384,15 +385,14 @@ def main() -> int:
     parser.add_argument("--key", type=Path, action="append", required=True, help="public keys, PEM")
     parser.add_argument("--earlier", type=Path, action="append", default=[], help="exports of before")
     given = parser.parse_args()
-    keys = {name: key for path in given.key for name, key in read_public_keys(path.read_bytes()).items()}
-    verifier = ExportVerifier(keys)
+    verifier = ExportVerifier(read_public_keys(b"\n".join(path.read_bytes() for path in given.key)))
     for path in given.earlier:
         verifier.note(_records(path))
     for record in _records(given.export):
         verifier.read(record)
     verifier.finish()
-    shown = [*summary(verifier), *verifier.findings[:200]]
-    sys.stdout.write("\n".join([*shown, f"{len(verifier.findings)} findings"]) + "\n")
+    for line in (*summary(verifier), *verifier.findings[:200], f"{len(verifier.findings)} findings"):
+        sys.stdout.write(f"{line}\n")
     return 1 if verifier.findings else 0
 
 

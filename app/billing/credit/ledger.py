@@ -1,20 +1,25 @@
 """CreditLedger: the credit of accounts and every change to it."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Sequence
 from decimal import Decimal
+from functools import partial
+from typing import NamedTuple
 
+from app.billing.budgets.records import Amount
+from app.billing.budgets.repository import budgets_left, hold
+from app.billing.credit.expiry.service import expire_due, find_current_balance
 from app.billing.credit.payment_mode import PaymentMode
-from app.billing.credit.records import CreditBalance
+from app.billing.credit.records import FOR_EVER, CreditBalance, GrantTerms, LedgerEntry, Spendable, TopUp
 from app.billing.credit.repository import (
-    add_entry,
+    add_booked,
     find_balance,
     find_entry_by_reference,
     lock_balance,
     release_reservation,
     reserved_credits,
     resize_reservation,
-    update_terms,
+    update_mode,
+    update_top_up,
 )
 from app.billing.prices.price_list import CREDITS_PER_DOLLAR
 from app.errors import Conflict, Invalid, PaymentRequired
@@ -23,6 +28,7 @@ from app.platform.audit.records import SERVER, Actor, Change
 from app.platform.audit.repository import record_change
 from app.platform.clock.clock import Clock
 from app.platform.db import Database, Transaction
+from app.requests.outcome import SpentBudget
 
 MAX_CREDITS = 4 * 10**18
 """The limit of all grants and adjustments of an account: less than a bigint holds."""
@@ -34,8 +40,22 @@ class InsufficientCredits(PaymentRequired):
     code = "insufficient_credits"
 
 
-class MonthlyBudgetExhausted(InsufficientCredits):
-    """The account's budget for this month is used up."""
+class BudgetSpent(PaymentRequired):
+    """A budget is used up."""
+
+    code = "budget_reached"
+
+    def __init__(self, budget: SpentBudget, detail: str | None = None) -> None:
+        super().__init__(detail or budget.sentence, members=budget.fields)
+        self.budget = budget
+
+
+class Reserved(NamedTuple):
+    """What was reserved for a run when it was accepted."""
+
+    amount: Amount
+    reached: Sequence[SpentBudget] = ()
+    """Soft budgets that are used up."""
 
 
 class ReferenceTaken(Conflict):
@@ -48,32 +68,18 @@ class TooMuchCredit(Invalid):
     """The account's credit would exceed the supported maximum."""
 
 
-@dataclass(frozen=True, slots=True)
-class AccountTerms:
-    """How an account pays."""
-
-    mode: PaymentMode
-    monthly_budget: int | None
-    """Credits per calendar month (UTC); None: no limit."""
-
-    @property
-    def shown(self) -> dict[str, object]:
-        """As the audit log shows them."""
-        return {"mode": self.mode, "monthlyBudget": self.monthly_budget}
-
-
 class CreditLedger:
     """Grants, adjusts and reserves credit; debits are inserted with receipts."""
 
     def __init__(self, database: Database, clock: Clock | None = None) -> None:
-        """`clock` decides which month it is."""
+        """`clock` decides in which window of a budget it is."""
         self._database = database
-        self._clock = clock or Clock()
+        self.clock = clock or Clock()
 
     async def balance(self, account_id: AccountId) -> CreditBalance:
         """Credits granted, spent, reserved and available."""
         async with self._database.snapshot() as reader:
-            return await find_balance(reader, account_id)
+            return await find_current_balance(reader, account_id, self.clock.now())
 
     async def grant(
         self,
@@ -82,10 +88,17 @@ class CreditLedger:
         *,
         note: str | None = None,
         reference: str | None = None,
+        terms: GrantTerms = FOR_EVER,
         by: Actor = SERVER,
     ) -> CreditBalance:
-        """Add credits; repeating a `reference` adds them once. Raises `ReferenceTaken`, `TooMuchCredit`."""
-        return await self._add("grant", account_id, credits_, note=note, reference=reference, by=by)
+        """Add credits; repeating a `reference` adds them once.
+
+        Raises `ReferenceTaken`, `TooMuchCredit`, and `Invalid` for terms that have passed.
+        """
+        if terms.expires_at is not None and terms.expires_at <= self.clock.now():
+            raise Invalid.field("expiresAt", "must be in the future")
+        entry = LedgerEntry("grant", credits_, terms)
+        return await self._add(account_id, entry, note=note, reference=reference, by=by)
 
     async def adjust(
         self,
@@ -97,43 +110,50 @@ class CreditLedger:
         by: Actor = SERVER,
     ) -> CreditBalance:
         """Correct an account by credits of either sign; repeating a `reference` does it once."""
-        return await self._add("adjustment", account_id, credits_, note=note, reference=reference, by=by)
+        entry = LedgerEntry("adjustment", credits_)
+        return await self._add(account_id, entry, note=note, reference=reference, by=by)
 
-    async def change_terms(
-        self,
-        account_id: AccountId,
-        change: Callable[[AccountTerms], AccountTerms],
-        *,
-        by: Actor = SERVER,
+    async def change_mode(
+        self, account_id: AccountId, mode: PaymentMode, *, by: Actor = SERVER
     ) -> CreditBalance:
-        """Change how an account pays; `change` gets the current terms, with the account locked."""
+        """Change how an account pays."""
         async with self._database.transaction() as tx:
-            now = await lock_balance(tx, account_id)
-            before = AccountTerms(now.mode, now.monthly_budget)
-            terms = change(before)
-            await update_terms(tx, account_id, terms.mode, terms.monthly_budget)
-            if terms != before:
-                values = before.shown, terms.shown
-                change_made = Change(account_id, "account.terms_changed", str(account_id), *values)
-                await record_change(tx, by, change_made)
+            before = (await lock_balance(tx, account_id)).mode
+            await update_mode(tx, account_id, mode)
+            if mode != before:
+                values = {"mode": before}, {"mode": mode}
+                change = Change(account_id, "account.terms_changed", str(account_id), *values)
+                await record_change(tx, by, change)
             return await find_balance(tx, account_id)
 
-    async def reserve(self, tx: Transaction, run: RunKey, requested: int) -> int | None:
-        """Reserve credits for a run: `requested`, or as many as are available; None if there is no limit.
+    async def set_top_up(
+        self, account_id: AccountId, top_up: TopUp | None, *, by: Actor = SERVER
+    ) -> CreditBalance:
+        """Set when webhooks are told to add credit; None: never. It may be now.
 
-        Raises `InsufficientCredits` if none are available.
+        A request that credit has not followed is repeated on another day only.
         """
-        now = self._clock.now()
-        if (await find_balance(tx, run.account_id)).available(now) is None:
+        async with self._database.transaction() as tx:
+            before = (await lock_balance(tx, account_id)).top_up
+            if top_up != before:
+                await update_top_up(tx, account_id, top_up)
+                values = (None if each is None else each.shown for each in (before, top_up))
+                await record_change(tx, by, Change(account_id, "credit.top_up_set", str(account_id), *values))
+            return await find_balance(tx, account_id)
+
+    async def reserve(self, tx: Transaction, run: RunKey, requested: int) -> Reserved | None:
+        """Reserve credits for a run that is accepted; None if there is no limit and no budget.
+
+        Raises `InsufficientCredits` and `BudgetSpent` if nothing is left.
+        """
+        amount, least = Amount(max(requested, 1), 0), Amount(1, 1)
+        spendable = await self._resize(tx, run, amount.credits, minimum=least.credits)
+        if spendable is None:
             return None
-        balance = await lock_balance(tx, run.account_id)
-        if (available := balance.available(now)) is None:
-            return None
-        if available <= 0:
-            raise InsufficientCredits if balance.is_overdrawn else MonthlyBudgetExhausted
-        reserved = min(max(requested, 1), available)
-        await add_entry(tx, run.account_id, "reservation", -reserved, run_id=run.run_id)
-        return reserved
+        if spendable.credits < least.credits:
+            raise InsufficientCredits
+        has_budgets = spendable.has_budgets
+        return Reserved(amount, await self._hold(tx, run, amount, least=least) if has_budgets else ())
 
     async def release(self, tx: Transaction, run: RunKey) -> None:
         """Release a run's reservation; does nothing if there is none."""
@@ -143,44 +163,82 @@ class CreditLedger:
             await release_reservation(tx, run)
 
     async def resize_reservation(
-        self, run: RunKey, requested: int, *, minimum: int | None = None, pending: int = 0
+        self,
+        run: RunKey,
+        requested: Amount,
+        *,
+        minimum: Amount | None = None,
+        pending: int = 0,
     ) -> int | None:
-        """Set a run's reservation to `requested` credits if at least `minimum` are available.
+        """Set a run's reservation to `requested` if at least `minimum` is available.
 
         `minimum` is `requested` by default; `pending` credits are spent but not in the database yet.
         Returns the credits the run may spend: its reservation and what is available besides; None if there
         is no limit. If they are fewer than `minimum` and `pending`, nothing has changed. A reservation may
         exceed what is available: then no other run gets any until it is known what the run's calls cost.
-        Concurrent calls for an account are serialized, across all processes.
+        Concurrent calls for an account are serialized, across all processes. Raises `BudgetSpent` if a
+        budget leaves less than `minimum`; then nothing has changed either.
         """
-        floor = requested if minimum is None else minimum
+        least = minimum or requested
         # Not `write`: a statement that was given up could commit later, after the run's release.
         async with self._database.transaction() as tx:
-            return await resize_reservation(
-                tx, run, requested, minimum=floor, pending=pending, now=self._clock.now()
-            )
+            spendable = await self._resize(tx, run, requested.credits, minimum=least.credits, pending=pending)
+            if spendable is None:
+                return None
+            if spendable.has_budgets and spendable.credits - pending >= least.credits:
+                await self._hold(tx, run, requested, least=least, pending=pending)
+            return spendable.credits
+
+    async def _resize(
+        self, tx: Transaction, run: RunKey, requested: int, *, minimum: int, pending: int = 0
+    ) -> Spendable | None:
+        now = self.clock.now()
+        set_ = partial(resize_reservation, tx, run, requested, minimum=minimum, pending=pending, now=now)
+        spendable = await set_()
+        if spendable is None or not spendable.has_due:
+            return spendable
+        await expire_due(tx, run.account_id, now)
+        return await set_()
+
+    async def _hold(
+        self, tx: Transaction, run: RunKey, amount: Amount, *, least: Amount, pending: int = 0
+    ) -> list[SpentBudget]:
+        """Hold an amount of all budgets for a run; returns the soft ones that leave less than `least`.
+
+        Raises `BudgetSpent` for a hard one.
+        """
+        left = await budgets_left(tx, run, self.clock.now())
+        reached = [budget for budget in left if not budget.covers(least, pending=pending)]
+        for budget in reached:
+            if budget.mode == "hard":
+                raise BudgetSpent(budget.spent)
+        await hold(tx, run, amount)
+        return [budget.spent for budget in reached]
 
     async def _add(
         self,
-        kind: str,
         account_id: AccountId,
-        credits_: int,
+        entry: LedgerEntry,
         *,
         note: str | None,
         reference: str | None,
         by: Actor,
     ) -> CreditBalance:
         async with self._database.transaction() as tx:
-            balance_before = await lock_balance(tx, account_id)
-            if abs(credits_) + balance_before.granted + abs(balance_before.adjusted) > MAX_CREDITS:
+            await lock_balance(tx, account_id)
+            # What was spent until now was not paid by the new credit.
+            await expire_due(tx, account_id, self.clock.now())
+            before = await find_balance(tx, account_id)
+            if abs(entry.credits) + before.granted + abs(before.adjusted) > MAX_CREDITS:
                 raise TooMuchCredit
             existing = None if reference is None else await find_entry_by_reference(tx, account_id, reference)
             if existing is None:
-                await add_entry(tx, account_id, kind, credits_, note=note, reference=reference)
-                after = {"credits": credits_, "note": note, "reference": reference}
-                change = Change(account_id, f"credit.{kind}", str(account_id), after=after)
+                balance = before.balance + entry.credits
+                await add_booked(tx, account_id, entry, balance=balance, note=note, reference=reference)
+                after = {"credits": entry.credits, "note": note, "reference": reference, **entry.terms.shown}
+                change = Change(account_id, f"credit.{entry.kind}", str(account_id), after=after)
                 await record_change(tx, by, change)
-            elif existing != (kind, credits_):
+            elif existing != entry:
                 raise ReferenceTaken
             return await find_balance(tx, account_id)
 

@@ -1,14 +1,20 @@
 """SQL for credit. Triggers keep the sums of `credit_accounts`; no statement here writes them."""
 
-from dataclasses import fields
+from dataclasses import astuple, fields
 from datetime import datetime
-from typing import Any
 
-from sqlalchemy import ScalarSelect, bindparam, func, insert, literal, select, text
+from sqlalchemy import bindparam, func, insert, select, text, update
 from sqlalchemy.dialects import postgresql
 
 from app.billing.credit.payment_mode import PaymentMode
-from app.billing.credit.records import CreditBalance, LedgerEntry, month_of
+from app.billing.credit.records import (
+    DEFAULT_PRIORITY,
+    CreditBalance,
+    GrantTerms,
+    LedgerEntry,
+    Spendable,
+    TopUp,
+)
 from app.billing.credit.tables import credit_accounts, credit_ledger
 from app.ids import AccountId, RunKey
 from app.platform.db import Reader, Transaction
@@ -33,23 +39,37 @@ async def lock_balance(tx: Transaction, account_id: AccountId) -> CreditBalance:
     return CreditBalance(**found.mappings().one())
 
 
-async def add_entry(
-    tx: Transaction,
-    account_id: AccountId,
-    kind: str,
-    credits_: int,
-    *,
-    run_id: str | None = None,
-    note: str | None = None,
-    reference: str | None = None,
-) -> None:
-    """Append to the ledger; `credits_` is signed."""
+async def add_entry(tx: Transaction, account_id: AccountId, kind: str, credits_: int, *, run_id: str) -> None:
+    """Append what a run holds to the ledger; `credits_` is signed."""
     await tx.execute(
         insert(credit_ledger).values(
             account_id=account_id,
             kind=kind,
             credits=credits_,
             run_id=run_id,
+            created_at=func.clock_timestamp(),
+        )
+    )
+
+
+async def add_booked(
+    tx: Transaction,
+    account_id: AccountId,
+    entry: LedgerEntry,
+    *,
+    balance: int,
+    note: str | None,
+    reference: str | None,
+) -> None:
+    """Append a grant or an adjustment to the ledger; the account is locked, `balance` is that with it."""
+    await tx.execute(
+        insert(credit_ledger).values(
+            account_id=account_id,
+            kind=entry.kind,
+            credits=entry.credits,
+            expires_at=entry.terms.expires_at,
+            priority=entry.terms.priority,
+            balance=balance,
             note=note,
             reference=reference,
             created_at=func.clock_timestamp(),
@@ -61,11 +81,14 @@ async def find_entry_by_reference(
     reader: Reader, account_id: AccountId, reference: str
 ) -> LedgerEntry | None:
     """The account's entry with this reference."""
-    statement = select(_ledger.kind, _ledger.credits).where(
+    statement = select(_ledger.kind, _ledger.credits, _ledger.expires_at, _ledger.priority).where(
         _ledger.account_id == account_id, _ledger.reference == reference
     )
     row = (await reader.execute(statement)).one_or_none()
-    return None if row is None else LedgerEntry(row.kind, row.credits)
+    if row is None:
+        return None
+    terms = GrantTerms(row.expires_at, row.priority or DEFAULT_PRIORITY)
+    return LedgerEntry(row.kind, row.credits, terms)
 
 
 async def reserved_credits(reader: Reader, run: RunKey) -> int:
@@ -77,18 +100,22 @@ async def reserved_credits(reader: Reader, run: RunKey) -> int:
 _RESIZE_RESERVATION = text(
     """
     WITH account AS MATERIALIZED (
-        SELECT account_id, least(
-            CASE mode WHEN 'prepaid' THEN balance END,
-            monthly_budget - coalesce((spent_by_month ->> :month)::bigint, 0)) - reserved AS available
+        SELECT account_id, CASE mode WHEN 'prepaid' THEN balance - reserved END AS available,
+               EXISTS (SELECT FROM budgets WHERE budgets.account_id = :account_id) AS has_budgets,
+               mode = 'prepaid' AND EXISTS (
+                   SELECT FROM credit_ledger AS due
+                    WHERE due.account_id = :account_id AND due.expires_at <= :now AND NOT EXISTS (
+                          SELECT FROM credit_ledger AS expiry WHERE expiry.grant_id = due.id)) AS has_due
           FROM credit_accounts WHERE account_id = :account_id
-           AND (mode = 'prepaid' OR monthly_budget IS NOT NULL)
-           FOR UPDATE
+           AND (mode = 'prepaid' OR EXISTS (SELECT FROM budgets WHERE budgets.account_id = :account_id))
+           FOR UPDATE OF credit_accounts
     ), own AS (
         SELECT coalesce(-sum(credits), 0)::bigint AS reserved FROM credit_ledger
          WHERE account_id = :account_id AND run_id = :run_id AND kind IN ('reservation', 'release')
     ), hold AS (
         SELECT CAST(:requested AS bigint) AS credits FROM account, own
-         WHERE account.available + own.reserved - :pending >= :minimum
+         WHERE NOT has_due
+           AND (account.available IS NULL OR account.available + own.reserved - :pending >= :minimum)
     ), entry AS (
         INSERT INTO credit_ledger (account_id, kind, credits, run_id, created_at)
         SELECT account_id, CASE WHEN own.reserved < hold.credits THEN 'reservation' ELSE 'release' END,
@@ -96,19 +123,20 @@ _RESIZE_RESERVATION = text(
           FROM account, own, hold
          WHERE own.reserved <> hold.credits
     )
-    SELECT account.available + own.reserved FROM account, own
+    SELECT coalesce(account.available + own.reserved, :requested + :pending) AS credits, has_budgets, has_due
+      FROM account, own
     """
 )
 """A concurrent statement waits at the account's row and then reads it again, so this row alone decides what
-is available. No other statement changes a run's own entries meanwhile."""
+is available; budgets are read by the next statement. No other one changes a run's own entries meanwhile."""
 
 
 async def resize_reservation(
     tx: Transaction, run: RunKey, requested: int, *, minimum: int, pending: int, now: datetime
-) -> int | None:
-    """Set a run's reservation to `requested` if at least `minimum` is available.
+) -> Spendable | None:
+    """Set a run's reservation to `requested` if at least `minimum` is available; locks the account's row.
 
-    Returns the credits the run may spend; None if there is no limit.
+    None if there is no limit, and no budget.
     """
     parameters = {
         "account_id": run.account_id,
@@ -116,55 +144,51 @@ async def resize_reservation(
         "requested": requested,
         "minimum": minimum,
         "pending": pending,
-        "month": month_of(now),
+        "now": now,
     }
-    found = (await tx.execute(_RESIZE_RESERVATION, parameters)).scalar_one_or_none()
-    return None if found is None else int(found)
+    row = (await tx.execute(_RESIZE_RESERVATION, parameters)).one_or_none()
+    return None if row is None else Spendable(row.credits, row.has_budgets, row.has_due)
+
+
+_RELEASE = text(
+    """
+    WITH held AS (DELETE FROM budget_holds WHERE account_id = :account_id AND run_id = :run_id)
+    INSERT INTO credit_ledger (account_id, kind, credits, run_id, created_at)
+    SELECT :account_id, 'release', reserved, :run_id, clock_timestamp()
+      FROM (SELECT CAST(-sum(credits) AS bigint) AS reserved FROM credit_ledger
+             WHERE account_id = :account_id AND run_id = :run_id
+               AND kind IN ('reservation', 'release')) AS own
+     WHERE reserved > 0
+    """
+)
 
 
 async def release_reservation(tx: Transaction, run: RunKey) -> None:
-    """Release the credits a run has reserved, if any."""
-    reserved = select(_reserved(run.account_id, run.run_id).label("credits")).subquery()
-    await tx.execute(
-        insert(credit_ledger).from_select(
-            ["account_id", "kind", "credits", "run_id", "created_at"],
-            select(
-                literal(run.account_id, _ledger.account_id.type),
-                literal("release"),
-                reserved.c.credits,
-                literal(run.run_id),
-                func.clock_timestamp(),
-            ).where(reserved.c.credits > 0),
-        )
-    )
+    """Release the credits a run has reserved, if any, and what it holds of budgets."""
+    await tx.execute(_RELEASE, {"account_id": run.account_id, "run_id": run.run_id})
 
 
-async def update_terms(
-    tx: Transaction, account_id: AccountId, mode: PaymentMode, monthly_budget: int | None
-) -> None:
+async def update_mode(tx: Transaction, account_id: AccountId, mode: PaymentMode) -> None:
     """Set how an account pays."""
-    terms = {"mode": mode, "monthly_budget": monthly_budget}
+    inserted = postgresql.insert(credit_accounts).values(account_id=account_id, mode=mode)
     await tx.execute(
-        postgresql.insert(credit_accounts)
-        .values(account_id=account_id, **terms)
-        .on_conflict_do_update(index_elements=["account_id"], set_=terms)
+        inserted.on_conflict_do_update(index_elements=["account_id"], set_={"mode": inserted.excluded.mode})
     )
 
 
-def _reserved(account_id: Any, run_id: Any) -> ScalarSelect[int]:
-    return (
-        select(func.coalesce(-func.sum(_ledger.credits), 0))
-        .where(
-            _ledger.account_id == account_id,
-            _ledger.run_id == run_id,
-            _ledger.kind.in_(["reservation", "release"]),
-        )
-        .scalar_subquery()
-    )
+async def update_top_up(tx: Transaction, account_id: AccountId, top_up: TopUp | None) -> None:
+    """Set when an account requests more credit; its row exists. A trigger requests it if that is now."""
+    below, credits_, per_day = (None, None, None) if top_up is None else astuple(top_up)
+    values = {"top_up_below": below, "top_up_credits": credits_, "top_up_per_day": per_day}
+    await tx.execute(update(credit_accounts).where(_accounts.account_id == account_id).values(values))
 
 
 _BALANCE = select(*(_accounts[field.name] for field in fields(CreditBalance))).where(
     _accounts.account_id == bindparam("account_id")
 )
 _LOCKED_BALANCE = _BALANCE.with_for_update()
-_RESERVED = select(_reserved(bindparam("account_id"), bindparam("run_id")))
+_RESERVED = select(func.coalesce(-func.sum(_ledger.credits), 0)).where(
+    _ledger.account_id == bindparam("account_id"),
+    _ledger.run_id == bindparam("run_id"),
+    _ledger.kind.in_(["reservation", "release"]),
+)

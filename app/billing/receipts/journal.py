@@ -197,6 +197,14 @@ class Journal:
         elif self.problem is not None:
             self._write()
 
+    def renew(self) -> None:
+        """Begin a new segment: what was recorded before is deleted as soon as it is acknowledged."""
+        if self._segments[-1].size and not self._unwritten:
+            try:
+                self._rotate()
+            except OSError as error:
+                self._fail(error)
+
     def close(self) -> None:
         """Stop writing; unacknowledged facts stay for the next process."""
         self.probe()

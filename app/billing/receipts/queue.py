@@ -45,6 +45,8 @@ class PendingCredits(NamedTuple):
     """Of the run."""
     others: int
     """Of other runs of its account in this process."""
+    own_tokens: int
+    """The tokens of the run's."""
 
     @property
     def total(self) -> int:
@@ -198,7 +200,8 @@ class ReceiptQueue:
             await self.sync()
 
     def recover(self) -> None:
-        """Queue the receipts in journals of processes that died."""
+        """Queue the receipts in journals of processes that died; delete what this one has stored."""
+        self._journal.renew()
         for fact in self._journal.recover():
             try:
                 self._enqueue(fact)
@@ -231,15 +234,17 @@ class ReceiptQueue:
         Those of the run's completed messages and of all queued and refused receipts of its account.
         Unreported messages of other runs are covered by the reservations of those runs.
         """
-        completed = (
-            self._prices.credits_at_most(BilledUsage.of(fact), at=fact.at)
+        completed = [
+            fact
             for key, fact in self._unreported.get(run, {}).items()
             if key not in self._pending and key not in self._in_progress
-        )
+        ]
         waiting = self._credits_by_account[run.account_id] + self._refused_credits[run.account_id]
-        has_own = waiting and (self._pending_by_run[run] or self._refused)
-        own = sum(each.receipt.charged_credits for each in self._waiting_of(run)) if has_own else 0
-        return PendingCredits(own + sum(completed), waiting - own)
+        own = [*self._waiting_of(run)] if self._pending_by_run[run] or self._refused else []
+        queued = sum(each.receipt.charged_credits for each in own)
+        most = sum(self._prices.credits_at_most(BilledUsage.of(fact), at=fact.at) for fact in completed)
+        tokens = sum(fact.usage.total_tokens for fact in (*completed, *(each.fact for each in own)))
+        return PendingCredits(queued + most, waiting - queued, tokens)
 
     def receipts_of(self, run: RunKey) -> list[PendingReceipt]:
         """The queued receipts of a run."""

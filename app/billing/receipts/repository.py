@@ -42,7 +42,14 @@ def _array(column: Column[Any]) -> str:
 
 
 _ARRAYS = ", ".join(map(_array, _INSERTED))
-_VALUES = ", ".join(f"CAST({column.name} AS {_kind(column)})" for column in _INSERTED)
+_OF_RUN = "(SELECT end_user FROM runs WHERE (account_id, run_id) = (new.account_id, new.run_id))"
+_FROM_ELSEWHERE = {
+    # Receipts may come after the erasure of their end user, for example from a journal.
+    "end_user": f"CASE WHEN new.end_user IS NOT NULL THEN coalesce({_OF_RUN}, new.end_user) END AS end_user",
+}
+_VALUES = ", ".join(
+    _FROM_ELSEWHERE.get(column.name, f"CAST({column.name} AS {_kind(column)})") for column in _INSERTED
+)
 _CHANGED_BY_FENCE = {"basis": "'fenced'", "charged_credits": "0"}
 _FENCED = ", ".join(_CHANGED_BY_FENCE.get(column.name, column.name) for column in _INSERTED)
 

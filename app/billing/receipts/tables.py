@@ -106,7 +106,7 @@ charge_receipts = Table(
     ForeignKeyConstraint(["account_id"], ["accounts.id"]),
     ForeignKeyConstraint(["api_key_id"], ["api_keys.id"]),
     UniqueConstraint("account_id", "source_system", "source_reference", name="uq_charge_receipts_source"),
-    CheckConstraint("executor_type IN ('claude_sdk', 'messages_api')", name="executor_type"),
+    CheckConstraint("executor_type IN ('claude_sdk', 'messages_api', 'external')", name="executor_type"),
     CheckConstraint("basis IN ('final', 'partial', 'recovered', 'unpriced', 'adjustment')", name="basis"),
     CheckConstraint("origin IN ('assistant', 'subagent', 'hidden')", name="origin"),
 )

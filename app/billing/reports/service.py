@@ -4,8 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import cache, partial
-from zoneinfo import available_timezones
+from functools import partial
 
 from app.billing.receipts.records import Receipt, ReceiptFilter, RunTotals, UnpricedReceipts
 from app.billing.receipts.repository import find_run_receipts, sum_runs
@@ -16,6 +15,7 @@ from app.billing.reports.search_repository import find_receipts, find_unpriced, 
 from app.billing.reports.usage_repository import grouped_usage, split_usage
 from app.errors import Invalid
 from app.ids import AccountId, RunKey
+from app.platform.clock.time_zones import require_time_zone
 from app.platform.db import Database
 from app.platform.pagination import PageRequest
 from app.requests.attribution import is_label
@@ -26,13 +26,6 @@ DEFAULT_TOP = 6
 
 _MOST_UNPRICED = 500
 """Limit of what is read before each call of an account with limits."""
-
-
-@cache
-def _time_zones() -> frozenset[str]:
-    # Collecting them walks a directory tree. On some machines it contains a name for the local zone, which
-    # is no IANA name and unknown to PostgreSQL.
-    return frozenset(available_timezones()) - {"localtime"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +43,7 @@ class UsageQuery:
 
     def check(self) -> None:
         """Raise `Invalid` naming a wrong parameter."""
-        if self.time_zone not in _time_zones():
-            raise Invalid.field("timeZone", "must be an IANA time zone, for example Europe/Berlin")
+        require_time_zone(self.time_zone)
         check_window(self.filters.since, self.filters.until)
         if self.split_by is not None and self.split_by == self.group_by:
             raise Invalid.field("splitBy", "must be another than groupBy")

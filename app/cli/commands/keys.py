@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from app.auth.records import KeyOptions, KeyRecord
+    from app.requests.attribution import KeyLabels
 
 keys = typer.Typer(help="API keys: create, list, rotate, revoke.", no_args_is_help=True)
 _output, _notes = Terminal(highlight=False), Terminal(highlight=False, stderr=True)
@@ -36,6 +37,11 @@ def create(
     model: Annotated[list[str] | None, typer.Option(help="Which it may use; * for any characters.")] = None,
     requests_per_minute: Count = None,
     concurrent_runs: Count = None,
+    end_user: Annotated[
+        str | None, typer.Option(help="Whom its runs are for, if they name no other.")
+    ] = None,
+    tag: Annotated[list[str] | None, typer.Option(help="Of its runs: NAME:VALUE. May be repeated.")] = None,
+    fixed_labels: Annotated[bool, typer.Option("--fixed-labels", help="Runs may name no others.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Create an API key and print it once."""
@@ -46,6 +52,7 @@ def create(
         "models": model or None,
         "requests_per_minute": requests_per_minute,
         "concurrent_runs": concurrent_runs,
+        "labels": _labels(end_user, tag or (), fixed=fixed_labels),
     }
     with explained():
         _show_new(*asyncio.run(_create(account, scope, options)), as_json=as_json)
@@ -88,6 +95,26 @@ def revoke(
     _output.print(f"Key {key_id} is revoked.")
     if stop_runs:
         _output.print(f"Runs being cancelled: {stopped}.")
+
+
+def _labels(end_user: str | None, tags: "Sequence[str]", *, fixed: bool) -> "KeyLabels | None":
+    from pydantic import ValidationError
+
+    from app.platform.serialization.mistakes import mistakes_in
+    from app.requests.attribution import KeyLabels
+
+    if end_user is None and not tags:
+        if fixed:
+            raise typer.BadParameter("needs --end-user or --tag", param_hint="--fixed-labels")
+        return None
+    pairs = (tag.partition(":") for tag in tags)
+    given = {"endUser": end_user, "tags": {name: value for name, _, value in pairs}, "fixed": fixed}
+    try:
+        return KeyLabels.model_validate(given)
+    except ValidationError as error:
+        (mistake, *_) = mistakes_in(error.errors(include_input=False), given)
+        option = "--tag" if mistake.path[:1] == ("tags",) else "--end-user"
+        raise typer.BadParameter(mistake.problem, param_hint=option) from error
 
 
 async def _create(account: str, scopes: "Sequence[str]", options: "KeyOptions") -> "tuple[KeyRecord, str]":

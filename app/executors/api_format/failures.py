@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from app.events import RunWarning
 from app.executors.api_format.refused_part import is_about_earlier, refused_part
 from app.executors.port import (
+    ACCOUNT_BUDGET,
     BUDGET,
     INTERNAL,
     INVALID_REQUEST,
@@ -26,6 +27,7 @@ _REFUSAL_OUTCOMES: Mapping[Refusal | None, RunOutcome] = {
     "turns": MAX_TURNS,
     "budget": BUDGET,
     "credit": NO_CREDIT,
+    "account_budget": ACCOUNT_BUDGET,
     "database": NO_DATABASE,
     "journal": INTERNAL,
     "answer": UNAVAILABLE,

@@ -53,6 +53,7 @@ from app.gateway.channel import Channel
 from app.gateway.proxy import ChannelAddress
 from app.platform.json_schema.checker import SchemaChecker
 from app.requests.messages import SentMessage
+from app.requests.outcome import SpentBudget
 from app.requests.runs import GraphRunRequest
 from app.tools.mcp.servers import McpConnector
 from app.tools.skills.reading import files_in_workspace
@@ -163,7 +164,9 @@ class ClaudeAgentExecutor:
         await self._complete_transcript(cli, plan, stream, seen)
         if sandbox is not None and sandbox.filled:
             await self._store_files(plan, sandbox, events)
-        answer = _answer(stream, stopped, failure=failure, is_silent=seen.is_silent and not channel.has_turns)
+        is_silent = seen.is_silent and not channel.has_turns
+        budget = channel.spent_budget
+        answer = _answer(stream, stopped, budget=budget, failure=failure, is_silent=is_silent)
         final = await require_match(
             self.schemas,
             answer,
@@ -280,10 +283,15 @@ async def _publish_rejected_part(channel: Channel, events: EventSink) -> None:
 
 
 def _answer(
-    stream: RunStream, stopped: RunOutcome | None, *, failure: AgentFailure | None, is_silent: bool
+    stream: RunStream,
+    stopped: RunOutcome | None,
+    *,
+    budget: SpentBudget | None,
+    failure: AgentFailure | None,
+    is_silent: bool,
 ) -> AssistantFinal:
     try:
-        return stream.answer(stopped)
+        return stream.answer(stopped, budget)
     except ExecutionFailed as error:
         if failure is not None and error.outcome == INTERNAL:
             raise AgentFailed(failure, is_silent=is_silent) from error

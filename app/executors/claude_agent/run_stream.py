@@ -23,6 +23,7 @@ from app.executors.text import loggable
 from app.executors.tools.questions import without_questions
 from app.graphs.spec import AGENT_TOOL
 from app.requests.messages import SentMessage
+from app.requests.outcome import SpentBudget
 from runtally.tools.result import ToolResult
 
 
@@ -90,8 +91,11 @@ class RunStream:
         yield from map(UsageReport, self._meter.finish())
         yield MeterReport(self._meter.summary(), tool_failures=self._tool_failures)
 
-    def answer(self, stopped: RunOutcome | None) -> AssistantFinal:
-        """The answer; raises `ExecutionFailed` if there is none. `stopped`: why we stopped the run."""
+    def answer(self, stopped: RunOutcome | None, budget: SpentBudget | None = None) -> AssistantFinal:
+        """The answer; raises `ExecutionFailed` if there is none.
+
+        `stopped`: why we stopped the run; `budget`: the one that its account has used up.
+        """
         result = self._result
         if stopped == BUDGET:
             raise ExecutionFailed(*BUDGET)
@@ -99,7 +103,7 @@ class RunStream:
         if result is not None and self.has_answer:
             return answer(result, self._mapper.last_text)
         if stopped is not None:
-            raise ExecutionFailed(*stopped)
+            raise ExecutionFailed(*stopped, budget)
         if result is None or stop is None or stop == "natural":
             raise ExecutionFailed("internal")
         raise ExecutionFailed(*failure(result, stop, last_error=self._last_error, last_stop=self.last_stop))

@@ -255,8 +255,7 @@ class ModelCalls:
 
     async def _recover(self, error: CallFailed) -> None:
         """Prepare another call, or raise `ExecutionFailed`."""
-        if (refused := outcome_of_refusal(self.channel.refused, self._last_stop)) is not None:
-            raise ExecutionFailed(*refused) from error
+        self._raise_if_refused(error)
         log.warning("run.call_failed", status=error.status, reason=loggable(error.reason))
         fallback = self.request.options.fallback
         if error.status in _OVERLOADED and fallback is not None and fallback != self.request.model:
@@ -270,6 +269,11 @@ class ModelCalls:
         if error.status is None:
             raise ExecutionFailed("provider_unavailable") from error
         raise ExecutionFailed(*failure_of_status(error.status)) from error
+
+    def _raise_if_refused(self, error: Exception) -> None:
+        """Raise `ExecutionFailed` if the gateway has refused a call."""
+        if (refused := outcome_of_refusal(self.channel.refused, self._last_stop)) is not None:
+            raise ExecutionFailed(*refused, self.channel.spent_budget) from error
 
     def _may_change_request(self, error: CallFailed) -> bool:
         """Whether the next call makes another request, which the provider may take."""
@@ -329,8 +333,7 @@ class ModelCalls:
         """
         self._cuts += 1
         log.warning("run.message_cut_off", reason=loggable(str(error)), cuts=self._cuts)
-        if (refused := outcome_of_refusal(self.channel.refused, self._last_stop)) is not None:
-            raise ExecutionFailed(*refused) from error
+        self._raise_if_refused(error)
         if self._cuts > MOST_CUTS:
             raise ExecutionFailed("provider_unavailable") from error
         message, self._current = self._current, None

@@ -1,4 +1,4 @@
-"""Authentication by request headers: an API key or a session cookie, checked once per request."""
+"""Authentication by request headers: an API key, a token or a session cookie, checked once per request."""
 
 import hashlib
 from collections.abc import Awaitable, Callable
@@ -7,15 +7,19 @@ from typing import Annotated, Final, TypeVar
 from fastapi import Depends, Request
 from fastapi.security import APIKeyCookie, HTTPAuthorizationCredentials, HTTPBearer
 
+from app.auth.keys import is_key
 from app.bootstrap.services import Services
 from app.errors import Unauthenticated
+from app.http.admission.end_users import require_open
 from app.http.admission.limits import request_limits
 from app.http.admission.request_origin import SAFE_METHODS, ForeignOrigin, request_origin
 from app.http.admission.session_cookie import COOKIE, session_token
 from app.platform.logs.context import note
 from app.requests.principal import Principal, Scope
 
-_bearer = HTTPBearer(auto_error=False, description="An API key, `rt_…`.")
+_bearer = HTTPBearer(
+    auto_error=False, description="An API key, `rt_…`, or a JWT of an issuer that the server trusts."
+)
 _cookie = APIKeyCookie(
     name=COOKIE,
     auto_error=False,
@@ -45,15 +49,17 @@ class RequireScopes:
 
 
 async def request_principal(request: Request) -> Principal:
-    """Authenticate by API key or, without one, by session cookie; the result is kept on the request.
+    """Authenticate by API key or token or, without one, by session cookie; the result is kept on the request.
 
-    Raises `Unauthenticated`, `TooManyFailures`, `ForeignOrigin`.
+    Raises `Unauthenticated`, `TooManyFailures`, `ForeignOrigin`, `ClosedToEndUsers`.
     """
     found: Principal
     state = request.scope.setdefault("state", {})
     if _PRINCIPAL not in state:
-        state[_PRINCIPAL] = found = await _authenticate(request)
+        found = await _authenticate(request)
         note(account_id=str(found.account_id), key_id=str(found.api_key_id))
+        require_open(request, found)
+        state[_PRINCIPAL] = found
     found = state[_PRINCIPAL]
     return found
 
@@ -61,7 +67,7 @@ async def request_principal(request: Request) -> Principal:
 async def authenticate_limited(
     request: Request, credential: str, authenticate: Callable[[str], Awaitable[_T]]
 ) -> _T:
-    """Authenticate a key or session token; raises `TooManyFailures` for addresses that fail too often."""
+    """Authenticate a key or token; raises `TooManyFailures` for addresses that fail too often."""
     failed_keys = request_limits(request).failed_keys
     address = request.client.host if request.client else None
     key_hash = hashlib.sha256(credential.encode()).digest()
@@ -78,7 +84,10 @@ async def authenticate_limited(
 async def _authenticate(request: Request) -> Principal:
     services: Services = request.app.state.services
     if (bearer := await _bearer(request)) is not None:
-        return await authenticate_limited(request, bearer.credentials, services.accounts.authenticate)
+        if is_key(bearer.credentials):
+            return await authenticate_limited(request, bearer.credentials, services.accounts.authenticate)
+        # Nothing is read for a token before its signature was checked, so no guesses are counted.
+        return await services.tokens.authenticate(bearer.credentials)
     if (token := session_token(request, allow_http=services.settings.allow_http_sign_in)) is None:
         raise Unauthenticated
     _require_own_origin(request, services.settings.cors_origins)

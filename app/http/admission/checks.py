@@ -15,6 +15,7 @@ from starlette.types import Scope as AsgiScope
 from app.errors import FieldError, Invalid, UnsupportedMediaType
 from app.http.admission.authentication import RequireScopes, request_principal
 from app.http.admission.bodies import ClientDisconnected
+from app.http.admission.end_users import require_own
 from app.http.admission.limits import request_limits
 from app.http.admission.request_origin import SAFE_METHODS
 from app.http.field_errors import MAX_NAME_CHARS
@@ -161,7 +162,7 @@ class _ParsedRequest(Request):
 
 
 async def _check_headers(request: Request, scopes: tuple[Scope, ...]) -> Hashable:
-    """Authenticate, check scopes and rate; returns the account, None for routes without authentication."""
+    """Check caller, scopes, rate and end user; returns the account, or None without authentication."""
     if not scopes:
         return None
     caller = await request_principal(request)
@@ -169,7 +170,8 @@ async def _check_headers(request: Request, scopes: tuple[Scope, ...]) -> Hashabl
         caller.require(scope)
     request_limits(request).count_request(caller)
     if request.method not in SAFE_METHODS:
-        request_limits(request).count_write(caller.api_key_id)
+        request_limits(request).count_write(caller.rated_as)
+    await require_own(request, caller)
     return caller.account_id
 
 

@@ -1,7 +1,7 @@
 """RefillRate and concurrency limits over requests; one instance of each, kept on the app."""
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,7 +11,6 @@ from app.errors import TooMany
 from app.http.admission.bodies import BodyReader
 from app.http.admission.reader_limit import ReaderLimit
 from app.http.admission.token_buckets import RefillRate, TokenBuckets
-from app.ids import ApiKeyId
 from app.requests.principal import Principal
 
 _MINUTE_S: Final = 60
@@ -88,7 +87,7 @@ class RequestLimits:
             if wait_s > 0:
                 raise TooManyRequests(retry_after_s=_whole_seconds(wait_s))
 
-    def count_write(self, key: ApiKeyId) -> None:
+    def count_write(self, key: Hashable) -> None:
         """Count a request with an unsafe method; raises `TooManyWrites`."""
         if (wait_s := self.writes.take(key)) > 0:
             raise TooManyWrites(retry_after_s=_whole_seconds(wait_s))

@@ -49,7 +49,7 @@ async def resume_segment(
     run_id, after = _interrupted_run(entries)
     run = RunKey(caller.account_id, run_id)
     record = await services.runs.get(run)
-    caller.require_reading(record.api_key_id)
+    caller.require_reading(record.api_key_id, record.labels.end_user)
     if record.state_key != posted.thread_id:
         raise Invalid.field("threadId", "is not the thread of the interrupted run")
     if record.graph_id != graph_id:

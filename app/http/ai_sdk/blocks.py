@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
-from app.http.ai_sdk.discarded_text import DiscardedText
+from app.http.streaming.discarded_text import DiscardedText
 
 Part: TypeAlias = dict[str, Any]
 

@@ -1,27 +1,21 @@
 """AiSdkEncoder: the UI message stream of the Vercel AI SDK, version 1."""
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import ClassVar, Final
+from typing import ClassVar
 
 from app.errors import Unauthenticated
 from app.events import Done
-from app.http.ai_sdk.blocks import Part
 from app.http.ai_sdk.mapper import OLDEST_VERSION, AiSdkMessageMapper
-from app.http.streaming.encoder import EVENT_STREAM
+from app.http.streaming.encoder import (
+    DONE_FRAME,
+    EVENT_STREAM,
+    PAUSE_AFTER_S,
+    PAUSE_AT_LATEST_S,
+    PAUSE_BESIDE_CALLS_AFTER_S,
+    json_frame,
+)
 from app.http.streaming.stopping import ServerStopping
 from app.streams.port import LogEntry
-
-PAUSE_AFTER_S: Final = 0.05
-"""Long enough to receive all stored events: a replay may contain the decision of a pending request."""
-
-PAUSE_AT_LATEST_S: Final = 1.0
-"""The same while other events keep arriving, for example those of a subagent that runs beside the call."""
-
-PAUSE_BESIDE_CALLS_AFTER_S: Final = 3.0
-"""The same while calls of other tools are executed beside one that the client executes."""
-
-_DONE = "data: [DONE]\n\n"
 
 
 class AiSdkEncoder:
@@ -84,17 +78,17 @@ class AiSdkEncoder:
     def encode_pause(self) -> bytes:
         """The last frames of a response to a run that waits for a person."""
         finish = self._mapper.finish("tool-calls", self._mapper.metadata)
-        frames = [*self._start(), _frame({"type": "finish-step"}), _frame(finish), _DONE]
+        frames = [*self._start(), json_frame({"type": "finish-step"}), json_frame(finish), DONE_FRAME]
         return "".join(frames).encode("ascii")
 
     def encode_revoked(self) -> bytes:
         """End the response of a reader whose credential was revoked; the run continues."""
         error = {"type": "error", "errorText": Unauthenticated.code}
-        return (_frame(error) + _DONE).encode("ascii")
+        return (json_frame(error) + DONE_FRAME).encode("ascii")
 
     def encode_stopping(self) -> bytes:
         """An error: a stream that only ends looks like a complete answer to every release."""
-        return _frame({"type": "error", "errorText": ServerStopping.code}).encode("ascii")
+        return json_frame({"type": "error", "errorText": ServerStopping.code}).encode("ascii")
 
     def _frames(self, entry: LogEntry) -> Iterator[str]:
         parts = list(self._mapper.map(entry))
@@ -103,17 +97,13 @@ class AiSdkEncoder:
         if entry.position <= self._after and not self._ended:
             return
         yield from self._start()
-        yield from map(_frame, parts)
+        yield from map(json_frame, parts)
         if self._ended:
-            yield _DONE
+            yield DONE_FRAME
 
     def _start(self) -> Iterator[str]:
         """The first frame of the response, once."""
         if not self._started:
             self._started = True
             metadata = self._mapper.metadata
-            yield _frame({"type": "start", "messageId": self._mapper.run_id, "messageMetadata": metadata})
-
-
-def _frame(part: Part) -> str:
-    return f"data: {json.dumps(part, separators=(',', ':'))}\n\n"
+            yield json_frame({"type": "start", "messageId": self._mapper.run_id, "messageMetadata": metadata})

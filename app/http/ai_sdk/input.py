@@ -24,10 +24,11 @@ from app.executors.client_calls import ClientToolResult
 from app.graphs.spec import GraphSpec
 from app.http.ai_sdk.ui_message import MOST_ANSWERED, UiMessage, UiPart, read_leniently
 from app.http.attachments import posted_attachment
+from app.http.posted_turns import messages_of, posted_turns
 from app.ids import STATE_KEY_PATTERN
 from app.requests.attribution import Attributed, Metadata, labels_in
 from app.requests.client_tools import MOST_DESCRIBED, ClientTool
-from app.requests.messages import ContentPart, Message, TextPart, is_blank_content
+from app.requests.messages import ContentPart, TextPart, is_blank_content
 from app.requests.runs import (
     GraphRunRequest,
     ModelChoices,
@@ -245,20 +246,18 @@ class ChatRequest(ModelChoices, Attributed):
         """
         system = [(index, each) for index, each in enumerate(self.messages) if each.role == "system"]
         before = [each for _, each in view[first_new:-1] if with_history or each.role == "user"]
-        new = new_content()
-        contents = rules.fitting([_readable_content(each, rules) for each in before], new=new)
-        if with_history:
-            earlier = [_message(each.role, content) for each, content in zip(before, contents, strict=True)]
-        else:
-            earlier, new = [], [*(part for content in contents for part in content), *new]
+        earlier = [(each.role, _readable_content(each, rules)) for each in before]
         messages = [
-            *(_message("system", [part for _, part in _content_of(*each)]) for each in system),
-            *earlier,
-            _message("user", new),
+            *(
+                message
+                for each in system
+                for message in messages_of("system", [part for _, part in _content_of(*each)])
+            ),
+            *posted_turns(earlier, new_content(), rules, with_history=with_history),
         ]
         return GraphRunRequest.of(
             graph_id=graph_id,
-            messages=[message for message in messages if message is not None],
+            messages=messages,
             model=self.model,
             tool_ids=self.tool_ids,
             state_key=self.id,
@@ -301,17 +300,6 @@ def _last_answer(view: Sequence[UiMessage]) -> ShownMessage | None:
     texts = [part.text for part in answer.parts if part.type == "text" and not part.is_discarded]
     calls = [part for part in answer.parts if part.tool_call_id is not None]
     return ShownMessage(answer.id, "".join(text or "" for text in texts), len(calls))
-
-
-def _message(role: str, content: Sequence[ContentPart]) -> Message | None:
-    """The message with these parts; None if there are none."""
-    match content:
-        case []:
-            return None
-        case [TextPart(text=text)]:
-            return Message.of(role=role, content=text)
-        case _:
-            return Message.of(role=role, content=list(content))
 
 
 def _content_of(index: int, posted: UiMessage) -> Iterator[tuple[str, ContentPart]]:

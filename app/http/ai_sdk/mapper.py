@@ -109,8 +109,8 @@ class AiSdkMessageMapper:
 
     @property
     def has_open_calls(self) -> bool:
-        """Whether calls of our own tools have no result yet."""
-        return bool(self._open or self._deferred)
+        """Whether calls have no result yet of our own tools, or of the client's that it has yet to get."""
+        return bool(self._open or self._deferred or self._client_calls.keys() - self.waiting)
 
     @property
     def metadata(self) -> Part:

@@ -14,7 +14,6 @@ from app.http.ai_sdk.input import ChatRequest
 from app.http.ai_sdk.mapper import OLDEST_VERSION
 from app.http.ai_sdk.messages import ui_messages
 from app.http.ai_sdk.openapi import NO_CONTENT, STREAM
-from app.http.ai_sdk.replay import discarded_in, without_discarded
 from app.http.api.conversations.chats import page_of_chats
 from app.http.api.conversations.schemas import ChatResponse
 from app.http.api.runs.schemas import AcceptedRunResponse
@@ -27,7 +26,9 @@ from app.http.dependencies import (
     Writer,
 )
 from app.http.parameters import PageParams
+from app.http.reached_budgets import name_reached
 from app.http.response_model import Page
+from app.http.streaming.replay import discarded_in, without_discarded
 from app.ids import STATE_KEY_PATTERN
 from app.runs.chats import Chat
 
@@ -98,7 +99,9 @@ async def chat(
             discarded = discarded_in(await services.runs.events(record.key))
         encoder = new_encoder(record.key.run_id)
     batches = without_discarded(services.runs.follow(record.key), known=discarded or {})
-    return streams.until_pause(caller, record.key, batches, encoder, stops_unread=record.stops_unread)
+    stream = streams.until_pause(caller, record.key, batches, encoder, stops_unread=record.stops_unread)
+    name_reached(stream, record)
+    return stream
 
 
 @router.get(
@@ -120,7 +123,7 @@ async def resume_chat(
     runs = await services.chats.active_runs(caller, Chat(graph_id, chat_id))
     if not runs:
         return Response(status_code=204)
-    caller.require_reading(runs[-1].api_key_id)
+    caller.require_reading(runs[-1].api_key_id, runs[-1].labels.end_user)
     run = runs[-1]
     encoder = AiSdkEncoder(run.key.run_id, approvals=approvals, version=version)
     discarded = discarded_in(await services.runs.events(run.key))

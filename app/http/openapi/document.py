@@ -20,6 +20,9 @@ EVENT_SCHEMA: Final = "x-event-schema"
 LINE_SCHEMA: Final = "x-line-schema"
 """The schema of the JSON in each `data` of an event stream."""
 
+_PROBLEM: Final = {"$ref": "#/components/schemas/Problem"}
+"""Some wires have errors of their own."""
+
 _NULL: Final = {"type": "null"}
 
 
@@ -91,15 +94,21 @@ def _complete_operation(operation: dict[str, Any]) -> None:
         # Optional parameters of URLs and headers can be omitted but never null.
         if _NULL in parameter["schema"].get("anyOf", ()):
             drop_null(parameter["schema"])
-    for status in ERRORS:
-        content = operation["responses"][status]["content"]
-        content[MEDIA_TYPE] = content.pop("application/json")
+    _name_problems(operation)
     if "request" in example:
         operation["requestBody"]["content"]["application/json"]["example"] = example["request"]
     for status, response in operation["responses"].items():
         if status.startswith("2"):
             for media_type, content in response.get("content", {}).items():
                 _add_example(content, media_type, example)
+
+
+def _name_problems(operation: dict[str, Any]) -> None:
+    """Give errors their media type; those of a foreign wire may have another form."""
+    for status in ERRORS:
+        content = operation["responses"][status]["content"]
+        if content["application/json"]["schema"] == _PROBLEM:
+            content[MEDIA_TYPE] = content.pop("application/json")
 
 
 def _add_example(content: dict[str, Any], media_type: str, example: dict[str, Any]) -> None:

@@ -30,9 +30,19 @@ HEADERS: Final[dict[str, dict[str, Any]]] = {
         "schema": {"type": "string"},
         "example": "attachment; filename*=UTF-8''report.txt",
     },
+    "Runtally-Ignored": {
+        "description": "The parameters of the request that have no effect.",
+        "schema": {"type": "string"},
+        "example": "seed, temperature",
+    },
     "Runtally-As-Of": {
         "description": "What was stored until then is included; left out: everything, until now.",
         "schema": {"type": "string", "format": "date-time"},
+    },
+    "Runtally-Budget-Reached": {
+        "description": "The ids of soft budgets that are used up.",
+        "schema": {"type": "string"},
+        "example": "team-search, per-user",
     },
 }
 """The component headers of the document."""
@@ -47,6 +57,8 @@ def header(*names: str) -> dict[str, Any]:
 
 
 LOCATED: Final = header("Location")
+STARTED: Final = header("Runtally-Budget-Reached")
+ACCEPTED: Final = header("Location", "Runtally-Budget-Reached")
 ATTACHED: Final = header("Content-Disposition")
 EXPORTED: Final = header("Content-Disposition", "Runtally-As-Of")
 

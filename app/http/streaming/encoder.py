@@ -1,7 +1,8 @@
 """Encoder: the port of all wires, and constants of server-sent events."""
 
+import json
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Protocol
+from typing import ClassVar, Final, Protocol
 
 from app.streams.port import LogEntry
 
@@ -13,6 +14,18 @@ Without an empty line, so it belongs to the block of the first event: httpx-sse 
 """
 STOPPING_MESSAGE = "This server is stopping; the run continues."
 REVOKED_MESSAGE = "The API key was revoked, or the session has ended."
+
+DONE_FRAME: Final = "data: [DONE]\n\n"
+"""The last event of wires that have one for all responses."""
+
+PAUSE_AFTER_S: Final = 0.05
+"""Long enough to receive all stored events: a replay may contain the decision of a pending request."""
+
+PAUSE_AT_LATEST_S: Final = 1.0
+"""The same while other events keep arriving, for example those of a subagent that runs beside the call."""
+
+PAUSE_BESIDE_CALLS_AFTER_S: Final = 3.0
+"""The same while calls of other tools are executed beside one that the client executes."""
 
 
 class Encoder(Protocol):
@@ -40,3 +53,8 @@ class Encoder(Protocol):
     def encode_stopping(self) -> bytes:
         """The last frames of a response that is cut short because the server stops; the run continues."""
         ...
+
+
+def json_frame(data: object) -> str:
+    """An event that is JSON, in ASCII."""
+    return f"data: {json.dumps(data, separators=(',', ':'))}\n\n"

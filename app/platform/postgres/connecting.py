@@ -91,13 +91,14 @@ class Connector:
 
     async def connect(self) -> asyncpg.Connection:
         """Connect, and find out whether that is to a server or to a pooler, which answers for several."""
+        password = await self._read_password(refused=None)
         try:
-            connection = await self._connected(anew=False)
+            connection = await self._connected(password)
         except _REFUSED:
             # It may have been replaced since it was read.
-            if self._password is None:
+            if password is None:
                 raise
-            connection = await self._connected(anew=True)
+            connection = await self._connected(await self._read_password(refused=password))
         try:
             process = await connection.fetchval("SELECT pg_backend_pid()")
             # What cancels a statement is sent to a pooler, so it announces a process of its own.
@@ -110,10 +111,12 @@ class Connector:
             raise
         return connection
 
-    async def _connected(self, *, anew: bool) -> asyncpg.Connection:
-        options = self._options
-        if self._password is not None:
-            options = {**options, "password": await self._password.read(anew=anew)}
+    async def _read_password(self, *, refused: str | None) -> str | None:
+        """`None` if it is part of the URL."""
+        return await self._password.read(refused=refused) if self._password is not None else None
+
+    async def _connected(self, password: str | None) -> asyncpg.Connection:
+        options = self._options if password is None else {**self._options, "password": password}
         connection: asyncpg.Connection = await asyncpg.connect(**options)
         return connection
 

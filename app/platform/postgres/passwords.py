@@ -23,8 +23,8 @@ class PasswordNotAvailable(OperatorError):
 class PasswordSource(Protocol):
     """What has the password of the database."""
 
-    async def read(self, *, anew: bool) -> str:
-        """The password; `anew` if the last one was refused. Raises `PasswordNotAvailable`."""
+    async def read(self, *, refused: str | None) -> str:
+        """The password; if there is another, not the one that was refused. Raises `PasswordNotAvailable`."""
         ...
 
 
@@ -34,7 +34,7 @@ class PasswordFile:
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    async def read(self, *, anew: bool) -> str:  # noqa: ARG002
+    async def read(self, *, refused: str | None) -> str:  # noqa: ARG002
         """See the protocol; it is read each time."""
         try:
             return await asyncio.to_thread(read_secret, self._path)
@@ -51,12 +51,12 @@ class PasswordCommand:
         self._password = ""
         self._printed_at = -math.inf
 
-    async def read(self, *, anew: bool) -> str:
+    async def read(self, *, refused: str | None) -> str:
         """See the protocol; what was printed is used for a minute."""
         asked_at = time.monotonic()
         async with self._one_at_a_time:
-            # Also what another connection has waited for meanwhile.
-            oldest = asked_at if anew else asked_at - _FRESH_S
+            # What was printed since then is used, and so is what is not the password that was refused.
+            oldest = asked_at if self._password == refused else asked_at - _FRESH_S
             if self._printed_at < oldest:
                 self._password = await self._run()
                 self._printed_at = time.monotonic()

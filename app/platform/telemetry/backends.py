@@ -28,7 +28,7 @@ def kind_attributes(backends: frozenset[Backend], kind: Kind) -> Attributes:
 
 
 def session_attributes(backends: frozenset[Backend], run: TracedRun) -> dict[str, str]:
-    """Whose run it is, and in which conversation."""
+    """Whose run it is, where it names no end user, and in which conversation."""
     if not backends:
         return {}
     session = {} if run.conversation is None else {"session.id": run.conversation}

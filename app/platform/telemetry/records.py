@@ -22,6 +22,8 @@ class TracedRun:
     model: str
     conversation: str | None
     accepted_at: datetime
+    end_user: str | None = None
+    tags: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,9 @@ def common_attributes(run: TracedRun, options: SpanOptions) -> Attributes:
     }
     if run.conversation is not None:
         attributes["gen_ai.conversation.id"] = run.conversation
-    return attributes
+    if run.end_user is not None:
+        attributes["user.id"] = run.end_user
+    return attributes | {f"runtally.tag.{name}": value for name, value in (run.tags or {}).items()}
 
 
 def run_span(

@@ -91,6 +91,8 @@ class _Checking:
             raise Invalid.field("request.messages", "is required")
         run = RunKey(self._owner.account_id, _NO_RUN)
         try:
+            # As an erasure of the end user finds it.
+            request = self._owner.labelled(request)
             plan = self._planner.plan_for(self._owner, run, request)
         except Invalid as error:
             raise error.below("request") from error

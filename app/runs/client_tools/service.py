@@ -73,7 +73,7 @@ class ClientToolRuns:
         for record in await self._latest(caller, chat):
             found = await self._answered(record, call_ids, shown)
             if found is not None:
-                caller.require_reading(record.api_key_id)
+                caller.require_reading(record.api_key_id, record.labels.end_user)
                 return found
         return None
 
@@ -85,7 +85,7 @@ class ClientToolRuns:
             record = await newest_run_of(reader, run.account_id, chat.state_key, run_id=run.run_id)
         if record is None or record.graph_id != chat.graph_id:
             return None
-        caller.require_reading(record.api_key_id)
+        caller.require_reading(record.api_key_id, record.labels.end_user)
         return await self._answered(record, call_ids)
 
     async def answer(self, answered: AnsweredRun, results: Mapping[str, ClientToolResult]) -> None:
@@ -112,7 +112,7 @@ class ClientToolRuns:
         for record in await self.conversations.active_runs(caller.account_id, chat.state_key):
             answered = await self._answered(record, results)
             if answered is not None and record.graph_id == chat.graph_id:
-                caller.require_reading(record.api_key_id)
+                caller.require_reading(record.api_key_id, record.labels.end_user)
                 await self.answer(answered, results)
 
     async def _latest(self, caller: Principal, chat: Chat) -> list[RunRecord]:

@@ -1,9 +1,12 @@
 """The data of a run as a turn of its conversation."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from app.conversations.records import Conversation
 from app.ids import RunId, RunKey
+from app.requests.attribution import ANY_LABELS, LabelFilter
 from app.requests.outcome import ErrorCode, FinishReason
 
 
@@ -23,6 +26,35 @@ class TurnRecord:
     finish_reason: FinishReason | None
     message_id: str | None = None
     """The client's id of the message that it answers."""
+
+
+@dataclass(frozen=True, slots=True)
+class TakenTurn:
+    """A run's place in a conversation."""
+
+    conversation: Conversation
+    earlier: Sequence[RunKey]
+    """The runs before it that have not ended."""
+    replaces: bool
+    """Whether it cancels them."""
+
+    @property
+    def to_cancel(self) -> Sequence[RunKey]:
+        """The runs that it cancels."""
+        return self.earlier if self.replaces else ()
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationFilter:
+    """Which conversations of an account are listed; None means all."""
+
+    used_from: datetime | None = None
+    used_to: datetime | None = None
+    """Exclusive."""
+    labels: LabelFilter = ANY_LABELS
+    """Of one of its runs."""
+    words: str | None = None
+    """What its title, or a message or an answer of one of its runs has, as people search the web."""
 
 
 @dataclass(frozen=True, slots=True)

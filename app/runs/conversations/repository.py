@@ -1,8 +1,8 @@
 """SQL for the runs of a conversation as its turns; the messages are in app/conversations."""
 
-from collections.abc import Collection, Sequence
-from datetime import datetime
-from typing import Any
+from collections.abc import Collection, Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Final
 from uuid import UUID
 
 from sqlalchemy import (
@@ -16,6 +16,7 @@ from sqlalchemy import (
     false,
     func,
     literal,
+    literal_column,
     or_,
     select,
     update,
@@ -28,17 +29,41 @@ from app.conversations.tables import conversation_branches, sessions
 from app.ids import AccountId, RunId, RunKey
 from app.platform.db import Reader, Transaction, json_text
 from app.platform.pagination import PageRequest
+from app.platform.postgres.labels import labels_match
 from app.platform.postgres.statements import is_one_of
-from app.runs.conversations.records import StoredQuestion, TurnRecord
-from app.runs.records import RunRecord, StoredEvents
+from app.requests.principal import Principal
+from app.runs.conversations.records import ConversationFilter, StoredQuestion, TurnRecord
+from app.runs.records import UNFINISHED, RunRecord, StoredEvents
 from app.runs.repository import RUN_COLUMNS, run_of
 from app.runs.tables import run_events, runs
+
+_ANY_LANGUAGE: Final[ColumnElement[Any]] = literal_column("'simple'::regconfig")
+"""How PostgreSQL finds words in texts: in no language, because each conversation has its own."""
+_SEARCHED_CHARS: Final = 65_536
+"""Of an answer."""
 
 
 async def turns_of(reader: Reader, conversation: Conversation) -> list[TurnRecord]:
     """Every run of a conversation, oldest first."""
     statement = select(*_COLUMNS).where(*_of(conversation)).order_by(runs.c.turn)
     return [_record(row) for row in await reader.execute(statement)]
+
+
+async def lock_unused(tx: Transaction, *, longer_than: timedelta, most: int) -> list[tuple[AccountId, str]]:
+    """Lock conversations without a turn for that long; skips active ones, and those another server locked."""
+    active = select(runs.c.run_id).where(
+        runs.c.account_id == sessions.c.account_id,
+        runs.c.state_key == sessions.c.state_key,
+        runs.c.status.in_(UNFINISHED),
+    )
+    statement = (
+        select(sessions.c.account_id, sessions.c.state_key)
+        .where(sessions.c.updated_at < func.now() - longer_than, ~active.exists())
+        .order_by(sessions.c.updated_at)
+        .limit(most)
+        .with_for_update(skip_locked=True)
+    )
+    return [(AccountId(row.account_id), row.state_key) for row in await tx.execute(statement)]
 
 
 async def has_run(reader: Reader, conversation: Conversation, run_id: RunId) -> bool:
@@ -137,17 +162,59 @@ async def store_passed_on(
     await tx.execute(statement.values(passed_on=stored))
 
 
+def is_visible_to(caller: Principal) -> Iterator[ColumnElement[bool]]:
+    """Conditions on the conversations of the caller's account: the same as those for reading one of them."""
+    if caller.end_user is None:
+        return
+    of_account = select(runs.c.state_key).where(runs.c.account_id == caller.account_id)
+    others = of_account.where(
+        runs.c.state_key == sessions.c.state_key, runs.c.end_user.is_distinct_from(caller.end_user)
+    )
+    yield sessions.c.forked_from.is_(None)
+    yield sessions.c.state_key.in_(of_account.where(runs.c.end_user == caller.end_user))
+    yield ~others.exists()
+
+
 async def newest_chats(
-    reader: Reader, account_id: AccountId, graph_id: str, page: PageRequest
+    reader: Reader, caller: Principal, graph_id: str, page: PageRequest
 ) -> list[Conversation]:
     """A page of the conversations with runs of this graph, most recently used first."""
-    has_run = exists().where(
-        runs.c.account_id == sessions.c.account_id,
-        runs.c.state_key == sessions.c.state_key,
-        _is_of_conversation(sessions.c.session_id, sessions.c.created_at),
-        runs.c.graph_id == graph_id,
+    has_run = exists().where(_IS_OF_SESSION, runs.c.graph_id == graph_id)
+    return await newest_conversations(reader, caller.account_id, page, has_run, *is_visible_to(caller))
+
+
+async def chosen_conversations(
+    reader: Reader, caller: Principal, page: PageRequest, chosen: ConversationFilter
+) -> list[Conversation]:
+    """A page of the conversations that are chosen, whatever their words, most recently used first."""
+    conditions = [*is_visible_to(caller)]
+    if chosen.used_from is not None:
+        conditions.append(sessions.c.updated_at >= chosen.used_from)
+    if chosen.used_to is not None:
+        conditions.append(sessions.c.updated_at < chosen.used_to)
+    if has_labels := labels_match(runs.c, chosen.labels):
+        conditions.append(exists().where(_IS_OF_SESSION, *has_labels))
+    return await newest_conversations(reader, caller.account_id, page, *conditions)
+
+
+async def has_words(reader: Reader, words: str) -> bool:
+    """Whether there is anything to search for: punctuation is not."""
+    return bool((await reader.execute(select(func.numnode(_query(words))))).scalar_one())
+
+
+async def conversations_with(
+    reader: Reader, examined: Sequence[Conversation], words: str, page: PageRequest
+) -> list[Conversation]:
+    """A page of those of an account's conversations that have these words, most recently used first."""
+    answer = func.left(json_text(runs.c.final, "content"), _SEARCHED_CHARS)
+    is_hit = or_(_contains(runs.c.question, words), _contains(answer, words))
+    hits = select(runs.c.run_id).where(_IS_OF_SESSION, is_hit).correlate(sessions)
+    return await newest_conversations(
+        *(reader, examined[0].account_id, page),
+        is_one_of(sessions.c.state_key, [each.state_key for each in examined]),
+        or_(_contains(sessions.c.title, words), hits.exists()),
+        computed=[hits.order_by(runs.c.turn.desc()).limit(1).scalar_subquery().label("found_in_run")],
     )
-    return await newest_conversations(reader, account_id, page, has_run)
 
 
 async def find_turns(reader: Reader, account_id: AccountId, run_ids: Collection[str]) -> list[TurnRecord]:
@@ -239,6 +306,22 @@ def _is_of_conversation(
         runs.c.session_id.in_(branches),
         and_(runs.c.session_id.is_(None), runs.c.created_at >= created_at),
     )
+
+
+_IS_OF_SESSION = and_(
+    runs.c.account_id == sessions.c.account_id,
+    runs.c.state_key == sessions.c.state_key,
+    _is_of_conversation(sessions.c.session_id, sessions.c.created_at),
+)
+
+
+def _query(words: str) -> ColumnElement[Any]:
+    return func.websearch_to_tsquery(_ANY_LANGUAGE, words)
+
+
+def _contains(searched: ColumnElement[str], words: str) -> ColumnElement[bool]:
+    found: ColumnElement[bool] = func.to_tsvector(_ANY_LANGUAGE, searched).bool_op("@@")(_query(words))
+    return found
 
 
 def _branch_run(row: Any) -> BranchRun:

@@ -1,7 +1,9 @@
 """ConversationService: lists, reads, forks and deletes conversations, and assigns turns to runs."""
 
 from collections.abc import Awaitable, Sequence
-from dataclasses import dataclass, replace
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from uuid import UUID
 
 from app.conversations.branching.placement import KnownMessages
@@ -16,12 +18,12 @@ from app.conversations.repository import (
     find_conversation,
     insert_conversation,
     lock_conversation,
-    newest_conversations,
     take_turn,
     transcript_bytes,
 )
-from app.errors import Conflict, NotFound
+from app.errors import Conflict, Forbidden, NotFound
 from app.ids import AccountId, RunId, RunKey, new_uuid
+from app.platform.concurrency.fair_semaphore import FairSemaphore
 from app.platform.db import Database, Transaction
 from app.platform.pagination import PageRequest
 from app.platform.storage.service import StorageQuota
@@ -36,14 +38,20 @@ from app.runs.conversations.branching import (
     summaries_of,
 )
 from app.runs.conversations.known_messages import known_messages
+from app.runs.conversations.listing import list_chosen
 from app.runs.conversations.page import ConversationPage, parse_cursor, read_page, turns_on_branch
-from app.runs.conversations.repository import has_run, newest_chats
+from app.runs.conversations.records import ConversationFilter, TakenTurn
+from app.runs.conversations.repository import has_run, lock_unused, newest_chats
 from app.runs.conversations.view import ConversationView, read_view, require_reading
+from app.runs.deletion.repository import delete_conversation_contents
 from app.runs.records import RunRecord
 from app.runs.repository import find_runs, unfinished_turns
 from app.workspaces.repository import expire_states, find_current_state
 
 _TITLE_CHARS = 120
+_SEARCHES = 2
+"""At the same time, so that others get connections to the database."""
+_ANY = ConversationFilter()
 
 
 class ConversationNotFound(NotFound):
@@ -89,22 +97,6 @@ class NothingToFork(Conflict):
 
 
 @dataclass(frozen=True, slots=True)
-class TakenTurn:
-    """A run's place in a conversation."""
-
-    conversation: Conversation
-    earlier: Sequence[RunKey]
-    """The runs before it that have not ended."""
-    replaces: bool
-    """Whether it cancels them."""
-
-    @property
-    def to_cancel(self) -> Sequence[RunKey]:
-        """The runs that it cancels."""
-        return self.earlier if self.replaces else ()
-
-
-@dataclass(frozen=True, slots=True)
 class ConversationService:
     """The conversations of all accounts."""
 
@@ -113,14 +105,24 @@ class ConversationService:
     storage: StorageQuota
     max_bytes: int
     """A conversation of this size gets no further turn."""
+    _searches: FairSemaphore = field(default_factory=lambda: FairSemaphore(_SEARCHES), init=False)
+
+    async def require_reading(self, caller: Principal, state_key: str) -> None:
+        """Raise `ConversationNotFound` unless the caller may read the conversation with this key."""
+        async with self.database.snapshot() as reader:
+            conversation = await _require(find_conversation(reader, caller.account_id, state_key))
+            try:
+                await require_reading(reader, conversation, caller)
+            except Forbidden as error:
+                raise ConversationNotFound from error
 
     async def list_conversations(
-        self, account_id: AccountId, page: PageRequest
+        self, caller: Principal, page: PageRequest, chosen: ConversationFilter = _ANY
     ) -> tuple[list[Conversation], str | None]:
-        """A page of an account's conversations, most recently used first, and the next page's cursor."""
-        async with self.database.snapshot() as reader:
-            found = await newest_conversations(reader, account_id, page)
-        return page.cut(found, lambda each: (each.updated_at, each.state_key))
+        """See `list_chosen`."""
+        searching = nullcontext() if chosen.words is None else self._searches.slot(str(caller.account_id))
+        async with searching, self.database.snapshot() as reader:
+            return await list_chosen(reader, caller, page, chosen)
 
     async def get_page(
         self,
@@ -170,11 +172,11 @@ class ConversationService:
             return view.up_to(path[:-1])
 
     async def list_chats(
-        self, account_id: AccountId, graph_id: str, page: PageRequest
+        self, caller: Principal, graph_id: str, page: PageRequest
     ) -> tuple[list[Conversation], str | None]:
         """A page of the conversations with runs of this graph, most recently used first."""
         async with self.database.snapshot() as reader:
-            found = await newest_chats(reader, account_id, graph_id, page)
+            found = await newest_chats(reader, caller, graph_id, page)
         return page.cut(found, lambda each: (each.updated_at, each.state_key))
 
     async def fork(
@@ -218,7 +220,7 @@ class ConversationService:
         raise ConversationExists
 
     async def delete(self, caller: Principal, state_key: str) -> None:
-        """Delete the transcript and the files kept for it; runs and receipts stay.
+        """Delete the transcript, the files kept for it and what its runs contain; their receipts stay.
 
         Raises `ConversationNotFound`, `ConversationBusy`, and `ScopeMissing` if the caller may not read it.
         """
@@ -227,10 +229,20 @@ class ConversationService:
             if conversation is None:
                 raise ConversationNotFound
             await require_reading(tx, conversation, caller)
-            if await unfinished_turns(tx, conversation):
-                raise ConversationBusy
-            await delete_conversation(tx, conversation)
-            await expire_states(tx, caller.account_id, state_key)
+            await self._erase(tx, conversation)
+
+    async def erase(self, tx: Transaction, account_id: AccountId, state_key: str) -> Sequence[RunKey]:
+        """The same without a caller, if there is one; returns the runs. Raises `ConversationBusy`."""
+        conversation = await lock_conversation(tx, account_id, state_key)
+        return () if conversation is None else await self._erase(tx, conversation)
+
+    async def delete_unused(self, longer_than: timedelta, most: int) -> int:
+        """The same for some without a turn for that long; returns how many."""
+        async with self.database.transaction() as tx:
+            unused = await lock_unused(tx, longer_than=longer_than, most=most)
+            for account_id, state_key in unused:
+                await self.erase(tx, account_id, state_key)
+        return len(unused)
 
     async def active_runs(self, account_id: AccountId, state_key: str) -> list[RunRecord]:
         """The runs of a conversation that have not ended, oldest first; empty if there is none."""
@@ -350,6 +362,14 @@ class ConversationService:
         async with self.database.transaction() as tx:
             if not await delete_grant(tx, account_id, state_key, grant_id):
                 raise GrantNotFound
+
+    async def _erase(self, tx: Transaction, conversation: Conversation) -> Sequence[RunKey]:
+        if await unfinished_turns(tx, conversation):
+            raise ConversationBusy
+        account_id, state_key = conversation.account_id, conversation.state_key
+        await delete_conversation(tx, conversation)
+        await expire_states(tx, account_id, state_key)
+        return await delete_conversation_contents(tx, account_id, state_key)
 
     async def _require_idle(self, conversation: Conversation, last: str | None) -> None:
         async with self.database.snapshot() as reader:

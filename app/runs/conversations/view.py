@@ -8,7 +8,7 @@ from app.conversations.history import ConversationHistory
 from app.conversations.records import Conversation
 from app.ids import RunId
 from app.platform.db import Reader
-from app.requests.principal import Principal, ScopeMissing
+from app.requests.principal import OfAnotherEndUser, Principal, ScopeMissing
 from app.runs.conversations.page import PageEntry, read_page, turns_on_branch
 from app.runs.conversations.records import TurnRecord
 from app.runs.revocation.repository import is_shared
@@ -74,9 +74,12 @@ async def read_view(
 
 
 async def require_reading(reader: Reader, conversation: Conversation, caller: Principal) -> None:
-    """Raise `ScopeMissing` unless the caller may read runs or started every run of the conversation."""
-    if caller.may("runs:read"):
+    """Raise `ScopeMissing` unless the caller may read runs or started every run of the conversation.
+
+    For a token every run has to be for its end user: `OfAnotherEndUser`.
+    """
+    if caller.reads_all:
         return
     # Forking requires permission to read, so a fork may contain messages of other keys.
-    if conversation.forked_from is not None or await is_shared(reader, conversation, caller.api_key_id):
-        raise ScopeMissing.of("runs:read")
+    if conversation.forked_from is not None or await is_shared(reader, conversation, caller):
+        raise ScopeMissing.of("runs:read") if caller.end_user is None else OfAnotherEndUser

@@ -10,6 +10,7 @@ from app.requests.outcome import GraphFinal
 from app.runs.evidence.repository import delete_evidence
 from app.runs.tables import run_events, runs
 from app.runs.waits.repository import delete_calls
+from app.workspaces.repository import delete_files
 
 
 async def lock_ended_run(tx: Transaction, key: RunKey) -> bool | None:
@@ -47,7 +48,7 @@ async def _lock_ended(
 
 
 async def delete_contents(tx: Transaction, key: RunKey) -> None:
-    """Delete request, answer, events and evidence of an ended run."""
+    """Delete request, answer, events, evidence and files of an ended run."""
     is_run = _is_run(key)
     found = await tx.execute(select(runs.c.final).where(is_run))
     final = GraphFinal.model_validate(found.scalar_one(), extra="ignore")
@@ -55,6 +56,7 @@ async def delete_contents(tx: Transaction, key: RunKey) -> None:
     values = {
         "request": null(),
         "question": None,
+        "shown_answer": null(),
         "metadata": null(),
         "final": emptied.model_dump(mode="json", by_alias=True),
         "contents_deleted_at": func.coalesce(runs.c.contents_deleted_at, func.now()),
@@ -62,6 +64,24 @@ async def delete_contents(tx: Transaction, key: RunKey) -> None:
     await tx.execute(update(runs).where(is_run).values(values))
     await delete_events(tx, key)
     await delete_evidence(tx, key)
+    await delete_files(tx, key)
+
+
+async def delete_conversation_contents(
+    tx: Transaction, account_id: AccountId, state_key: str
+) -> list[RunKey]:
+    """The same for all ended runs of a conversation, also of an earlier one with its key; returns them."""
+    statement = select(runs.c.run_id).where(
+        runs.c.account_id == account_id,
+        runs.c.state_key == state_key,
+        runs.c.ended_at.is_not(None),
+        runs.c.contents_deleted_at.is_(None),
+    )
+    found = await tx.execute(statement.order_by(runs.c.run_id).with_for_update())
+    keys = [RunKey(account_id, RunId(run_id)) for run_id in found.scalars()]
+    for key in keys:
+        await delete_contents(tx, key)
+    return keys
 
 
 async def delete_events(tx: Transaction, key: RunKey) -> None:

@@ -1,7 +1,9 @@
-"""RunDeletion: deletes the contents of ended runs, on request or after the retention times."""
+"""RunDeletion: deletes contents of ended runs on request, and all that is older than its retention time."""
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import TypeAlias
 
 from app.errors import Conflict, Gone
 from app.ids import RunKey
@@ -17,10 +19,13 @@ from app.runs.deletion.repository import (
     lock_runs_with_old_events,
 )
 from app.runs.records import RunRecord
-from app.workspaces.service import Workspaces
 
 _EVERY_S = 60.0
 _RUNS_AT_ONCE = 20
+
+
+DeleteUnused: TypeAlias = Callable[[timedelta, int], Awaitable[int]]
+"""Deletes at most so many conversations without a turn for that long; returns how many."""
 
 
 class RunNotEnded(Conflict):
@@ -47,12 +52,14 @@ class RunDeletion:
     """Deletes requests, answers, events and files. Runs and receipts stay: a run id is used once."""
 
     database: Database
-    workspaces: Workspaces
     storage: StorageQuota
+    delete_unused: DeleteUnused
     keep: timedelta | None
     """How long contents are stored after a run's end; None means for ever."""
     keep_events: timedelta | None = None
     """How long its events are; None: as long as the rest of its contents."""
+    keep_conversations: timedelta | None = None
+    """How long conversations are after their last turn, with the contents of their runs; None: for ever."""
 
     async def delete(self, run: RunKey) -> None:
         """Delete a run's contents; raises `RunNotFound`, `RunNotEnded`."""
@@ -63,7 +70,6 @@ class RunDeletion:
             if not ended:
                 raise RunNotEnded
             await delete_contents(tx, run)
-            await self.workspaces.delete(tx, run)
 
     async def delete_old(self) -> int:
         """Delete the contents of some runs past their retention time; returns how many runs."""
@@ -73,7 +79,6 @@ class RunDeletion:
             old = await lock_old_runs(tx, older_than=self.keep, most=_RUNS_AT_ONCE)
             for run in old:
                 await delete_contents(tx, run)
-                await self.workspaces.delete(tx, run)
         return len(old)
 
     async def delete_old_events(self) -> int:
@@ -86,6 +91,12 @@ class RunDeletion:
                 await delete_events(tx, run)
         return len(old)
 
+    async def delete_old_conversations(self) -> int:
+        """Delete some conversations past their retention time; returns how many."""
+        if self.keep_conversations is None:
+            return 0
+        return await self.delete_unused(self.keep_conversations, _RUNS_AT_ONCE)
+
     async def sweep(self) -> None:
         """Delete old contents until cancelled; several servers may do so at once."""
         await forever(self._sweep, _EVERY_S, name="run deletion")
@@ -94,5 +105,7 @@ class RunDeletion:
         while await self.delete_old() == _RUNS_AT_ONCE:
             pass
         while await self.delete_old_events() == _RUNS_AT_ONCE:
+            pass
+        while await self.delete_old_conversations() == _RUNS_AT_ONCE:
             pass
         await self.storage.compact()

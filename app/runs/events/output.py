@@ -22,7 +22,7 @@ from app.executors.control import RunControl
 from app.executors.port import BUDGET, INTERNAL, RunOutcome, RunPlan
 from app.models.context_windows import known_window
 from app.platform.telemetry.run_trace import RunTrace
-from app.requests.outcome import FileChanges, FinalUsage, GraphFinal
+from app.requests.outcome import FileChanges, FinalUsage, GraphFinal, SpentBudget
 from app.runs.events.publisher import RunEventPublisher
 from app.streams.event_json import to_json
 from app.usage.records import UsageTotal
@@ -46,6 +46,8 @@ class RunOutput:
     trace: RunTrace | None = None
     outcome: RunOutcome = INTERNAL
     """How the run ended, if it has no answer."""
+    budget: SpentBudget | None = None
+    """The one that was reached, if that is why."""
     report: MeterReport | None = field(init=False)
     """Of all that was executed of the run: also before it was parked."""
     size: int = 0
@@ -86,6 +88,7 @@ class RunOutput:
         """The result of the run; without an answer it contains the last message as far as it was sent."""
         answer = None if self._limit_exceeded else self._answer
         outcome = BUDGET if self._limit_exceeded else self.outcome
+        spent = None if answer else self.budget
         return GraphFinal(
             ok=answer is not None,
             run_id=self.plan.run.run_id,
@@ -101,6 +104,8 @@ class RunOutput:
             context_used=self._context_used,
             context_window=self._context_window,
             file_changes=self._file_changes,
+            budget=None if spent is None else spent.id,
+            resets_at=None if spent is None else spent.resets,
         )
 
     def _window_of(self, model: str) -> int | None:

@@ -29,7 +29,7 @@ def terminal_events(final: GraphFinal, *, has_content: bool = True) -> list[Clie
     if final.ok and has_content:
         end.append(AssistantFinal(content=final.content, structured_output=final.structured_output))
     if final.error is not None:
-        end.append(RunError(error=final.error))
+        end.append(RunError(error=final.error, budget=final.budget, resets_at=final.resets_at))
     done = Done(
         usage=final.usage,
         finish_reason=final.finish_reason,

@@ -19,6 +19,8 @@ def traced_plan(plan: RunPlan) -> TracedRun | None:
         model=plan.model,
         conversation=None if plan.conversation is None else plan.conversation.state_key,
         accepted_at=plan.accepted_at,
+        end_user=plan.attribution.end_user,
+        tags=plan.attribution.tags,
     )
 
 
@@ -32,6 +34,8 @@ def traced_record(run: RunRecord, context: RunTraceContext) -> TracedRun:
         model=run.model,
         conversation=run.state_key,
         accepted_at=run.created_at,
+        end_user=run.labels.end_user,
+        tags=run.labels.tags,
     )
 
 

@@ -25,10 +25,11 @@ class RunPlanning:
     telemetry: Telemetry
 
     async def plan(self, posted: PostedRun) -> tuple[PostedRun, RunPlan]:
-        """The run with all its messages, and its plan."""
+        """The run with all its messages and the labels of its key, and its plan."""
         if not posted.request.messages:
             self.intake.require_open()
             posted = await self.repeated.complete(posted)
+        posted = replace(posted, request=posted.caller.labelled(posted.request))
         caller, request, origin = posted.caller, posted.request, posted.origin
         plan = self.planner.plan_for(caller, posted.run, request, request_id=posted.request_id)
         self.intake.require_open()

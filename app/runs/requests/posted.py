@@ -67,7 +67,7 @@ class PostedRun:
     def join(self, existing: RunRecord) -> RunRecord:
         """The run with this id; raises `ScopeMissing`, `RunIdTaken`, `RunDeleted`."""
         # First, because whether the requests are equal reveals something about the existing one.
-        self.caller.require_reading(existing.api_key_id)
+        self.caller.require_reading(existing.api_key_id, existing.labels.end_user)
         if existing.request_hash != self.fingerprint:
             raise RunIdTaken
         return with_contents(existing)

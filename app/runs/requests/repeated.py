@@ -38,7 +38,7 @@ class RepeatedRequests:
                 text = await stored_request(reader, replaced)
             if record is None:
                 raise Invalid.field("forkFrom", "is not a run of this conversation")
-            posted.caller.require_reading(record.api_key_id)
+            posted.caller.require_reading(record.api_key_id, record.labels.end_user)
             if text is None:
                 raise MessagesNotStored
             messages = (await self.codec.decode(text)).messages

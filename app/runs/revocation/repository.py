@@ -5,16 +5,23 @@ from sqlalchemy import select
 from app.conversations.records import Conversation
 from app.ids import AccountId, ApiKeyId, RunId, RunKey
 from app.platform.db import Reader
+from app.requests.principal import Principal
 from app.runs.records import UNFINISHED
 from app.runs.tables import runs
 
 
-async def is_shared(reader: Reader, conversation: Conversation, api_key_id: ApiKeyId) -> bool:
-    """Whether another API key started a run of this conversation, or of an earlier one with its state key."""
+async def is_shared(reader: Reader, conversation: Conversation, caller: Principal) -> bool:
+    """Whether another API key started a run of this conversation, or of an earlier one with its state key.
+
+    For a token: whether one of these runs is not for its end user.
+    """
+    is_other = (
+        runs.c.api_key_id != caller.api_key_id
+        if caller.end_user is None
+        else runs.c.end_user.is_distinct_from(caller.end_user)
+    )
     others = select(runs.c.run_id).where(
-        runs.c.account_id == conversation.account_id,
-        runs.c.state_key == conversation.state_key,
-        runs.c.api_key_id != api_key_id,
+        runs.c.account_id == conversation.account_id, runs.c.state_key == conversation.state_key, is_other
     )
     return bool((await reader.execute(select(others.exists()))).scalar_one())
 

@@ -6,6 +6,7 @@ import { apiPath } from "../api.js";
 import { html } from "../html.js";
 import { Alarms } from "./alarms.js";
 import { Filters } from "./filters.js";
+import { Ledger } from "./ledger.js";
 import { Receipts } from "./receipts.js";
 import { Reconciliation } from "./reconciliation.js";
 import { loaded, useRequests } from "./requests.js";
@@ -53,6 +54,7 @@ function Period({ view, show, days }) {
       apiPath("/v1/usage", { ...filters, groupBy: "day", splitBy: view.split }),
       apiPath("/v1/usage", { ...filters, groupBy: view.split }),
       apiPath("/v1/balance"),
+      apiPath("/v1/budgets"),
     ],
     days,
   );
@@ -62,12 +64,13 @@ function Period({ view, show, days }) {
     <${Alarms} window=${window} />
     ${loaded(sums, {
       what: "what was spent",
-      show: ([perDay, perPart, balance], shownDays) => html`
-        <${Totals} total=${perDay.total} balance=${balance} />
+      show: ([perDay, perPart, balance, budgets], shownDays) => html`
+        <${Totals} total=${perDay.total} balance=${balance} budgets=${budgets.items.filter(({ scope }) => scope === "account")} />
         <${Spend} view=${view} show=${show} days=${shownDays} perDay=${perDay} perPart=${perPart} keyName=${labels.keyName} />
       `,
     })}
     <${Reconciliation} window=${window} />
+    <${Ledger} />
     <${Receipts} view=${view} show=${show} filters=${filters} keyName=${labels.keyName} />
   `;
 }

@@ -7,6 +7,7 @@ import { html, useEffect, useState, withValue } from "../html.js";
 import { formatExact, formatFixed, fromCredits } from "../money.js";
 import { Choice } from "./filters.js";
 import { count, formatTime } from "./format.js";
+import { Pages } from "./pages.js";
 import { ReceiptDetails } from "./receipt_details.js";
 import { loaded, useRequests } from "./requests.js";
 import { BASES, linkTo, ORIGINS } from "./view.js";
@@ -47,25 +48,7 @@ export function Receipts({ view, show, filters: pageFilters, keyName }) {
               ? html`<p class="empty">No receipt matches.</p>`
               : html`<${ReceiptTable} receipts=${found.items} keyName=${keyName} caption="Receipts, newest first" linked />`
           }
-          <nav class="pages" aria-label="Pages of receipts">
-            <button
-              type="button"
-              class="button button-small"
-              disabled=${cursors.length === 1}
-              onClick=${() => turnTo(cursors.slice(0, -1))}
-            >
-              Newer
-            </button>
-            <span class="hint" role="status">Page ${cursors.length}</span>
-            <button
-              type="button"
-              class="button button-small"
-              disabled=${page.loading || !found.nextCursor}
-              onClick=${() => turnTo([...cursors, found.nextCursor ?? ""])}
-            >
-              Older
-            </button>
-          </nav>
+          <${Pages} of="receipts" cursors=${cursors} next=${found.nextCursor} loading=${page.loading} turnTo=${turnTo} />
         `,
       })}
     </section>

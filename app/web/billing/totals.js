@@ -6,8 +6,8 @@ import { html } from "../html.js";
 import { formatExact, formatMoney, fromCredits, parseDollars } from "../money.js";
 import { compactCount, count, percent } from "./format.js";
 
-/** @param {{total: UsageReport["total"], balance: Schemas["BalanceResponse"]}} props */
-export function Totals({ total, balance }) {
+/** @param {{total: UsageReport["total"], balance: Schemas["BalanceResponse"], budgets: Schemas["BudgetResponse"][]}} props */
+export function Totals({ total, balance, budgets }) {
   const charged = fromCredits(total.chargedCredits);
   const saved = parseDollars(total.cacheSavingsUsd);
   const written = total.cacheWrite5mTokens + total.cacheWrite1hTokens;
@@ -26,7 +26,7 @@ export function Totals({ total, balance }) {
           html`; ${count(total.webSearchRequests)} web searches, ${count(total.webFetchRequests)} pages`
         }
       <//>
-      <${Balance} balance=${balance} />
+      <${Balance} balance=${balance} budgets=${budgets} />
     </section>
   `;
 }
@@ -42,42 +42,46 @@ function Figure({ label, value, exact, children }) {
   `;
 }
 
-/** @param {{balance: Schemas["BalanceResponse"]}} props */
-function Balance({ balance }) {
+/** @param {{balance: Schemas["BalanceResponse"], budgets: Schemas["BudgetResponse"][]}} props */
+function Balance({ balance, budgets }) {
   const prepaid = balance.mode === "prepaid";
   const left = fromCredits(balance.left);
-  const month = fromCredits(balance.monthSpent);
-  if (!prepaid && balance.monthlyBudget === null) {
-    return html`
-      <${Figure} label="This month" value=${formatMoney(month)} exact=${formatExact(month)}>
-        Postpaid, without a budget${balance.granted > 0 && html`; ${formatMoney(left)} of credit left`}
-      <//>
-    `;
-  }
+  const shown = prepaid ? left : fromCredits(balance.monthSpent);
   const available = fromCredits(Math.max(balance.available ?? 0, 0));
   return html`
     <div class="figure">
-      <h2>${prepaid ? "Credit left" : "Available this month"}</h2>
-      <p class="figure-value" title=${formatExact(prepaid ? left : available)}>${formatMoney(prepaid ? left : available)}</p>
-      ${balance.monthlyBudget !== null && html`<${Budget} spent=${balance.monthSpent} budget=${balance.monthlyBudget} />`}
+      <h2>${prepaid ? "Credit left" : "This month"}</h2>
+      <p class="figure-value" title=${formatExact(shown)}>${formatMoney(shown)}</p>
+      ${budgets.map((budget) => html`<${Budget} key=${budget.id} budget=${budget} />`)}
       <p class="hint">
         ${prepaid && html`${formatMoney(available)} for new runs`}
-        ${balance.reserved > 0 && html`${prepaid ? ", " : ""}${formatMoney(fromCredits(balance.reserved))} set aside`}
+        ${!prepaid && budgets.length === 0 && "Postpaid, without a budget"}
+        ${!prepaid && balance.granted > 0 && html`; ${formatMoney(left)} of credit left`}
+        ${balance.reserved > 0 && html`, ${formatMoney(fromCredits(balance.reserved))} set aside`}
       </p>
     </div>
   `;
 }
 
-/** @param {{spent: number, budget: number}} props */
-function Budget({ spent, budget }) {
-  const part = budget === 0 ? 100 : Math.min(100, (100 * spent) / budget);
+const WINDOWS = { hour: "an hour", day: "a day", month: "a month", total: "in total" };
+
+/** @param {{budget: Schemas["BudgetResponse"]}} props */
+function Budget({ budget }) {
+  const { usd, tokens, spentUsd, spentTokens } = budget;
+  const [spent, limit] = usd === null ? [spentTokens, tokens ?? 0] : [Number(spentUsd), Number(usd)];
+  const part = limit === 0 ? 100 : Math.min(100, (100 * spent) / limit);
   const state = part >= 100 ? "used-up" : part >= 80 ? "nearly" : "";
-  const text = `${formatMoney(fromCredits(spent))} of ${formatMoney(fromCredits(budget))} monthly budget`;
+  const amounts =
+    usd === null
+      ? `${compactCount(spentTokens)} of ${compactCount(tokens ?? 0)} tokens`
+      : `${formatMoney(parseDollars(spentUsd))} of ${formatMoney(parseDollars(usd))}`;
+  const value = budget.value === null ? "" : ` (${budget.value})`;
+  const text = `${budget.id}${value}: ${amounts} ${WINDOWS[budget.window]}`;
   return html`
     <div
       class=${`gauge ${state}`}
       role="meter"
-      aria-label="Monthly budget"
+      aria-label=${`Budget ${budget.id}`}
       aria-valuemin="0"
       aria-valuemax="100"
       aria-valuenow=${Math.round(part)}

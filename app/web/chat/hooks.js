@@ -71,7 +71,7 @@ export function useForecast(graphId) {
  * @param {Fail} fail
  */
 export function useSessions(fail) {
-  const [page, setPage] = useState(/** @type {Schemas["Page_ConversationResponse_"]} */ ({ items: [] }));
+  const [page, setPage] = useState(/** @type {Schemas["Page_ListedConversation_"]} */ ({ items: [] }));
   const list = () => get(apiPath("/v1/sessions")).then(setPage, fail);
   const more = async (/** @type {string} */ cursor) => {
     const next = await get(apiPath("/v1/sessions", { cursor }));

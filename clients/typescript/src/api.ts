@@ -45,7 +45,7 @@ export interface components {
             size: number | null;
             url: string | null;
         };
-        /** @description An account's credit. `available` is null where there is no limit. */
+        /** @description An account's credit. `available` is null for an account that is not prepaid. */
         BalanceResponse: {
             /** @enum {string} */
             mode: "prepaid" | "postpaid";
@@ -55,11 +55,11 @@ export interface components {
             reserved: number;
             left: number;
             available: number | null;
-            monthlyBudget: number | null;
             monthSpent: number;
             grantedUsd: string;
             spentUsd: string;
             leftUsd: string;
+            topUp: components["schemas"]["TopUpResponse"] | null;
         };
         /** @description How many items there are in each state; a run counts as ended once its receipts are there. */
         BatchCounts: {
@@ -112,6 +112,49 @@ export interface components {
             createdAt: string;
             isCurrent: boolean;
             costUsd: string | null;
+        };
+        /** @description A budget to set, of either dollars or tokens. */
+        BudgetRequest: {
+            /** @enum {string} */
+            scope: "account" | "key" | "endUser" | "tag" | "graph";
+            /** @description The one value of the scope that it limits. */
+            match?: string;
+            /** @enum {string} */
+            window: "hour" | "day" | "month" | "total";
+            usd?: string | number;
+            tokens?: number;
+            /** @enum {string} */
+            mode: "soft" | "hard";
+            /** @default UTC */
+            timeZone?: string;
+        };
+        /**
+         * @description A budget, and what is used of it in its current window.
+         *
+         *     One without `match` shows the value that has used most. `held` is what calls that are being made may cost
+         *     at most; `resetsAt` is null for `total`.
+         */
+        BudgetResponse: {
+            id: string;
+            /** @enum {string} */
+            scope: "account" | "key" | "endUser" | "tag" | "graph";
+            match: string | null;
+            /** @enum {string} */
+            window: "hour" | "day" | "month" | "total";
+            usd: string | null;
+            tokens: number | null;
+            /** @enum {string} */
+            mode: "soft" | "hard";
+            timeZone: string;
+            byOperator: boolean;
+            value: string | null;
+            spentUsd: string;
+            spentTokens: number;
+            heldUsd: string;
+            heldTokens: number;
+            remainingUsd: string | null;
+            remainingTokens: number | null;
+            resetsAt: string | null;
         };
         /** @description Tokens that the request before had in the provider's cache, and that were not read from it. */
         CacheMissResponse: {
@@ -339,12 +382,14 @@ export interface components {
             requestId: string | null;
             content: string;
             structuredOutput?: unknown;
-            error?: ("invalid_request" | "not_found" | "timeout" | "aborted" | "rate_limit" | "internal" | "insufficient_credits" | "provider_unavailable" | "provider_refused" | "agent_unavailable" | "refused" | "length" | "context" | "tool_server_unavailable" | "database_unavailable") | null;
+            error?: ("invalid_request" | "not_found" | "timeout" | "aborted" | "rate_limit" | "internal" | "insufficient_credits" | "budget_reached" | "provider_unavailable" | "provider_refused" | "agent_unavailable" | "refused" | "length" | "context" | "tool_server_unavailable" | "database_unavailable") | null;
             /** @enum {string} */
             finishReason: "stop" | "max_turns" | "budget" | "timeout" | "aborted" | "refused" | "length" | "context" | "error";
             usage: components["schemas"]["FinalUsage"];
             contextUsed?: number | null;
             contextWindow?: number | null;
+            budget?: string | null;
+            resetsAt?: string | null;
             fileChanges?: components["schemas"]["FileChanges"] | null;
         };
         /** @description A graph, without its system prompt. */
@@ -555,6 +600,10 @@ export interface components {
             code: string;
             errors?: components["schemas"]["FieldProblem"][] | null;
             runId?: string | null;
+            /** @description With `budget_reached`: its id. */
+            budget?: string | null;
+            /** @description When it can be spent again; null: never. */
+            resetsAt?: string | null;
         };
         /** @description Half of the runs, and 95 of 100, needed no more. */
         QuantilesResponse: {
@@ -752,7 +801,7 @@ export interface components {
             runId: string;
             graphId: string;
             ok: boolean | null;
-            error: ("invalid_request" | "not_found" | "timeout" | "aborted" | "rate_limit" | "internal" | "insufficient_credits" | "provider_unavailable" | "provider_refused" | "agent_unavailable" | "refused" | "length" | "context" | "tool_server_unavailable" | "database_unavailable") | null;
+            error: ("invalid_request" | "not_found" | "timeout" | "aborted" | "rate_limit" | "internal" | "insufficient_credits" | "budget_reached" | "provider_unavailable" | "provider_refused" | "agent_unavailable" | "refused" | "length" | "context" | "tool_server_unavailable" | "database_unavailable") | null;
             finishReason: ("stop" | "max_turns" | "budget" | "timeout" | "aborted" | "refused" | "length" | "context" | "error") | null;
             costUsd: string | null;
         };
@@ -785,6 +834,13 @@ export interface components {
             inputSchema: {
                 [key: string]: unknown;
             };
+        };
+        /** @description When an account requests more credit, and when it last did. */
+        TopUpResponse: {
+            belowUsd: string;
+            amountUsd: string;
+            perDay: number;
+            requestedAt: string | null;
         };
         /** @description A file for the agent's workspace, base64 encoded. */
         UploadedFile: {
@@ -1119,7 +1175,9 @@ export interface components {
              */
             type: "error";
             /** @enum {string} */
-            error: "invalid_request" | "not_found" | "timeout" | "aborted" | "rate_limit" | "internal" | "insufficient_credits" | "provider_unavailable" | "provider_refused" | "agent_unavailable" | "refused" | "length" | "context" | "tool_server_unavailable" | "database_unavailable";
+            error: "invalid_request" | "not_found" | "timeout" | "aborted" | "rate_limit" | "internal" | "insufficient_credits" | "budget_reached" | "provider_unavailable" | "provider_refused" | "agent_unavailable" | "refused" | "length" | "context" | "tool_server_unavailable" | "database_unavailable";
+            budget?: string | null;
+            resetsAt?: string | null;
             /**
              * Format: date-time
              * @description When it was produced; never before an earlier event of the run.

@@ -1,5 +1,6 @@
 // Client: a client of one Runtally server with one API key.
 import { Batches } from "./batches.js";
+import { Budgets } from "./budgets.js";
 import { Connection, newId, segment, type Call, type ClientOptions } from "./connection.js";
 import { Conversations } from "./conversations.js";
 import { RunFailed } from "./errors.js";
@@ -36,12 +37,14 @@ import type {
 export class Client {
   readonly conversations: Conversations;
   readonly batches: Batches;
+  readonly budgets: Budgets;
   readonly #connection: Connection;
 
   constructor(options: ClientOptions = {}) {
     this.#connection = new Connection(options);
     this.conversations = new Conversations(this.#connection);
     this.batches = new Batches(this.#connection);
+    this.budgets = new Budgets(this.#connection);
   }
 
   /** Run a graph and wait for its end. A connection that is lost meanwhile neither loses nor doubles the run. */

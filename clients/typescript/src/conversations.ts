@@ -1,7 +1,15 @@
 // The conversations of an account.
 import { segment, type Connection } from "./connection.js";
 import { each, pageOf } from "./pages.js";
-import type { Branch, Conversation, ConversationFiles, ConversationMessage, Grant, RequestOptions } from "./types.js";
+import type {
+  Branch,
+  Conversation,
+  ConversationFiles,
+  ConversationFilters,
+  ConversationMessage,
+  Grant,
+  RequestOptions,
+} from "./types.js";
 
 /** The conversations of an account: the runs with one `stateKey`. */
 export class Conversations {
@@ -11,9 +19,10 @@ export class Conversations {
     this.#connection = connection;
   }
 
-  /** All conversations, most recently used first. */
-  list(options: RequestOptions = {}): AsyncGenerator<Conversation, void, undefined> {
-    return each(this.#connection, { method: "GET", path: "/v1/sessions", ...options });
+  /** All conversations that match, most recently used first. */
+  list(filters: ConversationFilters = {}): AsyncGenerator<Conversation, void, undefined> {
+    const { signal, ...query } = filters;
+    return each(this.#connection, { method: "GET", path: "/v1/sessions", query, signal });
   }
 
   /** One conversation. */

@@ -77,7 +77,7 @@ export class ApiError extends RuntallyError {
 export class InvalidRequest extends ApiError {}
 /** The API key is missing, unknown or revoked (401). */
 export class Unauthenticated extends ApiError {}
-/** The account has no credit left, or its budget for this month is used up (402). */
+/** The account has no credit left (402); `code` is `budget_reached` if a budget is used up. */
 export class InsufficientCredits extends ApiError {}
 /** The API key lacks a scope (403). */
 export class Forbidden extends ApiError {}

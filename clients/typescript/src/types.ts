@@ -12,6 +12,8 @@ export type BatchResult = Schemas["BatchResultResponse"];
 export type Approval = Schemas["ApprovalResponse"];
 export type Branch = Schemas["BranchResponse"];
 export type Grant = Schemas["GrantResponse"];
+export type Budget = Schemas["BudgetResponse"];
+export type BudgetTerms = Schemas["BudgetRequest"];
 export type Conversation = Schemas["ConversationResponse"];
 export type ConversationFiles = Schemas["ConversationFiles"];
 export type ConversationMessage = Schemas["ConversationDetailResponse"]["messages"][number];
@@ -71,6 +73,20 @@ export interface RunFilters extends RequestOptions {
   model?: string;
   apiKeyId?: string;
   stateKey?: string;
+  endUser?: string;
+  /** Name and value: `team:search`. */
+  tag?: string;
+  from?: Date;
+  to?: Date;
+}
+
+/** Which conversations to list: `from` is inclusive and `to` exclusive, by their last use. */
+export interface ConversationFilters extends RequestOptions {
+  /** Words in the title, a message or an answer: all of them, `"a phrase"`, `or`, `-without`. */
+  q?: string;
+  endUser?: string;
+  /** Name and value: `team:search`. */
+  tag?: string;
   from?: Date;
   to?: Date;
 }

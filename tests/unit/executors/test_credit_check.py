@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from app.billing.budgets.records import Amount
 from app.billing.prices.price_list import PriceList
 from app.billing.receipts.journal import Journal
 from app.billing.receipts.queue import ReceiptQueue
@@ -47,7 +48,8 @@ def a_check(
 ) -> tuple[CreditCheck, Ledger, ReceiptQueue]:
     prices, ledger = PriceList(), ledger or Ledger(*answers)
     receipts = ReceiptQueue(Journal(directory, new_uuid()), prices)
-    plan = replace(PLAN, reserved=reserved, unlimited_at=unlimited_at)
+    amount = None if reserved is None else Amount(reserved, 10**9)
+    plan = replace(PLAN, reserved=amount, unlimited_at=unlimited_at)
     check = CreditCheck(
         plan,
         receipts=receipts,

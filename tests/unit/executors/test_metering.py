@@ -6,6 +6,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from app.billing.budgets.records import Amount
 from app.billing.credit.ledger import CreditLedger
 from app.billing.prices.price_list import PriceList
 from app.billing.receipts.journal import Journal
@@ -33,12 +34,12 @@ class Ledger(CreditLedger):
     async def resize_reservation(
         self,
         run: RunKey,  # noqa: ARG002 - there is only one
-        requested: int,
+        requested: Amount,
         *,
-        minimum: int | None = None,
+        minimum: Amount | None = None,
         pending: int = 0,
     ) -> int | None:
-        self.reservations.append((requested, minimum, pending))
+        self.reservations.append((requested.credits, None if minimum is None else minimum.credits, pending))
         answer = self.answers.pop(0)
         if isinstance(answer, Exception):
             raise answer

@@ -12,8 +12,10 @@ from app.executors.messages_api.request import posted_messages
 from app.http.ag_ui.input import AgUiInput, chat_message
 from app.http.ai_sdk.input import ChatRequest
 from app.http.field_errors import field_errors
+from app.http.openai.input import ChatCompletionRequest
 from app.requests.messages import Message
 from app.requests.runs import GraphRunRequest
+from app.runs.requests.attachments import DEFAULT_RULES
 from tests.media import CONTENTS, PAIRS, b64, sent_block
 
 GRAPH: Final = "messages:assistant"
@@ -47,6 +49,14 @@ def of_ag_ui(part: Part) -> list[Message]:
     return chat_message(GRAPH, given, given.messages).build_request(0, with_history=True).messages
 
 
+def of_openai(part: Part) -> list[Message]:
+    """Its parts have no media type of their own: where they are not a data: URL, the bytes count."""
+    messages = [HELLO, {"role": "user", "content": [LOOK, part]}]
+    posted = ChatCompletionRequest.model_validate({"model": GRAPH, "messages": messages})
+    chat = posted.chat_message("c", tools=(), rules=DEFAULT_RULES)
+    return chat.build_request(0, with_history=True).messages
+
+
 def parts_of_all_wires(label: str, content: bytes, *, is_image: bool) -> list[tuple[Post, Part, str]]:
     """How each wire posts an attachment, and the field that it names if it is refused."""
     data, kind = b64(content), "image" if is_image else "document"
@@ -54,6 +64,8 @@ def parts_of_all_wires(label: str, content: bytes, *, is_image: bool) -> list[tu
     lines = "\r\n".join(data[at : at + 76] for at in range(0, len(data), 76))
     field = "messages.1.content.1"
     source = {"type": "data", "value": lines, "mimeType": label}
+    in_a_file = (of_openai, {"type": "file", "file": {"file_data": url}}, f"{field}.file.file_data")
+    in_an_image = (of_openai, {"type": "image_url", "image_url": {"url": url}}, f"{field}.image_url.url")
     return [
         (natively, {"type": kind, "mediaType": label, "data": lines}, f"{field}.data"),
         (of_the_ai_sdk, {"mediaType": label, "url": f"data:;base64,{lines}"}, "messages.1.parts.1.url"),
@@ -61,6 +73,7 @@ def parts_of_all_wires(label: str, content: bytes, *, is_image: bool) -> list[tu
         (of_ag_ui, {"type": kind, "source": {"type": "url", "value": url, "mimeType": label}}, field),
         (of_ag_ui, {"type": "binary", "mimeType": label, "data": data.rstrip("=")}, field),
         (of_ag_ui, {"type": "binary", "mimeType": label, "url": url}, field),
+        in_a_file if not is_image else in_an_image,
     ]
 
 

@@ -1,3 +1,5 @@
+from types import SimpleNamespace
+
 import httpx
 import pytest
 import structlog
@@ -83,7 +85,7 @@ async def test_an_unexpected_error_is_a_generic_problem_and_is_logged() -> None:
     assert response.headers["x-request-id"] == "abc-1"
     assert SECRET not in response.text
     (line,) = logged
-    assert (line["path"], line["log_level"], line["exc_info"]) == ("/somewhere", "error", True)
+    assert (line["route"], line["log_level"], line["exc_info"]) == (None, "error", True)
 
 
 async def test_an_error_leaves_a_started_response_incomplete() -> None:
@@ -96,13 +98,14 @@ async def test_an_error_leaves_a_started_response_incomplete() -> None:
         raise RuntimeError(message) from Unavailable("The database is away.")
 
     with capture_logs() as logged:
-        await UnexpectedErrors(breaks_off)({"type": "http", "path": "/x"}, nothing, into(sent))
+        scope: Scope = {"type": "http", "path": "/x/ann", "route": SimpleNamespace(path="/x/{id}")}
+        await UnexpectedErrors(breaks_off)(scope, nothing, into(sent))
 
     assert [message["type"] for message in sent] == ["http.response.start", "http.response.body"]
     assert logged == [
         {
             "event": "http.response_truncated",
-            "path": "/x",
+            "route": "/x/{id}",
             "reason": "The database is away.",
             "log_level": "error",
         }

@@ -36,6 +36,7 @@ from app.http.ag_ui.output.mapper import AgUiEventMapper
 from app.http.ai_sdk.encoder import AiSdkEncoder
 from app.http.ai_sdk.mapper import AiSdkMessageMapper
 from app.http.native.encoder import NativeEncoder
+from app.http.openai.mapper import CompletionMapper
 from app.http.streaming.encoder import Encoder
 from app.requests.outcome import FileChange
 from app.requests.wire_models import WireModel
@@ -124,11 +125,12 @@ def test_every_event_changes_what_every_wire_sends(wire: str, event_type: type[A
     [
         AgUiEventMapper(thread_id="t-1", run_id="theirs", our_run_id="r-1"),
         AiSdkMessageMapper("r-1", approvals=True),
+        CompletionMapper("r-1", is_object=False),
     ],
-    ids=["ag_ui", "ai_sdk"],
+    ids=["ag_ui", "ai_sdk", "openai"],
 )
 def test_an_event_that_a_wire_does_not_handle_is_not_dropped_silently(
-    mapper: AgUiEventMapper | AiSdkMessageMapper,
+    mapper: AgUiEventMapper | AiSdkMessageMapper | CompletionMapper,
 ) -> None:
     unknown: Any = UnknownEvent()
 

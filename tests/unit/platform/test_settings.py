@@ -85,6 +85,8 @@ VALUES = {
     "REDIS_URL": "redis://me:hunter2@example.org",
     "RUNTALLY_BOOTSTRAP_KEY": "rt_hunter2hunter2hunter2",
     "RUNTALLY_HTTPS_PROXY": "http://me:hunter2@example.org:8080",
+    "RUNTALLY_JWT_ISSUERS": '[{"issuer": "https://a", "audience": "hunter2", "account": "a", '
+    '"scopes": ["runs:read"]}]',
     "RUNTALLY_MCP_SECRETS": '{"TOKEN": "hunter2"}',
     "RUNTALLY_MCP_TOKEN_KEY": "hunter2" * 6,
 }

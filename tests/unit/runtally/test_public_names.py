@@ -10,7 +10,7 @@ import pytest
 import runtally
 from app import events as server
 from app.http.api.balance.schemas import BalanceResponse
-from app.http.api.conversations.schemas import BranchResponse, ConversationResponse
+from app.http.api.conversations.schemas import BranchResponse, ListedConversation
 from app.http.api.receipts.schemas import ReceiptLineResponse, ReceiptResponse
 from app.http.api.runs.command_schemas import SentToRun
 from app.http.api.runs.schemas import RunBillingResponse, RunResponse
@@ -75,7 +75,7 @@ def test_events_have_the_fields_of_the_servers() -> None:
         (billing.ReceiptLine, ReceiptLineResponse),
         (billing.UsageSums, UsageResponse),
         (billing.Balance, BalanceResponse),
-        (types.Conversation, ConversationResponse),
+        (types.Conversation, ListedConversation),
         (types.Branch, BranchResponse),
     ],
 )

@@ -10,6 +10,7 @@ from app.billing.chain.sums.repository import (
     find_account_sums,
     find_accounts_with_sums,
     find_slice_end,
+    find_wrong_budgets,
     find_wrong_rollups,
     sum_ledger,
 )
@@ -42,6 +43,9 @@ async def wrong_sums(
         recorded = await find_account_sums(reader, account_id)
         found = [*_wrong_account(recorded, recomputed)]
         rollups = 0
+        for wrong in await find_wrong_budgets(reader, account_id, limit=MOST_ROLLUPS):
+            place = f"its spending of the budget {_text(wrong.budget_id)}, {_shown(wrong.value)}"
+            found += _differences(place, wrong.recorded, wrong.recomputed)
         async for rollup in _wrong_rollups(reader, account_id, rows_per_slice):
             rollups += 1
             if rollups > MOST_ROLLUPS:

@@ -6,7 +6,7 @@ from typing import Any
 
 BALANCE_COLUMNS = {
     "granted": (1, ("grant",)),
-    "adjusted": (1, ("adjustment",)),
+    "adjusted": (1, ("adjustment", "expiry")),
     "spent": (-1, ("debit",)),
     "reserved": (-1, ("reservation", "release")),
 }
@@ -37,6 +37,16 @@ class LedgerSums:
     def spent_by_month(self) -> dict[str, int]:
         """The column of `credit_accounts`; a month with nothing but free messages has 0."""
         return {month: -credits_ for month, credits_ in self.debits_by_month.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class WrongSpending:
+    """What is spent of a budget in its current window, if it is not the sum of receipts."""
+
+    budget_id: str
+    value: str
+    recorded: dict[str, Any] | None
+    recomputed: dict[str, Any] | None
 
 
 @dataclass(frozen=True, slots=True)

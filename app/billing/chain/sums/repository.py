@@ -1,13 +1,15 @@
 """SQL that recomputes sums. Times are read as text: altered ones may be outside of what Python has."""
 
 import json
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
 from sqlalchemy import text
 
-from app.billing.chain.sums.records import LedgerSums, WrongRollup
+from app.billing.budgets.repository import TOKEN_COUNTS
+from app.billing.chain.sums.records import LedgerSums, WrongRollup, WrongSpending
 from app.billing.reports.tables import usage_rollups
 from app.platform.db import Reader
 
@@ -110,6 +112,37 @@ _WRONG = {
 }
 
 
+_WRONG_BUDGETS = text(
+    f"""
+    WITH current AS (
+        SELECT budget.*, counted.*
+          FROM budgets AS budget, budget_window(budget.window, budget.time_zone, now()) AS counted
+         WHERE budget.account_id = :account_id
+    ), kept AS (
+        SELECT spent.budget_id, spent.value, spent.credits, spent.tokens
+          FROM current JOIN budget_spending AS spent
+            ON spent.account_id = current.account_id AND spent.budget_id = current.id
+           AND spent.starts_at = current.starts_at
+    ), recomputed AS (
+        SELECT current.id AS budget_id, counted.value, sum(receipt.charged_credits) AS credits,
+               sum({" + ".join(f"receipt.{name}" for name in TOKEN_COUNTS)}) AS tokens
+          FROM current JOIN charge_receipts AS receipt
+            ON receipt.account_id = current.account_id AND receipt.used_at >= current.starts_at
+           AND (receipt.used_at < current.resets_at OR current.resets_at IS NULL)
+         CROSS JOIN LATERAL budget_values(current.scope, current.match, receipt.api_key_id,
+                            receipt.graph_id, receipt.end_user, receipt.tags) AS counted (value)
+         GROUP BY 1, 2
+    )
+    SELECT budget_id, value, CAST(row_to_json(kept) AS text) AS recorded,
+           CAST(row_to_json(recomputed) AS text) AS recomputed
+      FROM kept FULL JOIN recomputed USING (budget_id, value)
+     WHERE (kept.credits, kept.tokens) IS DISTINCT FROM (recomputed.credits, recomputed.tokens)
+     ORDER BY budget_id, value LIMIT :limit
+    """  # noqa: S608 - constants
+)
+"""Of the windows that decide now: earlier ones decide nothing any more."""
+
+
 async def sum_ledger(reader: Reader, account_id: UUID, *, limit: int) -> LedgerSums:
     """The sums of an account's ledger, read in slices."""
     sums, after = LedgerSums(), _FIRST_ID
@@ -141,6 +174,21 @@ async def find_slice_end(reader: Reader, account_id: UUID, start: str, *, most: 
     return end
 
 
+async def find_wrong_budgets(reader: Reader, account_id: UUID, *, limit: int) -> list[WrongSpending]:
+    """What is spent of budgets of an account, where it is not the sum of receipts."""
+    found = await reader.execute(_WRONG_BUDGETS, {"account_id": account_id, "limit": limit})
+    names = ("credits", "tokens")
+    return [
+        WrongSpending(
+            row["budget_id"],
+            row["value"],
+            _sums_of(row["recorded"], names),
+            _sums_of(row["recomputed"], names),
+        )
+        for row in found.mappings()
+    ]
+
+
 async def find_wrong_rollups(
     reader: Reader, account_id: UUID, *, start: str, end: str | None, labelled: bool, limit: int
 ) -> list[WrongRollup]:
@@ -163,11 +211,11 @@ async def find_wrong_rollups(
     ]
 
 
-def _sums_of(row: str | None) -> dict[str, Any] | None:
+def _sums_of(row: str | None, names: Sequence[str] = _SUMS) -> dict[str, Any] | None:
     if row is None:
         return None
     sums = _parsed(row)
-    return {name: sums[name] for name in _SUMS}
+    return {name: sums[name] for name in names}
 
 
 def _months(column: str | None) -> Any:

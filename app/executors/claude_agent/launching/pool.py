@@ -1,7 +1,6 @@
 """CliPool: CLI processes that serve no run: ready ones, and parked ones of conversations."""
 
 import asyncio
-from collections import deque
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -15,8 +14,6 @@ from app.ids import ApiKeyId
 from app.platform.logs.context import start_detached
 
 log = structlog.get_logger(__name__)
-
-_REMEMBERED_SCHEMAS = 64
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,7 +52,6 @@ class CliPool:
         self._idle: list[_IdleCli] = []
         """Least recently used first."""
         self._starting: dict[asyncio.Task[None], LaunchSpec] = {}
-        self._schemas: deque[LaunchSpec] = deque(maxlen=_REMEMBERED_SCHEMAS)
         self._closed = False
 
     @property
@@ -95,7 +91,7 @@ class CliPool:
 
     def refill(self, spec: LaunchSpec, plan: RunPlan) -> None:
         """Start another process with this spec; if the pool is full, in place of the oldest other one."""
-        if self._closed or self._size == 0 or not self._is_expected(spec):
+        if self._closed or self._size == 0:
             return
         ready = [*(idle.cli.spec for idle in self._idle if idle.parked is None), *self._starting.values()]
         if ready.count(spec) >= self.most_ready:
@@ -143,13 +139,6 @@ class CliPool:
         for starting in list(self._starting):
             await asyncio.wait({starting})
         self._end(list(self._idle))
-
-    def _is_expected(self, spec: LaunchSpec) -> bool:
-        """Whether other runs may need such a process: of a schema, only once it was used twice."""
-        if spec.answer is None or spec in self._schemas:
-            return True
-        self._schemas.append(spec)
-        return False
 
     def _end_oldest(self, *, ready_besides: LaunchSpec | None = None) -> bool:
         """End the process that was used least recently; False if all are being started.

@@ -48,7 +48,7 @@ async def get_account(account: str, services: ServicesDep, _caller: Admin) -> Ac
 async def change_account(
     account: str, body: AccountChange, services: ServicesDep, _caller: Admin, actor: ActorDep
 ) -> ChangedAccount:
-    """Rename or suspend an account, or change how it pays; a budget of null removes the budget.
+    """Rename or suspend an account, or change how it pays.
 
     Keys of a suspended account are refused with `account_suspended`, and its open streams end within a
     second; its runs continue, unless `stopRuns` is set.
@@ -57,8 +57,8 @@ async def change_account(
     changed = await services.accounts.change_account(
         found.id, name=body.name, suspended=body.suspended, by=actor
     )
-    if body.changes_terms:
-        await services.ledger.change_terms(found.id, body.applied_to, by=actor)
+    if body.mode is not None:
+        await services.ledger.change_mode(found.id, body.mode, by=actor)
     stopped = await services.key_revocation.stop_runs(account_id=found.id) if body.stop_runs else 0
     credit = await services.ledger.balance(found.id)
     return ChangedAccount.of_changed(changed, credit, stopped_runs=stopped)
@@ -73,9 +73,14 @@ async def grant(
     key: IdempotencyKey,
     actor: ActorDep,
 ) -> AccountBalance:
-    """Add credit; repeating an `Idempotency-Key` adds it once."""
+    """Add credit; repeating an `Idempotency-Key` adds it once.
+
+    Grants are spent in the order of their `priority` (the lowest first), of `expiresAt`, and of their age.
+    """
     found = await services.accounts.find_by_name(account)
-    credit = await services.ledger.grant(found.id, body.amount, note=body.note, reference=key, by=actor)
+    credit = await services.ledger.grant(
+        found.id, body.amount, note=body.note, reference=key, terms=body.terms, by=actor
+    )
     return AccountBalance.of_account(found, credit)
 
 

@@ -4,7 +4,6 @@ from decimal import Decimal
 from typing import Annotated, Self
 
 from pydantic import (
-    AfterValidator,
     ConfigDict,
     Field,
     StrictBool,
@@ -15,19 +14,15 @@ from pydantic import (
 )
 
 from app.auth.records import AccountRecord
-from app.billing.credit.ledger import AccountTerms
 from app.billing.credit.payment_mode import PaymentMode
-from app.billing.credit.records import CreditBalance
+from app.billing.credit.records import DEFAULT_PRIORITY, CreditBalance, GrantTerms
 from app.billing.prices.price_list import CREDITS_PER_DOLLAR
-from app.http.api.balance.schemas import BalanceResponse, computed_fields
+from app.http.api.balance.schemas import MAX_CREDITS, BalanceResponse, WholeCredits, computed_fields
 from app.http.parameters import NEVER_NULL
 from app.http.response_model import Moment, ResponseModel
 from app.ids import AccountId
-from app.requests.dollars import ABOVE_ZERO, Dollars
-from app.requests.wire_models import InputModel
-
-MAX_CREDITS = 10**17
-"""Ten billion dollars, a power of ten: JSON parsers that use doubles see the same bound."""
+from app.requests.dollars import ABOVE_ZERO
+from app.requests.wire_models import InputModel, UtcMoment
 
 
 class AccountResponse(ResponseModel):
@@ -67,23 +62,6 @@ class ChangedAccount(AccountBalance):
         return cls.built_from(shown, stopped_runs=stopped_runs)
 
 
-def _is_whole_credits(dollars: Decimal) -> Decimal:
-    amount = dollars * CREDITS_PER_DOLLAR
-    if amount % 1 or abs(amount) >= MAX_CREDITS:
-        message = f"must have at most 7 decimals and be below {MAX_CREDITS // CREDITS_PER_DOLLAR} dollars"
-        raise ValueError(message)
-    return dollars
-
-
-WholeCredits = Annotated[Dollars, AfterValidator(_is_whole_credits)]
-
-
-_NOT_NEGATIVE = {
-    "anyOf": [
-        {"type": "string", "pattern": r"^(0|[1-9][0-9]{0,9}(\.[0-9]{1,7})?|0\.[0-9]{0,6}[1-9])$"},
-        {"type": "integer", "minimum": 0, "maximum": 9_999_999_999},
-    ]
-}
 _EITHER_SIGN = {
     "anyOf": [
         {"type": "string", "pattern": r"^-?([1-9][0-9]{0,9}(\.[0-9]{1,7})?|0\.[0-9]{0,6}[1-9])$"},
@@ -121,10 +99,18 @@ class _Amount(InputModel):
 
 
 class Grant(_Amount):
-    """Credit to add."""
+    """Credit to add, for a time or for ever."""
 
+    expires_at: UtcMoment | None = None
+    """When what is left of it expires."""
+    priority: Annotated[int, Field(strict=True, ge=-100, le=100)] = DEFAULT_PRIORITY
     usd: Annotated[Annotated[WholeCredits, WithJsonSchema(ABOVE_ZERO)] | None, NEVER_NULL] = None
     credits: Annotated[Annotated[_Credits, WithJsonSchema(_GRANTED)] | None, NEVER_NULL] = None
+
+    @property
+    def terms(self) -> GrantTerms:
+        """When it expires, and when it is spent."""
+        return GrantTerms(self.expires_at, self.priority)
 
     @field_validator("usd", "credits")
     @classmethod
@@ -166,7 +152,6 @@ class AccountChange(InputModel):
     suspended: Annotated[StrictBool | None, NEVER_NULL] = None
     stop_runs: StrictBool = False
     mode: Annotated[PaymentMode | None, NEVER_NULL] = None
-    monthly_budget_usd: Annotated[WholeCredits, Field(ge=0), WithJsonSchema(_NOT_NEGATIVE)] | None = None
 
     @field_validator("name", "suspended", "mode")
     @classmethod
@@ -182,16 +167,3 @@ class AccountChange(InputModel):
         if self.stop_runs and not self.suspended:
             raise ValueError("stopRuns needs suspended: true")
         return self
-
-    @property
-    def changes_terms(self) -> bool:
-        """Whether it says how the account pays."""
-        return not self.model_fields_set.isdisjoint({"mode", "monthly_budget_usd"})
-
-    def applied_to(self, terms: AccountTerms) -> AccountTerms:
-        """The terms with the sent fields replaced."""
-        budget = terms.monthly_budget
-        if "monthly_budget_usd" in self.model_fields_set:
-            dollars = self.monthly_budget_usd
-            budget = None if dollars is None else int(dollars * CREDITS_PER_DOLLAR)
-        return AccountTerms(self.mode or terms.mode, budget)

@@ -28,6 +28,6 @@ async def list_approvals(
     Each is answered by the route of its kind below `/v1/runs/{runId}`; a budget by that of permissions.
     """
     stored = None if kind is None else KINDS[kind]
-    chosen = CallFilter(stored, graph_id, run_id, state_key)
+    chosen = CallFilter(stored, graph_id, run_id, state_key, caller.end_user)
     found = await services.account_calls.page(caller.account_id, chosen, page)
     return ApprovalsResponse.of(found, shows_money=caller.may("receipts:read"))

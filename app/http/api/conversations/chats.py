@@ -12,6 +12,4 @@ async def page_of_chats(
 ) -> Page[ChatResponse]:
     """The conversations with runs of this graph, most recently used first; raises `GraphNotFound`."""
     services.graphs.get(graph_id)
-    return Page.of(
-        await services.conversations.list_chats(caller.account_id, graph_id, page), ChatResponse.of
-    )
+    return Page.of(await services.conversations.list_chats(caller, graph_id, page), ChatResponse.of)

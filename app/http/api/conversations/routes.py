@@ -16,22 +16,25 @@ from app.http.api.conversations.schemas import (
     CurrentBranch,
     Fork,
     GrantResponse,
+    ListedConversation,
 )
 from app.http.api.files.schemas import ConversationFiles
 from app.http.dependencies import Approver, Location, ReadWriter, RunReader, ServicesDep, Writer
 from app.http.openapi.headers import LOCATED
-from app.http.parameters import PageParams
+from app.http.parameters import LabelParams, MomentParam, PageParams, StorableText
 from app.http.response_model import Page
 from app.ids import STATE_KEY_PATTERN
 from app.platform.pagination import MAX_PAGE
 from app.requests.principal import Principal
 from app.runs.conversations.branching import BranchSummary
+from app.runs.conversations.records import ConversationFilter
 from app.runs.conversations.service import ConversationNotFound
 from app.workspaces.records import NO_FILES
 
 router = APIRouter(route_class=CheckedRoute, prefix="/v1/sessions", tags=["sessions"])
 
 MAX_LINES = 1000
+MAX_WORDS_CHARS = 200
 
 
 async def _valid_state_key(state_key: Annotated[str, Path(alias="stateKey")]) -> str:
@@ -43,15 +46,32 @@ async def _valid_state_key(state_key: Annotated[str, Path(alias="stateKey")]) ->
 StateKey: TypeAlias = Annotated[str, Depends(_valid_state_key)]
 
 
+async def _chosen(
+    used_from: Annotated[
+        MomentParam | None, Query(alias="from", description="When it was last used.")
+    ] = None,
+    used_to: Annotated[MomentParam | None, Query(alias="to", description="Exclusive.")] = None,
+    words: Annotated[StorableText | None, Query(alias="q", max_length=MAX_WORDS_CHARS)] = None,
+    *,
+    labels: LabelParams,
+) -> ConversationFilter:
+    return ConversationFilter(used_from, used_to, labels, words)
+
+
 @router.get("", summary="List conversations")
 async def list_sessions(
     services: ServicesDep,
     caller: RunReader,
     page: PageParams,
-) -> Page[ConversationResponse]:
-    """Conversations of the key's account, most recently used first."""
-    found = await services.conversations.list_conversations(caller.account_id, page)
-    return Page.of(found, ConversationResponse.model_validate)
+    chosen: Annotated[ConversationFilter, Depends(_chosen)],
+) -> Page[ListedConversation]:
+    """Conversations of the key's account, most recently used first; those of which a run has the labels.
+
+    With `q` those with words like these in the title, a message or an answer: all of them, `"a phrase"`,
+    `or`, `-without`. Each page searches some conversations, and may be empty before the last one.
+    """
+    found = await services.conversations.list_conversations(caller, page, chosen)
+    return Page.of(found, ListedConversation.model_validate)
 
 
 @router.get("/{stateKey}", response_model_exclude_unset=True, summary="Read a conversation")
@@ -144,7 +164,7 @@ async def fork_session(
 
 @router.delete("/{stateKey}", status_code=204, summary="Delete a conversation")
 async def delete_session(state_key: StateKey, services: ServicesDep, caller: Writer) -> None:
-    """Delete its transcript and the files kept for it. Its runs and their receipts stay.
+    """Delete its transcript, the files kept for it and what its runs contain. Their receipts stay.
 
     Needs `runs:read` as well if it is a fork or another key has started one of its runs.
     """

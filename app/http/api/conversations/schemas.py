@@ -33,6 +33,12 @@ class ConversationResponse(ResponseModel):
     updated_at: Moment
 
 
+class ListedConversation(ConversationResponse):
+    """A conversation in a list; `foundInRun` is the newest run with what was searched, if it has any."""
+
+    found_in_run: str | None
+
+
 class ChatResponse(ResponseModel):
     """A chat in a list: the conversation with this id."""
 

@@ -8,6 +8,7 @@ from pydantic import Field
 from app.auth.giving import MAX_PATTERNS, PATTERN
 from app.auth.records import KeyOptions, KeyRecord
 from app.http.response_model import Moment, ResponseModel
+from app.requests.attribution import KeyLabels
 from app.requests.principal import KeyTerms, Scope
 from app.requests.wire_models import InputModel, UtcMoment
 
@@ -38,6 +39,14 @@ class KeyLimits(ResponseModel):
     concurrent_runs: int | None
 
 
+class ShownLabels(ResponseModel):
+    """What the key's runs are labelled with; `fixed`: whether requests may name no other value."""
+
+    end_user: str | None
+    tags: dict[str, str] | None
+    fixed: bool
+
+
 class ManagedKey(ApiKeyResponse):
     """An API key with its rights; null: not restricted."""
 
@@ -47,6 +56,7 @@ class ManagedKey(ApiKeyResponse):
     graphs: tuple[str, ...] | None
     models: tuple[str, ...] | None
     limits: KeyLimits
+    labels: ShownLabels | None
 
     @classmethod
     def of(cls, key: KeyRecord) -> "ManagedKey":
@@ -88,6 +98,7 @@ class KeyRequest(InputModel):
     graphs: _Patterns | None = None
     models: _Patterns | None = None
     limits: NewLimits | None = None
+    labels: KeyLabels | None = None
 
     @property
     def options(self) -> KeyOptions:
@@ -100,6 +111,7 @@ class KeyRequest(InputModel):
             models=self.models,
             requests_per_minute=limits.requests_per_minute,
             concurrent_runs=limits.concurrent_runs,
+            labels=self.labels,
         )
 
 

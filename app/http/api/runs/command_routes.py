@@ -43,7 +43,7 @@ async def send_message(
     command = Send(message_id=message_id, content=body.content, priority=body.priority)
     run = await services.runs.get(run_key(caller, run_id))
     # The sender could ask the agent for what other keys have sent to it.
-    caller.require_reading(run.api_key_id)
+    caller.require_reading(run.api_key_id, run.labels.end_user)
     answer = await services.commands.submit(run.key, command)
     return SentToRun(run_id=run_id, message_id=message_id, position=answer["position"])
 
@@ -107,7 +107,7 @@ async def submit_tool_result(
     """
     run = await services.runs.get(run_key(caller, run_id))
     # The sender could ask the agent for what other keys have sent to it.
-    caller.require_reading(run.api_key_id)
+    caller.require_reading(run.api_key_id, run.labels.end_user)
     command = SubmitToolResult(tool_call_id=tool_call_id, result=body.result, is_error=body.is_error)
     await services.commands.submit(run.key, command)
     return SubmittedToolResult(run_id=run_id, tool_call_id=tool_call_id)
@@ -124,7 +124,7 @@ async def answer_question(
     """Answer all questions of a `question` event, or decline to. The same answers may be sent again."""
     run = await services.runs.get(run_key(caller, run_id))
     # The sender could ask the agent for what other keys have sent to it.
-    caller.require_reading(run.api_key_id)
+    caller.require_reading(run.api_key_id, run.labels.end_user)
     await services.commands.submit(run.key, AnswerQuestion(request_id=request_id, answers=body.answers))
     return AnsweredQuestion(run_id=run_id, request_id=request_id)
 

@@ -31,8 +31,9 @@ from app.http.dependencies import (
 )
 from app.http.native.encoder import NativeEncoder
 from app.http.native.openapi import NOTHING_MORE, STREAM
-from app.http.openapi.headers import LOCATED
+from app.http.openapi.headers import ACCEPTED, STARTED
 from app.http.parameters import LabelParams, MomentParam, PageParams, StorableText
+from app.http.reached_budgets import name_reached
 from app.http.response_model import Page
 from app.platform.db import Database
 from app.platform.pagination import MAX_PAGE
@@ -47,7 +48,7 @@ router = APIRouter(route_class=CheckedRoute, prefix="/v1/runs", tags=["runs"])
 MAX_POSITION = 2**31 - 1
 
 
-@router.post("", status_code=202, responses={202: LOCATED}, dependencies=[large_body], summary="Start a run")
+@router.post("", status_code=202, responses={202: ACCEPTED}, dependencies=[large_body], summary="Start a run")
 async def start_run(
     body: GraphRunRequest,
     services: ServicesDep,
@@ -59,6 +60,7 @@ async def start_run(
     """Start a run in the background, or join the existing run with its id."""
     run = await _start(services, caller, body, posting)
     response.headers["Location"] = location(f"/v1/runs/{run.key.run_id}")
+    name_reached(response, run)
     return AcceptedRunResponse(run_id=run.key.run_id, status=run.status)
 
 
@@ -66,7 +68,7 @@ async def start_run(
     "/stream",
     dependencies=[large_body],
     response_class=EventSourceResponse,
-    responses=STREAM,
+    responses={200: STREAM[200] | STARTED},
     summary="Start a run and stream its events",
 )
 async def stream_run(
@@ -86,22 +88,28 @@ async def stream_run(
     # Without either it is another run, whose events the client has not received.
     is_repeatable = body.run_id is not None or posting.get("idempotency_key") is not None
     after = (last_event_id or 0) if is_repeatable else 0
-    return streams.events(caller, run.key, NativeEncoder(), after=after, stops_unread=run.stops_unread)
+    stream = streams.events(caller, run.key, NativeEncoder(), after=after, stops_unread=run.stops_unread)
+    name_reached(stream, run)
+    return stream
 
 
-@router.post("/wait", dependencies=[large_body], summary="Start a run and wait for its end")
+@router.post(
+    "/wait", responses={200: STARTED}, dependencies=[large_body], summary="Start a run and wait for its end"
+)
 async def wait_for_run(
     body: GraphRunRequest,
     services: ServicesDep,
     caller: Writer,
     posting: KeyedPosting,
     streams: RunStreamsDep,
+    response: Response,
 ) -> GraphFinal:
     """Respond when the run has ended.
 
     Disconnecting does not stop the run, unless `onDisconnect` is `cancel`.
     """
     run = await _start(services, caller, body, posting)
+    name_reached(response, run)
     wait = partial(services.runs.wait, run.key)
     return await streams.result(caller, run.key, wait, stops_unread=run.stops_unread)
 
@@ -161,7 +169,7 @@ async def delete_run(run_id: RunIdParam, services: ServicesDep, caller: Writer) 
     A run that another key has started needs `runs:read` as well.
     """
     run = await services.runs.get(run_key(caller, run_id))
-    caller.require_reading(run.api_key_id)
+    caller.require_reading(run.api_key_id, run.labels.end_user)
     await services.contents.delete(run.key)
 
 

@@ -4,9 +4,10 @@ from typing import Annotated, TypeAlias
 
 from fastapi import APIRouter, Path, Response
 
-from app.http.admission.checks import CheckedRoute, small_body
+from app.http.admission.checks import CheckedRoute, optional_body, small_body
 from app.http.api.webhooks.schemas import (
     DeliveryResponse,
+    NewSecret,
     Replayed,
     ReplayRequest,
     WebhookChange,
@@ -33,9 +34,11 @@ router = APIRouter(route_class=CheckedRoute, prefix="/v1/webhooks", tags=["webho
 async def register_webhook(
     body: WebhookRequest, services: ServicesDep, caller: ReadWriter, response: Response, location: Location
 ) -> WebhookWithSecret:
-    """The response holds the signing secret; it is not shown again."""
+    """The response holds the secret; it is not shown again."""
     _require_event_scopes(caller, body.registration)
-    webhook, secret = await services.webhooks.register(caller.account_id, body.registration)
+    webhook, secret = await services.webhooks.register(
+        caller.account_id, body.registration, token=body.secret
+    )
     response.headers["Location"] = location(f"/v1/webhooks/{webhook.id}")
     return WebhookWithSecret.with_secret(webhook, secret)
 
@@ -78,12 +81,17 @@ async def delete_webhook(webhook_id: WebhookId, services: ServicesDep, caller: R
     await services.webhooks.delete(caller.account_id, webhook_id)
 
 
-@router.post("/{webhookId}/secret", summary="Rotate the signing secret")
+@router.post("/{webhookId}/secret", dependencies=[optional_body], summary="Rotate the secret")
 async def rotate_secret(
-    webhook_id: WebhookId, services: ServicesDep, caller: ReadWriter
+    webhook_id: WebhookId, services: ServicesDep, caller: ReadWriter, body: NewSecret | None = None
 ) -> WebhookWithSecret:
-    """Sign all further attempts with a new secret, also those of earlier deliveries."""
-    webhook, secret = await services.webhooks.rotate_secret(caller.account_id, webhook_id)
+    """Make all further attempts with a new secret, also those of earlier deliveries.
+
+    One that signs is made; the token of another system is in the body.
+    """
+    webhook, secret = await services.webhooks.rotate_secret(
+        caller.account_id, webhook_id, token=None if body is None else body.secret
+    )
     return WebhookWithSecret.with_secret(webhook, secret)
 
 

@@ -1,5 +1,6 @@
 """JSON of webhooks and their deliveries."""
 
+from dataclasses import replace
 from typing import Annotated
 from uuid import UUID
 
@@ -8,7 +9,7 @@ from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 from app.http.parameters import NEVER_NULL, MomentParam
 from app.http.response_model import Moment, ResponseModel
 from app.requests.wire_models import InputModel
-from app.webhooks.message import WebhookEvent, message_id
+from app.webhooks.message import WebhookEvent, WebhookFormat, message_id
 from app.webhooks.records import Delivery, DeliveryStatus, DisabledReason, Webhook
 from app.webhooks.retries import DeliveryProblem
 from app.webhooks.service import Registration
@@ -26,6 +27,9 @@ Events = Annotated[
     AfterValidator(_each_once),
 ]
 Description = Annotated[str, Field(max_length=200)]
+Token = Annotated[str, Field(pattern=r"^[!-~]{8,500}$")]
+"""Without blanks: it is sent in a header."""
+_Name = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f]+$")]
 
 
 class WebhookRequest(InputModel):
@@ -34,11 +38,35 @@ class WebhookRequest(InputModel):
     url: str
     events: Events
     description: Description | None = None
+    format: Annotated[
+        WebhookFormat,
+        Field(description="`cloudevents` (OpenMeter) and `stripe` (meter events) are sent receipts alone."),
+    ] = "runtally"
+    event_type: Annotated[
+        _Name | None,
+        Field(description="The CloudEvents' `type`, `runtally.receipt` by default; Stripe's `event_name`."),
+    ] = None
+    subject: Annotated[
+        _Name | None,
+        Field(
+            description="The CloudEvents' subject, Stripe's customer; if null, the receipt's end user, "
+            "and without one the account's id."
+        ),
+    ] = None
+    secret: Annotated[
+        Token | None,
+        Field(
+            description="The receiver's token, for `cloudevents` and `stripe`.",
+            repr=False,
+        ),
+    ] = None
 
     @property
     def registration(self) -> Registration:
         """The registration that the service expects."""
-        return Registration(self.url, tuple(self.events), self.description)
+        return Registration(
+            self.url, tuple(self.events), self.description, self.format, self.event_type, self.subject
+        )
 
 
 class WebhookChange(InputModel):
@@ -60,12 +88,22 @@ class WebhookChange(InputModel):
 
     def applied_to(self, webhook: Registration) -> Registration:
         """The webhook with the sent fields replaced."""
-        return Registration(
+        return replace(
+            webhook,
             url=webhook.url if self.url is None else self.url,
             events=webhook.events if self.events is None else tuple(self.events),
             description=self.description if "description" in self.model_fields_set else webhook.description,
             enabled=webhook.enabled if self.enabled is None else self.enabled,
         )
+
+
+class NewSecret(InputModel):
+    """The secret that replaces another."""
+
+    secret: Annotated[
+        Token | None,
+        Field(description="The receiver's token, for `cloudevents` and `stripe`.", repr=False),
+    ] = None
 
 
 class ReplayRequest(InputModel):
@@ -82,6 +120,9 @@ class WebhookResponse(ResponseModel):
     url: str
     events: tuple[WebhookEvent, ...]
     description: str | None
+    format: WebhookFormat
+    event_type: str | None
+    subject: str | None
     enabled: bool
     disabled_reason: DisabledReason | None
     disabled_at: Moment | None
@@ -93,7 +134,7 @@ class _Secret(ResponseModel):
 
 
 class WebhookWithSecret(WebhookResponse, _Secret):
-    """A webhook and its signing secret, which is shown only once."""
+    """A webhook and its secret, which is shown only once."""
 
     @classmethod
     def with_secret(cls, webhook: Webhook, secret: str) -> "WebhookWithSecret":

@@ -16,6 +16,7 @@ class CallFilter:
     graph_id: str | None = None
     run_id: str | None = None
     state_key: str | None = None
+    end_user: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ async def newest_open(
 async def count_open(reader: Reader, account_id: AccountId, chosen: CallFilter) -> dict[WaitKind, int]:
     """How many calls wait, by kind, whichever kind is chosen."""
     counted = select(run_waits.c.kind, func.count().label("calls")).group_by(run_waits.c.kind)
-    if chosen.graph_id is None and chosen.state_key is None:
+    if chosen.graph_id is chosen.state_key is chosen.end_user is None:
         # Each call has its run: to look that up takes longer than to count.
         statement = counted.where(*_is_open(account_id, chosen))
     else:
@@ -44,7 +44,11 @@ async def count_open(reader: Reader, account_id: AccountId, chosen: CallFilter) 
 
 def _open(columns: Select[Any], account_id: AccountId, chosen: CallFilter) -> Select[Any]:
     statement = columns.select_from(run_waits.join(runs, _OF_RUN)).where(*_is_open(account_id, chosen))
-    wanted = {runs.c.graph_id: chosen.graph_id, runs.c.state_key: chosen.state_key}
+    wanted = {
+        runs.c.graph_id: chosen.graph_id,
+        runs.c.state_key: chosen.state_key,
+        runs.c.end_user: chosen.end_user,
+    }
     return statement.where(*(column == value for column, value in wanted.items() if value is not None))
 
 

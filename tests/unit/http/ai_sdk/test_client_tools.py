@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from app.events import ClientEvent, RunStarted
-from app.http.ai_sdk.encoder import PAUSE_AFTER_S, PAUSE_BESIDE_CALLS_AFTER_S, AiSdkEncoder
+from app.http.ai_sdk.encoder import AiSdkEncoder
 from app.http.ai_sdk.input import ChatRequest
+from app.http.streaming.encoder import PAUSE_AFTER_S, PAUSE_BESIDE_CALLS_AFTER_S
 from tests.unit.http.ai_sdk.parts import a_call, a_result, a_text, kinds_of, parts_in, parts_of
 from tests.unit.http.events import DONE, STARTED, STEP, entries_of
 from tests.unit.http.events import client_call as call
@@ -36,14 +37,14 @@ def test_the_calls_are_in_a_step_of_their_own_beside_one_of_ours() -> None:
     }
 
 
-def test_the_response_ends_once_no_call_of_ours_is_open() -> None:
+def test_the_response_ends_once_no_call_of_ours_is_open_and_the_client_has_its_own() -> None:
     encoder = AiSdkEncoder("r-1")
     waits = []
     for entry in entries_of(*CALLS, result("a"), result("b")):
         encoder.encode([entry])
         waits.append(encoder.pause_after_s)
 
-    assert waits[6:] == [PAUSE_BESIDE_CALLS_AFTER_S, PAUSE_AFTER_S, PAUSE_AFTER_S, PAUSE_AFTER_S, None]
+    assert waits[6:] == [*[PAUSE_BESIDE_CALLS_AFTER_S] * 2, PAUSE_AFTER_S, PAUSE_AFTER_S, None]
     assert waits[:6] == [None] * 6
 
 

@@ -12,7 +12,8 @@ from app.events import (
     TextDelta,
 )
 from app.http.ag_ui.output.encoder import AgUiEncoder
-from app.http.ai_sdk.encoder import PAUSE_AT_LATEST_S, AiSdkEncoder
+from app.http.ai_sdk.encoder import AiSdkEncoder
+from app.http.streaming.encoder import PAUSE_AT_LATEST_S
 from app.http.streaming.pausing import PausingEncoder, chunks_until_pause
 from app.streams.port import LogEntry
 from tests.patience import PATIENCE_S

@@ -231,13 +231,3 @@ async def test_ready_processes_leave_half_of_the_pool_to_conversations(tmp_path:
 
         await ended(bench.started[0])
         assert bench.pool.parked() == parked
-
-
-async def test_a_process_for_a_schema_is_started_once_the_schema_has_come_twice(tmp_path: Path) -> None:
-    plan, spec = a_plan(), spec_of(a_plan(), schema={"type": "object"})
-    async with a_pool(tmp_path) as bench:
-        bench.pool.refill(spec, plan)
-        await asyncio.sleep(0)
-        assert bench.started == []
-        bench.pool.refill(spec, plan)
-        await until(lambda: bench.started)

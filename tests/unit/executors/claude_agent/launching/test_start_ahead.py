@@ -65,6 +65,20 @@ async def test_the_latest_wishes_are_met_as_far_as_there_is_room(tmp_path: Path)
         await ahead.aclose()
 
 
+async def test_a_process_for_a_schema_is_started_once_the_schema_has_come_twice(tmp_path: Path) -> None:
+    """A wish that was not met in time has come as well."""
+    plan, spec, machine = a_plan(), spec_of(a_plan(), schema={"type": "object"}), Machine(idle=False)
+    async with a_pool(tmp_path, size=1) as bench:
+        ahead = StartAhead(bench.pool, machine.is_idle, interval_s=0)
+        ahead.want(spec, plan)
+        await turns(5)
+        assert machine.checks == 0
+        ahead.want(spec, plan)
+        machine.idle = True
+        await until(lambda: len(bench.started) == 1)
+        await ahead.aclose()
+
+
 async def test_one_is_started_after_the_other_and_none_once_it_is_closed(tmp_path: Path) -> None:
     plan, machine = a_plan(), Machine(idle=True)
     async with a_pool(tmp_path, size=4) as bench:

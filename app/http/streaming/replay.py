@@ -30,7 +30,12 @@ async def without_discarded(
     async with aclosing(batches):
         async for batch in batches:
             discarded = {**known, **discarded_in(batch)}
-            yield [entry for entry in batch if not _is_discarded(entry, discarded)] if discarded else batch
+            yield not_discarded(batch, discarded) if discarded else batch
+
+
+def not_discarded(entries: Sequence[LogEntry], discarded: Mapping[str, int]) -> list[LogEntry]:
+    """These entries without the texts and thinking that `discarded` names."""
+    return [entry for entry in entries if not _is_discarded(entry, discarded)]
 
 
 def _is_discarded(entry: LogEntry, discarded: Mapping[str, int]) -> bool:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.http.api.receipts.csv_export import csv_line, prefers_csv
+from app.http.streaming.csv_table import CSV, csv_line, prefers
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ from app.http.api.receipts.csv_export import csv_line, prefers_csv
     ],
 )
 def test_csv_needs_to_be_accepted(accept: str, wanted: bool) -> None:  # noqa: FBT001
-    assert prefers_csv(accept) is wanted
+    assert prefers(CSV, accept) is wanted
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,1 @@
+"""Tokens of trusted issuers: keys, checks, and whom they stand for."""

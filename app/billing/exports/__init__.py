@@ -1,0 +1,1 @@
+"""Receipts in the formats of other tools."""

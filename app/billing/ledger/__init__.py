@@ -1,0 +1,1 @@
+"""The credit ledger as accounts read it."""

@@ -1,0 +1,1 @@
+"""End users by salted hashes: on the chain from the start, and on receipts after an erasure."""

@@ -1,0 +1,1 @@
+"""Statements: what changed an account's credit in a month, made once and signed."""

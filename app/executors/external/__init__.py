@@ -1,0 +1,1 @@
+"""Runs of agents that clients execute: this server makes their calls of the model."""

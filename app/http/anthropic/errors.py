@@ -1,0 +1,58 @@
+"""The form of the Messages API around our routes: where a key may stand, and errors."""
+
+from typing import Any, Final, Literal
+
+from pydantic import BaseModel
+
+from app.http.foreign_errors import ForeignError, ForeignErrors, Headers
+
+PATH: Final = "/anthropic/v1"
+
+_UNPROCESSABLE, _BAD_REQUEST, _SERVER_ERROR = 422, 400, 500
+_TYPES: Final = {
+    401: "authentication_error",
+    402: "billing_error",
+    403: "permission_error",
+    404: "not_found_error",
+    408: "timeout_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    504: "timeout_error",
+}
+_STATUSES: Final = {"unknown_model": 404, "model_not_priced": 404}
+"""By code: those that its clients expect."""
+
+
+class AnthropicErrorDetails(BaseModel):
+    """What went wrong."""
+
+    type: str
+    message: str
+
+
+class AnthropicError(BaseModel):
+    """An error."""
+
+    type: Literal["error"]
+    error: AnthropicErrorDetails
+
+
+class AnthropicWire(ForeignErrors):
+    """Reads the key where clients of the Messages API send it, and answers with its errors."""
+
+    path = PATH
+
+    def read_headers(self, headers: Headers) -> Headers:
+        """With the key of `x-api-key` as a bearer, unless there is one."""
+        named = dict(headers)
+        if b"authorization" in named or b"x-api-key" not in named:
+            return headers
+        return [*headers, (b"authorization", b"Bearer " + named[b"x-api-key"])]
+
+    def translate(self, problem: dict[str, Any], headers: dict[bytes, bytes]) -> ForeignError:  # noqa: ARG002
+        """See `ForeignErrors`."""
+        status = _STATUSES.get(problem["code"], problem["status"])
+        status = _BAD_REQUEST if status == _UNPROCESSABLE else status
+        kind = _TYPES.get(status, "api_error" if status >= _SERVER_ERROR else "invalid_request_error")
+        error = {"type": kind, "message": problem["detail"]}
+        return ForeignError(status, {"type": "error", "error": error}, [])

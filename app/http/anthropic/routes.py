@@ -1,0 +1,106 @@
+"""Routes of the Messages API, for clients' own agents."""
+
+from functools import partial
+from itertools import takewhile
+from typing import Annotated, Final, TypeAlias
+
+from fastapi import APIRouter, Query, Request, Response
+
+from app.bootstrap.services import Services
+from app.errors import Unavailable
+from app.gateway.client.request import ClientRequest
+from app.gateway.upstream import COUNT_TOKENS, MESSAGES
+from app.http.admission.checks import CheckedRoute, large_body
+from app.http.anthropic.errors import PATH
+from app.http.anthropic.forwarding import ForwardedAnswer
+from app.http.anthropic.openapi import COUNT, COUNT_REQUEST, ERROR_RESPONSES, MESSAGE, MESSAGE_REQUEST
+from app.http.anthropic.schemas import AnthropicModels
+from app.http.dependencies import ExternalCaller, PostingDep, ServicesDep
+from app.requests.principal import Principal
+from app.runs.external.service import ExternalRuns
+from app.runs.requests.posted import Posting
+
+router = APIRouter(route_class=CheckedRoute, prefix=PATH, tags=["anthropic"], responses=ERROR_RESPONSES)
+
+_MOST_MODELS: Final = 1000
+Beta: TypeAlias = Annotated[str | None, Query(description="Passed on.")]
+
+
+class NoGateway(Unavailable):
+    """This server makes no calls of the model for clients."""
+
+
+@router.post(
+    "/messages",
+    dependencies=[large_body],
+    response_model=None,
+    responses=MESSAGE,
+    openapi_extra=MESSAGE_REQUEST,
+    summary="Call the model",
+)
+async def create_anthropic_message(
+    request: Request,
+    services: ServicesDep,
+    caller: ExternalCaller,
+    posting: PostingDep,
+    beta: Beta = None,  # noqa: ARG001
+) -> Response:
+    """Forward a call of the client's own agent as it is, and its answer.
+
+    The calls of a session are the messages of one run. The key is a bearer or in `x-api-key`.
+    """
+    return await _forwarded(request, services, caller, posting, path=MESSAGES)
+
+
+@router.post(
+    "/messages/count_tokens",
+    dependencies=[large_body],
+    response_model=None,
+    responses=COUNT,
+    openapi_extra=COUNT_REQUEST,
+    summary="Count the tokens of a call",
+)
+async def count_anthropic_tokens(
+    request: Request,
+    services: ServicesDep,
+    caller: ExternalCaller,
+    posting: PostingDep,
+    beta: Beta = None,  # noqa: ARG001
+) -> Response:
+    """Forward the request as it is; it costs nothing."""
+    return await _forwarded(request, services, caller, posting, path=COUNT_TOKENS)
+
+
+@router.get("/models", summary="List the models that can be called")
+async def list_anthropic_models(
+    services: ServicesDep,
+    caller: ExternalCaller,
+    limit: Annotated[int, Query(ge=1, le=_MOST_MODELS)] = 20,
+    after_id: str | None = None,
+    before_id: str | None = None,
+) -> AnthropicModels:
+    """Those that the key may use, by id."""
+    _external(services).require_allowed(caller)
+    known = [
+        each.id for each in services.models.known(()) if caller.terms.allows_model((each.id, *each.aliases))
+    ]
+    if before_id is not None:
+        before = list(takewhile(lambda each: each != before_id, known))
+        return AnthropicModels.of(before[-limit:], has_more=len(before) > limit)
+    after = known[known.index(after_id) + 1 :] if after_id in known else known
+    return AnthropicModels.of(after[:limit], has_more=len(after) > limit)
+
+
+async def _forwarded(
+    request: Request, services: Services, caller: Principal, posting: Posting, *, path: str
+) -> Response:
+    external, body = _external(services), await request.body()
+    read = partial(ClientRequest.read, path, body, request.scope)
+    asked = await services.offload.run(read, size=len(body))
+    return ForwardedAnswer(partial(external.serve, caller, asked, **posting))
+
+
+def _external(services: Services) -> ExternalRuns:
+    if services.external is None:
+        raise NoGateway
+    return services.external

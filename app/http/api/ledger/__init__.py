@@ -1,0 +1,1 @@
+"""The credit ledger of an account."""

@@ -1,0 +1,1 @@
+"""The wire of OpenAI's API, for clients that know no other one."""

@@ -1,0 +1,156 @@
+"""RunAnswer: how far a run has answered, as clients of OpenAI's API see it, and where a response ends."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+from app.errors import Unauthenticated
+from app.events import BudgetReached, PermissionRequest
+from app.http.openai.errors import error_json
+from app.http.openai.mapper import CompletionMapper, Delta, Waiting
+from app.http.openai.notice import Notice, notice
+from app.http.streaming.encoder import (
+    EVENT_STREAM,
+    PAUSE_AFTER_S,
+    PAUSE_AT_LATEST_S,
+    PAUSE_BESIDE_CALLS_AFTER_S,
+    REVOKED_MESSAGE,
+    STOPPING_MESSAGE,
+    json_frame,
+)
+from app.http.streaming.stopping import ServerStopping
+from app.requests.outcome import ErrorCode
+from app.streams.port import LogEntry
+
+_REASONS: Final[dict[ErrorCode, str]] = {"length": "length", "context": "length", "refused": "content_filter"}
+"""The errors that are reasons to finish here; all others are errors."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerOptions:
+    """What a response depends on besides its run."""
+
+    model: str
+    is_object: bool
+    """Whether the answer is JSON that matches a schema."""
+    has_usage: bool
+    """Whether the last chunk of a stream has the usage."""
+    page: str
+    """The URL where a person answers what waits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """What a client has of a run that it continues."""
+
+    position: int = 0
+    """Nothing is sent up to there."""
+    decided: frozenset[str] = frozenset()
+    """The requests that need no person any more."""
+    answered: frozenset[str] = frozenset()
+    """The calls of client tools whose results it has posted."""
+
+
+class RunAnswer:
+    """Receives the entries of a run in order.
+
+    A response ends with the run, where the client has to execute tools, or where a person has to answer:
+    then its text ends with a notice, which the client posts back with the chat.
+    """
+
+    content_type: ClassVar[str] = EVENT_STREAM
+    headers: ClassVar[Mapping[str, str]] = {}
+    pause_at_latest_s: ClassVar[float | None] = PAUSE_AT_LATEST_S
+    # Their clients do not reconnect.
+    preamble: ClassVar[bytes] = b""
+
+    def __init__(self, run_id: str, options: AnswerOptions, received: Received) -> None:
+        self._mapper = CompletionMapper(run_id, options.is_object)
+        self._options = options
+        self._received = received
+        self._position = 0
+        self._created_s = 0
+
+    @property
+    def ended(self) -> bool:
+        """Whether the run has ended."""
+        return self._mapper.done is not None
+
+    @property
+    def pause_after_s(self) -> float | None:
+        """Seconds of idle time before the pause; None if nothing waits for this client."""
+        if self._position < self._received.position:
+            return None
+        if self._for_person:
+            return PAUSE_AFTER_S
+        if self._for_client:
+            return PAUSE_BESIDE_CALLS_AFTER_S if self._mapper.has_open_calls else PAUSE_AFTER_S
+        return None
+
+    def encode_revoked(self) -> bytes:
+        """End the response of a reader whose credential was revoked; the run continues."""
+        error = error_json(Unauthenticated.status, Unauthenticated.code, REVOKED_MESSAGE)
+        return json_frame(error).encode("ascii")
+
+    def encode_stopping(self) -> bytes:
+        """An error: a stream that only ends looks like a complete answer to some clients."""
+        error = error_json(ServerStopping.status, ServerStopping.code, STOPPING_MESSAGE)
+        return json_frame(error).encode("ascii")
+
+    @property
+    def _for_person(self) -> list[Waiting]:
+        decided = self._received.decided
+        return [each for name, each in self._mapper.pending.items() if name not in decided]
+
+    @property
+    def _for_client(self) -> set[str]:
+        return self._mapper.waiting - self._received.answered
+
+    @property
+    def _failure(self) -> ErrorCode | None:
+        """Why there is no answer, if that is an error here."""
+        return None if self._mapper.error in _REASONS else self._mapper.error
+
+    @property
+    def _reason(self) -> str:
+        """Why the answer ends here."""
+        if self._mapper.done is None:
+            return "tool_calls" if self._for_client and not self._for_person else "stop"
+        return "stop" if self._mapper.error is None else _REASONS.get(self._mapper.error, "stop")
+
+    @property
+    def _usage(self) -> dict[str, int] | None:
+        """The tokens of the whole run; None before its end."""
+        if (done := self._mapper.done) is None:
+            return None
+        prompt, completion = done.usage.prompt_tokens, done.usage.completion_tokens
+        total = prompt + completion
+        return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": total}
+
+    def _new(self, entry: LogEntry) -> list[Delta]:
+        """What an entry adds to the answer, if the client does not have it."""
+        self._created_s = self._created_s or entry.at // 1000
+        deltas = list(self._mapper.map(entry))
+        self._position = entry.position
+        return deltas if entry.position > self._received.position else []
+
+    def _at_pause(self) -> Iterator[Delta]:
+        """What the answer ends with where the run waits."""
+        if waiting := self._for_person:
+            waits = Notice(self._mapper.run_id, self._position)
+            yield {"content": "\n\n" + notice("; ".join(map(_what, waiting)), self._options.page, waits)}
+
+    def _fields(self, kind: str) -> dict[str, Any]:
+        """The fields of every object of the response."""
+        known = {"id": f"chatcmpl-{self._mapper.run_id}", "object": kind}
+        return {**known, "created": self._created_s, "model": self._options.model}
+
+
+def _what(waiting: Waiting) -> str:
+    match waiting:
+        case PermissionRequest(tool_name=name):
+            return f"the tool {name} needs approval"
+        case BudgetReached():
+            return "the budget of this run is used up"
+        case _:
+            return "the agent asks a question"

@@ -1,0 +1,57 @@
+"""WholeCompletion: the whole completion as one object."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from app.http.openai.answer import AnswerOptions, Received, RunAnswer
+from app.http.openai.encoder import NOTHING
+from app.http.openai.mapper import CompletionMapper, Delta
+from app.http.streaming.replay import discarded_in, not_discarded
+from app.runs.generate import FAILURES
+from app.streams.port import LogEntry
+
+
+class WholeCompletion(RunAnswer):
+    """Keeps what a run answers; nothing is encoded before it is complete."""
+
+    def __init__(self, run_id: str, options: AnswerOptions, received: Received = NOTHING) -> None:
+        super().__init__(run_id, options, received)
+        self._entries: list[LogEntry] = []
+        self._ending: list[Delta] = []
+
+    def encode(self, entries: Sequence[LogEntry]) -> bytes:
+        """Keep these entries."""
+        for entry in entries:
+            self._new(entry)
+        self._entries += entries
+        return b""
+
+    def encode_pause(self) -> bytes:
+        """Keep what the answer ends with."""
+        self._ending = list(self._at_pause())
+        return b""
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """The completion; raises the run's error from `FAILURES`."""
+        if (failure := self._failure) is not None:
+            raise FAILURES[failure](run_id=self._mapper.run_id)
+        choice = {"index": 0, "message": self._message(), "finish_reason": self._reason, "logprobs": None}
+        completion = {**self._fields("chat.completion"), "choices": [choice]}
+        return completion if self._usage is None else {**completion, "usage": self._usage}
+
+    def _message(self) -> dict[str, Any]:
+        """What clients put together from the chunks, without the messages that were discarded."""
+        mapper = CompletionMapper(self._mapper.run_id, self._options.is_object)
+        kept = not_discarded(self._entries, discarded_in(self._entries))
+        added = [(entry.position, delta) for entry in kept for delta in mapper.map(entry)]
+        deltas = [delta for position, delta in added if position > self._received.position] + self._ending
+        calls = [call for delta in deltas for call in delta.get("tool_calls", ())]
+        reasoning = "".join(delta.get("reasoning_content", "") for delta in deltas)
+        return {
+            "role": "assistant",
+            "content": "".join(delta.get("content", "") for delta in deltas).strip() or None,
+            "refusal": None,
+            **({"reasoning_content": reasoning} if reasoning else {}),
+            **({"tool_calls": calls} if calls else {}),
+        }

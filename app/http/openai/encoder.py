@@ -1,0 +1,63 @@
+"""ChunkEncoder: the chunks of a streamed completion."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from app.http.openai.answer import AnswerOptions, Received, RunAnswer
+from app.http.openai.errors import error_json
+from app.http.openai.mapper import Delta
+from app.http.streaming.encoder import DONE_FRAME, json_frame
+from app.runs.generate import FAILURES
+from app.streams.port import LogEntry
+
+NOTHING: Final = Received()
+
+
+class ChunkEncoder(RunAnswer):
+    """Encodes a run as one completion with the run's id."""
+
+    def __init__(self, run_id: str, options: AnswerOptions, received: Received = NOTHING) -> None:
+        super().__init__(run_id, options, received)
+        self._calls = 0
+        self._has_begun = False
+        self._has_text = False
+
+    def encode(self, entries: Sequence[LogEntry]) -> bytes:
+        """The chunks of these entries."""
+        return "".join(frame for entry in entries for frame in self._frames(entry)).encode("ascii")
+
+    def encode_pause(self) -> bytes:
+        """The last chunks of a response to a run that waits."""
+        return "".join([*map(self._chunk, self._at_pause()), *self._finish()]).encode("ascii")
+
+    def _frames(self, entry: LogEntry) -> Iterator[str]:
+        yield from map(self._chunk, self._new(entry))
+        if not self.ended:
+            return
+        if (failure := self._failure) is not None:
+            error = FAILURES[failure]()
+            yield json_frame(error_json(error.status, failure, error.detail))
+            yield DONE_FRAME
+        else:
+            yield from self._finish()
+
+    def _chunk(self, delta: Delta) -> str:
+        if (calls := delta.get("tool_calls")) is not None:
+            delta = {**delta, "tool_calls": [{"index": self._calls, **calls[0]}]}
+            self._calls += 1
+        if "content" in delta and not self._has_text:
+            # What separates it from the text of an earlier response.
+            self._has_text, delta = True, {**delta, "content": delta["content"].lstrip("\n")}
+        if not self._has_begun:
+            self._has_begun = True
+            delta = {"role": "assistant", "content": "", **delta}
+        return self._frame([{"index": 0, "delta": delta, "finish_reason": None}])
+
+    def _finish(self) -> Iterator[str]:
+        yield self._frame([{"index": 0, "delta": {}, "finish_reason": self._reason}])
+        if self._options.has_usage and self._usage is not None:
+            yield self._frame([], usage=self._usage)
+        yield DONE_FRAME
+
+    def _frame(self, choices: list[Any], **more: Any) -> str:
+        return json_frame({**self._fields("chat.completion.chunk"), "choices": choices, **more})

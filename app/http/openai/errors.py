@@ -1,0 +1,70 @@
+"""Errors in the form of OpenAI's API: `{"error": {"message", "type", "param", "code"}}`."""
+
+from typing import Any, Final
+
+from pydantic import BaseModel
+
+from app.http.foreign_errors import ForeignError, ForeignErrors, Headers
+
+PATH: Final = "/openai/v1"
+
+_SERVER_ERROR: Final = 500
+_TYPES: Final = {
+    401: "authentication_error",
+    402: "insufficient_quota",
+    403: "permission_error",
+    404: "not_found_error",
+    429: "rate_limit_error",
+}
+_CODES: Final = {"unauthenticated": "invalid_api_key", "graph_not_found": "model_not_found"}
+"""Codes that their clients know, by ours; all others are ours."""
+_NEVER_AGAIN: Final = (b"x-should-retry", b"false")
+"""Their clients send a request that failed with 5xx twice more, and each would be a run of its own."""
+
+
+class OpenAiErrorDetails(BaseModel):
+    """What went wrong; `param` is the field that it is about."""
+
+    message: str
+    type: str
+    param: str | None
+    code: str | None
+
+
+class OpenAiError(BaseModel):
+    """An error."""
+
+    error: OpenAiErrorDetails
+
+
+def error_json(status: int, code: str, message: str, *, param: str | None = None) -> dict[str, Any]:
+    """An error as their clients read it."""
+    kind = _TYPES.get(status, "server_error" if status >= _SERVER_ERROR else "invalid_request_error")
+    return {"error": {"message": message, "type": kind, "param": param, "code": _CODES.get(code, code)}}
+
+
+class OpenAiErrors(ForeignErrors):
+    """Answers with errors as clients of this wire read them."""
+
+    path = PATH
+
+    def translate(self, problem: dict[str, Any], headers: dict[bytes, bytes]) -> ForeignError:
+        """See `ForeignErrors`."""
+        param = next((error["field"] for error in problem.get("errors", ())), None)
+        error = error_json(problem["status"], problem["code"], problem["detail"], param=param)
+        never_again = [_NEVER_AGAIN] if "runId" in problem else []
+        return ForeignError(problem["status"], error, [*never_again, *_rate_limits(headers)])
+
+
+def _rate_limits(headers: dict[bytes, bytes]) -> Headers:
+    """The limit of requests that was exceeded, in the headers that their clients read."""
+    policy = headers.get(b"ratelimit-policy")
+    if policy is None:
+        return []
+    limit = policy.partition(b"q=")[2]
+    after = headers.get(b"retry-after", b"1") + b"s"
+    return [
+        (b"x-ratelimit-limit-requests", limit),
+        (b"x-ratelimit-remaining-requests", b"0"),
+        (b"x-ratelimit-reset-requests", after),
+    ]

@@ -1,0 +1,157 @@
+"""CompletionMapper: maps a run to the parts of one answer, without I/O."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias, assert_never
+
+from app.events import (
+    AssistantFinal,
+    BudgetReached,
+    Citation,
+    ClientToolCall,
+    Done,
+    FilesChanged,
+    Interrupted,
+    MessageDiscarded,
+    PermissionRequest,
+    PermissionResolved,
+    QuestionAsked,
+    QuestionResolved,
+    Queued,
+    RunError,
+    RunStarted,
+    RunWarning,
+    Status,
+    Step,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallResult,
+    ToolCallStart,
+    UserMessageDelivered,
+)
+from app.http.streaming.discarded_text import AnswerText
+from app.requests.outcome import ErrorCode
+from app.streams.port import LogEntry
+
+Delta: TypeAlias = dict[str, Any]
+"""What a chunk adds to the message."""
+
+Waiting: TypeAlias = PermissionRequest | QuestionAsked | BudgetReached
+"""What a person has to answer."""
+
+
+@dataclass(slots=True)
+class CompletionMapper:
+    """Maps each entry of a run, in order. Calls of the graph's own tools, and subagents, are not shown."""
+
+    run_id: str
+    is_object: bool
+    """Whether the answer is an object: the only text is its JSON."""
+    pending: dict[str, Waiting] = field(default_factory=dict)
+    """What waits for a person, by the id of the request."""
+    waiting: set[str] = field(default_factory=set)
+    """The calls of client tools without a result."""
+    error: ErrorCode | None = None
+    done: Done | None = None
+    _text: AnswerText = field(default_factory=AnswerText)
+    _open_calls: set[str] = field(default_factory=set)
+    """Those without a result of our own tools, and of the client's that it has yet to get."""
+
+    @property
+    def has_open_calls(self) -> bool:
+        """Whether calls have no result yet of our own tools, or of the client's that it has yet to get."""
+        return bool(self._open_calls)
+
+    def map(self, entry: LogEntry) -> Iterator[Delta]:
+        """What one entry adds to the answer."""
+        event = entry.event
+        match event:
+            case TextDelta() | ThinkingDelta() | MessageDiscarded():
+                yield from self._written(event)
+            case ToolCallStart() | ToolCallResult() | ClientToolCall():
+                yield from self._called(event)
+            case PermissionRequest() | QuestionAsked() | BudgetReached():
+                self.pending[event.request_id] = event
+            case PermissionResolved() | QuestionResolved():
+                self.pending.pop(event.request_id, None)
+            case RunStarted() | AssistantFinal() | RunError() | Done():
+                yield from self._lifecycle(event)
+            case _:
+                self._not_shown(event)
+
+    def _written(self, event: TextDelta | ThinkingDelta | MessageDiscarded) -> Iterator[Delta]:
+        if event.parent_tool_call_id is not None:
+            return
+        match event:
+            case ThinkingDelta():
+                yield {"reasoning_content": event.delta}
+            case MessageDiscarded():
+                self._text.discard(event.message_id)
+            case TextDelta() if not self.is_object:
+                if text := self._text.add(event.message_id, event.delta):
+                    yield {"content": text}
+
+    def _called(self, event: ToolCallStart | ToolCallResult | ClientToolCall) -> Iterator[Delta]:
+        match event:
+            case ToolCallStart():
+                self._open_calls.add(event.tool_call_id)
+            case ToolCallResult():
+                self._open_calls.discard(event.tool_call_id)
+                self.waiting.discard(event.tool_call_id)
+            case ClientToolCall():
+                self._open_calls.discard(event.tool_call_id)
+                self.waiting.add(event.tool_call_id)
+                arguments = json.dumps(event.args, separators=(",", ":"))
+                function = {"name": event.tool_name, "arguments": arguments}
+                call = {"id": call_id(self.run_id, event.tool_call_id), "type": "function"}
+                yield {"tool_calls": [{**call, "function": function}]}
+
+    def _lifecycle(self, event: RunStarted | AssistantFinal | RunError | Done) -> Iterator[Delta]:
+        match event:
+            case RunStarted():
+                # A later attempt: what the earlier one left open has no end.
+                self.pending.clear()
+                self.waiting.clear()
+                self._open_calls.clear()
+            case AssistantFinal():
+                if self.is_object:
+                    yield {"content": json.dumps(event.structured_output, separators=(",", ":"))}
+            case RunError():
+                self.error = event.error
+            case Done():
+                self.done = event
+                if rest := self._text.close():
+                    yield {"content": rest}
+
+    def _not_shown(
+        self,
+        event: Queued
+        | Status
+        | RunWarning
+        | Interrupted
+        | Step
+        | UserMessageDelivered
+        | Citation
+        | FilesChanged,
+    ) -> None:
+        """No client of this wire has a place for these."""
+        shown = (
+            Queued | Status | RunWarning | Interrupted | Step | UserMessageDelivered | Citation | FilesChanged
+        )
+        if not isinstance(event, shown):
+            assert_never(event)
+
+
+_SEPARATOR = "--"
+
+
+def call_id(run_id: str, tool_call_id: str) -> str:
+    """The id of a client's call: with that of its run, because a result says nothing else of it."""
+    return f"{run_id}{_SEPARATOR}{tool_call_id}"
+
+
+def run_of_call(known: str) -> tuple[str, str]:
+    """The run and the run's own id of a call."""
+    run_id, _, tool_call_id = known.partition(_SEPARATOR)
+    return run_id, tool_call_id

@@ -1,0 +1,123 @@
+"""PostedMessage: a message as clients of OpenAI's API post it, and what our messages have of it; pure."""
+
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from app.errors import Invalid
+from app.http.attachments import posted_attachment
+from app.requests.attachments import PART_CHARS
+from app.requests.messages import ContentPart, TextPart, is_blank_content
+from app.runs.requests.attachments import AttachmentRules, unreadable
+
+
+class Posted(BaseModel):
+    """Unknown fields are ignored: every release of the clients adds some."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+class PostedImage(Posted):
+    """An image by its URL, which may be a data: URL."""
+
+    url: str
+
+
+class PostedFile(Posted):
+    """A file in base64 or as a data: URL; files are not uploaded over this wire, so none has an id."""
+
+    file_data: str | None = None
+    filename: str | None = None
+
+
+class PostedPart(Posted):
+    """A part of a message: `text`, `image_url`, `file` and others."""
+
+    type: str
+    text: str | None = None
+    image_url: PostedImage | None = None
+    file: PostedFile | None = None
+
+    @property
+    def chars(self) -> int:
+        """About how many characters it has."""
+        url = "" if self.image_url is None else self.image_url.url
+        data = (self.file and self.file.file_data) or ""
+        return PART_CHARS + len(self.text or "") + len(url) + len(data)
+
+
+class PostedMessage(Posted):
+    """A message of the chat; calls of tools are known by the ids in their results."""
+
+    role: Literal["system", "developer", "user", "assistant", "tool", "function"]
+    content: str | list[PostedPart] | None = None
+    tool_call_id: Annotated[str, Field(max_length=300)] | None = None
+
+    @property
+    def parts(self) -> Sequence[PostedPart]:
+        """The content as a list of parts."""
+        if isinstance(self.content, str):
+            return [PostedPart(type="text", text=self.content)] if self.content else []
+        return self.content or ()
+
+    @property
+    def text(self) -> str:
+        """The texts, joined."""
+        return "\n\n".join(part.text for part in self.parts if part.text)
+
+    @property
+    def is_system(self) -> bool:
+        """Whether it extends the system prompt."""
+        return self.role in {"system", "developer"}
+
+
+Fields: TypeAlias = Iterator[tuple[str, ContentPart]]
+
+
+def content_of(index: int, message: PostedMessage) -> Fields:
+    """The parts of a message with their fields; raises `Invalid` naming one that cannot be sent."""
+    for number, part in enumerate(message.parts):
+        field = f"messages.{index}.content.{number}"
+        for ours in _content(part, field=field):
+            yield field, ours
+
+
+def new_content(index: int, message: PostedMessage, rules: AttachmentRules) -> list[ContentPart]:
+    """The content of the message to answer; raises `Invalid` if it has none, or breaks a rule."""
+    content = list(content_of(index, message))
+    if is_blank_content([part for _, part in content]):
+        field = f"messages.{index}.content"
+        raise Invalid.field(field, "must hold an attachment or a text that is not blank")
+    rules.check((field, part) for field, part in content if not isinstance(part, TextPart))
+    return [part for _, part in content]
+
+
+def readable_content(message: PostedMessage, rules: AttachmentRules) -> list[ContentPart]:
+    """The content of an earlier message: a note stands for what cannot be sent, or is not allowed."""
+    return [ours for part in message.parts for ours in _readable(part, rules)]
+
+
+def _readable(part: PostedPart, rules: AttachmentRules) -> Sequence[ContentPart]:
+    try:
+        content = list(_content(part, field=""))
+    except Invalid:
+        return [unreadable("file")]
+    is_allowed = all(isinstance(each, TextPart) or rules.allow(each) for each in content)
+    return content if is_allowed else [unreadable("file")]
+
+
+def _content(part: PostedPart, *, field: str) -> Iterator[ContentPart]:
+    match part:
+        case PostedPart(type="text" | "input_text" | "output_text", text=text):
+            if text:
+                yield TextPart(type="text", text=text)
+        case PostedPart(type="image_url", image_url=PostedImage(url=url)):
+            yield posted_attachment(None, url=url, type_of_part="image", field=f"{field}.image_url.url")
+        case PostedPart(type="file", file=PostedFile(file_data=str(data)) as file):
+            source: dict[str, Any] = {"url" if data.startswith("data:") else "data": data}
+            yield posted_attachment(None, **source, title=file.filename, field=f"{field}.file.file_data")
+        case PostedPart(type="refusal"):
+            return
+        case _:
+            raise Invalid.field(f"{field}.type", "must be text, image_url or a file with file_data")

@@ -1,0 +1,1 @@
+"""Runs of clients' own agents: each session of one is a run."""

@@ -1,0 +1,1 @@
+"""Chats whose clients name neither the conversation nor its messages."""

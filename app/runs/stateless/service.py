@@ -1,0 +1,108 @@
+"""StatelessChats: finds the conversation of a posted history that names none, by what it contains."""
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Unpack
+from uuid import UUID, uuid5
+
+from app.ids import RunId, new_uuid
+from app.platform.db import Database
+from app.requests.principal import Principal
+from app.runs.chats import Chat, ChatMessage, ChatRuns
+from app.runs.conversations.service import (
+    ConversationBusy,
+    ConversationNotFound,
+    ConversationService,
+    NothingToFork,
+)
+from app.runs.records import RunRecord
+from app.runs.requests.posted import Posting, RunIdTaken
+from app.runs.stateless.records import GivenAnswer, LastAnswer
+from app.runs.stateless.repository import given_answers
+
+_NEXT = UUID("7c2d5a52-6d0c-4a2b-9d5f-0f2f5b3b9b11")
+"""Of the id of the run that continues a conversation after another one."""
+
+
+@dataclass(frozen=True, slots=True)
+class StatelessChats:
+    """Starts the runs of clients that post all messages with each request, and no ids.
+
+    Two requests never share a run and never cancel each other, however equal they are.
+    """
+
+    database: Database
+    chats: ChatRuns
+    conversations: ConversationService
+
+    async def start(
+        self,
+        caller: Principal,
+        opening: str,
+        message_in: Callable[[str], ChatMessage],
+        answer: LastAnswer | None,
+        **posting: Unpack[Posting],
+    ) -> RunRecord:
+        """Start the run that answers the last message.
+
+        It continues the conversation that gave `answer`, if that is its last one; otherwise a copy of it up
+        to there; a new conversation with all of the posted history if none did. `opening` is the same for
+        histories that begin alike; `message_in` makes the message, given the key of its conversation.
+
+        Raises the errors of `ChatRuns.start_as`.
+        """
+        found = None if answer is None else await self._find(caller, opening, answer)
+        if found is not None and answer is not None:
+            message_in = _after(found.run_id, answer.place, message_in)
+            if found.is_last and (record := await self._continue(caller, found, message_in, **posting)):
+                return record
+        state_key = f"{opening}.{new_uuid().hex}"
+        # A copy is a fork, which only keys that may read can continue.
+        if found is not None and caller.reads_all:
+            with suppress(ConversationNotFound, ConversationBusy, NothingToFork):
+                await self.conversations.fork(
+                    caller.account_id, found.state_key, at=found.run_id, new_key=state_key
+                )
+        record, _ = await self.chats.start_as(caller, message_in(state_key), str(new_uuid()), **posting)
+        return record
+
+    async def _find(self, caller: Principal, opening: str, answer: LastAnswer) -> GivenAnswer | None:
+        """The run that gave an answer."""
+        # Of the same length and without other signs: in this order whatever the database's collation is.
+        keys = (f"{opening}.{'0' * 32}", f"{opening}.{'f' * 32}")
+        async with self.database.read() as reader:
+            return answer.among(await given_answers(reader, caller.account_id, keys, answer.message_id))
+
+    async def _continue(
+        self,
+        caller: Principal,
+        found: GivenAnswer,
+        message_in: Callable[[str], ChatMessage],
+        **posting: Unpack[Posting],
+    ) -> RunRecord | None:
+        """The run that follows a conversation's last one; None if another request was first."""
+        run_id = str(uuid5(_NEXT, f"{caller.account_id}/{found.run_id}"))
+        try:
+            record, _ = await self.chats.start_as(caller, message_in(found.state_key), run_id, **posting)
+        except RunIdTaken:
+            return None
+        return record if record.request_id == posting["request_id"] else None
+
+
+def _after(
+    run_id: RunId, place: int, message_in: Callable[[str], ChatMessage]
+) -> Callable[[str], ChatMessage]:
+    """The same message, with the answer before it under the id of its run."""
+
+    def make(state_key: str) -> ChatMessage:
+        message = message_in(state_key)
+        posted: Sequence[str] = [*message.posted[:place], run_id, *message.posted[place + 1 :]]
+        return replace(message, posted=posted)
+
+    return make
+
+
+def chat_of(record: RunRecord) -> Chat:
+    """The chat of a run."""
+    return Chat(record.graph_id, record.state_key or "")

@@ -1,0 +1,67 @@
+"""Clients of OpenAI's API name runs in ids of calls and in notices: those of others are not continued."""
+
+from pathlib import Path
+from typing import Any
+
+from app.simulator.script import Reply, Text, ToolUse, in_turn
+from tests.e2e.agents import MESSAGES
+from tests.e2e.stories import World, WorldOf, a_client, a_request
+from tests.e2e.test_a_client_brings_tools import COLOR, PICK, settings
+
+CHAT = "/openai/v1/chat/completions"
+HELPER = f"{MESSAGES}:helper"
+SECRET = "the heron flies at dawn"
+
+
+def ways_in(run_id: str, call_id: str) -> dict[str, dict[str, Any]]:
+    """Chats that go on with this run."""
+    result = {"role": "tool", "tool_call_id": f"{run_id}--{call_id}", "content": "red"}
+    link = f"[Waiting for a person: x. http://h/approvals?runId={run_id}#0 Then send any message to go on.]"
+    asked, answered = {"role": "user", "content": "hi"}, {"role": "assistant", "content": link}
+    return {
+        "by its call": {"model": HELPER, "messages": [result]},
+        "by its notice": {"model": HELPER, "messages": [asked, answered, asked]},
+        "by its notice, streamed": {"model": HELPER, "messages": [asked, answered, asked], "stream": True},
+        "with another model": {"model": f"{MESSAGES}:assistant", "messages": [result]},
+    }
+
+
+async def a_waiting_run(world: World) -> tuple[str, str]:
+    body = a_request(graphId="claude_agents:helper", clientTools=[COLOR], stateKey="c")
+    run_id = await world.start(body)
+    *_, call = await world.events(run_id, until="client_tool_call")
+    return run_id, call.data["toolCallId"]
+
+
+async def test_runs_of_others_are_not_continued(world_of: WorldOf, tmp_path: Path) -> None:
+    script = in_turn(Reply([Text(SECRET), ToolUse(PICK, {"about": "sky"})]), Reply([Text("Blue.")]))
+    world = await world_of(script, agent=MESSAGES, **settings(tmp_path))
+    run_id, call_id = await a_waiting_run(world)
+    await world.services.accounts.create_account("other")
+    _, foreign = await world.services.accounts.create_key("other", ["runs:write", "runs:read"])
+    _, writer = await world.services.accounts.create_key("default", ["runs:write"])
+
+    for key, status in {foreign: 404, writer: 403}.items():
+        async with a_client(world.url, key, agent=MESSAGES) as http:
+            for name, body in ways_in(run_id, call_id).items():
+                answer = await http.post(CHAT, json=body)
+                assert answer.status_code == status, (name, answer.text)
+                assert SECRET not in answer.text
+    wrong_model = await world.http.post(CHAT, json=ways_in(run_id, call_id)["with another model"])
+    assert wrong_model.status_code == 404
+    still = (await world.http.get(f"/v1/runs/{run_id}")).json()["status"]
+    assert still in {"running", "waiting"}
+    own = await world.http.post(CHAT, json=ways_in(run_id, call_id)["by its call"])
+    assert own.json()["choices"][0]["message"]["content"] == "Blue."
+
+
+async def test_names_of_parameters_get_into_no_header_as_they_are(world_of: WorldOf) -> None:
+    world = await world_of(lambda _: Reply([Text("ok")]), agent=MESSAGES)
+    body = {"model": f"{MESSAGES}:assistant", "messages": [{"role": "user", "content": "hi"}]}
+    odd = {"a\r\nSet-Cookie: x": 1, "é": 1, "seed": 1, "x" * 65: 1, **{f"p{n}": 1 for n in range(100)}}
+
+    answer = await world.http.post(CHAT, json={**body, **odd})
+
+    assert answer.status_code == 200
+    assert "set-cookie" not in answer.headers
+    assert len(answer.headers["runtally-ignored"].split(", ")) == 20
