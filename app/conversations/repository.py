@@ -183,6 +183,7 @@ async def append_entries(
             "run_id": entry.run_id,
             "attempt": entry.attempt,
             "entry": entry.line,
+            "objects": sorted(entry.objects) or None,
         }
         for entry in entries
     ]
@@ -212,7 +213,7 @@ async def page_of_entries(
     next_ = func.lead(_entries.position).over(order_by=_entries.position)
     sized = (
         select(
-            *(_entries.position, _entries.entry, _entries.run_id),
+            *(_entries.position, _entries.entry, _entries.objects, _entries.run_id),
             before.label("before"),
             next_.is_(None).label("is_last"),
         )
@@ -224,7 +225,11 @@ async def page_of_entries(
     statement = select(sized).where(sized.c.before < max_bytes).order_by(sized.c.position)
     rows = await reader.execute(statement)
     return [
-        StoredEntry(row.position, TranscriptEntry(_line(row.entry), row.run_id), is_last=row.is_last)
+        StoredEntry(
+            row.position,
+            TranscriptEntry(_line(row.entry), row.run_id, objects=row.objects or ()),
+            is_last=row.is_last,
+        )
         for row in rows
     ]
 

@@ -22,6 +22,7 @@ from app.doctor.machine import (
 )
 from app.doctor.mcp_servers import check_mcp_servers
 from app.doctor.notifications import check_notifications
+from app.doctor.objects import check_objects
 from app.doctor.probe import UnbilledMetering, probe
 from app.doctor.reconciliation import check_reconciliation
 from app.doctor.report import Check, Report, without_secrets
@@ -64,6 +65,7 @@ async def examine(
             "chain": examination.chain,
             "fleet": examination.fleet,
             "event_log": examination.event_log,
+            "objects": examination.objects,
             "dispatcher": examination.dispatcher,
             "journal": examination.journal,
             "sdk": examination.sdk,
@@ -135,6 +137,9 @@ class _Examination:
             return [Check("event_log", "ok", f"REDIS_URL ({relay}) carries messages")]
         detail = "in the server's memory, or with `--processes` in the command's own Valkey"
         return [Check("event_log", "ok", detail)]
+
+    async def objects(self) -> list[Check]:
+        return [await check_objects(self._settings)]
 
     async def dispatcher(self) -> list[Check]:
         if await open_temporal(self._settings, "runtally doctor") is None:

@@ -38,6 +38,7 @@ _IN_FILES = {
 }
 _REDIS_SCHEMES = ("redis://", "rediss://", "redis+sentinel://", "rediss+sentinel://", "unix://")
 _HTTP_SCHEMES = ("http://", "https://")
+_OBJECT_SCHEMES = ("s3://", "gs://", "az://", "file:///")
 _KEY = re.compile(r"rt_[A-Za-z0-9_-]{16,200}")
 _HOST_AND_PORT = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):[1-9][0-9]{0,4}")
 _HEADER_VALUE = re.compile(r"[!-~]+")
@@ -140,6 +141,12 @@ class Settings(NetworkSettings, DatabaseSettings):
     attachment_urls: bool = Field(default=False, validation_alias="RUNTALLY_ATTACHMENT_URLS")
     max_run_output_mb: int = Field(256, ge=1, validation_alias="RUNTALLY_MAX_RUN_OUTPUT_MB")
     evidence: bool = Field(default=True, validation_alias="RUNTALLY_EVIDENCE")
+    objects: Annotated[str, starts_with(*_OBJECT_SCHEMES)] | None = Field(
+        None, validation_alias="RUNTALLY_OBJECTS"
+    )
+    objects_key: Annotated[SecretStr, Field(min_length=32)] | None = Field(
+        None, validation_alias="RUNTALLY_OBJECTS_KEY"
+    )
     max_storage_mb_per_account: int = Field(
         10_240, ge=0, validation_alias="RUNTALLY_MAX_STORAGE_MB_PER_ACCOUNT"
     )

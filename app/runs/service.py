@@ -132,7 +132,8 @@ class RunService:
     async def request(self, run: RunKey) -> str | None:
         """What was stored of the request that started a run, as JSON; None once it is deleted."""
         async with self.database.read() as reader:
-            return await stored_request(reader, run)
+            stored = await stored_request(reader, run)
+        return None if stored is None else await self.codec.read(stored)
 
     async def evidence(self, run: RunKey, *, after: int, limit: int) -> list[EvidenceRecord]:
         """What a run did, after a position; raises `RunNotFound`, `RunDeleted`."""

@@ -94,12 +94,13 @@ async def copy_transcript(
             # Copies are not fenced: no attempt writes them.
             null(),
             _entries.entry,
+            _entries.objects,
         )
         .where(_up_to(transcript, runs))
         .order_by(_entries.position)
     )
-    columns = ["project_key", "session_id", "subpath", "entry_uuid", "run_id", "attempt", "entry"]
-    await tx.execute(insert(session_entries).from_select(columns, copied))
+    copies = ("project_key", "session_id", "subpath", "entry_uuid", "run_id", "attempt", "entry", "objects")
+    await tx.execute(insert(session_entries).from_select(list(copies), copied))
 
 
 def _up_to(transcript: Transcript, runs: Sequence[RunId]) -> ColumnElement[bool]:

@@ -28,6 +28,7 @@ from app.conversations.repository import newest_conversations
 from app.conversations.tables import conversation_branches, sessions
 from app.ids import AccountId, RunId, RunKey
 from app.platform.db import Reader, Transaction, json_text
+from app.platform.objects.documents import StoredDocument
 from app.platform.pagination import PageRequest
 from app.platform.postgres.labels import labels_match
 from app.platform.postgres.statements import is_one_of
@@ -134,21 +135,29 @@ async def questions_of(
     """
     later = func.sum(runs.c.bytes).over(order_by=runs.c.turn.desc())
     sized = (
-        select(runs.c.run_id, runs.c.turn, runs.c.question, later.label("later"))
+        select(runs.c.run_id, runs.c.turn, runs.c.question, runs.c.objects, later.label("later"))
         .where(runs.c.account_id == account_id, is_one_of(runs.c.run_id, run_ids))
         .subquery()
     )
     fits = sized.c.later <= max_bytes
-    request = select(cast(runs.c.request, Text)).where(
+    stored = select(cast(runs.c.request, Text)).where(
         runs.c.account_id == account_id, runs.c.run_id == sized.c.run_id
     )
     statement = select(
         sized.c.run_id,
         sized.c.question,
-        case((fits, request.scalar_subquery())).label("request"),
+        case((fits, stored.scalar_subquery())).label("text"),
+        sized.c.objects,
         fits.label("fits"),
     ).order_by(sized.c.turn)
-    return [StoredQuestion(**row._asdict()) for row in await reader.execute(statement)]
+    return [_question(account_id, **row._asdict()) for row in await reader.execute(statement)]
+
+
+def _question(
+    account_id: AccountId, *, text: str | None, objects: list[str] | None, **columns: Any
+) -> StoredQuestion:
+    request = None if text is None else StoredDocument(account_id, text, frozenset(objects or ()))
+    return StoredQuestion(request=request, **columns)
 
 
 async def store_passed_on(
