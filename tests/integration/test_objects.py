@@ -216,6 +216,7 @@ async def test_a_file_that_is_replaced_and_one_that_expires_let_go_of_their_cont
     await workspaces.write_uploads(key.account_id, {"a": LARGE.encode()})
     async with database.transaction() as tx:
         await workspaces.reserve(tx, run, SPEC, {"a": LARGE.encode()})
+    await drop_unused(database, objects)
     workspace = await workspaces.open(run, SPEC, in_conversation=True)
     workspace.populate(tmp_path)
     (tmp_path / "a").write_text(OTHER)
@@ -250,10 +251,12 @@ async def test_what_is_not_referred_to_in_time_is_refused_and_written_again(
 
 
 @pytest.mark.parametrize("faults", [["unavailable"], ["cut"], ["damaged"], ["missing", "missing"]])
+@pytest.mark.parametrize("secret", [None, SECRET])
 async def test_a_read_that_fails_once_is_repeated(
-    database: Database, s3: LoopbackS3, objects: Objects, faults: list[Any]
+    database: Database, s3: LoopbackS3, secret: SecretStr | None, faults: list[Any]
 ) -> None:
     key, contents = await an_account(database), {sha256_of(LARGE): LARGE.encode()}
+    objects = Objects((database, ObjectStorage(URL, secret, DIRECT)))
     await objects.write(key.account_id, contents)
     s3.faults.extend(faults)
 
