@@ -27,7 +27,7 @@ class ForeignErrors(Middleware):
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
-        if not scope["path"].startswith(f"{self.path}/"):
+        if not f"{scope['path']}/".startswith(f"{self.path}/"):
             await self.app(scope, receive, send)
             return
         start: Message | None = None
