@@ -46,7 +46,9 @@ class ForeignErrors(Middleware):
                     await send(head)
                     await send({"type": "http.response.body", "body": content})
 
-        await self.app({**scope, "headers": self.read_headers(scope["headers"])}, receive, send_rewritten)
+        # In the same scope: the request log reads the route from it.
+        scope["headers"] = self.read_headers(scope["headers"])
+        await self.app(scope, receive, send_rewritten)
 
     def read_headers(self, headers: Headers) -> Headers:
         """A request's headers as our own clients send them."""
