@@ -7,7 +7,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
 import httpx2
 import pytest
 from mcp import Client
@@ -105,8 +104,16 @@ async def test_each_graph_is_a_tool_whose_conversations_have_names(world_of: Wor
 
 @both
 async def test_the_text_so_far_is_progress_and_an_object_is_structured(world_of: WorldOf, mode: str) -> None:
-    script = in_turn(Reply([Text("word " * 200)]), Reply([Text('{"city": "Oslo"}')]))
-    world = await world_of(script, agent=MESSAGES)
+    def respond(request: ApiRequest) -> Reply:
+        return Reply([Text("word " * 200 if request.last_text == "talk" else '{"city": "Oslo"}')])
+
+    world = await world_of(respond, agent=MESSAGES)
+    schema = {
+        "type": "object",
+        "properties": {"city": {"type": "string"}},
+        "required": ["city"],
+        "additionalProperties": False,
+    }
     shown: list[str | None] = []
 
     async def show(_progress: float, _total: float | None, message: str | None) -> None:
@@ -114,7 +121,6 @@ async def test_the_text_so_far_is_progress_and_an_object_is_structured(world_of:
 
     async with a_client(world, mode) as client:
         said = await client.call_tool(TOOL, {"message": "talk"}, progress_callback=show)
-        schema = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
         found = await client.call_tool(TOOL, {"message": "where?"}, meta={"runtally/schema": schema})
 
     assert text_of(said) == "word " * 200
@@ -189,3 +195,53 @@ async def test_a_client_without_forms_gets_a_link_and_calls_again(
     assert decided.status_code == 200
     assert text_of(result) == "Sent."
     assert len(await runs_of(world)) == 1
+
+
+@both
+async def test_errors_of_runs_are_results_and_those_of_requests_name_the_field(
+    world_of: WorldOf, mode: str
+) -> None:
+    world = await world_of(lambda _: HttpError(400, "invalid_request_error", "secret words"), agent=MESSAGES)
+    wrong: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
+        ("messages__none", {"message": "hi"}, {}, "params.name"),
+        (TOOL, {}, {}, "params.arguments.message"),
+        (TOOL, {"message": " "}, {}, "params.arguments.message"),
+        (TOOL, {"message": "hi", "more": 1}, {}, "params.arguments.more"),
+        (TOOL, {"message": "hi"}, {"runtally/endUser": ""}, "params._meta.runtally/endUser"),
+        (TOOL, {"message": "hi"}, {"runtally/schema": {"type": 1}}, "params._meta.runtally/schema"),
+        (TOOL, {"message": "hi", "conversation": "run:none"}, {}, "no run"),
+    ]
+
+    async with a_client(world, mode) as client:
+        failed = await client.call_tool(TOOL, {"message": "hi"})
+        for name, arguments, meta, named in wrong:
+            with pytest.raises(MCPError) as raised:
+                await client.call_tool(name, arguments, meta=meta)
+            assert (raised.value.code, named in raised.value.message) == (INVALID_PARAMS, True), raised.value
+
+    assert (failed.is_error, text_of(failed)) == (True, "The model's provider rejected the request as invalid.")
+    assert len(await runs_of(world)) == 1
+
+
+async def test_a_call_that_is_cancelled_ends_its_run_and_one_that_broke_off_does_not(
+    world_of: WorldOf,
+) -> None:
+    """Only revisions with sessions have a message for it; others disconnect, as whoever loses the network."""
+    hold = Hold(0)
+    world = await world_of(lambda _: Reply([Text("done")], hold=hold), agent=MESSAGES)
+
+    for mode in (SESSIONS, MODERN):
+        hold.reached.clear()
+        async with a_client(world, mode) as client:
+            calling = asyncio.create_task(client.call_tool(TOOL, {"message": mode}))
+            await hold.reached.wait()
+            calling.cancel()
+            await asyncio.wait({calling})
+            if mode == SESSIONS:
+                (run,) = await runs_of(world)
+                cancelled = await world.ended(run["runId"])
+    hold.until.set()
+    kept = await world.ended((await runs_of(world))[0]["runId"])
+
+    assert (cancelled["status"], cancelled["final"]["error"]) == ("cancelled", "aborted")
+    assert (kept["status"], kept["final"]["content"]) == ("succeeded", "done")

@@ -17,7 +17,7 @@ from app.http.dependencies import run_key
 from app.http.field_errors import invalid_fields, rename_fields
 from app.http.mcp.client import McpClient
 from app.http.mcp.forms import Asked, command_of
-from app.http.mcp.input import ToolCall, key_of_request
+from app.http.mcp.input import ToolCall, key_of_request, posted_field
 from app.http.streaming.pausing import decided_requests
 from app.ids import RunKey
 from app.requests.principal import Principal
@@ -54,7 +54,10 @@ async def open_call(
         )
         return OpenedCall(record, await decided_requests(services, record.key))
     keyed = Posting(**{**posting, "idempotency_key": call.key})
-    return OpenedCall(await services.runs.start(caller, call.request(caller), **keyed))
+    try:
+        return OpenedCall(await services.runs.start(caller, call.request(caller), **keyed))
+    except Invalid as error:
+        raise rename_fields(error.errors, posted_field) from error
 
 
 async def resumed_run(services: Services, caller: Principal, run_id: str) -> RunRecord:

@@ -107,7 +107,7 @@ class CallEncoder:
         record: RunRecord,
         answering: Answering,
         *,
-        received: int = 0,
+        received: int = -1,
         decided: frozenset[str] = frozenset(),
     ) -> None:
         """`received`: the position up to which the client has the stream; `decided` need no answer."""
@@ -117,6 +117,9 @@ class CallEncoder:
         self._decided = decided
         self._mapper = CallMapper()
         self._position = 0
+        # The first event has only an id, so that a stream that breaks off before the next can be resumed.
+        client = answering.client
+        self._is_primed = received < 0 and client.has_lists and not client.is_modern
 
     @property
     def ended(self) -> bool:
@@ -185,7 +188,8 @@ class CallEncoder:
 
     def _frames(self, entry: LogEntry, resolved: set[str]) -> Iterator[str]:
         is_new = entry.position > self._received
-        if self._position == 0 and is_new and self._to.client.has_lists and not self._to.client.is_modern:
+        if self._is_primed:
+            self._is_primed = False
             yield f"id: {self._event_id(0)}\ndata: \n\n"
         for each in self._mapper.map(entry):
             message = self._progress(entry, each) if isinstance(each, str) else self._asked(each, resolved)

@@ -130,7 +130,7 @@ class McpExchange:
         message_id: RequestId,
         token: str | int | None,
         *,
-        received: int = 0,
+        received: int = -1,
     ) -> Response:
         record = opened.record
         may_approve = self.caller.may("runs:approve")

@@ -114,6 +114,20 @@ class ToolCall:
         return PREFIX + hashed(caller, "name", self.graph.id, end_user, name)
 
 
+def posted_field(field: str) -> str:
+    """Where a client has posted what a `GraphRunRequest` has in this field."""
+    name, _, rest = field.partition(".")
+    match name:
+        case "messages":
+            return "params.arguments.message"
+        case "stateKey":
+            return "params.arguments.conversation"
+        case "responseFormat":
+            return f"params._meta.{OURS}{rest}"
+        case _:
+            return f"params._meta.{OURS}{field}"
+
+
 def key_of_request(caller: Principal, client: McpClient, message_id: RequestId) -> str | None:
     """What is the same for a request that is sent again in its session; None without one."""
     return None if client.session is None else hashed(caller, "request", client.session, message_id)
