@@ -29,9 +29,7 @@ TOOL = f"{MESSAGES}__assistant"
 
 
 @asynccontextmanager
-async def a_client(
-    world: World, mode: str, *, key: str = KEY, fills_in: Any = None
-) -> AsyncIterator[Client]:
+async def a_client(world: World, mode: str, *, key: str = KEY, fills_in: Any = None) -> AsyncIterator[Client]:
     """The client as its guide makes it, with the two settings that every user changes."""
     headers = {"Authorization": f"Bearer {key}"}
     async with httpx2.AsyncClient(headers=headers, timeout=PATIENCE_S, trust_env=False) as http:
@@ -76,7 +74,7 @@ def echo(request: ApiRequest) -> Reply:
 @both
 async def test_each_graph_is_a_tool_whose_conversations_have_names(world_of: WorldOf, mode: str) -> None:
     world = await world_of(echo, agent=MESSAGES)
-    labels = {"runtally/endUser": "bob", "runtally/tags": {"team": "a"}, "runtally/metadata": {"n": "1"}}
+    labels: Any = {"runtally/endUser": "bob", "runtally/tags": {"team": "a"}, "runtally/metadata": {"n": "1"}}
 
     async with a_client(world, mode) as client:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
@@ -97,7 +95,9 @@ async def test_each_graph_is_a_tool_whose_conversations_have_names(world_of: Wor
     assert tool.input_schema["required"] == ["message"]
     runs = await runs_of(world)
     assert len(runs) == 4
-    assert [run["runId"] for run in reversed(runs)] == [ours(each)[0] for each in (first, second, alone, again)]
+    assert [run["runId"] for run in reversed(runs)] == [
+        ours(each)[0] for each in (first, second, alone, again)
+    ]
     assert (runs[-1]["endUser"], runs[-1]["tags"], runs[-1]["metadata"]) == ("bob", {"team": "a"}, {"n": "1"})
     assert [each["endUser"] for each in await world.receipts(runs[-1]["runId"])] == ["bob"]
 
@@ -108,7 +108,7 @@ async def test_the_text_so_far_is_progress_and_an_object_is_structured(world_of:
         return Reply([Text("word " * 200 if request.last_text == "talk" else '{"city": "Oslo"}')])
 
     world = await world_of(respond, agent=MESSAGES)
-    schema = {
+    schema: Any = {
         "type": "object",
         "properties": {"city": {"type": "string"}},
         "required": ["city"],
@@ -116,12 +116,13 @@ async def test_the_text_so_far_is_progress_and_an_object_is_structured(world_of:
     }
     shown: list[str | None] = []
 
-    async def show(_progress: float, _total: float | None, message: str | None) -> None:
+    async def show(progress: float, total: float | None, message: str | None) -> None:  # noqa: ARG001
         shown.append(message)
 
     async with a_client(world, mode) as client:
         said = await client.call_tool(TOOL, {"message": "talk"}, progress_callback=show)
-        found = await client.call_tool(TOOL, {"message": "where?"}, meta={"runtally/schema": schema})
+        wanted: Any = {"runtally/schema": schema}
+        found = await client.call_tool(TOOL, {"message": "where?"}, meta=wanted)
 
     assert text_of(said) == "word " * 200
     assert 2 <= len(shown) < 10
@@ -145,7 +146,9 @@ async def test_its_user_decides_about_calls_in_the_client(
 
     assert text_of(result) == "One was sent."
     assert office().sent == [("a@example.org", "hi")]
-    assert ["office__send_mail" in form.message and "hi" in form.message for form in person.forms] == [True] * 2
+    assert ["office__send_mail" in form.message and "hi" in form.message for form in person.forms] == [
+        True
+    ] * 2
     assert len(await runs_of(world)) == 1
 
 
@@ -174,7 +177,9 @@ async def test_a_client_without_forms_gets_a_link_and_calls_again(
 ) -> None:
     send = ToolUse(MAIL, {"to": "a@example.org", "text": "hi"})
     world = await world_of(
-        in_turn(Reply([Text("Wait."), send]), Reply([Text("Sent.")])), agent=agent, **office_settings(tmp_path)
+        in_turn(Reply([Text("Wait."), send]), Reply([Text("Sent.")])),
+        agent=agent,
+        **office_settings(tmp_path),
     )
     tool = f"{agent}__mailer"
 
@@ -202,7 +207,7 @@ async def test_errors_of_runs_are_results_and_those_of_requests_name_the_field(
     world_of: WorldOf, mode: str
 ) -> None:
     world = await world_of(lambda _: HttpError(400, "invalid_request_error", "secret words"), agent=MESSAGES)
-    wrong: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
+    wrong: list[tuple[str, dict[str, Any], Any, str]] = [
         ("messages__none", {"message": "hi"}, {}, "params.name"),
         (TOOL, {}, {}, "params.arguments.message"),
         (TOOL, {"message": " "}, {}, "params.arguments.message"),
@@ -219,7 +224,10 @@ async def test_errors_of_runs_are_results_and_those_of_requests_name_the_field(
                 await client.call_tool(name, arguments, meta=meta)
             assert (raised.value.code, named in raised.value.message) == (INVALID_PARAMS, True), raised.value
 
-    assert (failed.is_error, text_of(failed)) == (True, "The model's provider rejected the request as invalid.")
+    assert (failed.is_error, text_of(failed)) == (
+        True,
+        "The model's provider rejected the request as invalid.",
+    )
     assert len(await runs_of(world)) == 1
 
 

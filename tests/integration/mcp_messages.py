@@ -10,10 +10,10 @@ ACCEPT = {"Accept": "application/json, text/event-stream"}
 TOKEN = {"_meta": {"progressToken": "p"}}
 
 
-def a_call(tool: str, message: str, *, id: int = 1, **params: Any) -> dict[str, Any]:
+def a_call(tool: str, message: str, **params: Any) -> dict[str, Any]:
     """A call of a tool."""
     given = {"name": tool, "arguments": {"message": message}, **params}
-    return {"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": given}
+    return {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": given}
 
 
 def modern(message: dict[str, Any], **capabilities: Any) -> dict[str, Any]:

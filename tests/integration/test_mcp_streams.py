@@ -50,7 +50,7 @@ async def test_calls_with_one_idempotency_key_are_one_run(world_of: WorldOf) -> 
     session = await a_session(world)
 
     first = await world.http.post(PATH, **modern(a_call(TOOL, "hi", **keyed)))
-    second = await world.http.post(PATH, **in_session(session, a_call(TOOL, "hi", id=7, **keyed)))
+    second = await world.http.post(PATH, **in_session(session, {**a_call(TOOL, "hi", **keyed), "id": 7}))
     other = await world.http.post(PATH, **modern(a_call(TOOL, "ho", **keyed)))
 
     runs = [messages_in(each.text)[-1][1]["result"]["_meta"]["runtally/runId"] for each in (first, second)]
