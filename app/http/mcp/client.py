@@ -29,7 +29,7 @@ _LISTS_SINCE: Final = "2025-11-25"
 class SessionNotFound(NotFound):
     """This server has not begun this session: initialize another one."""
 
-    code = "session_not_found"
+    code = "mcp_session_not_found"
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Body, Depends, Header, Request, Response
 from mcp.shared.auth import ProtectedResourceMetadata
+from sse_starlette import EventSourceResponse
 
 from app.errors import AppError, NotFound, Unauthenticated
 from app.http.admission.checks import CheckedRoute, text_body
@@ -92,7 +93,13 @@ async def send_mcp_message(
     return await exchange.respond(body)
 
 
-@router.get(PATH, response_model=None, responses=RESUMED, summary="Resume the stream of a call")
+@router.get(
+    PATH,
+    response_model=None,
+    response_class=EventSourceResponse,
+    responses=RESUMED,
+    summary="Resume the stream of a call",
+)
 async def resume_mcp_call(
     exchange: Annotated[McpExchange, Depends(exchange)],
     last_event_id: Annotated[
