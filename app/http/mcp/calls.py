@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from typing import NamedTuple
 
 from mcp_types import CallToolRequestParams, ElicitResult, RequestId
@@ -55,7 +56,8 @@ async def open_call(
         return OpenedCall(record, await decided_requests(services, record.key))
     keyed = Posting(**{**posting, "idempotency_key": call.key})
     try:
-        return OpenedCall(await services.runs.start(caller, call.request(caller), **keyed))
+        request = await services.offload.run(partial(call.request, caller), size=len(call.arguments.message))
+        return OpenedCall(await services.runs.start(caller, request, **keyed))
     except Invalid as error:
         raise rename_fields(error.errors, posted_field) from error
 

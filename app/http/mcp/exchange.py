@@ -1,7 +1,8 @@
 """McpExchange: one message of a client, and its response."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from fastapi import Response
@@ -24,6 +25,7 @@ from starlette.datastructures import Headers
 from app.bootstrap.services import Services
 from app.errors import AppError, Invalid
 from app.graphs.spec import GraphSpec
+from app.http.admission.checks import TEXT_BODY_BYTES
 from app.http.field_errors import invalid_fields
 from app.http.mcp.calls import OpenedCall, answer_request, cancel_call, open_call, resumed_run
 from app.http.mcp.client import SESSION, McpClient, new_session, require_short
@@ -50,7 +52,8 @@ class McpExchange:
     services: Services
     caller: Principal
     posting: Posting
-    streams: RunStreams
+    streams: Callable[[], Awaitable[RunStreams]]
+    """Raises `TooManyReaders`."""
     page: str
     """The URL where a person answers what waits."""
     headers: Headers
@@ -78,7 +81,8 @@ class McpExchange:
         record = await resumed_run(self.services, self.caller, event.run_id)
         client = McpClient.of_notice(self.headers)
         opened = OpenedCall(record, await decided_requests(self.services, record.key))
-        return self._stream(client, opened, event.message_id, event.token, received=event.position)
+        streams = await self.streams()
+        return self._stream(streams, client, opened, event.message_id, event.token, received=event.position)
 
     async def _answered(self, request: JSONRPCRequest, body: Mapping[str, Any]) -> Response:
         try:
@@ -100,7 +104,9 @@ class McpExchange:
         token = progress_token_from_params(request.params)
         require_short(token, "params._meta.progressToken")
         try:
-            call, params = self._call_in(client, request)
+            streams = await self.streams()
+            read = partial(self._call_in, client, request)
+            call, params = await self.services.offload.run(read, size=self._size)
             opened = await open_call(self.services, self.caller, call, params, self.posting)
         except AppError as error:
             if error.status >= _SERVER_ERROR:
@@ -109,7 +115,7 @@ class McpExchange:
                 told = result_json(client, error_result(error.detail))
                 return JSONResponse(_response(request.id, told))
             return self._refused(refusal_json(request.id, error))
-        return self._stream(client, opened, request.id, token)
+        return self._stream(streams, client, opened, request.id, token)
 
     def _call_in(self, client: McpClient, request: JSONRPCRequest) -> tuple[ToolCall, CallToolRequestParams]:
         given = request.params or {}
@@ -125,6 +131,7 @@ class McpExchange:
 
     def _stream(
         self,
+        streams: RunStreams,
         client: McpClient,
         opened: OpenedCall,
         message_id: RequestId,
@@ -137,7 +144,7 @@ class McpExchange:
         answering = Answering(client, message_id, token, may_approve=may_approve, page=self.page)
         encoder = CallEncoder(record, answering, received=received, decided=opened.decided)
         batches = without_discarded(self.services.runs.follow(record.key))
-        return self.streams.until_pause(
+        return streams.until_pause(
             self.caller, record.key, batches, encoder, stops_unread=record.stops_unread
         )
 
@@ -155,6 +162,11 @@ class McpExchange:
             raise Invalid.field("id", "is not that of a request of this server")
         if "result" in body:
             await answer_request(self.services, self.caller, *named, body["result"])
+
+    @property
+    def _size(self) -> int:
+        """About how large the message is."""
+        return int(self.headers.get("content-length", TEXT_BODY_BYTES))
 
     def _graphs(self) -> list[GraphSpec]:
         graphs, terms = self.services.graphs.all(), self.caller.terms

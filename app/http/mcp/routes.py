@@ -11,17 +11,21 @@ from app.errors import AppError, NotFound, Unauthenticated
 from app.http.admission.checks import CheckedRoute, text_body
 from app.http.dependencies import (
     ApprovalsPage,
+    HeartbeatS,
     Location,
+    OpenExportReader,
     PostingDep,
-    RunStreamsDep,
     ServicesDep,
     Writer,
     location,
+    open_stream_reader,
+    run_streams,
 )
 from app.http.mcp.errors import PATH
 from app.http.mcp.exchange import McpExchange
 from app.http.mcp.openapi import ANSWER, ERROR_RESPONSES, MESSAGE_REQUEST, RESUMED
 from app.http.problems import error_response
+from app.http.streaming.run_streams import RunStreams
 
 METADATA_PATH: Final = f"/.well-known/oauth-protected-resource{PATH}"
 
@@ -67,10 +71,16 @@ async def exchange(
     services: ServicesDep,
     caller: Writer,
     posting: PostingDep,
-    streams: RunStreamsDep,
+    heartbeat_s: HeartbeatS,
+    opened: OpenExportReader,
     page: ApprovalsPage,
 ) -> McpExchange:
     """Handles this request."""
+
+    async def streams() -> RunStreams:
+        # Not as a dependency: who has as many streams as there may be can still answer and cancel.
+        return await run_streams(request, services, heartbeat_s, await open_stream_reader(request, opened))
+
     return McpExchange(services, caller, posting, streams, page, request.headers)
 
 
