@@ -91,27 +91,33 @@ async def test_a_form_is_answered_while_its_stream_is_open_and_asks_only_once(
 
 async def test_only_the_client_of_a_session_cancels_its_calls(world_of: WorldOf) -> None:
     """Even if it has as many streams as there may be."""
-    hold, limit = Hold(0), {"RUNTALLY_MAX_READERS_PER_KEY": 1}
-    world = await world_of(lambda _: Reply([Text("done")], hold=hold), agent=MESSAGES, **limit)
+    holds = {"keep": Hold(0), "stop": Hold(0)}
+    limit = {"RUNTALLY_MAX_READERS_PER_KEY": 1}
+    world = await world_of(
+        lambda request: Reply([Text("done")], hold=holds[request.last_text]), agent=MESSAGES, **limit
+    )
     _, key = await world.services.accounts.create_key("default", ["runs:write"])
     session = await a_session(world)
     cancel = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}
-    calling = asyncio.create_task(world.http.post(PATH, **in_session(session, a_call(TOOL, "hi"))))
-    await hold.reached.wait()
 
+    keeping = asyncio.create_task(world.http.post(PATH, **in_session(session, a_call(TOOL, "keep"))))
+    await holds["keep"].reached.wait()
     async with a_client(world.url, key, agent=MESSAGES) as other:
         foreign = await other.post(PATH, **in_session(session, cancel))
     elsewhere = await world.http.post(PATH, **in_session(await a_session(world), cancel))
-    before = (await world.http.get("/v1/runs")).json()["items"][0]["status"]
-    one_more = await world.http.post(PATH, **in_session(session, {**a_call(TOOL, "hi"), "id": 2}))
-    own = await world.http.post(PATH, **in_session(session, cancel))
-    ended = messages_in((await calling).text)[-1][1]["result"]
+    one_more = await world.http.post(PATH, **in_session(session, {**a_call(TOOL, "stop"), "id": 2}))
+    holds["keep"].until.set()
+    kept = messages_in((await keeping).text)[-1][1]["result"]
+    stopping = asyncio.create_task(
+        world.http.post(PATH, **in_session(session, {**a_call(TOOL, "stop"), "id": 3}))
+    )
+    await holds["stop"].reached.wait()
+    own = await world.http.post(PATH, **in_session(session, {**cancel, "params": {"requestId": 3}}))
+    stopped = messages_in((await stopping).text)[-1][1]["result"]
 
     assert [each.status_code for each in (foreign, elsewhere, own)] == [202, 202, 202]
-    assert before == "running"
-    assert one_more.json()["result"]["isError"] is True
-    assert len((await world.http.get("/v1/runs")).json()["items"]) == 1
-    assert ended["isError"] is True
+    assert [each["isError"] for each in (kept, one_more.json()["result"], stopped)] == [False, True, True]
+    assert len((await world.http.get("/v1/runs")).json()["items"]) == 2
 
 
 async def test_what_is_no_message_of_the_protocol_is_refused_in_its_form(world_of: WorldOf) -> None:
