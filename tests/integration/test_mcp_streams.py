@@ -4,6 +4,8 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+
 from app.simulator.script import Hold, Reply, Text, ToolUse, in_turn
 from tests.e2e.agents import MESSAGES
 from tests.e2e.office import MAIL, office
@@ -44,17 +46,19 @@ async def test_a_stream_is_resumed_after_any_event_with_the_same_bytes(world_of:
     assert len((await world.http.get("/v1/runs")).json()["items"]) == 1
 
 
-async def test_calls_with_one_idempotency_key_are_one_run(world_of: WorldOf) -> None:
+async def test_calls_with_one_idempotency_key_are_one_run_in_all_revisions(world_of: WorldOf) -> None:
     world = await world_of(lambda _: Reply([Text("done")]), agent=MESSAGES)
     keyed = {"_meta": {"runtally/idempotencyKey": "k"}}
-    session = await a_session(world)
+    called = a_call(TOOL, "hi", **keyed)
 
-    first = await world.http.post(PATH, **modern(a_call(TOOL, "hi", **keyed)))
-    second = await world.http.post(PATH, **in_session(session, {**a_call(TOOL, "hi", **keyed), "id": 7}))
+    answers = [await world.http.post(PATH, **modern(called))]
+    for version in HANDSHAKE_PROTOCOL_VERSIONS:
+        headers = {"MCP-Protocol-Version": version}
+        answers.append(await world.http.post(PATH, json={**called, "id": version}, headers=headers))
     other = await world.http.post(PATH, **modern(a_call(TOOL, "ho", **keyed)))
 
-    runs = [messages_in(each.text)[-1][1]["result"]["_meta"]["runtally/runId"] for each in (first, second)]
-    assert runs[0] == runs[1]
+    runs = {messages_in(each.text)[-1][1]["result"]["_meta"]["runtally/runId"] for each in answers}
+    assert len(runs) == 1
     assert other.json()["result"]["isError"] is True
     assert len((await world.http.get("/v1/runs")).json()["items"]) == 1
 
