@@ -234,7 +234,7 @@ async def test_errors_of_runs_are_results_and_those_of_requests_name_the_field(
 async def test_a_call_that_is_cancelled_ends_its_run_and_one_that_broke_off_does_not(
     world_of: WorldOf,
 ) -> None:
-    """Only revisions with sessions have a message for it; others disconnect, as whoever loses the network."""
+    """Only revisions with sessions have a message for it; others disconnect, as if the network were lost."""
     hold = Hold(0)
     world = await world_of(lambda _: Reply([Text("done")], hold=hold), agent=MESSAGES)
 

@@ -26,6 +26,7 @@ from app.http.mcp.exchange import McpExchange
 from app.http.mcp.openapi import ANSWER, ERROR_RESPONSES, MESSAGE_REQUEST, RESUMED
 from app.http.problems import error_response
 from app.http.streaming.run_streams import RunStreams
+from app.platform.logs.context import note
 
 METADATA_PATH: Final = f"/.well-known/oauth-protected-resource{PATH}"
 
@@ -54,6 +55,7 @@ class McpRoute(CheckedRoute):
             except Unauthenticated as error:
                 if not request.app.state.services.tokens.issuers:
                     raise
+                note(code=error.code)
                 response = error_response(error)
                 url = _absolute(request, await location(request), METADATA_PATH)
                 response.headers["WWW-Authenticate"] = f'Bearer resource_metadata="{url}"'
