@@ -20,6 +20,7 @@ from app.http.anthropic.errors import AnthropicWire
 from app.http.api.batches.schemas import line_schemas
 from app.http.api.health.routes import MAX_AGE_S, unavailable_parts
 from app.http.api.pages.routes import files
+from app.http.mcp.errors import McpErrors
 from app.http.middleware import HeadRequests, RequestIds, SecurityHeaders, UnexpectedErrors, UnreadBodies
 from app.http.native.openapi import event_schemas
 from app.http.openai.errors import OpenAiErrors
@@ -46,6 +47,7 @@ TAGS: Final = {
     "ag-ui": "The AG-UI protocol.",
     "ai-sdk": "The Vercel AI SDK.",
     "openai": "The API of OpenAI.",
+    "mcp": "The Model Context Protocol.",
     "anthropic": "The Messages API, for agents of clients.",
     "receipts": "What runs have cost.",
     "billing": "Credit, alarms and the provider's reports.",
@@ -70,10 +72,11 @@ _CORS: Final[dict[str, Any]] = {
     "allow_headers": (
         *("Authorization", "Content-Type", "Idempotency-Key", "Last-Event-ID"),
         *("X-AI-SDK-Version", "X-Request-ID", "traceparent", "tracestate"),
+        *("MCP-Protocol-Version", "Mcp-Session-Id", "Mcp-Method", "Mcp-Name"),
     ),
     "expose_headers": (
         *("X-Request-ID", "Location", "Retry-After", "RateLimit", "RateLimit-Policy"),
-        "x-vercel-ai-ui-message-stream",
+        *("x-vercel-ai-ui-message-stream", "Mcp-Session-Id"),
     ),
 }
 
@@ -139,6 +142,7 @@ def create_app(
         app.add_middleware(CORSMiddleware, allow_origins=origins, **_CORS)
     app.add_middleware(OpenAiErrors)
     app.add_middleware(AnthropicWire)
+    app.add_middleware(McpErrors)
     app.add_middleware(UnreadBodies)
     app.add_middleware(SecurityHeaders)
     app.add_middleware(RequestLog)

@@ -27,7 +27,7 @@ class ForeignErrors(Middleware):
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
-        if not scope["path"].startswith(f"{self.path}/"):
+        if not f"{scope['path']}/".startswith(f"{self.path}/"):
             await self.app(scope, receive, send)
             return
         start: Message | None = None
@@ -46,7 +46,9 @@ class ForeignErrors(Middleware):
                     await send(head)
                     await send({"type": "http.response.body", "body": content})
 
-        await self.app({**scope, "headers": self.read_headers(scope["headers"])}, receive, send_rewritten)
+        # In the same scope: the request log reads the route from it.
+        scope["headers"] = self.read_headers(scope["headers"])
+        await self.app(scope, receive, send_rewritten)
 
     def read_headers(self, headers: Headers) -> Headers:
         """A request's headers as our own clients send them."""

@@ -34,11 +34,13 @@ from app.http.api.schedules.routes import router as schedules
 from app.http.api.statements.routes import router as statements
 from app.http.api.usage.routes import router as usage
 from app.http.api.webhooks.routes import router as webhooks
+from app.http.mcp.routes import metadata_router as mcp_metadata
+from app.http.mcp.routes import router as mcp
 from app.http.openai.routes import router as openai
 
 ROUTERS = (
     *(runs, commands, approvals, batches, schedules, files, conversations),
-    *(generate, ag_ui, ai_sdk, openai, anthropic),
+    *(generate, ag_ui, ai_sdk, openai, mcp, mcp_metadata, anthropic),
     *(
         receipts,
         exports,

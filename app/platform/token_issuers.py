@@ -48,9 +48,14 @@ class TokenIssuer(InputModel):
             raise ValueError("must have either account or accountClaim")
         if (self.account_claim is None) != (self.accounts is None):
             raise ValueError("must have accounts with accountClaim, and only then")
-        if self.jwks_url is None and not self.issuer.startswith(("https://", "http://")):
+        if self.jwks_url is None and not self.is_url:
             raise ValueError("must have jwksUrl, because its issuer is not a URL")
         return self
+
+    @property
+    def is_url(self) -> bool:
+        """Whether clients find its configuration by its name."""
+        return self.issuer.startswith(("https://", "http://"))
 
     @property
     def discovery_url(self) -> str:

@@ -21,6 +21,7 @@ from app.usage.records import Attribution
 from tests.batches import a_line, created, ended
 from tests.e2e.stories import ASSISTANT, World, WorldOf, a_client, a_request
 from tests.factories import a_fact
+from tests.integration.mcp_messages import a_call
 from tests.integration.statements import execute, until
 
 SECOND = ("ann", {"team": "search", "env": "prod"})
@@ -173,6 +174,7 @@ async def test_every_way_in_takes_labels(world_of: WorldOf) -> None:
     named = {("user" if name == "endUser" else name): value for name, value in labels("openai").items()}
     completion = {"model": graph, "messages": [{"role": "user", "content": "hi"}], **named}
     options = {"runtally": labels("ag-ui")}
+    meta = {f"runtally/{name}": value for name, value in labels("mcp").items()}
     thread = {
         "threadId": "t",
         "runId": "r",
@@ -185,6 +187,7 @@ async def test_every_way_in_takes_labels(world_of: WorldOf) -> None:
             f"/v1/ai-sdk/{graph}/chat": chat,
             f"/v1/ag-ui/{graph}": thread,
             "/openai/v1/chat/completions": completion,
+            "/mcp": a_call("messages__assistant", "hi", _meta=meta),
             "/v1/generate/text": {"prompt": "hi", **labels("generate")},
         }.items():
             (await client.post(path, json=body)).raise_for_status()
@@ -194,7 +197,7 @@ async def test_every_way_in_takes_labels(world_of: WorldOf) -> None:
         line = a_line("1", "hi", graph=graph, **labels("batch"))
         await ended(client, await created(client, [line]))
 
-        ways = {"stream", "ai-sdk", "ag-ui", "openai", "generate", "schedule", "batch"}
+        ways = {"stream", "ai-sdk", "ag-ui", "openai", "mcp", "generate", "schedule", "batch"}
 
         async def all_are_charged() -> bool:
             found = (await client.get("/v1/receipts")).raise_for_status().json()["items"]

@@ -86,6 +86,8 @@ OPEN_TO_END_USERS: Final[
     f"GET {_AI_SDK}/chat/{{chatId}}/stream": _by_route,
     f"POST {_AI_SDK}/chat/{{chatId}}/stop": _by_route,
     "POST /openai/v1/chat/completions": _by_route,
+    "POST /mcp": _by_route,
+    "GET /mcp": _by_route,
     "GET /v1/receipts": _by_route,
     "GET /v1/usage": _by_route,
     # The graphs that the token may run, which are about no person.

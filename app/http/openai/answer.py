@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 from app.errors import Unauthenticated
-from app.events import BudgetReached, PermissionRequest
 from app.http.openai.errors import error_json
-from app.http.openai.mapper import CompletionMapper, Delta, Waiting
+from app.http.openai.mapper import CompletionMapper, Delta
 from app.http.openai.notice import Notice, notice
 from app.http.streaming.encoder import (
     EVENT_STREAM,
@@ -18,6 +17,7 @@ from app.http.streaming.encoder import (
     STOPPING_MESSAGE,
     json_frame,
 )
+from app.http.streaming.pausing import Waiting, what_waits
 from app.http.streaming.stopping import ServerStopping
 from app.requests.outcome import ErrorCode
 from app.streams.port import LogEntry
@@ -138,19 +138,9 @@ class RunAnswer:
         """What the answer ends with where the run waits."""
         if waiting := self._for_person:
             waits = Notice(self._mapper.run_id, self._position)
-            yield {"content": "\n\n" + notice("; ".join(map(_what, waiting)), self._options.page, waits)}
+            yield {"content": "\n\n" + notice("; ".join(map(what_waits, waiting)), self._options.page, waits)}
 
     def _fields(self, kind: str) -> dict[str, Any]:
         """The fields of every object of the response."""
         known = {"id": f"chatcmpl-{self._mapper.run_id}", "object": kind}
         return {**known, "created": self._created_s, "model": self._options.model}
-
-
-def _what(waiting: Waiting) -> str:
-    match waiting:
-        case PermissionRequest(tool_name=name):
-            return f"the tool {name} needs approval"
-        case BudgetReached():
-            return "the budget of this run is used up"
-        case _:
-            return "the agent asks a question"

@@ -2,19 +2,17 @@
 
 from app.bootstrap.services import Services
 from app.errors import Invalid
-from app.events import BudgetReached, PermissionRequest, QuestionAsked
 from app.executors.client_calls import ClientToolResult
 from app.http.dependencies import run_key
 from app.http.openai.answer import Received
 from app.http.openai.input import ChatCompletionRequest
 from app.http.openai.mapper import run_of_call
 from app.http.openai.notice import Notice
-from app.platform.pagination import MAX_PAGE, PageRequest
+from app.http.streaming.pausing import decided_requests
 from app.requests.principal import Principal
 from app.runs.commands.service import RunNotFound
 from app.runs.records import RunRecord
 from app.runs.stateless.service import chat_of
-from app.runs.waits.listing.records import CallFilter
 
 
 async def continue_run(
@@ -55,16 +53,8 @@ async def _after_person(
 ) -> tuple[RunRecord, Received]:
     """Go on where a run has waited; what still waits ends the response again."""
     record = await _run_of_graph(services, caller, waiting.run_id, body.model)
-    asked = {
-        event.request_id
-        for _, event, _ in await services.runs.events(record.key)
-        if isinstance(event, PermissionRequest | QuestionAsked | BudgetReached)
-    }
-    chosen, page = CallFilter(run_id=record.key.run_id), PageRequest(MAX_PAGE)
-    waits = {
-        call.call_id for call in (await services.account_calls.page(caller.account_id, chosen, page)).calls
-    }
-    return record, Received(waiting.position, decided=frozenset(asked - waits))
+    decided = await decided_requests(services, record.key)
+    return record, Received(waiting.position, decided=decided)
 
 
 async def _run_of_graph(services: Services, caller: Principal, run_id: str, graph_id: str) -> RunRecord:

@@ -31,14 +31,12 @@ from app.events import (
     UserMessageDelivered,
 )
 from app.http.streaming.discarded_text import AnswerText
+from app.http.streaming.pausing import Waiting
 from app.requests.outcome import ErrorCode
 from app.streams.port import LogEntry
 
 Delta: TypeAlias = dict[str, Any]
 """What a chunk adds to the message."""
-
-Waiting: TypeAlias = PermissionRequest | QuestionAsked | BudgetReached
-"""What a person has to answer."""
 
 
 @dataclass(slots=True)

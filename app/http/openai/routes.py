@@ -3,7 +3,7 @@
 from functools import partial
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Depends, Path, Request, Response
+from fastapi import APIRouter, Path, Response
 from fastapi.responses import JSONResponse
 
 from app.bootstrap.services import Services
@@ -11,7 +11,7 @@ from app.graphs.catalog import GraphNotFound
 from app.graphs.spec import GraphSpec
 from app.http.admission.checks import CheckedRoute, large_body
 from app.http.dependencies import (
-    Location,
+    ApprovalsPage,
     PostingDep,
     RunReader,
     RunStreamsDep,
@@ -54,11 +54,6 @@ async def get_openai_model(
     raise GraphNotFound
 
 
-async def approvals_page(request: Request, location: Location) -> str:
-    """The URL of the page where a person answers what waits, by the address that the client has used."""
-    return f"{str(request.base_url).removesuffix('/')}{location('/approvals')}"
-
-
 @router.post(
     "/chat/completions",
     dependencies=[large_body],
@@ -72,7 +67,7 @@ async def create_chat_completion(
     caller: Writer,
     posting: PostingDep,
     streams: RunStreamsDep,
-    page: Annotated[str, Depends(approvals_page)],
+    page: ApprovalsPage,
 ) -> Response:
     """Answer the last message, or continue a run: with results of tools, or after a person has answered.
 

@@ -23,6 +23,7 @@ LARGE_BODY_PATHS = {
     "/openai/v1/chat/completions",
 }
 TEXT_BODY_PATHS = {
+    "/mcp",
     "/v1/generate/text",
     "/v1/generate/object",
     "/v1/runs/{runId}/permissions/{requestId}",
@@ -31,7 +32,7 @@ TEXT_BODY_PATHS = {
 }
 UNAUTHENTICATED_PATHS = {
     *("/", "/approvals", "/billing", "/docs", "/openapi.json", "/healthz", "/readyz"),
-    "/v1/browser-session",
+    *("/v1/browser-session", "/.well-known/oauth-protected-resource/mcp"),
 }
 
 
