@@ -15,6 +15,8 @@ class FinalUsage(Model):
 
     prompt_tokens: int
     completion_tokens: int
+    cached_tokens: int = 0
+    """How many of the prompts' were read from a cache."""
 
 
 class FileChange(Model):

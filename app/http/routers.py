@@ -34,11 +34,13 @@ from app.http.api.schedules.routes import router as schedules
 from app.http.api.statements.routes import router as statements
 from app.http.api.usage.routes import router as usage
 from app.http.api.webhooks.routes import router as webhooks
+from app.http.openai.chat.routes import router as openai_chat
+from app.http.openai.responses.routes import router as openai_responses
 from app.http.openai.routes import router as openai
 
 ROUTERS = (
     *(runs, commands, approvals, batches, schedules, files, conversations),
-    *(generate, ag_ui, ai_sdk, openai, anthropic),
+    *(generate, ag_ui, ai_sdk, openai, openai_chat, openai_responses, anthropic),
     *(
         receipts,
         exports,

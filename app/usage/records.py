@@ -212,12 +212,15 @@ class UsageTotal:
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    cached_tokens: int = 0
+    """How many of the prompts' were read from a cache."""
 
     def plus(self, usage: TokenUsage) -> "UsageTotal":
         """This total and one more message."""
         return UsageTotal(
             self.prompt_tokens + usage.prompt_tokens,
             self.completion_tokens + usage.output_tokens,
+            self.cached_tokens + usage.cache_read_tokens,
         )
 
 

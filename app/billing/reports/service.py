@@ -97,7 +97,7 @@ class BillingReports:
         prompt_tokens = sum(receipt.usage.prompt_tokens for receipt in receipts)
         completion_tokens = sum(receipt.output_tokens for receipt in receipts)
         return Spent(
-            usage=UsageTotal(prompt_tokens, completion_tokens),
+            usage=UsageTotal(prompt_tokens, completion_tokens, charged.tokens.cache_read_tokens),
             total_tokens=prompt_tokens + completion_tokens,
             cost_usd=charged.cost_usd,
             turns=sum(receipt.basis == "final" and receipt.origin == "assistant" for receipt in receipts),

@@ -8,6 +8,7 @@ from fastapi import Request
 
 from app.bootstrap.services import Services
 from app.errors import Forbidden
+from app.http.openai.responses.ids import Segment
 from app.ids import RUN_ID_PATTERN, STATE_KEY_PATTERN, RunId, RunKey
 from app.requests.principal import Principal
 from app.runs.commands.service import RunNotFound
@@ -28,6 +29,10 @@ async def _require_run(services: Services, caller: Principal, names: Mapping[str
         raise RunNotFound
 
 
+async def _require_response(services: Services, caller: Principal, names: Mapping[str, str]) -> None:
+    await _require_run(services, caller, {"runId": Segment.named(names["responseId"]).run_id})
+
+
 async def _require_conversation(services: Services, caller: Principal, names: Mapping[str, str]) -> None:
     state_key = next(names[each] for each in ("stateKey", "threadId", "chatId") if each in names)
     if not re.fullmatch(STATE_KEY_PATTERN, state_key):
@@ -39,6 +44,7 @@ async def _by_route(_services: Services, _caller: Principal, _names: Mapping[str
     """The route filters what it lists, and `require_reading` refuses what its body names."""
 
 
+_RESPONSE: Final = "/openai/v1/responses/{responseId}"
 _RUN: Final = "/v1/runs/{runId}"
 _CONVERSATION: Final = "/v1/sessions/{stateKey}"
 _AG_UI: Final = "/v1/ag-ui/{graphId}"
@@ -90,6 +96,10 @@ OPEN_TO_END_USERS: Final[
     "GET /v1/usage": _by_route,
     # The graphs that the token may run, which are about no person.
     "GET /v1/graphs": _by_route,
+    "POST /openai/v1/responses": _by_route,
+    f"GET {_RESPONSE}": _require_response,
+    f"POST {_RESPONSE}/cancel": _require_response,
+    f"DELETE {_RESPONSE}": _require_response,
     "GET /openai/v1/models": _by_route,
     "GET /openai/v1/models/{model}": _by_route,
 }

@@ -100,6 +100,7 @@ class RunOutput:
             usage=FinalUsage(
                 prompt_tokens=self._usage.prompt_tokens,
                 completion_tokens=self._usage.completion_tokens,
+                cached_tokens=self._usage.cached_tokens,
             ),
             context_used=self._context_used,
             context_window=self._context_window,
