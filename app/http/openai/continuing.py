@@ -4,6 +4,7 @@ from app.bootstrap.services import Services
 from app.errors import Invalid
 from app.events import BudgetReached, ClientToolCall, PermissionRequest, QuestionAsked
 from app.executors.client_calls import ClientToolResult
+from app.executors.waiting.decisions import PermissionNotFound
 from app.http.dependencies import run_key
 from app.http.openai.answer import Received
 from app.http.openai.mapper import run_of_call
@@ -94,4 +95,7 @@ async def _decide(services: Services, caller: Principal, record: RunRecord, deci
     if not decisions:
         return 0
     caller.require("runs:approve")
-    return (await services.chats.decide(caller, chat_of(record), record.key, decisions=decisions)).after
+    decided = await services.chats.decide(caller, chat_of(record), record.key, decisions=decisions)
+    if not decided.after:
+        raise PermissionNotFound
+    return decided.after

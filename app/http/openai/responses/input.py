@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Final, Literal, Self, TypeAlias
 
-from pydantic import BeforeValidator, Field, StrictBool, model_validator
+from pydantic import BeforeValidator, Field, StrictBool, ValidationInfo, field_validator, model_validator
 
 from app.errors import Invalid
 from app.executors.port import NO_SCHEMAS, RunSchemas
@@ -32,7 +32,6 @@ _OUTPUT: Final = "function_call_output"
 _APPROVAL: Final = "mcp_approval_response"
 _REFERENCE: Final = "item_reference"
 _ITEMS: Final = {"message", _OUTPUT, _APPROVAL, _REFERENCE}
-_ROLES: Final = {"user", "assistant", "system", "developer"}
 _REASON_CHARS: Final = 4_000
 
 
@@ -52,7 +51,7 @@ class InputItem(Posted):
     """An item: a message, a result or a decision; all others are known to the conversation, or ignored."""
 
     type: str
-    role: str | None = None
+    role: Literal["user", "assistant", "system", "developer"] | None = None
     content: str | list[PostedPart] | None = None
     id: Annotated[str, Field(max_length=400)] | None = None
     call_id: Annotated[str, Field(max_length=300)] | None = None
@@ -64,7 +63,7 @@ class InputItem(Posted):
     @model_validator(mode="after")
     def _is_complete(self) -> Self:
         needed: dict[str, Mapping[str, bool]] = {
-            "message": {"role": self.role in _ROLES},
+            "message": {"role": self.role is not None},
             _OUTPUT: {"call_id": self.call_id is not None},
             _REFERENCE: {"id": self.id is not None and Segment.of(self.id) is not None},
             _APPROVAL: {
@@ -147,6 +146,13 @@ class ResponseRequest(PostedChat):
     reasoning: Reasoning | None = None
     prompt: NotServed = None
 
+    @field_validator("conversation")
+    @classmethod
+    def _alone(cls, given: NamedConversation | None, info: ValidationInfo) -> NamedConversation | None:
+        if given is not None and info.data.get("previous_response_id") is not None:
+            raise ValueError("must be left out: the previous response is of one")
+        return given
+
     @property
     def posted(self) -> Sequence[PostedMessage]:
         """The messages, without those that the conversation has."""
@@ -217,8 +223,6 @@ class ResponseRequest(PostedChat):
         super().require_answerable(spec)
         if self.previous is None and self.conversation is None:
             return
-        if self.previous is not None and self.conversation is not None:
-            raise Invalid.field("conversation", "must be left out: the previous response is of one")
         for index, message in enumerate(self.posted):
             if message.role == "assistant":
                 field = self.field_of(index, "role")

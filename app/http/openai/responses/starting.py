@@ -62,7 +62,10 @@ async def _where_it_waits(services: Services, caller: Principal, body: ResponseR
     encoder.encode(await services.runs.events(record.key))
     if encoder.waits_for_client:
         raise Invalid.field("input", "must hold the results of the calls that end the previous response")
-    return Notice(previous.run_id, encoder.position) if encoder.waits_for_person else None
+    if not encoder.waits_for_person:
+        return None
+    # Until something is decided, it is the same response.
+    return Notice(previous.run_id, encoder.position if encoder.ended else previous.after)
 
 
 async def has_schema(services: Services, run: RunKey) -> bool:
