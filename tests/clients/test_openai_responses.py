@@ -212,14 +212,15 @@ async def test_a_background_response_is_read_resumed_cancelled_and_deleted(world
     options: dict[str, Any] = {"model": "messages:assistant", "background": True}
 
     async with a_client(world) as client:
-        stream = await client.responses.create(input="hi", stream=True, **options)
+        stream: Any = await client.responses.create(input="hi", stream=True, **options)
         seen: list[Any] = []
         async for event in stream:
             seen.append(event)
             if event.type == "response.output_text.delta":
                 break
         await stream.close()
-        name = seen[0].response.id
+        created: Any = seen[0]
+        name = created.response.id
         going = await client.responses.retrieve(name)
         hold.until.set()
         last = seen[-1].sequence_number

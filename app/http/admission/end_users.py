@@ -8,7 +8,6 @@ from fastapi import Request
 
 from app.bootstrap.services import Services
 from app.errors import Forbidden
-from app.http.openai.responses.ids import Segment
 from app.ids import RUN_ID_PATTERN, STATE_KEY_PATTERN, RunId, RunKey
 from app.requests.principal import Principal
 from app.runs.commands.service import RunNotFound
@@ -30,7 +29,9 @@ async def _require_run(services: Services, caller: Principal, names: Mapping[str
 
 
 async def _require_response(services: Services, caller: Principal, names: Mapping[str, str]) -> None:
-    await _require_run(services, caller, {"runId": Segment.named(names["responseId"]).run_id})
+    """Its id is made of that of its run, and a position."""
+    run_id, _, _ = names["responseId"].removeprefix("resp_").partition("~")
+    await _require_run(services, caller, {"runId": run_id})
 
 
 async def _require_conversation(services: Services, caller: Principal, names: Mapping[str, str]) -> None:

@@ -62,7 +62,7 @@ class StatelessChats:
         if found is not None and caller.reads_all:
             with suppress(ConversationNotFound, ConversationBusy, NothingToFork):
                 await self._fork(caller, found, state_key)
-        return await self.begin(caller, message_in(state_key), **posting)
+        return await self.start_new(caller, message_in(state_key), **posting)
 
     async def start_after(
         self,
@@ -85,9 +85,11 @@ class StatelessChats:
         state_key = found.state_key
         if caller.reads_all:
             await self._fork(caller, found, state_key := f"copy-{new_uuid().hex}")
-        return await self.begin(caller, message_in(state_key), **posting)
+        return await self.start_new(caller, message_in(state_key), **posting)
 
-    async def begin(self, caller: Principal, message: ChatMessage, **posting: Unpack[Posting]) -> RunRecord:
+    async def start_new(
+        self, caller: Principal, message: ChatMessage, **posting: Unpack[Posting]
+    ) -> RunRecord:
         """Start a run of its own; raises the errors of `ChatRuns.start_as`."""
         record, _ = await self.chats.start_as(caller, message, str(new_uuid()), **posting)
         return record

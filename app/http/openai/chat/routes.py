@@ -14,9 +14,10 @@ from app.http.openai.answer import NOTHING, AnswerOptions, Received
 from app.http.openai.chat.completion import WholeCompletion
 from app.http.openai.chat.encoder import ChunkEncoder
 from app.http.openai.chat.input import ChatCompletionRequest
+from app.http.openai.chat.openapi import COMPLETION
 from app.http.openai.continuing import continue_run
 from app.http.openai.errors import PATH
-from app.http.openai.openapi import COMPLETION, ERROR_RESPONSES
+from app.http.openai.openapi import ERROR_RESPONSES
 from app.http.openai.replying import ApprovalsPage, name_ignored
 from app.http.streaming.pausing import chunks_until_pause
 from app.http.streaming.replay import without_discarded

@@ -15,7 +15,7 @@ from app.events import (
 )
 from app.http.openai.answer import NOTHING, AnswerOptions, Received, RunAnswer, token_usage
 from app.http.openai.mapper import Delta
-from app.http.openai.responses.ids import Segment
+from app.http.openai.responses.ids import ResponseName
 from app.http.streaming.replay import discarded_in, not_discarded
 from app.runs.generate import FAILURES
 from app.runs.records import RunRecord
@@ -46,7 +46,7 @@ class ResponseEncoder(RunAnswer):
         starting_after: int = -1,
     ) -> None:
         super().__init__(record.key.run_id, options, received)
-        self.segment = Segment(record.key.run_id, received.position)
+        self.name = ResponseName(record.key.run_id, received.position)
         self._record = record
         self._starting_after = starting_after
         self._sequence = 0
@@ -132,7 +132,7 @@ class ResponseEncoder(RunAnswer):
         record = self._record
         conversation = None if record.state_key is None else {"id": record.state_key}
         return {
-            "id": self.segment.id_of("resp"),
+            "id": self.name.id_of("resp"),
             "object": "response",
             "created_at": int(record.created_at.timestamp()),
             "status": status,
@@ -224,7 +224,7 @@ class ResponseEncoder(RunAnswer):
             yield self._of_part("response.reasoning_summary_text.delta", delta=text)
 
     def _opened(self, kind: str) -> Iterator[str]:
-        name = self.segment.id_of("msg" if kind == "message" else "rs", len(self._output))
+        name = self.name.id_of("msg" if kind == "message" else "rs", len(self._output))
         self._open, self._text = {"id": name, "type": kind}, []
         yield self._of_item("added", _item(self._open, None))
         if kind == "message":
@@ -249,7 +249,7 @@ class ResponseEncoder(RunAnswer):
     def _call(self, call: dict[str, Any]) -> Iterator[str]:
         yield from self._close()
         arguments = call["function"]["arguments"]
-        item = {"id": self.segment.id_of("fc", len(self._output)), "type": "function_call"}
+        item = {"id": self.name.id_of("fc", len(self._output)), "type": "function_call"}
         item |= {"call_id": call["id"], "name": call["function"]["name"]}
         yield self._of_item("added", {**item, "arguments": "", "status": "in_progress"})
         place = {"item_id": item["id"], "output_index": len(self._output)}
@@ -262,7 +262,7 @@ class ResponseEncoder(RunAnswer):
         for request in requests:
             yield from self._close()
             item = {
-                "id": self.segment.id_of("mcpr", request.request_id),
+                "id": self.name.id_of("mcpr", request.request_id),
                 "type": "mcp_approval_request",
                 "server_label": SERVER_LABEL,
                 "name": request.tool_name,

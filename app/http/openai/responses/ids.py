@@ -10,24 +10,24 @@ Kind: TypeAlias = Literal["resp", "msg", "rs", "fc", "mcpr"]
 _ID: Final = re.compile(r"(resp|msg|rs|fc|mcpr)_([A-Za-z0-9._:-]{1,128})(?:~([0-9]{1,9})(?:\.(.{1,200}))?)?")
 
 
-class Segment(NamedTuple):
+class ResponseName(NamedTuple):
     """A response: what a run has answered after a position, up to its end or to where it waits."""
 
     run_id: str
     after: int = 0
 
     @classmethod
-    def of(cls, known: str) -> "Segment | None":
+    def of(cls, known: str) -> "ResponseName | None":
         """That of a response or of one of its items; None for other ids."""
         found = _ID.fullmatch(known)
         return None if found is None else cls(found[2], int(found[3] or 0))
 
     @classmethod
-    def named(cls, known: str) -> "Segment":
+    def named(cls, known: str) -> "ResponseName":
         """The same; raises `RunNotFound`."""
-        if (segment := cls.of(known)) is None:
+        if (name := cls.of(known)) is None:
             raise RunNotFound
-        return segment
+        return name
 
     def id_of(self, kind: Kind, item: str | int | None = None) -> str:
         """The id of the response, or of one of its items."""

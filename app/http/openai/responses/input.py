@@ -20,7 +20,7 @@ from app.http.openai.posted import (
     PostedEffort,
     TextFormat,
 )
-from app.http.openai.responses.ids import Segment, request_of
+from app.http.openai.responses.ids import ResponseName, request_of
 from app.ids import STATE_KEY_PATTERN, new_uuid
 from app.requests.client_tools import MOST_DESCRIBED, ClientTool
 from app.requests.runs import GraphRunRequest
@@ -65,7 +65,7 @@ class InputItem(Posted):
         needed: dict[str, Mapping[str, bool]] = {
             "message": {"role": self.role is not None},
             _OUTPUT: {"call_id": self.call_id is not None},
-            _REFERENCE: {"id": self.id is not None and Segment.of(self.id) is not None},
+            _REFERENCE: {"id": self.id is not None and ResponseName.of(self.id) is not None},
             _APPROVAL: {
                 "approval_request_id": request_of(self.approval_request_id or "") is not None,
                 "approve": self.approve is not None,
@@ -97,7 +97,7 @@ class ResponseTool(Posted):
     parameters: dict[str, Any] | None = None
 
 
-class SchemaFormat(JsonSchemaFormat):
+class SchemaTextFormat(JsonSchemaFormat):
     """An object that matches a schema; it always does, as with `strict`."""
 
     type: Literal["json_schema"]
@@ -106,7 +106,7 @@ class SchemaFormat(JsonSchemaFormat):
 class TextConfig(Posted):
     """What the text of the answer is."""
 
-    format: Annotated[TextFormat | JsonFormat | SchemaFormat, Field(discriminator="type")] | None = None
+    format: Annotated[TextFormat | JsonFormat | SchemaTextFormat, Field(discriminator="type")] | None = None
 
 
 class Reasoning(Posted):
@@ -164,12 +164,12 @@ class ResponseRequest(PostedChat):
         return f"{name}.{part}" if part and name[-1].isdigit() else name
 
     @cached_property
-    def previous(self) -> Segment | None:
+    def previous(self) -> ResponseName | None:
         """The response that this one follows: that of the last item that is only named."""
         if self.previous_response_id is not None:
-            return Segment.named(self.previous_response_id)
+            return ResponseName.named(self.previous_response_id)
         known = self._references
-        return Segment.of(known[-1][1]) if known else None
+        return ResponseName.of(known[-1][1]) if known else None
 
     @property
     def decisions(self) -> Sequence[tuple[str, Decide]]:
@@ -205,7 +205,7 @@ class ResponseRequest(PostedChat):
     def schema_of_answer(self) -> dict[str, Any] | None:
         """The JSON schema that the answer has to match; None for a text."""
         match self.text:
-            case TextConfig(format=SchemaFormat(schema_=schema)):
+            case TextConfig(format=SchemaTextFormat(schema_=schema)):
                 return schema
             case TextConfig(format=JsonFormat()):
                 return {"type": "object"}

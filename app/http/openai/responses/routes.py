@@ -12,11 +12,12 @@ from app.http.dependencies import PostingDep, RunReader, RunStreamsDep, Services
 from app.http.openai.answer import NOTHING, AnswerOptions, Received
 from app.http.openai.continuing import readable_run, received_up_to
 from app.http.openai.errors import PATH
-from app.http.openai.openapi import ERROR_RESPONSES, RESPONSE
+from app.http.openai.openapi import ERROR_RESPONSES
 from app.http.openai.replying import ApprovalsPage, name_ignored
 from app.http.openai.responses.encoder import ResponseEncoder, WholeResponse
-from app.http.openai.responses.ids import Segment
+from app.http.openai.responses.ids import ResponseName
 from app.http.openai.responses.input import ResponseRequest
+from app.http.openai.responses.openapi import RESPONSE
 from app.http.openai.responses.schemas import DeletedResponse
 from app.http.openai.responses.starting import continue_response, has_schema, start_response
 from app.http.streaming.pausing import chunks_until_pause
@@ -110,8 +111,8 @@ async def delete_openai_response(
     response_id: ResponseId, services: ServicesDep, caller: Writer
 ) -> DeletedResponse:
     """Delete request, answer, events and files of its run, which has ended. The run and its receipts stay."""
-    segment = Segment.named(response_id)
-    record = await readable_run(services, caller, segment.run_id)
+    name = ResponseName.named(response_id)
+    record = await readable_run(services, caller, name.run_id)
     await services.contents.delete(record.key)
     return DeletedResponse(id=response_id)
 
@@ -120,10 +121,10 @@ async def _named(
     services: Services, caller: Principal, response_id: str, page: str
 ) -> tuple[RunRecord, AnswerOptions, Received]:
     """The run of a response, and what its client has had before."""
-    segment = Segment.named(response_id)
-    record = await readable_run(services, caller, segment.run_id)
+    name = ResponseName.named(response_id)
+    record = await readable_run(services, caller, name.run_id)
     is_object = await has_schema(services, record.key)
-    received = await received_up_to(services, record, segment.after) if segment.after else NOTHING
+    received = await received_up_to(services, record, name.after) if name.after else NOTHING
     return record, AnswerOptions(record.graph_id, is_object, has_usage=True, page=page), received
 
 

@@ -47,7 +47,7 @@ async def start_response(
         return await chats.start_after(caller, previous, after, **posting)
     if body.conversation is not None:
         message = body.next_message(body.conversation.id, after=None, **known)
-        return await chats.begin(caller, message, **posting)
+        return await chats.start_new(caller, message, **posting)
     message_in = partial(body.chat_message, **known)
     return await chats.start(caller, body.opening(caller), message_in, body.last_answer, **posting)
 
