@@ -74,8 +74,8 @@ class FinalUsage(WireModel):
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
-    cached_tokens: Annotated[int, Field(exclude_if=_is_zero)] = 0
-    """How many of the prompts' were read from a cache."""
+    cache_read_tokens: Annotated[int, Field(exclude_if=_is_zero)] = 0
+    cache_write_tokens: Annotated[int, Field(exclude_if=_is_zero)] = 0
 
 
 _Text = Annotated[str | None, Field(exclude_if=_is_none)]

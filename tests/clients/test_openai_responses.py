@@ -161,7 +161,7 @@ async def test_a_person_approves_a_call_in_an_item_and_the_same_run_goes_on(
         answer["approve"] = not approve
         twice = await client.responses.create(input=[answer], previous_response_id=asked.id, **options)
         read = await client.responses.retrieve(asked.id)
-        unknown = {**answer, "approval_request_id": f"{request.id}x"}
+        unknown: Any = {**answer, "approval_request_id": f"{request.id}x"}
         with pytest.raises(openai.NotFoundError):
             await client.responses.create(input=[unknown], **options)
     _, writer = await world.services.accounts.create_key("default", ["runs:write", "runs:read"])
@@ -224,7 +224,7 @@ async def test_a_background_response_is_read_resumed_cancelled_and_deleted(world
         going = await client.responses.retrieve(name)
         hold.until.set()
         last = seen[-1].sequence_number
-        rest = [
+        rest: list[Any] = [
             event async for event in await client.responses.retrieve(name, stream=True, starting_after=last)
         ]
         whole = [event async for event in await client.responses.retrieve(name, stream=True)]
@@ -344,5 +344,5 @@ async def test_errors_are_those_that_the_client_knows(world_of: WorldOf) -> None
     assert found == {name: name for name in unprocessable}
     assert failed.value.response.headers["x-should-retry"] == "false"
     assert last.type == "response.failed"
-    assert (last.response.status, last.response.error.code) == ("failed", "invalid_request")
+    assert (last.response.status, last.response.error.code) == ("failed", "invalid_prompt")
     assert "secret upstream detail" not in f"{failed.value} {last}"

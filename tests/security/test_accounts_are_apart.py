@@ -22,9 +22,8 @@ from tests.security.server import ASSISTANT, TENANT, Target
 SECRET = "the heron flies at dawn"
 """What the victim has said; in no answer to anybody else."""
 
-NAMED = re.compile(
-    r"\{(runId|responseId|stateKey|chatId|threadId|webhookId|scheduleId|batchId|account|keyId|jobId)\}"
-)
+_IDS = ("run", "response", "chat", "thread", "webhook", "schedule", "batch", "key", "job")
+NAMED = re.compile(rf"\{{({'Id|'.join(_IDS)}Id|stateKey|account)\}}")
 """Paths of what belongs to somebody."""
 
 LINES = {"/v1/batches", "/v1/batches/preview"}

@@ -154,7 +154,10 @@ def token_usage(usage: FinalUsage, of_input: str, of_output: str) -> dict[str, A
     """The tokens of a run; what the provider counts as reasoning is not known."""
     return {
         f"{of_input}_tokens": usage.prompt_tokens,
-        f"{of_input}_tokens_details": {"cached_tokens": usage.cached_tokens},
+        f"{of_input}_tokens_details": {
+            "cached_tokens": usage.cache_read_tokens,
+            "cache_write_tokens": usage.cache_write_tokens,
+        },
         f"{of_output}_tokens": usage.completion_tokens,
         f"{of_output}_tokens_details": {"reasoning_tokens": 0},
         "total_tokens": usage.prompt_tokens + usage.completion_tokens,

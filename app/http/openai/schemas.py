@@ -30,9 +30,10 @@ class OpenAiModels(BaseModel):
 
 
 class CachedTokens(BaseModel):
-    """How many tokens of the prompts were read from a cache."""
+    """How many tokens of the prompts were read from a cache, and written to it."""
 
     cached_tokens: int
+    cache_write_tokens: int
 
 
 class ReasoningTokens(BaseModel):

@@ -353,7 +353,9 @@ export interface components {
             /** @default 0 */
             completionTokens?: number;
             /** @default 0 */
-            cachedTokens?: number;
+            cacheReadTokens?: number;
+            /** @default 0 */
+            cacheWriteTokens?: number;
         };
         /** @description What it is expected to cost and to take, from the graph's latest successful runs of the account. */
         ForecastResponse: {

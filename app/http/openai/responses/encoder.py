@@ -24,8 +24,8 @@ from app.streams.port import LogEntry
 SERVER_LABEL: Final = "runtally"
 """Whose tools wait for approval."""
 
-_CODES: Final = {"internal": "server_error", "rate_limit": "rate_limit_exceeded"}
-"""Codes of failures that their clients know, by ours; all others are ours."""
+_CODES: Final = {"invalid_request": "invalid_prompt", "rate_limit": "rate_limit_exceeded"}
+"""Codes of failures that their clients know, by ours; all others are `server_error`."""
 _INCOMPLETE: Final = {"length": "max_output_tokens", "content_filter": "content_filter"}
 """Why an answer is incomplete, by the reason why it finishes."""
 
@@ -107,8 +107,8 @@ class ResponseEncoder(RunAnswer):
         status = self._status
         done, failure = self._mapper.done, self._failure
         error = None
-        if done is not None and failure is not None:
-            error = {"code": _CODES.get(failure, failure), "message": FAILURES[failure]().detail}
+        if failure is not None and status == "failed":
+            error = {"code": _CODES.get(failure, "server_error"), "message": FAILURES[failure]().detail}
         details = {"reason": _INCOMPLETE[self._reason]} if status == "incomplete" else None
         usage = None if done is None else token_usage(done.usage, "input", "output")
         return {

@@ -5,6 +5,8 @@ from typing import Any, Final
 from app.http.openai.responses.schemas import OpenAiResponse
 from app.http.openapi.headers import header
 
+WHOLE: Final[dict[int | str, dict[str, Any]]] = {200: {"model": OpenAiResponse}}
+
 RESPONSE: Final[dict[int | str, dict[str, Any]]] = {
     200: {
         "model": OpenAiResponse,

@@ -17,7 +17,7 @@ from app.http.openai.replying import ApprovalsPage, name_ignored
 from app.http.openai.responses.encoder import ResponseEncoder, WholeResponse
 from app.http.openai.responses.ids import ResponseName
 from app.http.openai.responses.input import ResponseRequest
-from app.http.openai.responses.openapi import RESPONSE
+from app.http.openai.responses.openapi import RESPONSE, WHOLE
 from app.http.openai.responses.schemas import DeletedResponse
 from app.http.openai.responses.starting import continue_response, has_schema, start_response
 from app.http.streaming.pausing import chunks_until_pause
@@ -96,7 +96,7 @@ async def get_openai_response(
     return streams.until_pause(caller, record.key, followed, encoder, stops_unread=record.stops_unread)
 
 
-@router.post("/{responseId}/cancel", response_model=None, responses=RESPONSE, summary="Cancel a response")
+@router.post("/{responseId}/cancel", response_model=None, responses=WHOLE, summary="Cancel a response")
 async def cancel_openai_response(
     response_id: ResponseId, services: ServicesDep, caller: Writer, page: ApprovalsPage
 ) -> Response:

@@ -76,7 +76,7 @@ def test_the_texts_of_a_run_are_one_without_those_of_its_subagents() -> None:
     assert finish["choices"] == [{"index": 0, "delta": {}, "finish_reason": "stop"}]
     assert usage["usage"] == {
         "prompt_tokens": 10,
-        "prompt_tokens_details": {"cached_tokens": 0},
+        "prompt_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
         "completion_tokens": 5,
         "completion_tokens_details": {"reasoning_tokens": 0},
         "total_tokens": 15,
