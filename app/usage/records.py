@@ -221,7 +221,7 @@ class UsageTotal:
             self.prompt_tokens + usage.prompt_tokens,
             self.completion_tokens + usage.output_tokens,
             self.cache_read_tokens + usage.cache_read_tokens,
-            self.cache_write_tokens + usage.cache_write_tokens,
+            self.cache_write_tokens + usage.cache_written_tokens,
         )
 
 
