@@ -170,8 +170,11 @@ async def test_every_way_in_takes_labels(world_of: WorldOf) -> None:
         return a_request() | labels(name) | {"graphId": graph}
 
     chat = {"id": "c", "messages": [{**user, "parts": [{"type": "text", "text": "hi"}]}], **labels("ai-sdk")}
-    named = {("user" if name == "endUser" else name): value for name, value in labels("openai").items()}
-    completion = {"model": graph, "messages": [{"role": "user", "content": "hi"}], **named}
+
+    def named(way: str) -> dict[str, Any]:
+        return {("user" if name == "endUser" else name): value for name, value in labels(way).items()}
+
+    completion = {"model": graph, "messages": [{"role": "user", "content": "hi"}], **named("openai")}
     options = {"runtally": labels("ag-ui")}
     thread = {
         "threadId": "t",
@@ -185,6 +188,7 @@ async def test_every_way_in_takes_labels(world_of: WorldOf) -> None:
             f"/v1/ai-sdk/{graph}/chat": chat,
             f"/v1/ag-ui/{graph}": thread,
             "/openai/v1/chat/completions": completion,
+            "/openai/v1/responses": {"model": graph, "input": "hi", **named("responses")},
             "/v1/generate/text": {"prompt": "hi", **labels("generate")},
         }.items():
             (await client.post(path, json=body)).raise_for_status()
@@ -194,7 +198,7 @@ async def test_every_way_in_takes_labels(world_of: WorldOf) -> None:
         line = a_line("1", "hi", graph=graph, **labels("batch"))
         await ended(client, await created(client, [line]))
 
-        ways = {"stream", "ai-sdk", "ag-ui", "openai", "generate", "schedule", "batch"}
+        ways = {"stream", "ai-sdk", "ag-ui", "openai", "responses", "generate", "schedule", "batch"}
 
         async def all_are_charged() -> bool:
             found = (await client.get("/v1/receipts")).raise_for_status().json()["items"]

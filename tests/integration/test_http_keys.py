@@ -251,6 +251,7 @@ def ways_to_start(schedule: str) -> dict[str, Send]:
         f"/v1/ag-ui/{ASSISTANT}": thread,
         f"/v1/ai-sdk/{ASSISTANT}/chat": {"id": uuid4().hex, "messages": [question]},
         "/openai/v1/chat/completions": {"model": ASSISTANT, "messages": said},
+        "/openai/v1/responses": {"model": ASSISTANT, "input": "hi"},
         "/v1/schedules": plan,
         f"/v1/schedules/{schedule}/trigger": None,
         f"/v1/schedules/{schedule}/resume": None,

@@ -52,6 +52,7 @@ def ways(labels: dict[str, Any]) -> dict[str, dict[str, Any]]:
         f"/v1/ai-sdk/{GRAPH}/chat": {"id": "c", "messages": parts, **labels},
         f"/v1/ag-ui/{GRAPH}": {**thread, "forwardedProps": {"runtally": labels}},
         "/openai/v1/chat/completions": {"model": GRAPH, "messages": [{**user, "content": "hi"}], **named},
+        "/openai/v1/responses": {"model": GRAPH, "input": "hi", **named},
         "/v1/generate/text": {"prompt": "hi", **labels},
     }
 
