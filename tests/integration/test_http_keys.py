@@ -253,8 +253,7 @@ def ways_to_start(schedule: str) -> dict[str, Send]:
         "/openai/v1/chat/completions": {"model": ASSISTANT, "messages": said},
         "/openai/v1/responses": {"model": ASSISTANT, "input": "hi"},
         "/v1/schedules": plan,
-        f"/v1/schedules/{schedule}/trigger": None,
-        f"/v1/schedules/{schedule}/resume": None,
+        **{f"/v1/schedules/{schedule}/{verb}": None for verb in ("trigger", "resume")},
     }
     lines = joined([a_line("1", "hi", graph=ASSISTANT)])
     batches = ("/v1/batches", "/v1/batches/preview")

@@ -52,9 +52,8 @@ async def a_waiting_run(world: World) -> tuple[str, str]:
 
 
 async def test_runs_of_others_are_not_continued(world_of: WorldOf, tmp_path: Path) -> None:
-    script = in_turn(
-        Reply([Text(SECRET), ToolUse(PICK, {"about": "sky"})]), Reply([Text("Blue.")]), Reply([Text("Hi.")])
-    )
+    rest = [Reply([Text(answer)]) for answer in ("Hello, foreign.", "Blue.", "Hi.")]
+    script = in_turn(Reply([Text(SECRET), ToolUse(PICK, {"about": "sky"})]), *rest)
     world = await world_of(script, agent=MESSAGES, **settings(tmp_path))
     run_id, call_id = await a_waiting_run(world)
     await world.services.accounts.create_account("other")
