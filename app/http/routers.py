@@ -36,11 +36,13 @@ from app.http.api.usage.routes import router as usage
 from app.http.api.webhooks.routes import router as webhooks
 from app.http.mcp.routes import metadata_router as mcp_metadata
 from app.http.mcp.routes import router as mcp
+from app.http.openai.chat.routes import router as openai_chat
+from app.http.openai.responses.routes import router as openai_responses
 from app.http.openai.routes import router as openai
 
 ROUTERS = (
     *(runs, commands, approvals, batches, schedules, files, conversations),
-    *(generate, ag_ui, ai_sdk, openai, mcp, mcp_metadata, anthropic),
+    *(generate, ag_ui, ai_sdk, openai, openai_chat, openai_responses, mcp, mcp_metadata, anthropic),
     *(
         receipts,
         exports,

@@ -61,19 +61,21 @@ FinishReason = Literal[
 RunStatus = Literal["queued", "running", "waiting", "succeeded", "failed", "cancelled"]
 
 
-class FinalUsage(WireModel):
-    """Tokens of the whole run: `promptTokens` counts input, cache reads and cache writes."""
-
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-
-
 def _is_none(value: object) -> bool:
     return value is None
 
 
 def _is_zero(value: object) -> bool:
     return value == 0
+
+
+class FinalUsage(WireModel):
+    """Tokens of the whole run: `promptTokens` counts input, cache reads and cache writes."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cache_read_tokens: Annotated[int, Field(exclude_if=_is_zero)] = 0
+    cache_write_tokens: Annotated[int, Field(exclude_if=_is_zero)] = 0
 
 
 _Text = Annotated[str | None, Field(exclude_if=_is_none)]

@@ -129,6 +129,7 @@ async def test_a_stream_that_a_stopping_server_cuts_short_is_not_taken_for_a_com
         "/v1/ag-ui/claude_agents:assistant": thread,
         "/v1/ai-sdk/claude_agents:assistant/chat": chat,
         "/openai/v1/chat/completions": completion,
+        "/openai/v1/responses": {"model": completion["model"], "input": "x", "stream": True},
         "/mcp": a_call("claude_agents__assistant", "x", **TOKEN),
     }
     app = create_app(world.services)
@@ -137,13 +138,14 @@ async def test_a_stream_that_a_stopping_server_cuts_short_is_not_taken_for_a_com
         reading = [asyncio.create_task(client.post(path, json=body)) for path, body in posts.items()]
         await until(lambda: len(app.state.open_streams) == len(posts))
         await app.state.open_streams.close()
-        native, ag_ui, ai_sdk, openai, mcp = [(await each).text for each in reading]
+        native, ag_ui, ai_sdk, openai, responses, mcp = [(await each).text for each in reading]
     wait.until.set()
 
     assert re.search(r"\nretry: \d+\n$", native)
     assert json.loads(ag_ui.split("data:")[-1])["code"] == "shutting_down"
     assert ai_sdk.endswith('data: {"type":"error","errorText":"shutting_down"}\n\n')
     assert json.loads(openai.split("data:")[-1])["error"]["code"] == "shutting_down"
+    assert json.loads(responses.split("data:")[-1])["code"] == "shutting_down"
     assert re.search(r"\nretry: \d+\n$", mcp)
 
 

@@ -54,6 +54,7 @@ def ways(labels: dict[str, Any]) -> dict[str, dict[str, Any]]:
         f"/v1/ag-ui/{GRAPH}": {**thread, "forwardedProps": {"runtally": labels}},
         "/openai/v1/chat/completions": {"model": GRAPH, "messages": [{**user, "content": "hi"}], **named},
         "/mcp": a_call(GRAPH.replace(":", "__"), "hi", _meta={f"runtally/{k}": v for k, v in labels.items()}),
+        "/openai/v1/responses": {"model": GRAPH, "input": "hi", **named},
         "/v1/generate/text": {"prompt": "hi", **labels},
     }
 

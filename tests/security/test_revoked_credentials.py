@@ -127,9 +127,13 @@ async def test_a_revoked_key_closes_its_streams_on_every_wire_and_no_other(targe
         )
         hang = {"model": ASSISTANT, "stream": True, "messages": [{"role": "user", "content": "hang"}]}
         streams.open(http, "POST", "/openai/v1/chat/completions", json=hang)
+        response = {"model": ASSISTANT, "stream": True, "input": "hang", "background": True}
+        streams.open(http, "POST", "/openai/v1/responses", json=response)
         streams.open(http, "POST", "/mcp", json=a_call(ASSISTANT.replace(":", "__"), "hang", **TOKEN))
 
-        native, ag_ui, ai_sdk, openai, mcp = await streams.closed_by(lambda: revoke(target, doomed))
+        native, ag_ui, ai_sdk, openai, responses, mcp = await streams.closed_by(
+            lambda: revoke(target, doomed)
+        )
         back = await http.get(f"/v1/runs/{run_id}/events", headers={"Last-Event-ID": "1"})
         still_open = not others.done()
         runs = {run["status"] for run in (await other.get("/v1/runs")).json()["items"]}
@@ -142,6 +146,7 @@ async def test_a_revoked_key_closes_its_streams_on_every_wire_and_no_other(targe
     assert ai_sdk.endswith(b'data: {"type":"error","errorText":"unauthenticated"}\n\ndata: [DONE]\n\n')
     assert b'"code":"invalid_api_key"' in openai.splitlines()[-2]
     assert b'"data":{"code":"unauthenticated"}' in mcp.splitlines()[-2]
+    assert b'{"type":"error","sequence_number":2,"code":"invalid_api_key"' in responses.splitlines()[-2]
     assert back.status_code == 401
     assert (still_open, runs) == (True, {"running"})
     assert b"event: done" in received

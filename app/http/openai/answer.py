@@ -1,6 +1,6 @@
 """RunAnswer: how far a run has answered, as clients of OpenAI's API see it, and where a response ends."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
@@ -19,7 +19,7 @@ from app.http.streaming.encoder import (
 )
 from app.http.streaming.pausing import Waiting, what_waits
 from app.http.streaming.stopping import ServerStopping
-from app.requests.outcome import ErrorCode
+from app.requests.outcome import ErrorCode, FinalUsage
 from app.streams.port import LogEntry
 
 _REASONS: Final[dict[ErrorCode, str]] = {"length": "length", "context": "length", "refused": "content_filter"}
@@ -51,6 +51,9 @@ class Received:
     """The calls of client tools whose results it has posted."""
 
 
+NOTHING: Final = Received()
+
+
 class RunAnswer:
     """Receives the entries of a run in order.
 
@@ -64,7 +67,7 @@ class RunAnswer:
     # Their clients do not reconnect.
     preamble: ClassVar[bytes] = b""
 
-    def __init__(self, run_id: str, options: AnswerOptions, received: Received) -> None:
+    def __init__(self, run_id: str, options: AnswerOptions, received: Received = NOTHING) -> None:
         self._mapper = CompletionMapper(run_id, options.is_object)
         self._options = options
         self._received = received
@@ -119,13 +122,11 @@ class RunAnswer:
         return "stop" if self._mapper.error is None else _REASONS.get(self._mapper.error, "stop")
 
     @property
-    def _usage(self) -> dict[str, int] | None:
+    def _usage(self) -> dict[str, Any] | None:
         """The tokens of the whole run; None before its end."""
         if (done := self._mapper.done) is None:
             return None
-        prompt, completion = done.usage.prompt_tokens, done.usage.completion_tokens
-        total = prompt + completion
-        return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": total}
+        return token_usage(done.usage, "prompt", "completion")
 
     def _new(self, entry: LogEntry) -> list[Delta]:
         """What an entry adds to the answer, if the client does not have it."""
@@ -136,7 +137,10 @@ class RunAnswer:
 
     def _at_pause(self) -> Iterator[Delta]:
         """What the answer ends with where the run waits."""
-        if waiting := self._for_person:
+        yield from self._notice(self._for_person)
+
+    def _notice(self, waiting: Sequence[Waiting]) -> Iterator[Delta]:
+        if waiting:
             waits = Notice(self._mapper.run_id, self._position)
             yield {"content": "\n\n" + notice("; ".join(map(what_waits, waiting)), self._options.page, waits)}
 
@@ -144,3 +148,17 @@ class RunAnswer:
         """The fields of every object of the response."""
         known = {"id": f"chatcmpl-{self._mapper.run_id}", "object": kind}
         return {**known, "created": self._created_s, "model": self._options.model}
+
+
+def token_usage(usage: FinalUsage, of_input: str, of_output: str) -> dict[str, Any]:
+    """The tokens of a run; what the provider counts as reasoning is not known."""
+    return {
+        f"{of_input}_tokens": usage.prompt_tokens,
+        f"{of_input}_tokens_details": {
+            "cached_tokens": usage.cache_read_tokens,
+            "cache_write_tokens": usage.cache_write_tokens,
+        },
+        f"{of_output}_tokens": usage.completion_tokens,
+        f"{of_output}_tokens_details": {"reasoning_tokens": 0},
+        "total_tokens": usage.prompt_tokens + usage.completion_tokens,
+    }

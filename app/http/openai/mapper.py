@@ -115,6 +115,9 @@ class CompletionMapper:
             case AssistantFinal():
                 if self.is_object:
                     yield {"content": json.dumps(event.structured_output, separators=(",", ":"))}
+                elif self._text.is_empty and event.content:
+                    # Its events are deleted, but for the end.
+                    yield {"content": self._text.add("", event.content)}
             case RunError():
                 self.error = event.error
             case Done():

@@ -90,6 +90,11 @@ async def decided_requests(services: Services, run: RunKey) -> frozenset[str]:
     asked = {
         event.request_id for _, event, _ in await services.runs.events(run) if isinstance(event, Waiting)
     }
+    return frozenset(asked - await waiting_calls(services, run))
+
+
+async def waiting_calls(services: Services, run: RunKey) -> set[str]:
+    """The calls and requests of a run that wait for an answer."""
     chosen, page = CallFilter(run_id=run.run_id), PageRequest(MAX_PAGE)
     waits = (await services.account_calls.page(run.account_id, chosen, page)).calls
-    return frozenset(asked - {call.call_id for call in waits})
+    return {call.call_id for call in waits}

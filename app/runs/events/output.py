@@ -100,6 +100,8 @@ class RunOutput:
             usage=FinalUsage(
                 prompt_tokens=self._usage.prompt_tokens,
                 completion_tokens=self._usage.completion_tokens,
+                cache_read_tokens=self._usage.cache_read_tokens,
+                cache_write_tokens=self._usage.cache_write_tokens,
             ),
             context_used=self._context_used,
             context_window=self._context_window,

@@ -21,6 +21,7 @@ LARGE_BODY_PATHS = {
     "/v1/ag-ui/{graphId}",
     "/v1/ai-sdk/{graphId}/chat",
     "/openai/v1/chat/completions",
+    "/openai/v1/responses",
 }
 TEXT_BODY_PATHS = {
     "/mcp",

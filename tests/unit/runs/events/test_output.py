@@ -111,10 +111,11 @@ async def test_what_was_measured_before_it_was_parked_is_added(journal: Journal)
 
 
 async def test_usage_of_earlier_attempts_counts(journal: Journal) -> None:
-    run = Run(journal, plan=replace(a_plan(), spent=Spent(UsageTotal(100, 50))))
+    run = Run(journal, plan=replace(a_plan(), spent=Spent(UsageTotal(100, 50, 30, 20))))
     await run.publish(UsageReport(run.fact()))
     usage = run.output.final().usage
     assert (usage.prompt_tokens, usage.completion_tokens) == (110, 55)
+    assert (usage.cache_read_tokens, usage.cache_write_tokens) == (30, 20)
 
 
 async def test_without_an_answer_the_content_is_the_main_agents_last_message(journal: Journal) -> None:
