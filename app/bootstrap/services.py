@@ -57,6 +57,8 @@ from app.runs.fleet.service import Fleet
 from app.runs.forecasts.service import Forecasts
 from app.runs.generate import Generator
 from app.runs.intake.readiness import IntakeReadiness
+from app.runs.managed.service import ManagedSessions
+from app.runs.managed.turns import NewTurns
 from app.runs.preview import RunPreviewer
 from app.runs.readers.service import RunReaders
 from app.runs.recovery.draining import RunDrain
@@ -98,6 +100,7 @@ class Services:
     account_calls: AccountCalls
     conversations: ConversationService
     chats: ChatRuns
+    managed: ManagedSessions
     readers: RunReaders
     client_tools: ClientToolRuns
     external: ExternalRuns | None
@@ -193,6 +196,7 @@ async def _open(
         commands=opened.commands,
         conversations=opened.conversations,
         chats=_open_chats(infra, opened),
+        managed=_open_managed(infra, opened),
         client_tools=_open_client_tools(infra, opened),
         external=opened.external,
         account_calls=AccountCalls(infra.database),
@@ -265,6 +269,20 @@ def _open_chats(infra: Infrastructure, opened: OpenedRuns) -> ChatRuns:
         abandoned=abandoned,
         graphs=infra.planner.graphs,
         on_disconnect=infra.settings.on_disconnect,
+    )
+
+
+def _open_managed(infra: Infrastructure, opened: OpenedRuns) -> ManagedSessions:
+    turns = NewTurns(infra.database)
+    infra.tasks.start_soon(turns.watch)
+    return ManagedSessions(
+        infra.database,
+        opened.runs,
+        opened.commands,
+        conversations=opened.conversations,
+        billing=infra.billing,
+        graphs=infra.planner.graphs,
+        turns=turns,
     )
 
 
