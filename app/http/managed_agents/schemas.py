@@ -110,7 +110,7 @@ class Amount(BaseModel):
     @classmethod
     def of(cls, usd: Decimal) -> Self:
         """Build from dollars; a part of a cent counts as a whole one."""
-        return cls(amount=str((usd / _CENT).to_integral_value(rounding=ROUND_CEILING)))
+        return cls(amount=str(int((usd / _CENT).to_integral_value(rounding=ROUND_CEILING))))
 
 
 class Limit(BaseModel):

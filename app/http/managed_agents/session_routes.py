@@ -132,7 +132,8 @@ async def change_managed_session(
         return body.title if "title" in body.model_fields_set else current
 
     await services.managed.change(caller, session_id, body.applied_to, title=title)
-    return _shown(services, caller, await services.managed.get(caller, session_id))
+    session = await services.managed.get(caller, session_id)
+    return _shown(services, caller, session)
 
 
 @router.post("/{sessionId}/archive", summary="Archive a session")

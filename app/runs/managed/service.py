@@ -209,7 +209,7 @@ class ManagedSessions:
             model=settings.model,
             client_tools=settings.tools,
             metadata=dict(settings.metadata) or None,
-            limits=RunLimits.of(max_budget_usd=left),
+            limits=RunLimits() if left is None else RunLimits.of(max_budget_usd=left, cover_calls=True),
         )
         record = await self.runs.start(caller, request, **posting)
         self.turns.notice(caller.account_id, session.id)
