@@ -118,7 +118,6 @@ class Services:
     delivery: ReceiptDelivery
     ledger: CreditLedger
     chain: ChainSealer
-    chains: AccountChains
     graphs: GraphCatalog
     models: ModelRegistry
     prices: PriceList
@@ -141,6 +140,11 @@ class Services:
     def stateless_chats(self) -> StatelessChats:
         """`chats`, for clients that post all messages with each request."""
         return StatelessChats(self.database, self.chats, self.conversations)
+
+    @property
+    def chains(self) -> AccountChains:
+        """What is sealed of each account's entries."""
+        return AccountChains(self.database)
 
     @property
     def refusals(self) -> Mapping[str, str]:
@@ -214,7 +218,6 @@ async def _open(
         delivery=infra.delivery,
         ledger=infra.ledger,
         chain=infra.chain,
-        chains=AccountChains(infra.database),
         graphs=planner.graphs,
         models=planner.models,
         prices=planner.prices,

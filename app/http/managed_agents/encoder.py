@@ -23,7 +23,7 @@ class SessionEncoder:
         self._previews = previews
         self._mapper = SessionMapper("", "")
 
-    def begin(self, run_id: str, question: str) -> None:
+    def turn_to(self, run_id: str, question: str) -> None:
         """What follows are entries of this run."""
         self._mapper = SessionMapper(run_id, question, self._previews)
 

@@ -2,7 +2,8 @@
 
 from typing import Annotated, Any, Final, Literal
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Query
+from sse_starlette import EventSourceResponse
 
 from app.http.admission.checks import CheckedRoute, large_body
 from app.http.anthropic.openapi import ERROR_RESPONSES
@@ -23,7 +24,7 @@ _MOST: Final = 1000
 _STREAM: Final[dict[int | str, dict[str, Any]]] = {
     200: {
         "description": "Server-sent events: each `data` is an event as JSON, and its `event` is the type.",
-        "content": {"text/event-stream": {"schema": {"type": "string"}}},
+        "content": {"text/event-stream": {}},
     }
 }
 
@@ -72,7 +73,7 @@ async def list_managed_events(
     return ManagedPage(data=[SessionEvent.model_validate(each) for each in found], next_page=next_page)
 
 
-@router.get("/stream", response_model=None, responses=_STREAM, summary="Follow a session")
+@router.get("/stream", response_class=EventSourceResponse, responses=_STREAM, summary="Follow a session")
 async def stream_managed_events(
     session_id: SessionId,
     services: ServicesDep,
@@ -81,7 +82,7 @@ async def stream_managed_events(
     event_deltas: Annotated[
         list[Literal["agent.message", "agent.thinking"]] | None, Query(alias="event_deltas[]")
     ] = None,
-) -> Response:
+) -> EventSourceResponse:
     """What happens from now on, over all its runs; the stream ends with the session.
 
     `event_deltas[]`: the types of events that are also shown while they are written.

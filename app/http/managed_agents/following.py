@@ -66,7 +66,7 @@ class FollowedSession:
     async def _run(self, run_id: RunId, *, after: int) -> AsyncGenerator[bytes, None]:
         """The frames of a run's events after a position; none of one that was deleted."""
         run, runs = self._key(run_id), self.services.runs
-        self.encoder.begin(run_id, await self.services.managed.question(run))
+        self.encoder.turn_to(run_id, await self.services.managed.question(run))
         try:
             async with aclosing(runs.follow(run)) as batches:
                 async for batch in batches:

@@ -13,7 +13,7 @@ from app.http.anthropic.openapi import ERROR_RESPONSES
 from app.http.dependencies import RunReader, ServicesDep
 from app.http.managed_agents.errors import PATH
 from app.http.managed_agents.input import ENVIRONMENT
-from app.http.managed_agents.schemas import Agent, Environment, ManagedPage
+from app.http.managed_agents.schemas import Environment, ManagedAgent, ManagedPage
 from app.requests.principal import Principal
 from app.runs.managed.records import SessionSettings
 
@@ -42,7 +42,7 @@ async def list_managed_agents(
     caller: RunReader,
     limit: Annotated[int, Query(ge=1, le=MOST)] = _DEFAULT,
     page: Annotated[str | None, Query(description="The `next_page` of the page before.")] = None,
-) -> ManagedPage[Agent]:
+) -> ManagedPage[ManagedAgent]:
     """The graphs that the key may run, by id."""
     graphs = {graph.id: graph for graph in _graphs(services, caller)}
     ids = sorted(graphs)
@@ -59,7 +59,7 @@ async def get_managed_agent(
     services: ServicesDep,
     caller: RunReader,
     version: Annotated[int, Query(ge=1, le=1, description="A graph has one version.")] = 1,  # noqa: ARG001
-) -> Agent:
+) -> ManagedAgent:
     """A graph that the key may run."""
     for graph in _graphs(services, caller):
         if graph.id == agent_id:
@@ -86,9 +86,9 @@ async def get_managed_environment(
     return Environment()
 
 
-def agent_of(services: Services, graph: GraphSpec, settings: SessionSettings | None = None) -> Agent:
+def agent_of(services: Services, graph: GraphSpec, settings: SessionSettings | None = None) -> ManagedAgent:
     """A graph as an agent, with what a session has instead."""
-    return Agent.of(graph, services.models.resolve(None, None), settings)
+    return ManagedAgent.of(graph, services.models.resolve(None, None), settings)
 
 
 def _graphs(services: Services, caller: Principal) -> list[GraphSpec]:

@@ -36,7 +36,7 @@ class ServiceAccount(BaseModel):
     type: Literal["service_account"] = "service_account"
 
 
-class Agent(BaseModel):
+class ManagedAgent(BaseModel):
     """A graph; `tools` are those that the client of a session executes."""
 
     type: Literal["agent"] = "agent"
@@ -101,7 +101,7 @@ class Environment(BaseModel):
     archived_at: None = None
 
 
-class Amount(BaseModel):
+class ListCost(BaseModel):
     """Cents."""
 
     amount: str
@@ -117,7 +117,7 @@ class Limit(BaseModel):
     """The most that the runs of a session may cost."""
 
     type: Literal["limit"] = "limit"
-    max_list_cost: Amount
+    max_list_cost: ListCost
 
 
 class CacheCreation(BaseModel):
@@ -127,7 +127,7 @@ class CacheCreation(BaseModel):
     ephemeral_1h_input_tokens: int
 
 
-class ServerToolUse(BaseModel):
+class WebToolUses(BaseModel):
     """Uses of the provider's tools for the web."""
 
     web_search_requests: int
@@ -141,9 +141,9 @@ class SessionUsage(BaseModel):
     output_tokens: int
     cache_read_input_tokens: int
     cache_creation: CacheCreation
-    server_tool_use: ServerToolUse
+    server_tool_use: WebToolUses
     active_seconds: float
-    list_cost: Amount | None
+    list_cost: ListCost | None
 
     @classmethod
     def of(cls, session: ManagedSession, *, active_s: float, has_cost: bool) -> Self:
@@ -157,12 +157,12 @@ class SessionUsage(BaseModel):
                 ephemeral_5m_input_tokens=usage.cache_write_5m_tokens,
                 ephemeral_1h_input_tokens=usage.cache_write_1h_tokens,
             ),
-            server_tool_use=ServerToolUse(
+            server_tool_use=WebToolUses(
                 web_search_requests=totals.web_search_requests,
                 web_fetch_requests=totals.web_fetch_requests,
             ),
             active_seconds=active_s,
-            list_cost=Amount.of(totals.cost_usd) if has_cost else None,
+            list_cost=ListCost.of(totals.cost_usd) if has_cost else None,
         )
 
 
@@ -178,7 +178,7 @@ class Session(BaseModel):
 
     type: Literal["session"] = "session"
     id: str
-    agent: Agent
+    agent: ManagedAgent
     environment_id: Literal["env_default"] = ENVIRONMENT
     status: SessionStatus
     title: str | None
@@ -194,7 +194,7 @@ class Session(BaseModel):
     outcome_evaluations: Sequence[Mapping[str, Any]] = ()
 
     @classmethod
-    def of(cls, session: ManagedSession, agent: Agent, *, has_cost: bool) -> Self:
+    def of(cls, session: ManagedSession, agent: ManagedAgent, *, has_cost: bool) -> Self:
         """Build from a session."""
         now, conversation, settings = datetime.now(UTC), session.conversation, session.settings
         active_s, budget = session.active_s(now), settings.budget_usd
@@ -205,7 +205,7 @@ class Session(BaseModel):
             status=session.status,
             title=conversation.title,
             metadata=settings.metadata,
-            budget=None if budget is None else Limit(max_list_cost=Amount.of(budget)),
+            budget=None if budget is None else Limit(max_list_cost=ListCost.of(budget)),
             usage=SessionUsage.of(session, active_s=active_s, has_cost=has_cost),
             stats=SessionStats(active_seconds=active_s, duration_seconds=duration_s),
             created_at=conversation.created_at,

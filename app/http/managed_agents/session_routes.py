@@ -15,7 +15,7 @@ from app.http.dependencies import PostingDep, ReadWriter, RunReader, ServicesDep
 from app.http.managed_agents.errors import PATH
 from app.http.managed_agents.input import ChangedSession, NewSession
 from app.http.managed_agents.routes import MOST, agent_of
-from app.http.managed_agents.schemas import Agent, AgentModel, DeletedSession, ManagedPage, Session
+from app.http.managed_agents.schemas import AgentModel, DeletedSession, ManagedAgent, ManagedPage, Session
 from app.http.managed_agents.sending import send_events
 from app.http.parameters import MomentParam, StorableText
 from app.ids import STATE_KEY_PATTERN
@@ -167,5 +167,5 @@ def _shown(services: Services, caller: Principal, session: ManagedSession) -> Se
     else:
         # The operator has removed its file.
         model = AgentModel(id=settings.model or "")
-        agent = Agent(id=settings.graph_id, name="", description="", model=model, metadata={})
+        agent = ManagedAgent(id=settings.graph_id, name="", description="", model=model, metadata={})
     return Session.of(session, agent, has_cost=caller.may("receipts:read"))
