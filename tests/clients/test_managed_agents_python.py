@@ -44,6 +44,11 @@ async def a_session(client: AsyncAnthropic, agent: str, **more: Any) -> Any:
     return await client.beta.sessions.create(agent=agent, environment_id="env_default", **more)
 
 
+async def send(client: AsyncAnthropic, session: Any, *posted: Any) -> list[Any]:
+    """Send events; what the client gets for them."""
+    return list((await client.beta.sessions.events.send(session.id, events=posted)).data or ())
+
+
 async def until_idle(stream: Any, times: int = 1) -> list[Any]:
     """The events of a stream until the session has become idle so often."""
     found: list[Any] = []
@@ -69,22 +74,22 @@ async def test_a_session_goes_on_over_two_turns_and_its_usage_is_that_of_the_rec
         session = await a_session(client, f"{agent}:assistant", title="Bob", metadata={"chat": "1"})
         sessions = client.beta.sessions
         async with await sessions.events.stream(session.id) as stream:
-            sent = await sessions.events.send(session.id, events=[says("I am Bob.")])
+            sent = await send(client, session, says("I am Bob."))
             first = await until_idle(stream)
-            await sessions.events.send(session.id, events=[says("Who am I?")])
+            await send(client, session, says("Who am I?"))
             second = await until_idle(stream)
         listed = [each async for each in sessions.events.list(session.id, limit=3)]
         newest = [
             each async for each in sessions.events.list(session.id, order="desc", types=["agent.message"])
         ]
-        after = await sessions.retrieve(session.id)
+        after: Any = await sessions.retrieve(session.id)
         all_of_them = [each.id async for each in sessions.list()]
 
     assert (session.status, session.title, session.metadata) == ("idle", "Bob", {"chat": "1"})
     assert kinds(first) == [
         *("user.message", "session.status_running", "agent.message", "session.status_idle")
     ]
-    assert first[0].id == sent.data[0].id
+    assert first[0].id == sent[0].id
     assert [first[2].content[0].text, second[2].content[0].text] == [
         "You said 1: I am Bob.",
         "You said 3: Who am I?",
@@ -121,7 +126,7 @@ async def test_a_custom_tool_is_executed_by_the_client(world_of: WorldOf, tmp_pa
         session = await a_session(client, helper)
         events = client.beta.sessions.events
         async with await events.stream(session.id) as stream:
-            await events.send(session.id, events=[says("Which color?")])
+            await send(client, session, says("Which color?"))
             asked = await until_idle(stream)
             waiting = await client.beta.sessions.retrieve(session.id)
             (called,) = [each for each in asked if each.type == "agent.custom_tool_use"]
@@ -130,16 +135,16 @@ async def test_a_custom_tool_is_executed_by_the_client(world_of: WorldOf, tmp_pa
                 "custom_tool_use_id": called.id,
                 "content": [{"type": "text", "text": "it is blue"}],
             }
-            sent = await events.send(session.id, events=[result])
+            sent = await send(client, session, result)
             rest = await until_idle(stream)
         with pytest.raises(anthropic.ConflictError):
-            await events.send(session.id, events=[result])
+            await send(client, session, result)
 
     assert session.agent.tools[0].name == "pick_color"
     assert (called.name, called.input) == ("pick_color", {"about": "sky"})
     assert asked[-1].stop_reason.event_ids == [called.id]
     assert waiting.status == "idle"
-    assert rest[0].id == sent.data[0].id
+    assert rest[0].id == sent[0].id
     assert kinds(rest) == [
         *("user.custom_tool_result", "session.status_running", "agent.message", "session.status_idle")
     ]
@@ -156,13 +161,13 @@ async def test_a_person_confirms_or_denies_a_call(world_of: WorldOf, tmp_path: P
         events = client.beta.sessions.events
         stories = []
         async with await events.stream(session.id) as stream:
-            await events.send(session.id, events=[says("Write to Bob.")])
+            await send(client, session, says("Write to Bob."))
             for answer in ({"result": "allow"}, {"result": "deny", "deny_message": "Not this one."}):
                 asked = await until_idle(stream)
                 (use,) = asked[-1].stop_reason.event_ids
                 decision: Any = {"type": "user.tool_confirmation", "tool_use_id": use, **answer}
-                sent = await events.send(session.id, events=[decision])
-                stories.append((asked, sent.data[0].id))
+                sent = await send(client, session, decision)
+                stories.append((asked, sent[0].id))
             end = await until_idle(stream)
         listed = [each async for each in events.list(session.id)]
 
@@ -190,24 +195,24 @@ async def test_a_message_reaches_the_run_that_is_active_and_an_interrupt_ends_it
     async with a_client(world) as client:
         session = await a_session(client, f"{agent}:assistant")
         events = client.beta.sessions.events
-        await events.send(session.id, events=[says("Count.")])
+        await send(client, session, says("Count."))
         await holds[0].reached.wait()
         # Opened in the middle: with the list it has everything, and nothing else.
         async with await events.stream(session.id, event_deltas=["agent.message"]) as stream:
             before = [each async for each in events.list(session.id)]
             running = await client.beta.sessions.retrieve(session.id)
-            sent = await events.send(session.id, events=[says("And on.")])
+            sent = await send(client, session, says("And on."))
             holds[0].until.set()
             await holds[1].reached.wait()
-            interrupt = await events.send(session.id, events=[{"type": "user.interrupt"}])
+            interrupt = await send(client, session, {"type": "user.interrupt"})
             rest = await until_idle(stream)
-            await events.send(session.id, events=[says("Are you there?")])
+            await send(client, session, says("Are you there?"))
             last = await until_idle(stream)
         listed = [each async for each in events.list(session.id)]
 
     assert running.status == "running"
     assert rest[-1].stop_reason.type == "end_turn"
-    assert {sent.data[0].id, interrupt.data[0].id} <= {each.id for each in listed}
+    assert {sent[0].id, interrupt[0].id} <= {each.id for each in listed}
     previews = {"event_start", "event_delta"}
     whole = [each for each in [*before, *rest, *last] if each.type not in previews]
     assert [each.id for each in listed] == [each.id for each in whole]
@@ -239,20 +244,21 @@ async def test_a_budget_is_never_passed_and_a_higher_one_goes_on(world_of: World
         events = client.beta.sessions.events
         run = (await world.http.get("/v1/runs")).json()["items"][0]["runId"]
         await world.ended(run)
-        (ended,) = (await events.list(session.id, order="desc", limit=1)).data
-        capped = await client.beta.sessions.retrieve(session.id)
-        await client.beta.sessions.update(session.id, budget={**cap, "max_list_cost": spent_up(capped)})
+        newest: Any = await events.list(session.id, order="desc", limit=1)
+        capped: Any = await client.beta.sessions.retrieve(session.id)
+        cap["max_list_cost"] = spent_up(capped)
+        await client.beta.sessions.update(session.id, budget=cap)
         with pytest.raises(anthropic.APIStatusError) as refused:
-            await events.send(session.id, events=[says("Go on.")])
+            await send(client, session, says("Go on."))
         raised: Any = {"type": "limit", "max_list_cost": {"amount": "5000", "currency": "USD"}}
         changed = await client.beta.sessions.update(
             session.id, budget=raised, title="Raised", metadata={"a": "b"}
         )
         async with await events.stream(session.id) as stream:
-            await events.send(session.id, events=[says("Go on.")])
+            await send(client, session, says("Go on."))
             rest = await until_idle(stream)
 
-    assert ended.stop_reason.type == "budget_reached"
+    assert newest.data[0].stop_reason.type == "budget_reached"
     assert capped.budget.max_list_cost.amount == "60"
     receipts = await world.receipts(run)
     cost = sum(Decimal(each["costUsd"]) for each in receipts)
@@ -282,12 +288,12 @@ async def test_attachments_and_questions_of_the_agent(world_of: WorldOf, tmp_pat
         session = await a_session(client, "messages:curious")
         events = client.beta.sessions.events
         async with await events.stream(session.id) as stream:
-            await events.send(session.id, events=[{"type": "user.message", "content": content}])
+            await send(client, session, {"type": "user.message", "content": content})
             asked = await until_idle(stream)
             (use,) = asked[-1].stop_reason.event_ids
             answer: Any = {"type": "user.custom_tool_result", "custom_tool_use_id": use}
             blue = {**answer, "content": [{"type": "text", "text": "Blue"}]}
-            await events.send(session.id, events=[blue])
+            await send(client, session, blue)
             rest = await until_idle(stream)
 
     (question,) = [each for each in asked if each.type == "agent.custom_tool_use"]

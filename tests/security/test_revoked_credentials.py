@@ -126,8 +126,11 @@ async def test_a_revoked_key_closes_its_streams_on_every_wire_and_no_other(targe
         )
         hang = {"model": ASSISTANT, "stream": True, "messages": [{"role": "user", "content": "hang"}]}
         streams.open(http, "POST", "/openai/v1/chat/completions", json=hang)
+        sessions, idle = "/managed-agents/v1/sessions", {"agent": ASSISTANT, "environment_id": "env_default"}
+        session = (await http.post(sessions, json=idle)).json()["id"]
+        streams.open(http, "GET", f"{sessions}/{session}/events/stream")
 
-        native, ag_ui, ai_sdk, openai = await streams.closed_by(lambda: revoke(target, doomed))
+        native, ag_ui, ai_sdk, openai, managed = await streams.closed_by(lambda: revoke(target, doomed))
         back = await http.get(f"/v1/runs/{run_id}/events", headers={"Last-Event-ID": "1"})
         still_open = not others.done()
         runs = {run["status"] for run in (await other.get("/v1/runs")).json()["items"]}
@@ -139,6 +142,7 @@ async def test_a_revoked_key_closes_its_streams_on_every_wire_and_no_other(targe
     assert b'"code":"unauthenticated"' in ag_ui.splitlines()[-2]
     assert ai_sdk.endswith(b'data: {"type":"error","errorText":"unauthenticated"}\n\ndata: [DONE]\n\n')
     assert b'"code":"invalid_api_key"' in openai.splitlines()[-2]
+    assert b'"type":"authentication_error"' in managed
     assert back.status_code == 401
     assert (still_open, runs) == (True, {"running"})
     assert b"event: done" in received

@@ -60,7 +60,17 @@ def text(delta: str, message_id: str = "m", **fields: Any) -> TextDelta:
 
 
 def test_a_replay_in_parts_is_the_same() -> None:
-    run = [STARTED, text("a"), text("b"), CALL, REQUEST, RESOLVED, RESULT, text("c", "n"), DONE]
+    run: list[ClientEvent] = [
+        STARTED,
+        text("a"),
+        text("b"),
+        CALL,
+        REQUEST,
+        RESOLVED,
+        RESULT,
+        text("c", "n"),
+        DONE,
+    ]
     entries = entries_of(*run)
     whole, parts = encoder("agent.message"), encoder("agent.message")
 
@@ -68,9 +78,11 @@ def test_a_replay_in_parts_is_the_same() -> None:
 
 
 def test_a_message_is_whole_and_what_was_discarded_is_not_shown() -> None:
-    told = [text("no"), MessageDiscarded(message_id="m"), text("yes"), text(" sir"), text("sub", "s")]
-    told[-1] = text("sub", "s", parent_tool_call_id="c")
-    shown = events(*told, ThinkingDelta(message_id="n", delta="hm"), AssistantFinal(content="yes sir"), DONE)
+    told: list[ClientEvent] = [text("no"), MessageDiscarded(message_id="m"), text("yes"), text(" sir")]
+    inside = text("sub", "s", parent_tool_call_id="c")
+    shown = events(
+        *told, inside, ThinkingDelta(message_id="n", delta="hm"), AssistantFinal(content="yes sir"), DONE
+    )
 
     assert [(each["type"], each["id"]) for each in shown] == [
         ("agent.message", f"{ID}4"),
@@ -95,7 +107,12 @@ def test_previews_have_the_id_of_the_event() -> None:
 
 
 def test_what_waits_is_named_until_it_has_an_answer() -> None:
-    calls = [client_call_start("a"), client_call_start("b"), client_call("a"), client_call("b")]
+    calls: list[ClientEvent] = [
+        client_call_start("a"),
+        client_call_start("b"),
+        client_call("a"),
+        client_call("b"),
+    ]
     results = [ToolCallResult(tool_call_id=each, result="x", is_error=False) for each in ("a", "b")]
     shown = events(*calls, *results)
     idle = [each for each in shown if each["type"] == "session.status_idle"]
