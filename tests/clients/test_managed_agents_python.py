@@ -135,6 +135,9 @@ async def test_a_custom_tool_is_executed_by_the_client(world_of: WorldOf, tmp_pa
                 "custom_tool_use_id": called.id,
                 "content": [{"type": "text", "text": "it is blue"}],
             }
+            other = await a_session(client, helper)
+            with pytest.raises(anthropic.BadRequestError, match="custom_tool_use_id"):
+                await send(client, other, result)
             sent = await send(client, session, result)
             rest = await until_idle(stream)
         with pytest.raises(anthropic.ConflictError):
