@@ -28,7 +28,7 @@ class ManagedInput(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-def _must_be_empty(given: list[Any]) -> list[Any]:
+def _must_be_empty(given: object) -> object:
     if given:
         raise ValueError("must be left out: it is not served")
     return given
@@ -112,7 +112,7 @@ class UserInterrupt(ManagedInput):
     """Stops the turn."""
 
     type: Literal["user.interrupt"]
-    session_thread_id: None = None
+    session_thread_id: Annotated[str | None, AfterValidator(_must_be_empty)] = None
 
 
 class ToolConfirmation(ManagedInput):

@@ -45,16 +45,16 @@ class ManagedAgent(BaseModel):
     name: str
     description: str
     model: AgentModel
-    system: None = None
+    system: str | None = None
     tools: Sequence[Mapping[str, Any]] = ()
     mcp_servers: Sequence[Mapping[str, Any]] = ()
     skills: Sequence[Mapping[str, Any]] = ()
-    multiagent: None = None
+    multiagent: Mapping[str, Any] | None = None
     execution_identity: ServiceAccount = ServiceAccount()
     metadata: Mapping[str, str]
     created_at: str = UNKNOWN_DATE
     updated_at: str = UNKNOWN_DATE
-    archived_at: None = None
+    archived_at: str | None = None
 
     @classmethod
     def of(cls, graph: GraphSpec, model: str, settings: SessionSettings | None = None) -> Self:
@@ -98,7 +98,7 @@ class Environment(BaseModel):
     metadata: Mapping[str, str] = {}
     created_at: str = UNKNOWN_DATE
     updated_at: str = UNKNOWN_DATE
-    archived_at: None = None
+    archived_at: str | None = None
 
 
 class ListCost(BaseModel):
