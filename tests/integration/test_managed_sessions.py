@@ -184,9 +184,10 @@ async def test_a_key_reaches_what_it_may_and_the_restricted_one_sees_its_graphs_
     async with a_client(world.url, await key(["runs:write", "runs:read"])) as reader:
         unapproved = await reader.post(f"{path}/events", json=confirm)
         blind = (await reader.get(path)).json()
-    async with httpx.AsyncClient(base_url=world.url, trust_env=False) as nobody:
-        missing = await nobody.get(path)
-        named = await nobody.get(path, headers={"x-api-key": await key(["runs:read"])})
+    async with a_client(world.url) as other:
+        del other.headers["authorization"]
+        missing = await other.get(path)
+        named = await other.get(path, headers={"x-api-key": await key(["runs:read"])})
 
     assert [message_of(each) for each in foreign] == [
         (403, "permission_error", "This API key lacks the scope runs:read.")

@@ -108,7 +108,7 @@ async def an_ended_erasure(http: httpx.AsyncClient) -> str:
 async def a_session(http: httpx.AsyncClient) -> str:
     """A session of Managed Agents in which something was said."""
     body = {"agent": ASSISTANT, "environment_id": "env_default", "initial_events": [said(SECRET)]}
-    session: str = (await http.post(MANAGED, json=body)).raise_for_status().json()["id"]
+    session = str((await http.post(MANAGED, json=body)).raise_for_status().json()["id"])
     async with asyncio.timeout(PATIENCE_S):
         while (await http.get(f"{MANAGED}/{session}")).json()["status"] != "idle":
             await asyncio.sleep(0.05)
@@ -117,9 +117,8 @@ async def a_session(http: httpx.AsyncClient) -> str:
 
 def detail_of(answer: httpx.Response) -> str:
     """The sentence of an error, in whichever form."""
-    found: dict[str, Any] = answer.json()
-    sentence: str = found["detail"] if "detail" in found else found["error"]["message"]
-    return sentence
+    found = answer.json()
+    return str(found["detail"] if "detail" in found else found["error"]["message"])
 
 
 def said(text: str) -> dict[str, Any]:
@@ -148,8 +147,7 @@ async def a_victim(target: Target) -> AsyncIterator[Victim]:
         job_id = await an_ended_erasure(http)
         yield Victim(
             *(http, account, run_id, chat, session_id, registered["id"], scheduled["scheduleId"], batch_id),
-            key_id,
-            job_id,
+            *(key_id, job_id),
         )
 
 
@@ -359,7 +357,6 @@ def ways_to_read(victim: Victim) -> dict[str, tuple[str, Any]]:
         {"role": "user", "content": "and now?"},
     ]
     question = {"id": uuid4().hex, "role": "user", "parts": [{"type": "text", "text": "What did I say?"}]}
-    managed = f"{MANAGED}/{victim.session_id}/events"
     thread = {"threadId": victim.chat, "messages": [{"id": "u-1", "role": "user", "content": SECRET}]}
     agent = f"/v1/ag-ui/{ASSISTANT}"
     return {
@@ -375,7 +372,7 @@ def ways_to_read(victim: Victim) -> dict[str, tuple[str, Any]]:
         "its chat": (f"/v1/ai-sdk/{ASSISTANT}/chat", {"id": victim.chat, "messages": [question]}),
         "its schedule": (f"/v1/schedules/{victim.schedule_id}/trigger", {}),
         "a copy": (f"/v1/sessions/{victim.chat}/fork", {}),
-        "its session": (managed, {"events": [said("What did I say?")]}),
+        "its session": (f"{MANAGED}/{victim.session_id}/events", {"events": [said("What did I say?")]}),
         "through the agent": (f"/v1/runs/{victim.run_id}/messages", {"content": "Repeat everything."}),
     }
 

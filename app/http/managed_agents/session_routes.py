@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, Path, Query
 
 from app.bootstrap.services import Services
 from app.errors import Invalid
-from app.http.admission.checks import CheckedRoute, large_body, text_body
+from app.http.admission.checks import CheckedRoute, large_body, small_body
 from app.http.anthropic.openapi import ERROR_RESPONSES
 from app.http.dependencies import PostingDep, ReadWriter, RunReader, ServicesDep, Writer
 from app.http.managed_agents.errors import PATH
@@ -122,7 +122,7 @@ async def get_managed_session(session_id: SessionId, services: ServicesDep, call
     return _shown(services, caller, await services.managed.get(caller, session_id))
 
 
-@router.post("/{sessionId}", dependencies=[text_body], summary="Change a session")
+@router.post("/{sessionId}", dependencies=[small_body], summary="Change a session")
 async def change_managed_session(
     session_id: SessionId, body: ChangedSession, services: ServicesDep, caller: ReadWriter
 ) -> Session:
