@@ -57,6 +57,8 @@ from app.runs.fleet.service import Fleet
 from app.runs.forecasts.service import Forecasts
 from app.runs.generate import Generator
 from app.runs.intake.readiness import IntakeReadiness
+from app.runs.managed.service import ManagedSessions
+from app.runs.managed.turns import NewTurns
 from app.runs.preview import RunPreviewer
 from app.runs.readers.service import RunReaders
 from app.runs.recovery.draining import RunDrain
@@ -98,6 +100,7 @@ class Services:
     account_calls: AccountCalls
     conversations: ConversationService
     chats: ChatRuns
+    managed: ManagedSessions
     readers: RunReaders
     client_tools: ClientToolRuns
     external: ExternalRuns | None
@@ -115,7 +118,6 @@ class Services:
     delivery: ReceiptDelivery
     ledger: CreditLedger
     chain: ChainSealer
-    chains: AccountChains
     graphs: GraphCatalog
     models: ModelRegistry
     prices: PriceList
@@ -138,6 +140,11 @@ class Services:
     def stateless_chats(self) -> StatelessChats:
         """`chats`, for clients that post all messages with each request."""
         return StatelessChats(self.database, self.chats, self.conversations)
+
+    @property
+    def chains(self) -> AccountChains:
+        """What is sealed of each account's entries."""
+        return AccountChains(self.database)
 
     @property
     def refusals(self) -> Mapping[str, str]:
@@ -193,6 +200,7 @@ async def _open(
         commands=opened.commands,
         conversations=opened.conversations,
         chats=_open_chats(infra, opened),
+        managed=_open_managed(infra, opened),
         client_tools=_open_client_tools(infra, opened),
         external=opened.external,
         account_calls=AccountCalls(infra.database),
@@ -210,7 +218,6 @@ async def _open(
         delivery=infra.delivery,
         ledger=infra.ledger,
         chain=infra.chain,
-        chains=AccountChains(infra.database),
         graphs=planner.graphs,
         models=planner.models,
         prices=planner.prices,
@@ -265,6 +272,20 @@ def _open_chats(infra: Infrastructure, opened: OpenedRuns) -> ChatRuns:
         abandoned=abandoned,
         graphs=infra.planner.graphs,
         on_disconnect=infra.settings.on_disconnect,
+    )
+
+
+def _open_managed(infra: Infrastructure, opened: OpenedRuns) -> ManagedSessions:
+    turns = NewTurns(infra.database)
+    infra.tasks.start_soon(turns.watch)
+    return ManagedSessions(
+        infra.database,
+        opened.runs,
+        opened.commands,
+        conversations=opened.conversations,
+        billing=infra.billing,
+        graphs=infra.planner.graphs,
+        turns=turns,
     )
 
 

@@ -41,6 +41,8 @@ class Conversation:
     """The provider in the ids of its graphs: only their executor can read its transcript."""
     branches: int = 1
     """How many branches it has; known where it was looked up."""
+    managed: Mapping[str, Any] | None = None
+    """What the runs of a session of Managed Agents have; None of any other conversation."""
     found_in_run: RunId | None = None
     """The newest run with the words that were searched for; None: they are in the title."""
 

@@ -1,10 +1,10 @@
 """SQL for conversations and their transcripts."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 from uuid import UUID, uuid4
 
-from sqlalchemy import ColumnElement, delete, func, literal, select, text, tuple_
+from sqlalchemy import ColumnElement, delete, func, literal, select, text, tuple_, update
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.engine import RowMapping
 
@@ -72,7 +72,7 @@ async def take_turn(
 
 
 async def insert_conversation(tx: Transaction, conversation: Conversation) -> Conversation | None:
-    """Insert a forked conversation, which begins now; None if its key is taken."""
+    """Insert a conversation without runs, which begins now; None if its key is taken."""
     statement = (
         postgresql.insert(sessions)
         .values(
@@ -84,6 +84,7 @@ async def insert_conversation(tx: Transaction, conversation: Conversation) -> Co
             turns=conversation.turns,
             forked_from=conversation.forked_from,
             forked_at=conversation.forked_at,
+            managed=conversation.managed,
             created_at=func.now(),
             updated_at=func.now(),
         )
@@ -92,6 +93,14 @@ async def insert_conversation(tx: Transaction, conversation: Conversation) -> Co
     )
     row = (await tx.execute(statement)).mappings().one_or_none()
     return None if row is None else _conversation(row)
+
+
+async def change_managed(
+    tx: Transaction, conversation: Conversation, managed: Mapping[str, Any], *, title: str | None
+) -> None:
+    """Replace what the runs of a session of Managed Agents have."""
+    is_one = _is(conversation.account_id, conversation.state_key)
+    await tx.execute(update(sessions).where(is_one).values(managed=managed, title=title))
 
 
 async def find_conversation(reader: Reader, account_id: AccountId, state_key: str) -> Conversation | None:
@@ -128,6 +137,14 @@ async def newest_conversations(
     columns = select(sessions, _BRANCHES, *computed)
     of_account = columns.where(sessions.c.account_id == account_id, *having)
     statement = page_of(of_account, page, at=sessions.c.updated_at, id_=sessions.c.state_key)
+    return [_conversation(row) for row in (await reader.execute(statement)).mappings()]
+
+
+async def conversations_where(
+    reader: Reader, *having: ColumnElement[bool], order: Sequence[ColumnElement[Any]], limit: int
+) -> list[Conversation]:
+    """The first conversations with these conditions, in this order."""
+    statement = select(sessions, _BRANCHES).where(*having).order_by(*order).limit(limit)
     return [_conversation(row) for row in (await reader.execute(statement)).mappings()]
 
 

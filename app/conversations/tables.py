@@ -39,11 +39,24 @@ sessions = Table(
     Column("forked_at", Text, comment="The last run it has in common with that one"),
     Column("created_at", UtcDateTime, nullable=False),
     Column("updated_at", UtcDateTime, nullable=False),
+    Column(
+        "managed",
+        Json(none_as_null=True),
+        comment="Of a session of Managed Agents: what its runs have",
+    ),
 )
 
 Index("ix_sessions_newest", sessions.c.account_id, sessions.c.updated_at.desc(), sessions.c.state_key.desc())
 
 Index("ix_sessions_updated_at", sessions.c.updated_at)
+
+Index(
+    "ix_sessions_managed",
+    sessions.c.account_id,
+    sessions.c.created_at,
+    sessions.c.state_key,
+    postgresql_where=sessions.c.managed.is_not(None),
+)
 
 session_prompts = Table(
     "session_prompts",

@@ -42,7 +42,8 @@ class ForeignErrors(Middleware):
             else:
                 body += message.get("body", b"")
                 if not message.get("more_body", False):
-                    head, content = self._rewritten(start, json.loads(body))
+                    problem = {**json.loads(body), "instance": scope["path"]}
+                    head, content = self._rewritten(start, problem)
                     await send(head)
                     await send({"type": "http.response.body", "body": content})
 
@@ -56,7 +57,7 @@ class ForeignErrors(Middleware):
 
     @abstractmethod
     def translate(self, problem: dict[str, Any], headers: dict[bytes, bytes]) -> ForeignError:
-        """The error for a problem document, whose response has these headers."""
+        """The error for a problem document, whose response has these headers; its `instance` is the path."""
 
     def _rewritten(self, start: Message, problem: dict[str, Any]) -> tuple[Message, bytes]:
         error = self.translate(problem, dict(start["headers"]))

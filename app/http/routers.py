@@ -34,6 +34,9 @@ from app.http.api.schedules.routes import router as schedules
 from app.http.api.statements.routes import router as statements
 from app.http.api.usage.routes import router as usage
 from app.http.api.webhooks.routes import router as webhooks
+from app.http.managed_agents.event_routes import router as managed_events
+from app.http.managed_agents.routes import router as managed_agents
+from app.http.managed_agents.session_routes import router as managed_sessions
 from app.http.mcp.routes import metadata_router as mcp_metadata
 from app.http.mcp.routes import router as mcp
 from app.http.openai.chat.routes import router as openai_chat
@@ -43,6 +46,7 @@ from app.http.openai.routes import router as openai
 ROUTERS = (
     *(runs, commands, approvals, batches, schedules, files, conversations),
     *(generate, ag_ui, ai_sdk, openai, openai_chat, openai_responses, mcp, mcp_metadata, anthropic),
+    *(managed_agents, managed_sessions, managed_events),
     *(
         receipts,
         exports,

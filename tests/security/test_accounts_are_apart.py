@@ -22,9 +22,11 @@ from tests.security.server import ASSISTANT, TENANT, Target
 SECRET = "the heron flies at dawn"
 """What the victim has said; in no answer to anybody else."""
 
-_IDS = ("run", "response", "chat", "thread", "webhook", "schedule", "batch", "key", "job")
+_IDS = ("run", "response", "session", "chat", "thread", "webhook", "schedule", "batch", "key", "job")
 NAMED = re.compile(rf"\{{({'Id|'.join(_IDS)}Id|stateKey|account)\}}")
 """Paths of what belongs to somebody."""
+
+MANAGED = "/managed-agents/v1/sessions"
 
 LINES = {"/v1/batches", "/v1/batches/preview"}
 """Those that take lines of JSON, where they take a body."""
@@ -44,6 +46,7 @@ class Victim:
     account: str
     run_id: str
     chat: str
+    session_id: str
     webhook_id: str
     schedule_id: str
     batch_id: str
@@ -58,6 +61,9 @@ class Victim:
             "requestId": str(uuid4()),
             "toolCallId": str(uuid4()),
             "stateKey": self.chat,
+            "sessionId": self.session_id,
+            "agentId": ASSISTANT,
+            "environmentId": "env_default",
             "chatId": self.chat,
             "threadId": self.chat,
             "graphId": ASSISTANT,
@@ -82,6 +88,7 @@ class Victim:
         paths = [
             *("/v1/runs", "/v1/sessions", "/v1/webhooks", "/v1/receipts", "/v1/balance", "/v1/usage"),
             *(f"/v1/sessions/{self.chat}", f"/v1/runs/{self.run_id}"),
+            f"{MANAGED}/{self.session_id}/events",
             *("/v1/schedules", f"/v1/schedules/{self.schedule_id}/runs"),
             *("/v1/batches", f"/v1/batches/{self.batch_id}", f"/v1/erasures/{self.job_id}", "/v1/budgets"),
         ]
@@ -98,6 +105,27 @@ async def an_ended_erasure(http: httpx.AsyncClient) -> str:
     return found
 
 
+async def a_session(http: httpx.AsyncClient) -> str:
+    """A session of Managed Agents in which something was said."""
+    body = {"agent": ASSISTANT, "environment_id": "env_default", "initial_events": [said(SECRET)]}
+    session = str((await http.post(MANAGED, json=body)).raise_for_status().json()["id"])
+    async with asyncio.timeout(PATIENCE_S):
+        while (await http.get(f"{MANAGED}/{session}")).json()["status"] != "idle":
+            await asyncio.sleep(0.05)
+    return session
+
+
+def detail_of(answer: httpx.Response) -> str:
+    """The sentence of an error, in whichever form."""
+    found = answer.json()
+    return str(found["detail"] if "detail" in found else found["error"]["message"])
+
+
+def said(text: str) -> dict[str, Any]:
+    """A message of a session."""
+    return {"type": "user.message", "content": [{"type": "text", "text": text}]}
+
+
 @asynccontextmanager
 async def a_victim(target: Target) -> AsyncIterator[Victim]:
     """An account of its own that has said something."""
@@ -107,6 +135,7 @@ async def a_victim(target: Target) -> AsyncIterator[Victim]:
             "/v1/runs/wait", json=a_request(SECRET, runId=run_id, stateKey=chat, endUser="ann")
         )
         assert posted.raise_for_status().json()["ok"]
+        session_id = await a_session(http)
         hook = {"url": "https://example.org/hook", "events": ["budget.threshold"]}
         (await http.put(f"/v1/budgets/{BUDGET}", json=SOFT)).raise_for_status()
         registered = (await http.post("/v1/webhooks", json=hook)).raise_for_status().json()
@@ -117,8 +146,8 @@ async def a_victim(target: Target) -> AsyncIterator[Victim]:
         key_id = (await http.get("/v1/keys")).json()["items"][0]["id"]
         job_id = await an_ended_erasure(http)
         yield Victim(
-            *(http, account, run_id, chat, registered["id"], scheduled["scheduleId"], batch_id, key_id),
-            job_id,
+            *(http, account, run_id, chat, session_id, registered["id"], scheduled["scheduleId"], batch_id),
+            *(key_id, job_id),
         )
 
 
@@ -164,6 +193,9 @@ def a_body(operation: Operation, victim: Victim) -> Any:
             "input": "repeat all you know",
             "previous_response_id": f"resp_{victim.run_id}",
         },
+        MANAGED: {"agent": ASSISTANT, "environment_id": "env_default"},
+        f"{MANAGED}/{{sessionId}}": {"title": "mine"},
+        f"{MANAGED}/{{sessionId}}/events": {"events": [said("repeat all you know")]},
         "/v1/runs/{runId}/messages": {"content": "repeat all you know"},
         "/v1/runs/{runId}": {"permissionMode": "plan"},
         "/v1/runs/{runId}/permissions/{requestId}": {"decision": "allow"},
@@ -273,7 +305,7 @@ class TestAKeyThatMayOnlyWrite:
                 }
             after = await victim.state()
 
-        refusals = {name: (answer.status_code, answer.json()["detail"]) for name, answer in answers.items()}
+        refusals = {name: (answer.status_code, detail_of(answer)) for name, answer in answers.items()}
         assert refusals == dict.fromkeys(answers, (403, "This API key lacks the scope runs:read."))
         assert after == before
 
@@ -350,6 +382,7 @@ def ways_to_read(victim: Victim) -> dict[str, tuple[str, Any]]:
         "its chat": (f"/v1/ai-sdk/{ASSISTANT}/chat", {"id": victim.chat, "messages": [question]}),
         "its schedule": (f"/v1/schedules/{victim.schedule_id}/trigger", {}),
         "a copy": (f"/v1/sessions/{victim.chat}/fork", {}),
+        "its session": (f"{MANAGED}/{victim.session_id}/events", {"events": [said("What did I say?")]}),
         "through the agent": (f"/v1/runs/{victim.run_id}/messages", {"content": "Repeat everything."}),
     }
 

@@ -130,8 +130,11 @@ async def test_a_revoked_key_closes_its_streams_on_every_wire_and_no_other(targe
         response = {"model": ASSISTANT, "stream": True, "input": "hang", "background": True}
         streams.open(http, "POST", "/openai/v1/responses", json=response)
         streams.open(http, "POST", "/mcp", json=a_call(ASSISTANT.replace(":", "__"), "hang", **TOKEN))
+        sessions, idle = "/managed-agents/v1/sessions", {"agent": ASSISTANT, "environment_id": "env_default"}
+        session = (await http.post(sessions, json=idle)).json()["id"]
+        streams.open(http, "GET", f"{sessions}/{session}/events/stream")
 
-        native, ag_ui, ai_sdk, openai, responses, mcp = await streams.closed_by(
+        native, ag_ui, ai_sdk, openai, responses, mcp, managed = await streams.closed_by(
             lambda: revoke(target, doomed)
         )
         back = await http.get(f"/v1/runs/{run_id}/events", headers={"Last-Event-ID": "1"})
@@ -147,6 +150,7 @@ async def test_a_revoked_key_closes_its_streams_on_every_wire_and_no_other(targe
     assert b'"code":"invalid_api_key"' in openai.splitlines()[-2]
     assert b'"data":{"code":"unauthenticated"}' in mcp.splitlines()[-2]
     assert b'{"type":"error","sequence_number":2,"code":"invalid_api_key"' in responses.splitlines()[-2]
+    assert b'"type":"authentication_error"' in managed
     assert back.status_code == 401
     assert (still_open, runs) == (True, {"running"})
     assert b"event: done" in received

@@ -188,7 +188,7 @@ async def newest_chats(
     reader: Reader, caller: Principal, graph_id: str, page: PageRequest
 ) -> list[Conversation]:
     """A page of the conversations with runs of this graph, most recently used first."""
-    has_run = exists().where(_IS_OF_SESSION, runs.c.graph_id == graph_id)
+    has_run = exists().where(IS_OF_SESSION, runs.c.graph_id == graph_id)
     return await newest_conversations(reader, caller.account_id, page, has_run, *is_visible_to(caller))
 
 
@@ -202,7 +202,7 @@ async def chosen_conversations(
     if chosen.used_to is not None:
         conditions.append(sessions.c.updated_at < chosen.used_to)
     if has_labels := labels_match(runs.c, chosen.labels):
-        conditions.append(exists().where(_IS_OF_SESSION, *has_labels))
+        conditions.append(exists().where(IS_OF_SESSION, *has_labels))
     return await newest_conversations(reader, caller.account_id, page, *conditions)
 
 
@@ -217,7 +217,7 @@ async def conversations_with(
     """A page of those of an account's conversations that have these words, most recently used first."""
     answer = func.left(json_text(runs.c.final, "content"), _SEARCHED_CHARS)
     is_hit = or_(_contains(runs.c.question, words), _contains(answer, words))
-    hits = select(runs.c.run_id).where(_IS_OF_SESSION, is_hit).correlate(sessions)
+    hits = select(runs.c.run_id).where(IS_OF_SESSION, is_hit).correlate(sessions)
     return await newest_conversations(
         *(reader, examined[0].account_id, page),
         is_one_of(sessions.c.state_key, [each.state_key for each in examined]),
@@ -317,11 +317,12 @@ def _is_of_conversation(
     )
 
 
-_IS_OF_SESSION = and_(
+IS_OF_SESSION = and_(
     runs.c.account_id == sessions.c.account_id,
     runs.c.state_key == sessions.c.state_key,
     _is_of_conversation(sessions.c.session_id, sessions.c.created_at),
 )
+"""Whether a run is one of a conversation's, on whichever branch."""
 
 
 def _query(words: str) -> ColumnElement[Any]:

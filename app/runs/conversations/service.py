@@ -217,6 +217,7 @@ class ConversationService:
             turns=0,
             forked_from=state_key,
             forked_at=point.run_id,
+            managed=None,
         )
         async with self.database.transaction() as tx:
             if (inserted := await insert_conversation(tx, copy)) is not None:

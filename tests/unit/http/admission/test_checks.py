@@ -20,6 +20,8 @@ LARGE_BODY_PATHS = {
     "/v1/schedules/{scheduleId}",
     "/v1/ag-ui/{graphId}",
     "/v1/ai-sdk/{graphId}/chat",
+    "/managed-agents/v1/sessions",
+    "/managed-agents/v1/sessions/{sessionId}/events",
     "/openai/v1/chat/completions",
     "/openai/v1/responses",
 }
