@@ -11,6 +11,9 @@ import structlog
 from app.auth.accounts import Accounts
 from app.auth.browser_sessions import BrowserSessions
 from app.auth.credential_monitor import CredentialMonitor
+from app.auth.oidc.code_exchange import CodeExchange
+from app.auth.oidc.service import PersonSignIn
+from app.auth.tokens.holders import KeyHolders
 from app.auth.tokens.issuer_keys import IssuerKeys
 from app.auth.tokens.service import Tokens
 from app.billing.budgets.service import Budgets
@@ -88,6 +91,8 @@ class Services:
     accounts: Accounts
     browser_sessions: BrowserSessions
     tokens: Tokens
+    person_sign_in: PersonSignIn | None
+    """None if no issuer is configured."""
     credentials: CredentialMonitor
     key_revocation: KeyRevocation
     key_rotation: KeyRotation
@@ -172,6 +177,7 @@ async def _open(
 ) -> Services:
     settings, planner, fleet = infra.settings, infra.planner, Fleet(infra.database)
     webhooks, accounts = await _open_webhooks(infra, stack), await _open_accounts(infra)
+    tokens, sessions = await _open_tokens(infra, stack, accounts), BrowserSessions(infra.database, accounts)
     opened = await open_runs(infra, stack, _open_executor(infra, executors), accounts=accounts)
     previewer = RunPreviewer(planner, PreviewerAggregator(open_previewers(settings)), infra.schemas)
     timed = await open_schedules(infra, stack, opened, previewer=previewer, accounts=accounts)
@@ -182,8 +188,9 @@ async def _open(
         database=infra.database,
         reading=infra.reading,
         accounts=accounts,
-        browser_sessions=BrowserSessions(infra.database, accounts),
-        tokens=await _open_tokens(infra, stack, accounts),
+        browser_sessions=sessions,
+        tokens=tokens,
+        person_sign_in=await _open_person_sign_in(infra, stack, tokens, sessions),
         credentials=_open_credentials(infra, accounts),
         key_revocation=_open_key_revocation(infra, accounts, opened.commands),
         key_rotation=KeyRotation(infra.database, accounts),
@@ -246,7 +253,16 @@ async def _open_accounts(infra: Infrastructure) -> Accounts:
 async def _open_tokens(infra: Infrastructure, stack: AsyncExitStack, accounts: Accounts) -> Tokens:
     settings = infra.settings
     keys = await stack.enter_async_context(IssuerKeys(settings.network))
-    return Tokens(accounts, keys, settings.jwt_issuers)
+    return Tokens(KeyHolders(accounts), keys, settings.jwt_issuers)
+
+
+async def _open_person_sign_in(
+    infra: Infrastructure, stack: AsyncExitStack, tokens: Tokens, sessions: BrowserSessions
+) -> PersonSignIn | None:
+    if (provider := infra.settings.oidc) is None:
+        return None
+    exchange = await stack.enter_async_context(CodeExchange(infra.settings.network))
+    return PersonSignIn(provider, tokens.keys, exchange, tokens.holders, sessions)
 
 
 def _open_key_revocation(infra: Infrastructure, accounts: Accounts, commands: RunCommands) -> KeyRevocation:

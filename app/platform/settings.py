@@ -22,6 +22,7 @@ from pydantic_settings import NoDecode, SettingsConfigDict
 from app.errors import OperatorError
 from app.platform.database_settings import DatabaseSettings, starts_with
 from app.platform.network_settings import NetworkSettings
+from app.platform.oidc_settings import OidcSettings
 from app.platform.secret_files import read_secret_files
 from app.platform.serialization.env_file import ENCODING, EnvFileInvalid, read_env_file
 from app.platform.serialization.mistakes import problem_of
@@ -49,7 +50,7 @@ class SettingsError(OperatorError):
     """A setting is missing or wrong; the text names the variable."""
 
 
-class Settings(NetworkSettings, DatabaseSettings):
+class Settings(NetworkSettings, DatabaseSettings, OidcSettings):
     """The settings of an operator. An empty variable counts as unset."""
 
     model_config = SettingsConfigDict(

@@ -12,7 +12,7 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from app.auth.tokens.service import SKEW_S
+from app.auth.tokens.checks import SKEW_S
 from app.http.admission.checks import CheckedRoute
 from app.http.admission.end_users import OPEN_TO_END_USERS
 from app.http.routers import ROUTERS
