@@ -131,7 +131,7 @@ class PersonSignIn:
             return await self.exchange.redeem(self.provider, configuration, code, attempt)
         except FAILURES as error:
             log.warning("sign_in.not_redeemed", issuer=self.provider.issuer, reason=why(error))
-            raise (SignInRefused if isinstance(error, Unusable) else IssuerUnavailable) from error
+            raise (SignInRefused if type(error) is Unusable else IssuerUnavailable) from error
 
     def _require_own(self, answer: Mapping[str, str], configuration: Mapping[str, Any]) -> None:
         """Raise `SignInRefused` for an answer of another issuer (RFC 9207)."""

@@ -18,6 +18,10 @@ class Unusable(Exception):
     """An answer that is not what it must be; the text is for the operator."""
 
 
+class Away(Unusable):
+    """The issuer says that it does not work now."""
+
+
 FAILURES: Final = (Unusable, httpx2.HTTPError, httpx2.InvalidURL, ValueError, TimeoutError)
 """What reading an answer raises."""
 
@@ -46,7 +50,8 @@ class IssuerReader(HttpSender):
         request.headers.update({"accept": "application/json", "user-agent": "runtally"})
         response = await self._fetch(request, max_bytes=_MAX_BYTES)
         if not response.is_success:
-            raise Unusable(f"the answer has status {response.status_code}")
+            kind = Away if response.is_server_error else Unusable
+            raise kind(f"the answer has status {response.status_code}")
         try:
             content = json.loads(response.content)
         except (ValueError, RecursionError) as error:
