@@ -2,6 +2,7 @@
 
 import re
 
+from app.auth.roles import ROLES
 from app.http.admission.checks import CheckedRoute
 from app.http.routers import ROUTERS
 from app.requests.principal import SCOPES, Scope
@@ -34,3 +35,13 @@ def test_the_documented_scopes_are_those_of_every_operation() -> None:
     }
 
     assert there_are == documented()
+
+
+def test_the_documented_roles_are_those_that_persons_have() -> None:
+    rows = re.findall(
+        r"^\| `(\w+)` \| ((?:`[a-z:]+` ?)+)\| ", (ROOT / "docs" / "SIGN_IN.md").read_text(), re.MULTILINE
+    )
+
+    assert {role: set(re.findall("`([^`]+)`", scopes)) for role, scopes in rows} == {
+        role: set(scopes) for role, scopes in ROLES.items()
+    }

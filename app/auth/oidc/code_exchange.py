@@ -13,6 +13,7 @@ from app.auth.tokens.answers import IssuerReader, Unusable, named_url
 from app.platform.network import DIRECT, Network
 from app.platform.oidc_settings import OidcProvider
 
+REDEEMING: Final = "token_endpoint"
 _TIMEOUT_S: Final = 10.0
 
 
@@ -41,7 +42,7 @@ class CodeExchange(IssuerReader):
             headers["authorization"] = f"Basic {base64.b64encode(encoded).decode('ascii')}"
         else:
             form |= {"client_id": pair[0], "client_secret": pair[1]}
-        url = named_url(configuration, "token_endpoint", provider)
+        url = named_url(configuration, REDEEMING, provider)
         request = httpx2.Request("POST", url, headers=headers, content=urlencode(form).encode())
         async with asyncio.timeout(_TIMEOUT_S):
             token = (await self._read(request)).get("id_token")

@@ -10,7 +10,7 @@ import structlog
 
 from app.auth.browser_sessions import BrowserSessions, OpenedSession
 from app.auth.oidc.attempt import Attempt
-from app.auth.oidc.code_exchange import CodeExchange
+from app.auth.oidc.code_exchange import REDEEMING, CodeExchange
 from app.auth.records import Person
 from app.auth.roles import ROLES
 from app.auth.tokens.answers import FAILURES, Unusable, named_url, why
@@ -22,6 +22,9 @@ from app.platform.oidc_settings import OidcProvider, Role
 
 log = structlog.get_logger(__name__)
 
+_AUTHORIZATION: Final = "authorization_endpoint"
+ENDPOINTS: Final = (_AUTHORIZATION, REDEEMING)
+"""What an issuer of persons must have."""
 MAX_CODE_CHARS: Final = 4096
 _MAX_TOKEN_CHARS: Final = 65_536
 """Tokens that come from the issuer itself, and may have many groups."""
@@ -78,7 +81,7 @@ class PersonSignIn:
             "code_challenge": attempt.challenge,
             "code_challenge_method": "S256",
         }
-        found = await self._endpoint("authorization_endpoint", query)
+        found = await self._endpoint(_AUTHORIZATION, query)
         if found is None:
             raise IssuerUnavailable
         return found

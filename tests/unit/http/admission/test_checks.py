@@ -31,7 +31,7 @@ TEXT_BODY_PATHS = {
 }
 UNAUTHENTICATED_PATHS = {
     *("/", "/approvals", "/billing", "/docs", "/openapi.json", "/healthz", "/readyz"),
-    "/v1/browser-session",
+    *(f"/v1/browser-session{path}" for path in ("", "/methods", "/oidc", "/oidc/callback")),
 }
 
 
