@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import httpx
 
-from app.platform.oidc_settings import CALLBACK
+from app.platform.issuers.persons import CALLBACK
 from app.platform.server.loopback import Receive, Scope, Send, read_body, serve_on_loopback
 from tests.token_issuers import IssuerOfTokens, SigningKey
 
@@ -31,6 +31,7 @@ class OidcProvider(IssuerOfTokens):
     """Claims of its tokens that are not as they should be; None leaves one out."""
     answers: dict[str, str | None] = field(default_factory=dict)
     """The same for what browsers come back with."""
+    header: dict[str, Any] = field(default_factory=dict)
     make: Callable[["OidcProvider", str], str] = lambda _, token: token
     """What becomes of a token."""
     redirect_url: str = f"http://127.0.0.1:9{CALLBACK}"
@@ -96,7 +97,7 @@ class OidcProvider(IssuerOfTokens):
         assert form["redirect_uri"] == asked["redirect_uri"]
         claims = {"aud": CLIENT, "nonce": asked["nonce"], **self.person, **self.changed}
         subject = claims.pop("sub")
-        return self.make(self, self.token(subject, **claims))
+        return self.make(self, self.token(subject, header=self.header, **claims))
 
 
 async def _answer(send: Send, status: int, content: Any = None, **headers: str) -> None:

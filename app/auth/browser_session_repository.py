@@ -7,7 +7,7 @@ from datetime import timedelta
 from sqlalchemy import and_, delete, func, null, select
 from sqlalchemy.dialects.postgresql import insert
 
-from app.auth.records import BrowserSession, Credential, Person
+from app.auth.records import BrowserSession, Credential, SignedInPerson
 from app.auth.repository import IS_ENDED, TERMS, key_fields
 from app.auth.tables import accounts, api_keys, browser_sessions
 from app.ids import ApiKeyId
@@ -43,7 +43,7 @@ async def insert_session(
     api_key_id: ApiKeyId,
     *,
     lifetime: timedelta,
-    person: Person | None = None,
+    person: SignedInPerson | None = None,
     sign_in: bytes | None = None,
 ) -> None:
     """Insert a session that begins now, unless there is one of the same `sign_in`."""
@@ -86,7 +86,7 @@ async def find_active_session(reader: Reader, token_hash: bytes) -> BrowserSessi
     row = found.mappings().one_or_none()
     if row is None:
         return None
-    person = None if row["person"] is None else Person(**row["person"])
+    person = None if row["person"] is None else SignedInPerson(**row["person"])
     return BrowserSession(**{**key_fields(row), "person": person})
 
 

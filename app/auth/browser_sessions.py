@@ -13,7 +13,7 @@ from app.auth.browser_session_repository import (
     find_active_session,
     insert_session,
 )
-from app.auth.records import BrowserSession, Person
+from app.auth.records import BrowserSession, SignedInPerson
 from app.errors import Unauthenticated
 from app.ids import ApiKeyId
 from app.platform.db import Database
@@ -57,7 +57,7 @@ class BrowserSessions:
         return opened
 
     async def open_for(
-        self, person: Person, holder: Principal, sign_in: bytes, *, lifetime: timedelta
+        self, person: SignedInPerson, holder: Principal, sign_in: bytes, *, lifetime: timedelta
     ) -> OpenedSession | None:
         """A session for a person, with the key of `holder`; None if `sign_in` has led to one before."""
         return await self._open(holder.api_key_id, lifetime, person, sign_in)
@@ -85,7 +85,7 @@ class BrowserSessions:
         self,
         key_id: ApiKeyId,
         lifetime: timedelta,
-        person: Person | None = None,
+        person: SignedInPerson | None = None,
         sign_in: bytes | None = None,
     ) -> OpenedSession | None:
         token = secrets.token_urlsafe(32)

@@ -7,7 +7,7 @@ from typing import NamedTuple, TypedDict
 
 from app.auth.roles import OWN_ONLY
 from app.ids import AccountId, ApiKeyId
-from app.platform.oidc_settings import Role
+from app.platform.issuers.persons import Role
 from app.requests.attribution import KeyLabels
 from app.requests.principal import KeyTerms, Principal, Scope
 
@@ -78,7 +78,7 @@ class AccountRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class Person:
+class SignedInPerson:
     """Who has signed in at an issuer."""
 
     name: str | None
@@ -99,7 +99,7 @@ class BrowserSession:
     terms: KeyTerms
     expires_at: datetime
     """Of the session."""
-    person: Person | None
+    person: SignedInPerson | None
     """None: it was opened with the key itself."""
 
     def principal(self, session_hash: bytes) -> Principal:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from app.platform.oidc_settings import Role
+from app.platform.issuers.persons import Role
 from app.requests.principal import Scope
 
 ROLES: Final[Mapping[Role, tuple[Scope, ...]]] = {

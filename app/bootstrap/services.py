@@ -89,14 +89,12 @@ class Services:
     database: Database
     reading: ReadSide
     accounts: Accounts
-    browser_sessions: BrowserSessions
     tokens: Tokens
     person_sign_in: PersonSignIn | None
     """None if no issuer is configured."""
     credentials: CredentialMonitor
     key_revocation: KeyRevocation
     key_rotation: KeyRotation
-    audit: AuditLog
     budgets: Budgets
     runs: RunService
     commands: RunCommands
@@ -140,6 +138,16 @@ class Services:
     exposition: Exposition
 
     @property
+    def browser_sessions(self) -> BrowserSessions:
+        """Sessions of the pages."""
+        return BrowserSessions(self.database, self.accounts)
+
+    @property
+    def audit(self) -> AuditLog:
+        """What was changed, and by whom."""
+        return AuditLog(self.database)
+
+    @property
     def stateless_chats(self) -> StatelessChats:
         """`chats`, for clients that post all messages with each request."""
         return StatelessChats(self.database, self.chats, self.conversations)
@@ -177,7 +185,7 @@ async def _open(
 ) -> Services:
     settings, planner, fleet = infra.settings, infra.planner, Fleet(infra.database)
     webhooks, accounts = await _open_webhooks(infra, stack), await _open_accounts(infra)
-    tokens, sessions = await _open_tokens(infra, stack, accounts), BrowserSessions(infra.database, accounts)
+    tokens = await _open_tokens(infra, stack, accounts)
     opened = await open_runs(infra, stack, _open_executor(infra, executors), accounts=accounts)
     previewer = RunPreviewer(planner, PreviewerAggregator(open_previewers(settings)), infra.schemas)
     timed = await open_schedules(infra, stack, opened, previewer=previewer, accounts=accounts)
@@ -188,13 +196,11 @@ async def _open(
         database=infra.database,
         reading=infra.reading,
         accounts=accounts,
-        browser_sessions=sessions,
         tokens=tokens,
-        person_sign_in=await _open_person_sign_in(infra, stack, tokens, sessions),
+        person_sign_in=await _open_person_sign_in(infra, stack, tokens),
         credentials=_open_credentials(infra, accounts),
         key_revocation=_open_key_revocation(infra, accounts, opened.commands),
         key_rotation=KeyRotation(infra.database, accounts),
-        audit=AuditLog(infra.database),
         budgets=Budgets(infra.database, infra.ledger.clock),
         runs=opened.runs,
         commands=opened.commands,
@@ -257,11 +263,12 @@ async def _open_tokens(infra: Infrastructure, stack: AsyncExitStack, accounts: A
 
 
 async def _open_person_sign_in(
-    infra: Infrastructure, stack: AsyncExitStack, tokens: Tokens, sessions: BrowserSessions
+    infra: Infrastructure, stack: AsyncExitStack, tokens: Tokens
 ) -> PersonSignIn | None:
     if (provider := infra.settings.oidc) is None:
         return None
     exchange = await stack.enter_async_context(CodeExchange(infra.settings.network))
+    sessions = BrowserSessions(infra.database, tokens.holders.accounts)
     return PersonSignIn(provider, tokens.keys, exchange, tokens.holders, sessions)
 
 

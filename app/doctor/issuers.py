@@ -4,9 +4,9 @@ from app.auth.oidc.service import ENDPOINTS
 from app.auth.tokens.answers import FAILURES, named_url, why
 from app.auth.tokens.issuer_keys import IssuerKeys
 from app.doctor.report import Check
-from app.platform.oidc_settings import OidcProvider
+from app.platform.issuers.persons import OidcProvider
+from app.platform.issuers.tokens import Issuer
 from app.platform.settings import Settings
-from app.platform.token_issuers import Issuer
 
 _NAME = "issuers"
 

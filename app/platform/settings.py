@@ -21,12 +21,12 @@ from pydantic_settings import NoDecode, SettingsConfigDict
 
 from app.errors import OperatorError
 from app.platform.database_settings import DatabaseSettings, starts_with
+from app.platform.issuers.persons import OidcSettings
+from app.platform.issuers.tokens import TokenIssuer, check_issuers, read_issuers
 from app.platform.network_settings import NetworkSettings
-from app.platform.oidc_settings import OidcSettings
 from app.platform.secret_files import read_secret_files
 from app.platform.serialization.env_file import ENCODING, EnvFileInvalid, read_env_file
 from app.platform.serialization.mistakes import problem_of
-from app.platform.token_issuers import TokenIssuer, check_issuers, read_issuers
 
 ENV_FILE = ".env"
 _IN_FILES = {

@@ -238,7 +238,7 @@ function startAtIssuer() {
   const page = PAGES.find(({ href }) => new URL(href, document.baseURI).pathname === location.pathname);
   const query = new URLSearchParams(location.search);
   const next = `${page?.href.slice(1) ?? "/"}${query.size > 0 ? `?${query}` : ""}`;
-  return apiUrl(apiPath("/v1/browser-session/oidc", { next }));
+  return apiUrl(`v1/browser-session/oidc?${new URLSearchParams({ next })}`);
 }
 
 /** @param {{retry: () => void}} props */

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from dotenv import dotenv_values
 
+from app.platform.issuers.persons import OidcSettings
 from app.platform.network_settings import NetworkSettings
-from app.platform.oidc_settings import OidcSettings
 from app.platform.settings import Settings, SettingsError
 from tests.architecture.tree import ROOT
 

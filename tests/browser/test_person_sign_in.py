@@ -1,11 +1,12 @@
 """Signing in at an issuer, in a browser."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.async_api import Browser, expect
 
-from app.platform.oidc_settings import CALLBACK
+from app.platform.issuers.persons import CALLBACK
 from app.simulator.script import Reply, Text
 from tests.browser.site import ASSISTANT, Model, a_site, accessibility_problems, in_its_own_task, screenshot
 from tests.browser.test_chat_page import send
@@ -24,7 +25,7 @@ async def test_a_person_signs_in_at_the_issuer(browser: Browser, database_url: s
             provider.redirect_url = f"{url}{CALLBACK}"
             return provider.redirect_url
 
-        settings: dict[str, object] = {**provider.settings(), "RUNTALLY_OIDC_REDIRECT_URL": come_back_to}
+        settings: dict[str, Any] = {**provider.settings(), "RUNTALLY_OIDC_REDIRECT_URL": come_back_to}
         served = a_world(tmp_path, database_url, named_by_caller(model), **settings)
         async with in_its_own_task(served) as world, a_site(world, model, browser) as site:
             await world.services.accounts.create_account("acme")

@@ -12,6 +12,7 @@ from structlog.testing import capture_logs
 
 from app.auth.tokens.issuer_keys import IssuerKeys, IssuerUnavailable
 from app.billing.reconciliation.provider.reports import ProviderReports, ReportsUnavailable
+from app.platform.issuers.tokens import TokenIssuer
 from app.platform.json_schema.checker import SchemaChecker
 from app.platform.network import Network, NoProxy, Proxy
 from app.platform.server.loopback import serve_on_loopback
@@ -23,7 +24,6 @@ from app.platform.temporal.connection import (
     TemporalUnavailable,
     connect,
 )
-from app.platform.token_issuers import TokenIssuer
 from app.simulator.script import in_turn
 from app.tools.mcp.connection import McpServerUnavailable
 from app.tools.mcp.servers import McpConnector

@@ -1,6 +1,8 @@
 """Whom an issuer signs in, and what makes a sign-in invalid."""
 
+import importlib
 import time
+import warnings
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -22,7 +24,7 @@ from app.auth.oidc.service import (
     SignInExpired,
     SignInRefused,
 )
-from app.auth.records import Person
+from app.auth.records import SignedInPerson
 from app.auth.roles import ROLES
 from app.auth.tokens.checks import SKEW_S, TokenExpired, TokenRefused
 from app.auth.tokens.holders import KeyHolders
@@ -33,6 +35,7 @@ from app.platform.settings import Settings
 from app.requests.principal import AccountSuspended
 from tests.integration.test_tokens import Clock, segment
 from tests.oidc_provider import CLIENT, OidcProvider, a_provider
+from tests.patience import PATIENCE_S
 from tests.token_issuers import SigningKey
 
 
@@ -51,7 +54,7 @@ class Signing:
 
     async def person(self, page: str = "/") -> OpenedSession:
         """Sign in."""
-        attempt = Attempt.begin(page)
+        attempt = Attempt.new(page)
         return await self.service.finish(await self.answer(attempt), attempt)
 
 
@@ -66,7 +69,7 @@ async def a_sign_in(
         a_provider(*keys) as provider,
         IssuerKeys(clock=clock) as issuer_keys,
         CodeExchange() as exchange,
-        httpx.AsyncClient(trust_env=False) as browser,
+        httpx.AsyncClient(timeout=PATIENCE_S, trust_env=False) as browser,
     ):
         configured = Settings.load(_env_file=None, **provider.settings(**settings)).oidc
         assert configured is not None
@@ -84,8 +87,8 @@ async def test_a_person_has_the_scopes_of_their_role(database: Database, algorit
         found = [await signing.service.sessions.authenticate(each.token) for each in (ann, bob)]
         keys = await signing.service.holders.accounts.list_keys()
 
-    assert (ann.session.person, ann.session.account) == (Person("Ann", "ann", "user"), "acme")
-    assert bob.session.person == Person(None, "bob", "billing")
+    assert (ann.session.person, ann.session.account) == (SignedInPerson("Ann", "ann", "user"), "acme")
+    assert bob.session.person == SignedInPerson(None, "bob", "billing")
     assert [each.scopes for each in found] == [set(ROLES["user"]), set(ROLES["billing"])]
     assert [each.end_user for each in found] == ["ann", None]
     labels = [each.terms.labels for each in found]
@@ -159,7 +162,7 @@ async def test_a_wrong_answer_opens_nothing(
     database: Database, answers: dict[str, str | None], error: type[Exception]
 ) -> None:
     async with a_sign_in(database) as (signing, provider):
-        attempt = Attempt.begin("/")
+        attempt = Attempt.new("/")
         changed = {**await signing.answer(attempt), **answers}
         answer = {name: value for name, value in changed.items() if value is not None}
         with pytest.raises(Unauthenticated) as raised:
@@ -172,7 +175,7 @@ async def test_a_wrong_answer_opens_nothing(
 async def test_an_issuer_that_promises_its_name_must_give_it(database: Database) -> None:
     async with a_sign_in(database) as (signing, provider):
         provider.answers = {"iss": None}
-        assert await signing.person()
+        assert (await signing.person()).token
         provider.configuration["authorization_response_iss_parameter_supported"] = True
         assert await signing.service.keys.fetch(signing.service.provider) is None
         with pytest.raises(SignInRefused):
@@ -184,7 +187,7 @@ class TestAttempts:
 
     async def test_an_answer_is_for_the_browser_that_began(self, database: Database) -> None:
         async with a_sign_in(database) as (signing, _):
-            own, other = Attempt.begin("/"), Attempt.begin("/")
+            own, other = Attempt.new("/"), Attempt.new("/")
             answer = await signing.answer(own)
             with pytest.raises(SignInExpired):
                 await signing.service.finish(answer, other)
@@ -195,7 +198,7 @@ class TestAttempts:
 
     async def test_one_leads_to_one_session_whatever_the_issuer_allows(self, database: Database) -> None:
         async with a_sign_in(database) as (signing, provider):
-            attempt = Attempt.begin("/")
+            attempt = Attempt.new("/")
             answer = await signing.answer(attempt)
             asked = dict(provider.codes)
             await signing.service.finish(answer, attempt)
@@ -206,7 +209,7 @@ class TestAttempts:
                 await signing.service.finish(answer, attempt)
 
     def test_one_is_over_after_ten_minutes_and_says_so_itself(self) -> None:
-        attempt = Attempt.begin("/billing?run=a%2Fb")
+        attempt = Attempt.new("/billing?run=a%2Fb")
         expires, secret, page = attempt.cookie.split(".")
         later = f"{int(expires) + 1}.{secret}.{page}"
 
@@ -228,7 +231,7 @@ class TestAttempts:
 
     @pytest.mark.parametrize("page", ["//a.example", "/\\a", "https://a", "/a", "/?\n", "", "/%0a", "/@a"])
     def test_none_leads_to_another_site(self, page: str) -> None:
-        assert Attempt.read(Attempt.begin(page).cookie) is None
+        assert Attempt.read(Attempt.new(page).cookie) is None
 
 
 class TestIssuer:
@@ -244,6 +247,38 @@ class TestIssuer:
             with pytest.raises(TokenRefused, match="its kid names no key"):
                 await signing.person()
 
+    async def test_one_with_one_key_need_not_name_it(self, database: Database) -> None:
+        async with a_sign_in(database) as (signing, provider):
+            provider.header = {"kid": None}
+            await signing.person()
+            provider.keys.append(SigningKey.new("second"))
+            assert await signing.service.keys.fetch(signing.service.provider) is None
+            with pytest.raises(TokenRefused, match="its kid names no key"):
+                await signing.person()
+
+    async def test_another_implementation_signs_persons_in(self, database: Database) -> None:
+        with warnings.catch_warnings(record=True):
+            # Of its libraries, to each other.
+            warnings.simplefilter("always")
+            run = importlib.import_module("oidc_provider_mock").run_server_in_thread
+            with run() as server:
+                # It does not decode what is encoded, as usual ids and secrets are not.
+                own = {
+                    "ISSUER": f"http://localhost:{server.server_port}",
+                    "CLIENT_ID": "c",
+                    "CLIENT_SECRET": "s",
+                }
+                async with a_sign_in(database, **own, ROLES='{"*": "user"}') as (signing, _):
+                    attempt = Attempt.new("/")
+                    page = await signing.service.address(attempt)
+                    back = await signing.browser.post(page, data={"sub": "ann"})
+                    answer = dict(parse_qsl(urlsplit(back.headers["location"]).query))
+                    opened = await signing.service.finish(answer, attempt)
+                    end = await signing.service.address_of_end()
+
+        assert opened.session.person == SignedInPerson("ann", "ann", "user")
+        assert end is not None
+
     async def test_clocks_may_differ_by_a_minute(self, database: Database) -> None:
         async with a_sign_in(database) as (signing, provider):
             provider.changed = {"exp": NOW() - SKEW_S + 30, "iat": NOW() + SKEW_S - 30}
@@ -255,7 +290,7 @@ class TestIssuer:
     async def test_it_may_want_the_secret_in_the_form(self, database: Database) -> None:
         async with a_sign_in(database) as (signing, provider):
             provider.configuration["token_endpoint_auth_methods_supported"] = ["client_secret_post"]
-            assert await signing.person()
+            assert (await signing.person()).token
 
     async def test_it_is_away(self, database: Database) -> None:
         async with a_sign_in(database) as (signing, provider):
@@ -264,7 +299,7 @@ class TestIssuer:
                 await signing.person()
             provider.status = 200
             signing.clock.now += FETCH_INTERVAL_S
-            attempt = Attempt.begin("/")
+            attempt = Attempt.new("/")
             answer = await signing.answer(attempt)
             provider.status = 503
             with pytest.raises(IssuerUnavailable):
@@ -275,7 +310,7 @@ class TestIssuer:
         async with a_sign_in(database) as (signing, provider):
             provider.configuration |= {"authorization_endpoint": url, "end_session_endpoint": url}
             with pytest.raises(IssuerUnavailable):
-                await signing.service.address(Attempt.begin("/"))
+                await signing.service.address(Attempt.new("/"))
             assert await signing.service.address_of_end() is None
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from app.platform.oidc_settings import CALLBACK
+from app.platform.issuers.persons import CALLBACK
 from app.simulator.script import Reply, Text, in_turn
 from tests.e2e.agents import MESSAGES
 from tests.e2e.stories import World, WorldOf, a_request

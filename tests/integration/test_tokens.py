@@ -24,8 +24,8 @@ from app.errors import Unauthenticated
 from app.platform.audit.records import AuditFilter
 from app.platform.audit.service import AuditLog
 from app.platform.db import Database
+from app.platform.issuers.tokens import TokenIssuer
 from app.platform.pagination import PageRequest
-from app.platform.token_issuers import TokenIssuer
 from app.requests.principal import AccountSuspended
 from tests.architecture.tree import ROOT
 from tests.token_issuers import AUDIENCE, IssuerOfTokens, SigningKey, an_issuer

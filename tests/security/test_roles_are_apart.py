@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from app.auth.roles import OWN_ONLY, ROLES
-from app.platform.oidc_settings import Role
+from app.platform.issuers.persons import Role
 from app.requests.principal import Scope
 from tests.e2e.stories import a_request
 from tests.oidc_provider import ROLES as GROUPS

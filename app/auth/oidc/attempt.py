@@ -28,7 +28,7 @@ class Attempt:
     page: str
 
     @classmethod
-    def begin(cls, page: str) -> Self:
+    def new(cls, page: str) -> Self:
         """A new attempt of one who wants to this page."""
         expires = int(time.time() + LIFETIME.total_seconds())
         return cls(f"{expires}.{secrets.token_urlsafe(32)}.{quote(page, safe='')}", page)

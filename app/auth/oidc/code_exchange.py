@@ -10,8 +10,8 @@ import httpx2
 
 from app.auth.oidc.attempt import Attempt
 from app.auth.tokens.answers import IssuerReader, Unusable, named_url
+from app.platform.issuers.persons import OidcProvider
 from app.platform.network import DIRECT, Network
-from app.platform.oidc_settings import OidcProvider
 
 REDEEMING: Final = "token_endpoint"
 _TIMEOUT_S: Final = 10.0

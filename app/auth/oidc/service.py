@@ -11,14 +11,14 @@ import structlog
 from app.auth.browser_sessions import BrowserSessions, OpenedSession
 from app.auth.oidc.attempt import Attempt
 from app.auth.oidc.code_exchange import REDEEMING, CodeExchange
-from app.auth.records import Person
+from app.auth.records import SignedInPerson
 from app.auth.roles import ROLES
 from app.auth.tokens.answers import FAILURES, Unusable, named_url, why
 from app.auth.tokens.checks import TokenRefused, account_in, claims_of, end_user_in, unverified
 from app.auth.tokens.holders import KeyHolders
 from app.auth.tokens.issuer_keys import IssuerKeys, IssuerUnavailable
 from app.errors import AppError, Unauthenticated
-from app.platform.oidc_settings import OidcProvider, Role
+from app.platform.issuers.persons import OidcProvider, Role
 
 log = structlog.get_logger(__name__)
 
@@ -117,7 +117,7 @@ class PersonSignIn:
             raise SignInRefused
         claims = await self._claims(await self._redeemed(configuration, code, attempt), attempt)
         role = self._role_in(claims)
-        person = Person(_name_in(claims), end_user_in(claims, self.provider), role)
+        person = SignedInPerson(_name_in(claims), end_user_in(claims, self.provider), role)
         holder = await self.holders.find(
             account_in(claims, self.provider),
             "\n".join(["person:", self.provider.issuer, self.provider.audience, role, *ROLES[role]]),

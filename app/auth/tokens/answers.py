@@ -8,8 +8,8 @@ from urllib.parse import urlsplit
 import httpx2
 
 from app.platform.hops import reason_of
+from app.platform.issuers.tokens import Issuer
 from app.platform.outgoing import HttpSender
-from app.platform.token_issuers import Issuer
 
 _MAX_BYTES: Final = 262_144
 

@@ -8,7 +8,7 @@ from pydantic import TypeAdapter
 
 from app.auth.tokens.issuer_keys import IssuerKeys
 from app.errors import Unauthenticated
-from app.platform.token_issuers import Issuer
+from app.platform.issuers.tokens import Issuer
 from app.requests.attribution import EndUser
 
 MAX_TOKEN_CHARS: Final = 8192
@@ -59,14 +59,21 @@ async def claims_of(
 
     Raises `IssuerUnavailable`, `TokenExpired`, and `TokenRefused` for every other reason.
     """
-    algorithm, key_id = header.get("alg"), header.get("kid")
+    algorithm = header.get("alg")
     if algorithm not in issuer.algorithms:
         raise TokenRefused.because("its alg is none of those that are configured")
     if "crit" in header or str(header.get("typ", "JWT")).lower() not in _TYPES:
         raise TokenRefused.because("its header must have the typ JWT and no crit")
-    if not isinstance(key_id, str) or (key := await keys.find(issuer, key_id)) is None:
+    if (key := await _key_for(header, issuer, keys)) is None:
         raise TokenRefused.because("its kid names no key of its issuer")
     return _verified(token, issuer, key, str(algorithm))
+
+
+async def _key_for(header: Mapping[str, Any], issuer: Issuer, keys: IssuerKeys) -> Mapping[str, Any] | None:
+    key_id = header.get("kid")
+    if key_id is None and not issuer.names_keys:
+        return await keys.find_only(issuer)
+    return await keys.find(issuer, key_id) if isinstance(key_id, str) else None
 
 
 def account_in(claims: Mapping[str, Any], issuer: Issuer) -> str:

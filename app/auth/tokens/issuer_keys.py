@@ -12,8 +12,8 @@ import structlog
 
 from app.auth.tokens.answers import FAILURES, IssuerReader, Unusable, named_url, why
 from app.errors import Unavailable
+from app.platform.issuers.tokens import Issuer
 from app.platform.network import DIRECT, Network
-from app.platform.token_issuers import Issuer
 
 log = structlog.get_logger(__name__)
 
@@ -64,6 +64,11 @@ class IssuerKeys(IssuerReader):
     async def find(self, issuer: Issuer, key_id: str) -> Jwk | None:
         """The issuer's key with this id; None if it has none. Raises `IssuerUnavailable`."""
         return (await self._up_to_date(issuer, key_id)).keys.get(key_id)
+
+    async def find_only(self, issuer: Issuer) -> Jwk | None:
+        """The key of an issuer that has one; None if it has others. Raises `IssuerUnavailable`."""
+        found = list((await self._up_to_date(issuer, None)).keys.values())
+        return found[0] if len(found) == 1 else None
 
     async def configuration(self, issuer: Issuer) -> Mapping[str, Any]:
         """The OpenID configuration of an issuer without `jwks_url`. Raises `IssuerUnavailable`."""

@@ -19,7 +19,7 @@ from app.auth.tokens.checks import (
 from app.auth.tokens.holders import KeyHolders
 from app.auth.tokens.issuer_keys import IssuerKeys
 from app.errors import Unauthenticated
-from app.platform.token_issuers import TokenIssuer
+from app.platform.issuers.tokens import TokenIssuer
 from app.requests.attribution import KeyLabels
 from app.requests.principal import Principal
 

@@ -74,7 +74,6 @@ def test_every_operation_says_how_it_is_secured() -> None:
         "alive",
         "ready",
         "who_is_signed_in",
-        "begin_sign_in",
         "list_sign_in_methods",
         "sign_in",
         "sign_out",

@@ -1,6 +1,6 @@
 """Sign-in of persons: the browser goes to the issuer, and comes back with its answer."""
 
-from typing import Annotated, Any
+from typing import Annotated
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Query, Request, Response
@@ -23,7 +23,6 @@ from app.http.dependencies import ServicesDep
 router = APIRouter(route_class=CheckedRoute, prefix="/v1/browser-session", tags=["browsers"])
 
 _SEE_OTHER = 303
-_TO_ISSUER: dict[int | str, dict[str, Any]] = {303: {"description": "To the issuer, or back with a problem."}}
 
 
 class OidcNotConfigured(NotFound):
@@ -39,14 +38,12 @@ async def list_sign_in_methods(services: ServicesDep) -> SignInMethodsResponse:
     return SignInMethodsResponse(oidc_host=None if sign_in is None else sign_in.provider.host)
 
 
-@router.get(
-    "/oidc", status_code=303, response_class=Response, responses=_TO_ISSUER, summary="Sign a person in"
-)
+@router.get("/oidc", include_in_schema=False)
 async def begin_sign_in(
     services: ServicesDep, next_page: Annotated[str, Query(alias="next", pattern=PAGE)] = "/"
 ) -> Response:
     """Send the browser to the issuer. It comes back with a session, and goes on at the page `next`."""
-    sign_in, attempt = _required(services.person_sign_in), Attempt.begin(next_page)
+    sign_in, attempt = _required(services.person_sign_in), Attempt.new(next_page)
     try:
         response = _redirect(await sign_in.address(attempt))
     except AppError as error:

@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import Field, SecretStr
 
 from app.http.response_model import Moment, ResponseModel
-from app.platform.oidc_settings import Role
+from app.platform.issuers.persons import Role
 from app.requests.wire_models import InputModel
 
 

@@ -1,7 +1,7 @@
 """Issuers whose tokens are trusted, as settings name them."""
 
 import json
-from typing import Annotated, Literal, Self, TypeAlias
+from typing import Annotated, ClassVar, Literal, Self, TypeAlias
 
 from pydantic import Field, model_validator
 
@@ -26,6 +26,9 @@ Patterns: TypeAlias = Annotated[
 
 class Issuer(InputModel):
     """Who makes tokens, what they must be like, and whom they are for."""
+
+    names_keys: ClassVar[bool] = True
+    """Whether each token must name its key."""
 
     issuer: _Text
     audience: _Text

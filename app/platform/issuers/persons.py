@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, NoDecode
 
-from app.platform.token_issuers import Issuer, Patterns
+from app.platform.issuers.tokens import Issuer, Patterns
 
 Role: TypeAlias = Literal["viewer", "user", "billing", "admin"]
 
@@ -65,6 +65,8 @@ _Url: TypeAlias = Annotated[str, Field(max_length=2000), AfterValidator(_is_safe
 class OidcProvider(Issuer):
     """An issuer at which persons sign in, and what it gives to whom; its audience is our client id."""
 
+    names_keys = False
+    """With one key it need not (OpenID Connect Core 1.0, 10.1)."""
     client_secret: SecretStr
     redirect_url: str
     scopes: tuple[str, ...]
