@@ -109,10 +109,11 @@ class BrowserSession:
         )
         if self.person is None:
             return key
-        is_own = self.person.role in OWN_ONLY
-        labels = KeyLabels.of(end_user=self.person.end_user, fixed=is_own)
-        terms = replace(self.terms, labels=labels)
-        return replace(key, terms=terms, end_user=self.person.end_user if is_own else None)
+        end_user = self.person.end_user
+        if self.person.role not in OWN_ONLY:
+            return replace(key, person=end_user)
+        labels = KeyLabels.of(end_user=end_user, fixed=True)
+        return replace(key, terms=replace(self.terms, labels=labels), end_user=end_user)
 
 
 class Credential(NamedTuple):

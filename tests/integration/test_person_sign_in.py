@@ -29,9 +29,10 @@ from app.auth.roles import ROLES
 from app.auth.tokens.checks import SKEW_S, TokenExpired, TokenRefused
 from app.auth.tokens.holders import KeyHolders
 from app.auth.tokens.issuer_keys import FETCH_INTERVAL_S, IssuerKeys, IssuerUnavailable
-from app.errors import Unauthenticated
+from app.errors import Invalid, Unauthenticated
 from app.platform.db import Database
 from app.platform.settings import Settings
+from app.requests.attribution import Attributed
 from app.requests.principal import AccountSuspended
 from tests.integration.test_tokens import Clock, segment
 from tests.oidc_provider import CLIENT, OidcProvider, a_provider
@@ -82,7 +83,7 @@ async def a_sign_in(
 async def test_a_person_has_the_scopes_of_their_role(database: Database, algorithm: str) -> None:
     async with a_sign_in(database, SigningKey.new("k", algorithm)) as (signing, provider):
         ann = await signing.person()
-        provider.person = {"sub": "bob", "groups": ["finance", "support"]}
+        provider.person = {"sub": "bob", "name": "\0", "groups": ["finance", "support"]}
         bob = await signing.person()
         found = [await signing.service.sessions.authenticate(each.token) for each in (ann, bob)]
         keys = await signing.service.holders.accounts.list_keys()
@@ -91,8 +92,9 @@ async def test_a_person_has_the_scopes_of_their_role(database: Database, algorit
     assert bob.session.person == SignedInPerson(None, "bob", "billing")
     assert [each.scopes for each in found] == [set(ROLES["user"]), set(ROLES["billing"])]
     assert [each.end_user for each in found] == ["ann", None]
-    labels = [each.terms.labels for each in found]
-    assert [(each.end_user, each.fixed) for each in labels if each] == [("ann", True), ("bob", False)]
+    assert [each.labelled(Attributed()).end_user for each in found] == ["ann", "bob"]
+    with pytest.raises(Invalid, match="is fixed to another value"):
+        found[0].labelled(Attributed.of(end_user="bob"))
     assert [key.name for key in keys] == [f"{provider.url} (user)", f"{provider.url} (billing)"]
 
 

@@ -95,3 +95,5 @@ async def test_who_sees_what_a_person_has_said(open_target_here: OpenTarget, mod
 
     assert seen == {"ann": [200, 200, 403], "boss": [200] * 3, "bob": [404, 404, 403], "eve": [200] * 3}
     assert (made.status_code, above.status_code) == (201, 403)
+    # The key is for whatever it is made for, not for who has made it.
+    assert made.json()["labels"] is None

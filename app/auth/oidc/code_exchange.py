@@ -35,9 +35,9 @@ class CodeExchange(IssuerReader):
         }
         headers = {"content-type": "application/x-www-form-urlencoded"}
         pair = provider.audience, provider.client_secret.get_secret_value()
+        known = configuration.get("token_endpoint_auth_methods_supported")
         # What an issuer understands that does not say (OpenID Connect Discovery 1.0, 3).
-        usual = ["client_secret_basic"]
-        if "client_secret_basic" in configuration.get("token_endpoint_auth_methods_supported", usual):
+        if not isinstance(known, list) or "client_secret_basic" in known:
             encoded = ":".join(map(quote_plus, pair)).encode()
             headers["authorization"] = f"Basic {base64.b64encode(encoded).decode('ascii')}"
         else:

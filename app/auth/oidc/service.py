@@ -19,6 +19,7 @@ from app.auth.tokens.holders import KeyHolders
 from app.auth.tokens.issuer_keys import IssuerKeys, IssuerUnavailable
 from app.errors import AppError, Unauthenticated
 from app.platform.issuers.persons import OidcProvider, Role
+from app.storable import is_storable
 
 log = structlog.get_logger(__name__)
 
@@ -177,5 +178,7 @@ def _same(given: object, wanted: str) -> bool:
 
 def _name_in(claims: Mapping[str, Any]) -> str | None:
     """What the pages call a person; None if the issuer does not say."""
-    names = (claims.get(each) for each in _NAMES)
-    return next((name[:_MAX_NAME_CHARS] for name in names if isinstance(name, str) and name), None)
+    for name in map(claims.get, _NAMES):
+        if isinstance(name, str) and name and is_storable(name):
+            return name[:_MAX_NAME_CHARS]
+    return None

@@ -101,7 +101,9 @@ class OidcSettings(BaseSettings):
 
     oidc_issuer: _Url | None = Field(None, validation_alias="RUNTALLY_OIDC_ISSUER")
     oidc_client_id: _Text | None = Field(None, validation_alias="RUNTALLY_OIDC_CLIENT_ID")
-    oidc_client_secret: SecretStr | None = Field(None, validation_alias="RUNTALLY_OIDC_CLIENT_SECRET")
+    oidc_client_secret: Annotated[SecretStr, Field(min_length=1)] | None = Field(
+        None, validation_alias="RUNTALLY_OIDC_CLIENT_SECRET"
+    )
     oidc_redirect_url: Annotated[_Url, AfterValidator(_is_callback)] | None = Field(
         None, validation_alias="RUNTALLY_OIDC_REDIRECT_URL"
     )
