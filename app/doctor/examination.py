@@ -13,6 +13,7 @@ from app.conversations.sdk_store import PostgresSessionStore
 from app.doctor.catalogs import Catalogs, check_catalogs
 from app.doctor.chain import check_chain
 from app.doctor.fleet import check_fleet
+from app.doctor.issuers import check_issuers
 from app.doctor.machine import (
     check_cli,
     check_data_directory,
@@ -71,6 +72,7 @@ async def examine(
             "sdk": examination.sdk,
             "cli": examination.cli,
             "auth": examination.auth,
+            "issuers": examination.issuers,
             "reconciliation": examination.reconciliation,
             "mcp_servers": examination.mcp_servers,
             "probe": examination.probe,
@@ -166,6 +168,9 @@ class _Examination:
             return [*found, Check("auth", "error", problem)]
         message = "the machine's own login" if auth.login else "ANTHROPIC_API_KEY was not refused"
         return [*found, Check("auth", "ok", f"{self._settings.claude_auth}: {message}")]
+
+    async def issuers(self) -> list[Check]:
+        return await check_issuers(self._settings)
 
     async def reconciliation(self) -> list[Check]:
         return [await check_reconciliation(self._settings)]

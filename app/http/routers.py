@@ -10,6 +10,7 @@ from app.http.api.approvals.routes import router as approvals
 from app.http.api.audit.routes import router as audit
 from app.http.api.balance.routes import router as balance
 from app.http.api.batches.routes import router as batches
+from app.http.api.browser_session.oidc_routes import router as person_sign_in
 from app.http.api.browser_session.routes import router as browser_session
 from app.http.api.budgets.routes import router as budgets
 from app.http.api.catalogs.routes import router as catalogs
@@ -66,7 +67,7 @@ ROUTERS = (
         webhooks,
         catalogs,
     ),
-    *(health, fleet, metrics, browser_session, pages),
+    *(health, fleet, metrics, browser_session, person_sign_in, pages),
 )
 
 WORKER_ROUTERS = (health, metrics)

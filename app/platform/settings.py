@@ -21,11 +21,12 @@ from pydantic_settings import NoDecode, SettingsConfigDict
 
 from app.errors import OperatorError
 from app.platform.database_settings import DatabaseSettings, starts_with
+from app.platform.issuers.persons import OidcSettings
+from app.platform.issuers.tokens import TokenIssuer, check_issuers, read_issuers
 from app.platform.network_settings import NetworkSettings
 from app.platform.secret_files import read_secret_files
 from app.platform.serialization.env_file import ENCODING, EnvFileInvalid, read_env_file
 from app.platform.serialization.mistakes import problem_of
-from app.platform.token_issuers import TokenIssuer, check_issuers, read_issuers
 
 ENV_FILE = ".env"
 _IN_FILES = {
@@ -50,7 +51,7 @@ class SettingsError(OperatorError):
     """A setting is missing or wrong; the text names the variable."""
 
 
-class Settings(NetworkSettings, DatabaseSettings):
+class Settings(NetworkSettings, DatabaseSettings, OidcSettings):
     """The settings of an operator. An empty variable counts as unset."""
 
     model_config = SettingsConfigDict(

@@ -35,7 +35,8 @@ TEXT_BODY_PATHS = {
 }
 UNAUTHENTICATED_PATHS = {
     *("/", "/approvals", "/billing", "/docs", "/openapi.json", "/healthz", "/readyz"),
-    *("/v1/browser-session", "/.well-known/oauth-protected-resource/mcp"),
+    *(f"/v1/browser-session{path}" for path in ("", "/methods", "/oidc", "/oidc/callback")),
+    "/.well-known/oauth-protected-resource/mcp",
 }
 
 
