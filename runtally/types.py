@@ -11,12 +11,10 @@ from runtally.model import Model
 
 
 class FinalUsage(Model):
-    """Tokens of a run; those of the cache are among those of the prompts."""
+    """Tokens of a run."""
 
     prompt_tokens: int
     completion_tokens: int
-    cache_read_tokens: int = 0
-    cache_write_tokens: int = 0
 
 
 class FileChange(Model):

@@ -141,7 +141,7 @@ class _Examination:
         return [Check("event_log", "ok", detail)]
 
     async def objects(self) -> list[Check]:
-        return [await check_objects(self._settings)]
+        return await check_objects(self._settings)
 
     async def dispatcher(self) -> list[Check]:
         if await open_temporal(self._settings, "runtally doctor") is None:

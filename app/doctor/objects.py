@@ -13,10 +13,10 @@ from app.platform.settings import Settings
 _NO_ACCOUNT: Final = AccountId(UUID(int=0))
 
 
-async def check_objects(settings: Settings) -> Check:
-    """Write a content, read it and delete it; raises `ObjectsNotUsable`."""
+async def check_objects(settings: Settings) -> list[Check]:
+    """Write a content, read it and delete it, if there is a storage; raises `ObjectsNotUsable`."""
     if settings.objects is None:
-        return Check("objects", "ok", "large contents are in the database")
+        return []
     storage = ObjectStorage(settings.objects, settings.objects_key, settings.network)
     content = os.urandom(32)
     sha256 = hashlib.sha256(content).hexdigest()
@@ -27,6 +27,6 @@ async def check_objects(settings: Settings) -> Check:
     except (ContentsUnavailable, ContentLost) as error:
         reason = type(error.__cause__).__name__
         message = f"RUNTALLY_OBJECTS cannot be written, read and deleted: {reason}"
-        return Check("objects", "error", message)
+        return [Check("objects", "error", message)]
     encrypted = "" if settings.objects_key is None else ", encrypted with RUNTALLY_OBJECTS_KEY"
-    return Check("objects", "ok", f"large contents are at RUNTALLY_OBJECTS{encrypted}")
+    return [Check("objects", "ok", f"large contents are at RUNTALLY_OBJECTS{encrypted}")]

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
+from pydantic.json_schema import SkipJsonSchema
 
 from app.ids import RunId
 from app.requests.wire_models import WireModel
@@ -74,8 +75,13 @@ class FinalUsage(WireModel):
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
-    cache_read_tokens: Annotated[int, Field(exclude_if=_is_zero)] = 0
-    cache_write_tokens: Annotated[int, Field(exclude_if=_is_zero)] = 0
+
+
+class CachedTokens(WireModel):
+    """Those of the tokens of the prompts that were read from the cache, and that were written to it."""
+
+    read: int = 0
+    written: int = 0
 
 
 _Text = Annotated[str | None, Field(exclude_if=_is_none)]
@@ -118,6 +124,8 @@ class GraphFinal(WireModel):
     """The id of the budget that was reached."""
     resets_at: _Text = None
     """When it can be spent again."""
+    cached: SkipJsonSchema[Annotated[CachedTokens | None, Field(exclude=True)]] = None
+    """For the wires whose usage has them: nothing else that clients get tells what a run has cost."""
     file_changes: Annotated[FileChanges | None, Field(exclude_if=_is_none)] = None
     """What it changed in its workspace."""
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 from app.errors import Unauthenticated
+from app.events import Done
 from app.http.openai.errors import error_json
 from app.http.openai.mapper import CompletionMapper, Delta
 from app.http.openai.notice import Notice, notice
@@ -19,7 +20,7 @@ from app.http.streaming.encoder import (
 )
 from app.http.streaming.pausing import Waiting, what_waits
 from app.http.streaming.stopping import ServerStopping
-from app.requests.outcome import ErrorCode, FinalUsage
+from app.requests.outcome import CachedTokens, ErrorCode
 from app.streams.port import LogEntry
 
 _REASONS: Final[dict[ErrorCode, str]] = {"length": "length", "context": "length", "refused": "content_filter"}
@@ -126,7 +127,7 @@ class RunAnswer:
         """The tokens of the whole run; None before its end."""
         if (done := self._mapper.done) is None:
             return None
-        return token_usage(done.usage, "prompt", "completion")
+        return token_usage(done, "prompt", "completion")
 
     def _new(self, entry: LogEntry) -> list[Delta]:
         """What an entry adds to the answer, if the client does not have it."""
@@ -150,13 +151,14 @@ class RunAnswer:
         return {**known, "created": self._created_s, "model": self._options.model}
 
 
-def token_usage(usage: FinalUsage, of_input: str, of_output: str) -> dict[str, Any]:
+def token_usage(done: Done, of_input: str, of_output: str) -> dict[str, Any]:
     """The tokens of a run; what the provider counts as reasoning is not known."""
+    usage, cached = done.usage, done.cached or CachedTokens()
     return {
         f"{of_input}_tokens": usage.prompt_tokens,
         f"{of_input}_tokens_details": {
-            "cached_tokens": usage.cache_read_tokens,
-            "cache_write_tokens": usage.cache_write_tokens,
+            "cached_tokens": cached.read,
+            "cache_write_tokens": cached.written,
         },
         f"{of_output}_tokens": usage.completion_tokens,
         f"{of_output}_tokens_details": {"reasoning_tokens": 0},

@@ -352,10 +352,6 @@ export interface components {
             promptTokens?: number;
             /** @default 0 */
             completionTokens?: number;
-            /** @default 0 */
-            cacheReadTokens?: number;
-            /** @default 0 */
-            cacheWriteTokens?: number;
         };
         /** @description What it is expected to cost and to take, from the graph's latest successful runs of the account. */
         ForecastResponse: {

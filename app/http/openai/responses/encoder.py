@@ -110,7 +110,7 @@ class ResponseEncoder(RunAnswer):
         if failure is not None and status == "failed":
             error = {"code": _CODES.get(failure, "server_error"), "message": FAILURES[failure]().detail}
         details = {"reason": _INCOMPLETE[self._reason]} if status == "incomplete" else None
-        usage = None if done is None else token_usage(done.usage, "input", "output")
+        usage = None if done is None else token_usage(done, "input", "output")
         return {
             **self._head(status),
             "error": error,

@@ -23,7 +23,7 @@ from app.events import (
 from app.http.native.encoder import NativeEncoder
 from app.http.streaming.encoder import RETRY_LINE
 from app.platform.clock.event_times import rfc3339
-from app.requests.outcome import FinalUsage
+from app.requests.outcome import CachedTokens, FinalUsage
 from app.streams.port import LogEntry
 
 HEARTBEAT = b":\n"
@@ -42,7 +42,12 @@ A_RUN: list[ClientEvent] = [
     Step(step_index=1, step_budget=None),
     AssistantFinal(content="It is noon."),
     RunError(error="aborted"),
-    Done(usage=FinalUsage(prompt_tokens=10, completion_tokens=5), finish_reason="stop"),
+    # What clients are not told.
+    Done(
+        usage=FinalUsage(prompt_tokens=10, completion_tokens=5),
+        finish_reason="stop",
+        cached=CachedTokens(read=4, written=3),
+    ),
 ]
 
 AT = 1_764_000_000_000 - 1000

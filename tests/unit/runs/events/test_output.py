@@ -23,6 +23,7 @@ from app.executors.port import ABORTED, RunPlan
 from app.ids import MessageId, new_uuid
 from app.platform.clock.lease import Lease
 from app.requests.messages import Message, SentMessage
+from app.requests.outcome import CachedTokens
 from app.runs.events.output import RunOutput
 from app.runs.events.publisher import RunEventPublisher
 from app.runs.events.terminal import terminal_events
@@ -113,9 +114,10 @@ async def test_what_was_measured_before_it_was_parked_is_added(journal: Journal)
 async def test_usage_of_earlier_attempts_counts(journal: Journal) -> None:
     run = Run(journal, plan=replace(a_plan(), spent=Spent(UsageTotal(100, 50, 30, 20))))
     await run.publish(UsageReport(run.fact()))
-    usage = run.output.final().usage
-    assert (usage.prompt_tokens, usage.completion_tokens) == (110, 55)
-    assert (usage.cache_read_tokens, usage.cache_write_tokens) == (30, 20)
+    final = run.output.final()
+    assert (final.usage.prompt_tokens, final.usage.completion_tokens) == (110, 55)
+    assert final.cached == CachedTokens(read=30, written=20)
+    assert "cached" not in final.model_dump()
 
 
 async def test_without_an_answer_the_content_is_the_main_agents_last_message(journal: Journal) -> None:
