@@ -2,18 +2,24 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 from uuid import uuid4
 
 import httpx
 import pytest
 
+from app.ids import RunKey
 from app.requests.principal import SCOPES, Scope
 from app.runs.conversations.service import ConversationNotFound
-from app.runs.managed.service import PREFIX
+from app.runs.managed.records import SessionSettings
+from app.runs.managed.service import PREFIX, SessionNotSettled
 from app.runs.managed.turns import NewTurns
-from tests.e2e.stories import ASSISTANT, World, a_client
+from app.simulator.script import Reply, Text, in_turn
+from tests.e2e.stories import ASSISTANT, KEY, World, WorldOf, a_client
 from tests.integration.conftest import in_shared_world
+from tests.integration.statements import execute
 from tests.patience import PATIENCE_S
 
 PATH = "/managed-agents/v1"
@@ -222,3 +228,26 @@ async def test_those_who_follow_a_session_are_woken_by_turns_and_by_its_end(worl
             await world.services.accounts.authenticate(world.http.headers["authorization"].split()[1]),
             session["id"],
         )
+
+
+async def test_what_a_budget_has_left_is_known_before_the_next_run_begins(world_of: WorldOf) -> None:
+    world = await world_of(in_turn(Reply([Text("One")]), Reply([Text("Two")])))
+    caller = await world.services.accounts.authenticate(KEY)
+    managed = replace(world.services.managed, settle_tries=2)
+    settings = SessionSettings(
+        graph_id="messages:assistant", api_key_id=caller.api_key_id, budget_usd=Decimal(100)
+    )
+    session = (await managed.create(caller, settings, title=None)).id
+    first = await managed.say(caller, session, "hi", request_id="q1")
+    await world.services.runs.wait(RunKey(caller.account_id, first.run_id))
+    # As if a receipt were still on its way.
+    more = "UPDATE runs SET meters = json_build_object('sdk', 2, 'gateway', 2, 'drift', 0)"
+    await execute(world.services.database, more)
+
+    with pytest.raises(SessionNotSettled):
+        await managed.say(caller, session, "again", request_id="q2")
+    await execute(world.services.database, "UPDATE runs SET ended_at = now() - interval '2 minutes'")
+    second = await managed.say(caller, session, "again", request_id="q3")
+
+    assert second.run_id != first.run_id
+    await world.services.runs.wait(RunKey(caller.account_id, second.run_id))

@@ -54,6 +54,8 @@ class SessionTurn:
     parked_s: float
     is_asking: bool
     """Whether one of its calls waits for an answer from outside."""
+    messages: int | None = None
+    """How many messages it had; None of one that has not ended, or whose process was lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,8 @@ class ManagedSession:
     settings: SessionSettings
     turns: Sequence[SessionTurn] = ()
     totals: RunTotals = NO_CHARGES
+    unsettled_since: datetime | None = None
+    """When a run has ended of which receipts are still being written."""
 
     @property
     def id(self) -> str:

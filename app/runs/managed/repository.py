@@ -4,7 +4,7 @@ import operator
 from collections.abc import Collection
 from dataclasses import fields
 
-from sqlalchemy import exists, func, select, tuple_
+from sqlalchemy import Integer, cast, exists, func, select, tuple_
 
 from app.conversations.records import Conversation
 from app.conversations.repository import conversations_where
@@ -18,6 +18,7 @@ from app.runs.tables import run_waits, runs
 
 _IS_MANAGED = sessions.c.managed.is_not(None)
 _PLACE = tuple_(sessions.c.created_at, sessions.c.state_key)
+_MESSAGES = cast(json_text(runs.c.meters, "gateway"), Integer)
 _IS_ASKING = exists().where(
     run_waits.c.account_id == runs.c.account_id,
     run_waits.c.run_id == runs.c.run_id,
@@ -47,7 +48,7 @@ async def chosen_sessions(
 
 async def turns_in(reader: Reader, account_id: AccountId, state_keys: Collection[str]) -> list[SessionTurn]:
     """The runs of these sessions of an account, in the order of their turns."""
-    known = {**runs.c, "is_asking": _IS_ASKING.label("is_asking")}
+    known = {**runs.c, "is_asking": _IS_ASKING.label("is_asking"), "messages": _MESSAGES.label("messages")}
     columns = [known[each.name] for each in fields(SessionTurn)]
     statement = (
         select(*columns)

@@ -1,9 +1,10 @@
 """ManagedSessions: creates and changes sessions of Managed Agents, and passes messages to their runs."""
 
+import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import ROUND_DOWN, Decimal
 from functools import reduce
 from typing import Final, NamedTuple, Unpack
@@ -17,7 +18,7 @@ from app.conversations.repository import (
     insert_conversation,
     lock_conversation,
 )
-from app.errors import Conflict, PaymentRequired
+from app.errors import Conflict, PaymentRequired, Unavailable
 from app.executors.inbox import RunEnded
 from app.graphs.catalog import GraphCatalog
 from app.ids import RunId, RunKey, new_uuid
@@ -42,6 +43,8 @@ PREFIX: Final = "sesn_"
 
 _SMALLEST_USD: Final = Decimal("1e-10")
 _TRIES: Final = 16
+_SETTLE_PAUSE_S: Final = 0.1
+_SETTLED_AFTER: Final = timedelta(minutes=1)
 
 
 class SessionArchived(Conflict):
@@ -54,6 +57,10 @@ class SessionBudgetReached(PaymentRequired):
     """The budget of this session is used up: raise budget.max_list_cost."""
 
     code = "session_budget_reached"
+
+
+class SessionNotSettled(Unavailable):
+    """What the last run of this session has cost is being written; try again."""
 
 
 class SaidMessage(NamedTuple):
@@ -74,6 +81,8 @@ class ManagedSessions:
     billing: BillingReports
     graphs: GraphCatalog
     turns: NewTurns
+    settle_tries: int = 50
+    """How often receipts that are not there yet are looked for."""
 
     async def create(
         self, caller: Principal, settings: SessionSettings, *, title: str | None
@@ -107,9 +116,13 @@ class ManagedSessions:
             conversation, settings = await _readable(reader, caller, found)
             turns = await turns_in(reader, caller.account_id, [session_id])
         totals = await self.billing.totals(caller.account_id, [each.run_id for each in turns])
-        return ManagedSession(
-            conversation, settings, turns, reduce(RunTotals.plus, totals.values(), NO_CHARGES)
-        )
+        unsettled = [
+            each.ended_at
+            for each in turns
+            if each.ended_at is not None and totals[each.run_id].receipts < (each.messages or 0)
+        ]
+        total = reduce(RunTotals.plus, totals.values(), NO_CHARGES)
+        return ManagedSession(conversation, settings, turns, total, max(unsettled, default=None))
 
     async def page(
         self, caller: Principal, chosen: SessionFilter, *, limit: int
@@ -152,7 +165,8 @@ class ManagedSessions:
         """Pass a message to the run that is active, or start the next one.
 
         At most one run is active at a time, so what is left of a budget is known when one starts. Raises
-        what `RunService.start` and `RunCommands.submit` raise, `SessionArchived`, `SessionBudgetReached`.
+        what `RunService.start` and `RunCommands.submit` raise, `SessionArchived`, `SessionBudgetReached`,
+        `SessionNotSettled`.
         """
         for _ in range(_TRIES):
             session = await self.get(caller, session_id)
@@ -193,11 +207,24 @@ class ManagedSessions:
             caller.require_reading(run.api_key_id, run.labels.end_user)
         return found[0] if found else None
 
+    async def _settled(self, caller: Principal, session: ManagedSession) -> ManagedSession:
+        """The session once all receipts of its runs are there; raises `SessionNotSettled`."""
+        tries = self.settle_tries
+        while (since := session.unsettled_since) is not None and tries:
+            tries -= 1
+            await asyncio.sleep(_SETTLE_PAUSE_S)
+            session = await self.get(caller, session.id)
+        # The journal of a machine that was lost may never come.
+        if since is not None and datetime.now(UTC) - since < _SETTLED_AFTER:
+            raise SessionNotSettled(retry_after_s=1)
+        return session
+
     async def _start(
         self, caller: Principal, session: ManagedSession, content: str | list[ContentPart], posting: Posting
     ) -> SaidMessage:
         settings, left = session.settings, session.left_usd
         if left is not None:
+            left = (await self._settled(caller, session)).left_usd or Decimal(0)
             left = left.quantize(_SMALLEST_USD, rounding=ROUND_DOWN)
             if left <= 0:
                 raise SessionBudgetReached
