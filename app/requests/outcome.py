@@ -77,7 +77,7 @@ class FinalUsage(WireModel):
     completion_tokens: int = 0
 
 
-class CachedTokens(WireModel):
+class PromptCacheTokens(WireModel):
     """Those of the tokens of the prompts that were read from the cache, and that were written to it."""
 
     read: int = 0
@@ -124,7 +124,7 @@ class GraphFinal(WireModel):
     """The id of the budget that was reached."""
     resets_at: _Text = None
     """When it can be spent again."""
-    cached: SkipJsonSchema[Annotated[CachedTokens | None, Field(exclude=True)]] = None
+    cached: SkipJsonSchema[Annotated[PromptCacheTokens | None, Field(exclude=True)]] = None
     """For the wires whose usage has them: nothing else that clients get tells what a run has cost."""
     file_changes: Annotated[FileChanges | None, Field(exclude_if=_is_none)] = None
     """What it changed in its workspace."""

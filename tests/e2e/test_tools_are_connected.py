@@ -7,11 +7,12 @@ from typing import Any
 import httpx
 import pytest
 
-from app.cli.connect import ToolName
+from app.cli.connections.tools import ToolName
 from app.simulator.script import in_turn
 from tests.e2e.stories import World, WorldOf
 from tests.e2e.test_the_commands import command
 from tests.integration.statements import scalar
+from tests.patience import PATIENCE_S
 
 
 async def connected(world: World, directory: Path, *arguments: str) -> Any:
@@ -51,7 +52,7 @@ async def test_the_printed_configuration_works(world_of: WorldOf, tmp_path: Path
 
     done = await connected(world, tmp_path, name)
     url, key = door_of(name, done.stdout)
-    async with httpx.AsyncClient(headers={"Authorization": f"Bearer {key}"}) as client:
+    async with httpx.AsyncClient(headers={"Authorization": f"Bearer {key}"}, timeout=PATIENCE_S) as client:
         if url.endswith("/mcp"):
             listing = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
             listed = await client.post(

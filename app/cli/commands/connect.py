@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from app.cli.commands.keys import new_key
-from app.cli.connect import TOOLS, ToolFile, ToolName
+from app.cli.connections.tools import TOOLS, ToolFile, ToolName
 from app.cli.errors import explained
 from app.cli.terminal import Terminal
 

@@ -22,7 +22,7 @@ from app.executors.control import RunControl
 from app.executors.port import BUDGET, INTERNAL, RunOutcome, RunPlan
 from app.models.context_windows import known_window
 from app.platform.telemetry.run_trace import RunTrace
-from app.requests.outcome import CachedTokens, FileChanges, FinalUsage, GraphFinal, SpentBudget
+from app.requests.outcome import FileChanges, FinalUsage, GraphFinal, PromptCacheTokens, SpentBudget
 from app.runs.events.publisher import RunEventPublisher
 from app.streams.event_json import to_json
 from app.usage.records import UsageTotal
@@ -101,7 +101,9 @@ class RunOutput:
                 prompt_tokens=self._usage.prompt_tokens,
                 completion_tokens=self._usage.completion_tokens,
             ),
-            cached=CachedTokens(read=self._usage.cache_read_tokens, written=self._usage.cache_write_tokens),
+            cached=PromptCacheTokens(
+                read=self._usage.cache_read_tokens, written=self._usage.cache_write_tokens
+            ),
             context_used=self._context_used,
             context_window=self._context_window,
             file_changes=self._file_changes,

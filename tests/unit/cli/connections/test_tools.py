@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from app.cli.connect import TOOLS, NotMerged, ToolFile, ToolName
+from app.cli.connections.tools import TOOLS, NotMerged, ToolFile, ToolName
 
 URL, KEY, OTHER = "https://r.example.org", "rt_one", "rt_two"
 
