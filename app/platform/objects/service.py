@@ -24,8 +24,8 @@ from app.platform.objects.storage import ContentsUnavailable, ObjectStorage
 
 log = structlog.get_logger(__name__)
 
-_KEPT_UNUSED: Final = timedelta(hours=1)
-"""Far longer than from writing a content to the commit of what refers to it."""
+_KEPT_UNUSED: Final = timedelta(minutes=10)
+"""Longer than from writing a content to the commit of what refers to it; after that, it is written again."""
 
 _AT_ONCE: Final = 8
 _SWEEP_INTERVAL_S: Final = 30.0
