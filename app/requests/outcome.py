@@ -77,13 +77,6 @@ class FinalUsage(WireModel):
     completion_tokens: int = 0
 
 
-class PromptCacheTokens(WireModel):
-    """Those of the tokens of the prompts that were read from the cache, and that were written to it."""
-
-    read: int = 0
-    written: int = 0
-
-
 _Text = Annotated[str | None, Field(exclude_if=_is_none)]
 _Tokens = Annotated[int | None, Field(exclude_if=_is_none)]
 
@@ -124,8 +117,11 @@ class GraphFinal(WireModel):
     """The id of the budget that was reached."""
     resets_at: _Text = None
     """When it can be spent again."""
-    cached: SkipJsonSchema[Annotated[PromptCacheTokens | None, Field(exclude=True)]] = None
-    """For the wires whose usage has them: nothing else that clients get tells what a run has cost."""
+    cached: SkipJsonSchema[Annotated[tuple[int, int] | None, Field(exclude=True)]] = None
+    """Those of the tokens of the prompts that were read from the cache, and that were written to it.
+
+    For the wires whose usage has them: nothing else that clients get tells what a run has cost.
+    """
     file_changes: Annotated[FileChanges | None, Field(exclude_if=_is_none)] = None
     """What it changed in its workspace."""
 

@@ -16,6 +16,7 @@ from app.executors.claude_agent.process.directory import RunDirectory
 from app.executors.claude_agent.process.environment import Login
 from app.executors.claude_agent.process.failures import CliFailed
 from app.executors.claude_agent.process.message_buffer import MAX_BYTES
+from app.executors.claude_agent.process.spawned import SpawnedProcess
 from tests.e2e.recording_cli import a_login
 from tests.patience import PATIENCE_S
 
@@ -61,6 +62,15 @@ async def test_a_cancelled_query_leaves_no_process(tmp_path: Path) -> None:
     assert all(transport.is_closing() for transport in transports if transport.get_pid() == pid)
     assert not psutil.pid_exists(pid)
     assert sorted(os.listdir(tmp_path)) == ["claude", "started"]  # noqa: PTH208
+
+
+async def test_a_process_that_was_not_started_has_no_output() -> None:
+    spawned = SpawnedProcess(ClaudeSDKClient(ClaudeAgentOptions()))
+
+    async with spawned.noted():
+        await asyncio.sleep(0)
+    async with asyncio.timeout(PATIENCE_S):
+        await spawned.close_output()
 
 
 REFUSAL = r"""

@@ -20,7 +20,7 @@ from app.http.streaming.encoder import (
 )
 from app.http.streaming.pausing import Waiting, what_waits
 from app.http.streaming.stopping import ServerStopping
-from app.requests.outcome import ErrorCode, PromptCacheTokens
+from app.requests.outcome import ErrorCode
 from app.streams.port import LogEntry
 
 _REASONS: Final[dict[ErrorCode, str]] = {"length": "length", "context": "length", "refused": "content_filter"}
@@ -153,12 +153,12 @@ class RunAnswer:
 
 def token_usage(done: Done, of_input: str, of_output: str) -> dict[str, Any]:
     """The tokens of a run; what the provider counts as reasoning is not known."""
-    usage, cached = done.usage, done.cached or PromptCacheTokens()
+    usage, (read, written) = done.usage, done.cached or (0, 0)
     return {
         f"{of_input}_tokens": usage.prompt_tokens,
         f"{of_input}_tokens_details": {
-            "cached_tokens": cached.read,
-            "cache_write_tokens": cached.written,
+            "cached_tokens": read,
+            "cache_write_tokens": written,
         },
         f"{of_output}_tokens": usage.completion_tokens,
         f"{of_output}_tokens_details": {"reasoning_tokens": 0},

@@ -22,7 +22,7 @@ from app.executors.control import RunControl
 from app.executors.port import BUDGET, INTERNAL, RunOutcome, RunPlan
 from app.models.context_windows import known_window
 from app.platform.telemetry.run_trace import RunTrace
-from app.requests.outcome import FileChanges, FinalUsage, GraphFinal, PromptCacheTokens, SpentBudget
+from app.requests.outcome import FileChanges, FinalUsage, GraphFinal, SpentBudget
 from app.runs.events.publisher import RunEventPublisher
 from app.streams.event_json import to_json
 from app.usage.records import UsageTotal
@@ -110,9 +110,9 @@ class RunOutput:
         )
 
     @property
-    def _cached(self) -> PromptCacheTokens | None:
+    def _cached(self) -> tuple[int, int] | None:
         read, written = self._usage.cache_read_tokens, self._usage.cache_write_tokens
-        return PromptCacheTokens(read=read, written=written) if read or written else None
+        return (read, written) if read or written else None
 
     def _window_of(self, model: str) -> int | None:
         """The context window of the model that wrote a message: the run's own, or its fallback."""

@@ -23,7 +23,7 @@ from app.events import (
 from app.http.native.encoder import NativeEncoder
 from app.http.streaming.encoder import RETRY_LINE
 from app.platform.clock.event_times import rfc3339
-from app.requests.outcome import FinalUsage, PromptCacheTokens
+from app.requests.outcome import FinalUsage
 from app.streams.port import LogEntry
 
 HEARTBEAT = b":\n"
@@ -46,7 +46,7 @@ A_RUN: list[ClientEvent] = [
     Done(
         usage=FinalUsage(prompt_tokens=10, completion_tokens=5),
         finish_reason="stop",
-        cached=PromptCacheTokens(read=4, written=3),
+        cached=(4, 3),
     ),
 ]
 

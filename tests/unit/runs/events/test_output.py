@@ -23,7 +23,6 @@ from app.executors.port import ABORTED, RunPlan
 from app.ids import MessageId, new_uuid
 from app.platform.clock.lease import Lease
 from app.requests.messages import Message, SentMessage
-from app.requests.outcome import PromptCacheTokens
 from app.runs.events.output import RunOutput
 from app.runs.events.publisher import RunEventPublisher
 from app.runs.events.terminal import terminal_events
@@ -116,7 +115,7 @@ async def test_usage_of_earlier_attempts_counts(journal: Journal) -> None:
     await run.publish(UsageReport(run.fact()))
     final = run.output.final()
     assert (final.usage.prompt_tokens, final.usage.completion_tokens) == (110, 55)
-    assert final.cached == PromptCacheTokens(read=30, written=20)
+    assert final.cached == (30, 20)
     assert "cached" not in final.model_dump()
 
 
