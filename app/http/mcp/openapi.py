@@ -9,7 +9,7 @@ from app.http.openapi.headers import header
 ERROR_RESPONSES: Final[dict[int | str, dict[str, Any]]] = {status: {"model": RpcError} for status in ERRORS}
 
 _OPEN: Final = {"type": "object", "additionalProperties": True}
-_STREAM: Final = {"text/event-stream": {"schema": {"type": "string"}}}
+_STREAM: Final[dict[str, Any]] = {"text/event-stream": {}}
 _MESSAGE: Final = {
     **_OPEN,
     "required": ["jsonrpc"],

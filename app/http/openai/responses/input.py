@@ -42,7 +42,7 @@ def _only(known: set[str], default: str | None = None) -> BeforeValidator:
         if not isinstance(given, dict):
             return given
         kind = given.get("type") or default
-        return {**given, "type": kind} if kind in known or not isinstance(kind, str) else {"type": kind}
+        return {**given, "type": kind} if not isinstance(kind, str) or kind in known else {"type": kind}
 
     return BeforeValidator(read)
 

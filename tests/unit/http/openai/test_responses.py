@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from openai.types.responses import Response
+from pydantic import ValidationError
 
 from app.errors import Invalid
 from app.events import (
@@ -216,3 +217,9 @@ def test_events_have_their_names() -> None:
         "error",
         "error",
     ]
+
+
+@pytest.mark.parametrize("kind", [["function"], {"a": 1}, 3, None])
+def test_a_type_that_is_no_text_is_an_error_of_its_field(kind: object) -> None:
+    with pytest.raises(ValidationError, match="tools"):
+        ResponseRequest.model_validate({"model": "a:b", "input": "hi", "tools": [{"type": kind}]})
