@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 from uuid import UUID, uuid4
 
-from sqlalchemy import ColumnElement, delete, func, literal, select, text, tuple_, update
+from sqlalchemy import ColumnElement, Uuid, cast, delete, func, literal, select, text, tuple_, update
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.engine import RowMapping
 
@@ -18,6 +18,7 @@ from app.conversations.records import (
 from app.conversations.tables import conversation_branches, session_entries, session_prompts, sessions
 from app.ids import AccountId, RunId, RunKey
 from app.platform.db import Reader, Transaction, page_of
+from app.platform.objects.repository import with_objects
 from app.platform.pagination import PageRequest
 
 _entries = session_entries.c
@@ -35,6 +36,9 @@ _BRANCHES = func.greatest(
     # Without rows there is one.
     1,
 ).label("branches")
+SIZE = with_objects(_entries.bytes, cast(_entries.project_key, Uuid), _entries.objects)
+"""Of a line."""
+
 _BATCH = 1000
 _BATCH_BYTES = 2 * 2**20
 
@@ -226,7 +230,7 @@ async def page_of_entries(
     reader: Reader, transcript: Transcript, *, after: int, limit: int, max_bytes: int
 ) -> list[StoredEntry]:
     """The lines after a position, in order: up to about `max_bytes`, at least one."""
-    before = func.sum(_entries.bytes).over(order_by=_entries.position) - _entries.bytes
+    before = func.sum(SIZE).over(order_by=_entries.position) - SIZE
     next_ = func.lead(_entries.position).over(order_by=_entries.position)
     sized = (
         select(
@@ -301,7 +305,7 @@ async def run_at(reader: Reader, transcript: Transcript, position: int) -> str |
 
 async def transcript_bytes(reader: Reader, transcript: Transcript) -> int:
     """The size of a transcript, without its subagents'."""
-    statement = select(func.coalesce(func.sum(_entries.bytes), 0)).where(_in(transcript))
+    statement = select(func.coalesce(func.sum(SIZE), 0)).where(_in(transcript))
     return int((await reader.execute(statement)).scalar_one())
 
 

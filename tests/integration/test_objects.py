@@ -13,6 +13,7 @@ from app.auth.records import KeyRecord
 from app.conversations.message_store import MessageStore
 from app.conversations.neutral_transcript import assistant_line, user_line
 from app.conversations.records import Transcript, TranscriptEntry
+from app.conversations.repository import page_of_entries, transcript_bytes
 from app.doctor.objects import check_objects
 from app.ids import RunId, RunKey
 from app.platform.concurrency.offload import Offload
@@ -141,6 +142,21 @@ async def test_a_request_comes_back_and_a_string_like_a_mark_is_itself(
     assert read == a_request(mark, LARGE)
     assert len({path.split("/")[2] for path in s3.contents()}) == 2
     assert not [path for path in s3.contents() if sha256_of(LARGE) in path]
+
+
+async def test_what_is_outside_counts_where_a_conversation_is_read_into_memory(
+    database: Database, s3: LoopbackS3, objects: Objects
+) -> None:
+    key, store = await an_account(database), MessageStore(database, objects)
+    transcript, line = transcript_of(key), len(LARGE.encode())
+    await store.add(transcript, lines(LARGE)[:1])
+    await store.add(transcript, lines(OTHER)[:1])
+    async with database.snapshot() as reader:
+        size = await transcript_bytes(reader, transcript)
+        page = await page_of_entries(reader, transcript, after=0, limit=10, max_bytes=line)
+
+    assert 2 * line < size < 2 * line + 2000
+    assert (len(page), len(s3.contents())) == (1, 2)
 
 
 async def test_files_are_outside_from_upload_to_download(

@@ -2,8 +2,9 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
+from typing import Any
 
-from sqlalchemy import ColumnElement, Text, and_, delete, func, literal, select, update
+from sqlalchemy import ColumnElement, Text, and_, any_, case, delete, func, literal, select, update
 from sqlalchemy.dialects import postgresql
 
 from app.ids import AccountId
@@ -60,6 +61,19 @@ async def keep_object(tx: Transaction, key: StoredObject) -> None:
 async def delete_object(tx: Transaction, key: StoredObject) -> None:
     """Delete the row of a content."""
     await tx.execute(delete(stored_objects).where(_is(key)))
+
+
+def with_objects(
+    size: ColumnElement[int], account_id: ColumnElement[Any], objects: ColumnElement[Any]
+) -> ColumnElement[int]:
+    """The size of a row, and of its strings that are stored outside: all that reading it takes."""
+    outside = (
+        select(func.coalesce(func.sum(_objects.bytes), 0))
+        .where(_objects.account_id == account_id, _objects.sha256 == any_(objects))
+        .correlate_except(stored_objects)
+        .scalar_subquery()
+    )
+    return case((objects.is_(None), size), else_=size + outside)
 
 
 def _is(key: StoredObject) -> ColumnElement[bool]:

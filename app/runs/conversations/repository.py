@@ -29,6 +29,7 @@ from app.conversations.tables import conversation_branches, sessions
 from app.ids import AccountId, RunId, RunKey
 from app.platform.db import Reader, Transaction, json_text
 from app.platform.objects.documents import StoredDocument
+from app.platform.objects.repository import with_objects
 from app.platform.pagination import PageRequest
 from app.platform.postgres.labels import labels_match
 from app.platform.postgres.statements import is_one_of
@@ -133,7 +134,8 @@ async def questions_of(
 
     The requests of the last ones, up to so many bytes together.
     """
-    later = func.sum(runs.c.bytes).over(order_by=runs.c.turn.desc())
+    size = with_objects(runs.c.bytes, runs.c.account_id, runs.c.objects)
+    later = func.sum(size).over(order_by=runs.c.turn.desc())
     sized = (
         select(runs.c.run_id, runs.c.turn, runs.c.question, runs.c.objects, later.label("later"))
         .where(runs.c.account_id == account_id, is_one_of(runs.c.run_id, run_ids))
