@@ -7,6 +7,7 @@ the type checker keeps usage and cost out of every stream.
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import Field, JsonValue, TypeAdapter
+from pydantic.json_schema import SkipJsonSchema
 
 from app.requests.outcome import ErrorCode, FileChanges, FinalUsage, FinishReason
 from app.requests.wire_models import WireModel
@@ -170,6 +171,8 @@ class Done(_Event):
     """How many tokens the model's last prompt and answer have."""
     context_window: Annotated[int | None, Field(exclude_if=_is_none)] = None
     """How many they may have."""
+    cached: SkipJsonSchema[Annotated[tuple[int, int] | None, Field(exclude_if=_is_none)]] = None
+    """As of `GraphFinal`; not for clients of our own wire."""
 
 
 class UserMessageDelivered(_Event):

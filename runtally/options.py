@@ -30,6 +30,7 @@ class Limits(TypedDict, total=False):
     max_turns: int
     max_budget_usd: Decimal
     max_total_tokens: int
+    cover_calls: bool
 
 
 Effort: TypeAlias = Literal["low", "medium", "high", "xhigh", "max"]
@@ -178,6 +179,7 @@ _LIMITS = {
     "max_turns": "maxTurns",
     "max_budget_usd": "maxBudgetUsd",
     "max_total_tokens": "maxTotalTokens",
+    "cover_calls": "coverCalls",
 }
 _OTHERS = {"run_id", "start_after", "response_schema", "limits", "files", "client_tools"}
 

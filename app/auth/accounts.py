@@ -313,7 +313,7 @@ class Accounts:
             return await find_active_keys(reader, key_ids)
 
     async def erase_end_user(self, tx: Transaction, account_id: AccountId, end_user: str) -> None:
-        """Label no runs with an end user any more; keys that are fixed to it are revoked."""
+        """Label no runs with an end user any more; keys and sessions that are fixed to it end."""
         await erase_end_user(tx, account_id, end_user)
 
     async def require_active_key(self, tx: Transaction, key_id: ApiKeyId) -> None:

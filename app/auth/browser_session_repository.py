@@ -1,11 +1,13 @@
 """SQL for browser sessions."""
 
 from collections.abc import Collection
+from dataclasses import asdict
 from datetime import timedelta
 
-from sqlalchemy import and_, delete, func, insert, select
+from sqlalchemy import and_, delete, func, null, select
+from sqlalchemy.dialects.postgresql import insert
 
-from app.auth.records import BrowserSession, Credential
+from app.auth.records import BrowserSession, Credential, SignedInPerson
 from app.auth.repository import IS_ENDED, TERMS, key_fields
 from app.auth.tables import accounts, api_keys, browser_sessions
 from app.ids import ApiKeyId
@@ -36,16 +38,26 @@ async def find_valid_credentials(reader: Reader, credentials: Collection[Credent
 
 
 async def insert_session(
-    tx: Transaction, token_hash: bytes, api_key_id: ApiKeyId, *, lifetime: timedelta
+    tx: Transaction,
+    token_hash: bytes,
+    api_key_id: ApiKeyId,
+    *,
+    lifetime: timedelta,
+    person: SignedInPerson | None = None,
+    sign_in: bytes | None = None,
 ) -> None:
-    """Insert a session that begins now."""
+    """Insert a session that begins now, unless there is one of the same `sign_in`."""
     await tx.execute(
-        insert(browser_sessions).values(
+        insert(browser_sessions)
+        .values(
             token_hash=token_hash,
             api_key_id=api_key_id,
             created_at=func.now(),
             expires_at=func.now() + lifetime,
+            person=null() if person is None else asdict(person),
+            sign_in=sign_in,
         )
+        .on_conflict_do_nothing(index_elements=["sign_in"])
     )
 
 
@@ -61,6 +73,7 @@ async def find_active_session(reader: Reader, token_hash: bytes) -> BrowserSessi
             api_keys.c.scopes,
             *TERMS,
             browser_sessions.c.expires_at,
+            browser_sessions.c.person,
         )
         .join(api_keys, api_keys.c.id == browser_sessions.c.api_key_id)
         .join(accounts, accounts.c.id == api_keys.c.account_id)
@@ -71,7 +84,10 @@ async def find_active_session(reader: Reader, token_hash: bytes) -> BrowserSessi
         )
     )
     row = found.mappings().one_or_none()
-    return None if row is None else BrowserSession(**key_fields(row))
+    if row is None:
+        return None
+    person = None if row["person"] is None else SignedInPerson(**row["person"])
+    return BrowserSession(**{**key_fields(row), "person": person})
 
 
 async def delete_session(tx: Transaction, token_hash: bytes) -> None:

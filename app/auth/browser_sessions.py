@@ -13,8 +13,9 @@ from app.auth.browser_session_repository import (
     find_active_session,
     insert_session,
 )
-from app.auth.records import BrowserSession
+from app.auth.records import BrowserSession, SignedInPerson
 from app.errors import Unauthenticated
+from app.ids import ApiKeyId
 from app.platform.db import Database
 from app.requests.principal import Principal
 
@@ -50,21 +51,20 @@ class BrowserSessions:
     async def open(self, api_key: str) -> OpenedSession:
         """Create a session for this API key; raises `Unauthenticated`."""
         caller = await self._accounts.authenticate(api_key)
-        token = secrets.token_urlsafe(32)
-        async with self._database.transaction() as tx:
-            await delete_expired(tx)
-            await insert_session(tx, _hash(token), caller.api_key_id, lifetime=LIFETIME)
-            session = await find_active_session(tx, _hash(token))
-        if session is None:
-            # The key was revoked at this moment.
+        opened = await self._open(caller.api_key_id, LIFETIME)
+        if opened is None:
             raise Unauthenticated
-        return OpenedSession(token, session)
+        return opened
+
+    async def open_for(
+        self, person: SignedInPerson, holder: Principal, sign_in: bytes, *, lifetime: timedelta
+    ) -> OpenedSession | None:
+        """A session for a person, with the key of `holder`; None if `sign_in` has led to one before."""
+        return await self._open(holder.api_key_id, lifetime, person, sign_in)
 
     async def authenticate(self, token: str) -> Principal:
         """The principal of the session's key; raises the same `SessionEnded` for every reason."""
-        session = await self.find(token)
-        scopes = frozenset(session.scopes)
-        return Principal(session.account_id, session.api_key_id, scopes, _hash(token), session.terms)
+        return (await self.find(token)).principal(_hash(token))
 
     async def find(self, token: str) -> BrowserSession:
         """The session of this token; raises `SessionEnded`."""
@@ -80,6 +80,21 @@ class BrowserSessions:
         """Delete a session; does nothing if there is none."""
         async with self._database.transaction() as tx:
             await delete_session(tx, _hash(token))
+
+    async def _open(
+        self,
+        key_id: ApiKeyId,
+        lifetime: timedelta,
+        person: SignedInPerson | None = None,
+        sign_in: bytes | None = None,
+    ) -> OpenedSession | None:
+        token = secrets.token_urlsafe(32)
+        async with self._database.transaction() as tx:
+            await delete_expired(tx)
+            await insert_session(tx, _hash(token), key_id, lifetime=lifetime, person=person, sign_in=sign_in)
+            # There is none if the key was revoked at this moment.
+            session = await find_active_session(tx, _hash(token))
+        return None if session is None else OpenedSession(token, session)
 
 
 def _hash(token: str) -> bytes:

@@ -1,11 +1,13 @@
 """The data of accounts, API keys and browser sessions."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import NamedTuple, TypedDict
 
+from app.auth.roles import OWN_ONLY
 from app.ids import AccountId, ApiKeyId
+from app.platform.issuers.persons import Role
 from app.requests.attribution import KeyLabels
 from app.requests.principal import KeyTerms, Principal, Scope
 
@@ -76,6 +78,15 @@ class AccountRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class SignedInPerson:
+    """Who has signed in at an issuer."""
+
+    name: str | None
+    end_user: str
+    role: Role
+
+
+@dataclass(frozen=True, slots=True)
 class BrowserSession:
     """A valid session and the API key it stands for."""
 
@@ -88,6 +99,21 @@ class BrowserSession:
     terms: KeyTerms
     expires_at: datetime
     """Of the session."""
+    person: SignedInPerson | None
+    """None: it was opened with the key itself."""
+
+    def principal(self, session_hash: bytes) -> Principal:
+        """Its holder, whose runs are labelled with the person."""
+        key = Principal(
+            self.account_id, self.api_key_id, frozenset(self.scopes), session_hash, terms=self.terms
+        )
+        if self.person is None:
+            return key
+        end_user = self.person.end_user
+        if self.person.role not in OWN_ONLY:
+            return replace(key, person=end_user)
+        labels = KeyLabels.of(end_user=end_user, fixed=True)
+        return replace(key, terms=replace(self.terms, labels=labels), end_user=end_user)
 
 
 class Credential(NamedTuple):

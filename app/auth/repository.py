@@ -6,13 +6,13 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Text, and_, bindparam, case, func, literal, null, or_, select, update
+from sqlalchemy import Text, and_, bindparam, case, delete, func, literal, null, or_, select, update
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.engine import RowMapping
 
 from app.auth.keys import hash_key, key_prefix
 from app.auth.records import AccountRecord, KeyRecord, LockedKey, NewKey
-from app.auth.tables import accounts, api_keys
+from app.auth.tables import accounts, api_keys, browser_sessions
 from app.ids import AccountId, ApiKeyId, new_uuid
 from app.platform.db import Reader, Transaction, page_of
 from app.platform.pagination import PageRequest
@@ -181,7 +181,7 @@ async def end_after(tx: Transaction, key_id: ApiKeyId, delay: timedelta) -> None
 
 
 async def erase_end_user(tx: Transaction, account_id: AccountId, end_user: str) -> None:
-    """Label no runs with an end user any more; keys that are fixed to it are revoked."""
+    """Label no runs with an end user any more; keys and sessions that are fixed to it end."""
     labels = api_keys.c.labels
     is_named = (api_keys.c.account_id == account_id, labels["endUser"].astext == end_user)
     ended = case(
@@ -190,6 +190,9 @@ async def erase_end_user(tx: Transaction, account_id: AccountId, end_user: str) 
     )
     others = labels.op("-", return_type=labels.type)(literal("endUser", Text))
     await tx.execute(update(api_keys).where(*is_named).values(labels=others, revoked_at=ended))
+    of_account = select(api_keys.c.id).where(api_keys.c.account_id == account_id)
+    is_theirs = browser_sessions.c.person["end_user"].astext == end_user
+    await tx.execute(delete(browser_sessions).where(is_theirs, browser_sessions.c.api_key_id.in_(of_account)))
 
 
 async def find_active_keys(reader: Reader, key_ids: Collection[ApiKeyId]) -> set[ApiKeyId]:

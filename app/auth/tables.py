@@ -42,4 +42,7 @@ browser_sessions = Table(
     Column("api_key_id", Uuid, ForeignKey("api_keys.id", ondelete="CASCADE"), nullable=False, index=True),
     Column("created_at", UtcDateTime, nullable=False),
     Column("expires_at", UtcDateTime, nullable=False, index=True),
+    Column("person", JSONB, comment="Who has signed in; null: a key"),
+    Column("sign_in", LargeBinary, comment="Hash; of one use"),
 )
+Index("uq_browser_sessions_sign_in", browser_sessions.c.sign_in, unique=True)

@@ -117,7 +117,7 @@ async def open_agent(
                 settings,
                 auth,
                 metering,
-                store=MessageStore(database),
+                store=MessageStore(database, sessions.contents.objects),
                 prompts=prompts,
                 servers=servers,
                 schemas=schemas,
@@ -140,7 +140,10 @@ def open_connector(settings: Settings, database: Database | None, schemas: Schem
 
 def open_history(database: Database, sessions: PostgresSessionStore) -> ConversationHistory:
     """The history of conversations, whichever executor writes them."""
-    forks = {PROVIDER: sessions.fork, messages_api.PROVIDER: MessageStore(database).fork}
+    forks = {
+        PROVIDER: sessions.fork,
+        messages_api.PROVIDER: MessageStore(database, sessions.contents.objects).fork,
+    }
     return ConversationHistory(sessions, forks=forks, tool_id_of=lambda name: shown_name(tool_id_of(name)))
 
 

@@ -28,7 +28,7 @@ from app.bootstrap.clock import open_clock, open_lease, watch_clock
 from app.bootstrap.event_log import open_shared_log
 from app.bootstrap.reconciliation import open_provider_accounting
 from app.bootstrap.roles import Role
-from app.bootstrap.storage import open_database, open_journal, open_read_side, open_sealer
+from app.bootstrap.storage import open_database, open_journal, open_objects, open_read_side, open_sealer
 from app.bootstrap.telemetry.opening import open_telemetry, record_receipts
 from app.conversations.sdk_store import PostgresSessionStore
 from app.executors.claude_agent.process.cli import Cli
@@ -42,6 +42,7 @@ from app.platform.json_schema.checker import SchemaChecker
 from app.platform.metrics.egress import EgressMetrics
 from app.platform.metrics.gateway import GatewayMetrics
 from app.platform.metrics.server import ServerMetrics
+from app.platform.objects.service import Objects
 from app.platform.read_side import ReadSide
 from app.platform.server.memory import MemoryCeiling
 from app.platform.settings import Settings
@@ -93,6 +94,11 @@ class Infrastructure:
     """Background tasks, among them the active runs; cancelled at the end."""
 
     @property
+    def objects(self) -> Objects:
+        """Where large contents are."""
+        return self.sessions.contents.objects
+
+    @property
     def retention(self) -> timedelta | None:
         """How long the contents of ended runs and batches are stored; None: for ever."""
         days = self.settings.retention_days
@@ -118,8 +124,9 @@ async def open_infrastructure(
         database, journal, planner.prices, telemetry=telemetry, metrics=metrics, stack=stack
     )
     clock, lease = await open_clock(database), open_lease(settings)
-    ledger, sessions = CreditLedger(database, clock), PostgresSessionStore(database)
-    workspaces, reports = Workspaces(database, settings.allowed_host_roots), BillingReports(database)
+    ledger, objects = CreditLedger(database, clock), open_objects(settings, database)
+    sessions, reports = PostgresSessionStore(database, objects), BillingReports(database)
+    workspaces = Workspaces(database, settings.allowed_host_roots, objects)
     schemas, offload = await stack.enter_async_context(open_schema_checker(settings)), Offload()
     accounting = await open_provider_accounting(settings, database, planner.prices, stack=stack)
     agent = None
@@ -134,8 +141,7 @@ async def open_infrastructure(
         agent = await _open_agent(settings, database, parts, cli=cli, stack=stack)
     event_log, channel = await open_shared_log(settings, process_id, clock, stack=stack)
     reading = await stack.enter_async_context(open_read_side(settings, database))
-    works: tuple[Work, ...] = (*writing, *_upkeep(database, chain, clock), reading.watch)
-    tasks = await _open_tasks(stack, *works)
+    tasks = await _open_tasks(stack, *writing, *_upkeep(database, chain, clock), objects.sweep, reading.watch)
     accounting.start(tasks)
     return Infrastructure(
         settings=settings,

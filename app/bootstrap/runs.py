@@ -169,7 +169,7 @@ async def _checked_by_workers() -> None:
 
 def _open_execution(infra: Infrastructure, executor: ExecutorAggregator) -> _Execution:
     settings, planner = infra.settings, infra.planner
-    codec = RequestCodec(infra.offload)
+    codec = RequestCodec(infra.offload, infra.objects)
     places = Places(settings.max_concurrent_runs if infra.role.executes_runs else 0)
     queue = RunQueue(infra.database, infra.process_id, _limits(settings))
     worker = _open_worker(infra, executor, queue, codec)

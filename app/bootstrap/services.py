@@ -11,6 +11,9 @@ import structlog
 from app.auth.accounts import Accounts
 from app.auth.browser_sessions import BrowserSessions
 from app.auth.credential_monitor import CredentialMonitor
+from app.auth.oidc.code_exchange import CodeExchange
+from app.auth.oidc.service import PersonSignIn
+from app.auth.tokens.holders import KeyHolders
 from app.auth.tokens.issuer_keys import IssuerKeys
 from app.auth.tokens.service import Tokens
 from app.billing.budgets.service import Budgets
@@ -57,6 +60,8 @@ from app.runs.fleet.service import Fleet
 from app.runs.forecasts.service import Forecasts
 from app.runs.generate import Generator
 from app.runs.intake.readiness import IntakeReadiness
+from app.runs.managed.service import ManagedSessions
+from app.runs.managed.turns import NewTurns
 from app.runs.preview import RunPreviewer
 from app.runs.readers.service import RunReaders
 from app.runs.recovery.draining import RunDrain
@@ -86,18 +91,19 @@ class Services:
     database: Database
     reading: ReadSide
     accounts: Accounts
-    browser_sessions: BrowserSessions
     tokens: Tokens
+    person_sign_in: PersonSignIn | None
+    """None if no issuer is configured."""
     credentials: CredentialMonitor
     key_revocation: KeyRevocation
     key_rotation: KeyRotation
-    audit: AuditLog
     budgets: Budgets
     runs: RunService
     commands: RunCommands
     account_calls: AccountCalls
     conversations: ConversationService
     chats: ChatRuns
+    managed: ManagedSessions
     readers: RunReaders
     client_tools: ClientToolRuns
     external: ExternalRuns | None
@@ -115,7 +121,6 @@ class Services:
     delivery: ReceiptDelivery
     ledger: CreditLedger
     chain: ChainSealer
-    chains: AccountChains
     graphs: GraphCatalog
     models: ModelRegistry
     prices: PriceList
@@ -135,9 +140,24 @@ class Services:
     exposition: Exposition
 
     @property
+    def browser_sessions(self) -> BrowserSessions:
+        """Sessions of the pages."""
+        return BrowserSessions(self.database, self.accounts)
+
+    @property
+    def audit(self) -> AuditLog:
+        """What was changed, and by whom."""
+        return AuditLog(self.database)
+
+    @property
     def stateless_chats(self) -> StatelessChats:
         """`chats`, for clients that post all messages with each request."""
         return StatelessChats(self.database, self.chats, self.conversations)
+
+    @property
+    def chains(self) -> AccountChains:
+        """What is sealed of each account's entries."""
+        return AccountChains(self.database)
 
     @property
     def refusals(self) -> Mapping[str, str]:
@@ -172,6 +192,7 @@ async def _open(
 ) -> Services:
     settings, planner, fleet = infra.settings, infra.planner, Fleet(infra.database)
     webhooks, accounts = await _open_webhooks(infra, stack), await _open_accounts(infra)
+    tokens = await _open_tokens(infra, stack, accounts)
     opened = await open_runs(infra, stack, _open_executor(infra, executors), accounts=accounts)
     previewer = RunPreviewer(planner, PreviewerAggregator(open_previewers(settings)), infra.schemas)
     timed = await open_schedules(infra, stack, opened, previewer=previewer, accounts=accounts)
@@ -182,17 +203,17 @@ async def _open(
         database=infra.database,
         reading=infra.reading,
         accounts=accounts,
-        browser_sessions=BrowserSessions(infra.database, accounts),
-        tokens=await _open_tokens(infra, stack, accounts),
+        tokens=tokens,
+        person_sign_in=await _open_person_sign_in(infra, stack, tokens),
         credentials=_open_credentials(infra, accounts),
         key_revocation=_open_key_revocation(infra, accounts, opened.commands),
         key_rotation=KeyRotation(infra.database, accounts),
-        audit=AuditLog(infra.database),
         budgets=Budgets(infra.database, infra.ledger.clock),
         runs=opened.runs,
         commands=opened.commands,
         conversations=opened.conversations,
         chats=_open_chats(infra, opened),
+        managed=_open_managed(infra, opened),
         client_tools=_open_client_tools(infra, opened),
         external=opened.external,
         account_calls=AccountCalls(infra.database),
@@ -210,7 +231,6 @@ async def _open(
         delivery=infra.delivery,
         ledger=infra.ledger,
         chain=infra.chain,
-        chains=AccountChains(infra.database),
         graphs=planner.graphs,
         models=planner.models,
         prices=planner.prices,
@@ -246,7 +266,17 @@ async def _open_accounts(infra: Infrastructure) -> Accounts:
 async def _open_tokens(infra: Infrastructure, stack: AsyncExitStack, accounts: Accounts) -> Tokens:
     settings = infra.settings
     keys = await stack.enter_async_context(IssuerKeys(settings.network))
-    return Tokens(accounts, keys, settings.jwt_issuers)
+    return Tokens(KeyHolders(accounts), keys, settings.jwt_issuers)
+
+
+async def _open_person_sign_in(
+    infra: Infrastructure, stack: AsyncExitStack, tokens: Tokens
+) -> PersonSignIn | None:
+    if (provider := infra.settings.oidc) is None:
+        return None
+    exchange = await stack.enter_async_context(CodeExchange(infra.settings.network))
+    sessions = BrowserSessions(infra.database, tokens.holders.accounts)
+    return PersonSignIn(provider, tokens.keys, exchange, tokens.holders, sessions)
 
 
 def _open_key_revocation(infra: Infrastructure, accounts: Accounts, commands: RunCommands) -> KeyRevocation:
@@ -265,6 +295,20 @@ def _open_chats(infra: Infrastructure, opened: OpenedRuns) -> ChatRuns:
         abandoned=abandoned,
         graphs=infra.planner.graphs,
         on_disconnect=infra.settings.on_disconnect,
+    )
+
+
+def _open_managed(infra: Infrastructure, opened: OpenedRuns) -> ManagedSessions:
+    turns = NewTurns(infra.database)
+    infra.tasks.start_soon(turns.watch)
+    return ManagedSessions(
+        infra.database,
+        opened.runs,
+        opened.commands,
+        conversations=opened.conversations,
+        billing=infra.billing,
+        graphs=infra.planner.graphs,
+        turns=turns,
     )
 
 

@@ -14,6 +14,8 @@ from app.billing.receipts.journal import Journal
 from app.errors import Invalid, OperatorError
 from app.platform.db import Database
 from app.platform.embedded.postgres import EmbeddedPostgres
+from app.platform.objects.service import INSIDE, Objects
+from app.platform.objects.storage import ObjectStorage
 from app.platform.postgres.passwords import PasswordCommand, PasswordFile, PasswordSource
 from app.platform.read_side import ReadSide
 from app.platform.settings import Settings, SettingsError
@@ -134,6 +136,13 @@ def _password_of(settings: Settings) -> PasswordSource | None:
     if settings.database_password_command is not None:
         return PasswordCommand(settings.database_password_command)
     return None
+
+
+def open_objects(settings: Settings, database: Database) -> Objects:
+    """Where large contents are; raises `ObjectsNotUsable`."""
+    if settings.objects is None:
+        return INSIDE
+    return Objects((database, ObjectStorage(settings.objects, settings.objects_key, settings.network)))
 
 
 def open_journal(settings: Settings, process_id: UUID) -> Journal:

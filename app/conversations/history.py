@@ -11,6 +11,7 @@ from uuid import UUID
 
 from app.conversations.branching.records import PassedOn
 from app.conversations.cuts.answer_cuts import AnswerCuts
+from app.conversations.large_contents.service import LargeContents
 from app.conversations.messages import ConversationMessage
 from app.conversations.records import Conversation, StoredEntry
 from app.conversations.repository import entries_of_run, first_positions, page_of_entries, run_at
@@ -80,9 +81,13 @@ class ConversationHistory:
         after: int,
         limit: int,
         passed_on: Mapping[str, Sequence[PassedOn]],
+        contents: Mapping[str, bytes],
         with_thinking: bool = False,
     ) -> HistoryPage:
-        """The page of up to `limit` lines after a position; `passed_on` is that of its tree."""
+        """The page of up to `limit` lines after a position; `passed_on` is that of its tree.
+
+        Raises `ContentsMissing` for what is stored outside the database and is not in `contents`.
+        """
         transcript = conversation.transcript
         found = await page_of_entries(reader, transcript, after=after, limit=limit, max_bytes=PAGE_BYTES)
         end = found[-1].position if found else after
@@ -91,7 +96,7 @@ class ConversationHistory:
         )
         # The lines that cut answers are those of no run.
         cuts = AnswerCuts(entry.line for entry in await entries_of_run(reader, transcript, None))
-        entries = cuts.applied_to([stored.entry for stored in (*found, *following)])
+        entries = cuts.applied_to([stored.entry.whole(contents) for stored in (*found, *following)])
         first = await first_positions(reader, transcript)
         return HistoryPage(
             after=after,
@@ -108,6 +113,11 @@ class ConversationHistory:
             previous_run=await run_at(reader, transcript, after) if after else None,
             first_positions=first,
         )
+
+    @property
+    def contents(self) -> LargeContents:
+        """What transcripts have outside the database."""
+        return self.sessions.contents
 
     async def fork_point(self, conversation: Conversation, run_id: str | None) -> ForkPoint:
         """The end of a run, or of the whole conversation."""

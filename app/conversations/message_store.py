@@ -5,10 +5,12 @@ from typing import Final
 from uuid import UUID, uuid4
 
 from app.conversations.cuts.answer_cuts import without_cut
+from app.conversations.large_contents.service import LargeContents
 from app.conversations.neutral_transcript import copied_line
 from app.conversations.records import Conversation, EntryGone, Transcript, TranscriptEntry
 from app.conversations.repository import append_entries, load_entries, lock_transcript
 from app.platform.db import Database
+from app.platform.objects.service import INSIDE, Objects
 
 _LINES_PER_STATEMENT: Final = 128
 """The event loop stands still while the values of a statement are encoded."""
@@ -17,20 +19,27 @@ _LINES_PER_STATEMENT: Final = 128
 class MessageStore:
     """Stores lines in the same tables as the transcripts of the SDK."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, objects: Objects = INSIDE) -> None:
         self._database = database
+        self._contents = LargeContents(objects)
 
     async def add(self, transcript: Transcript, entries: Sequence[TranscriptEntry]) -> None:
-        """Append lines; a repeated one is not added twice. Raises `AttemptOver` and `DatabaseUnavailable`."""
+        """Append lines; a repeated one is not added twice.
+
+        Raises `AttemptOver`, `ContentsUnavailable` and `DatabaseUnavailable`.
+        """
+        entries = await self._contents.write(transcript, entries)
         async with self._database.transaction() as tx:
             await lock_transcript(tx, transcript)
+            await self._contents.hold(tx, transcript, entries)
             for start in range(0, len(entries), _LINES_PER_STATEMENT):
                 await append_entries(tx, transcript, entries[start : start + _LINES_PER_STATEMENT])
 
     async def entries(self, transcript: Transcript) -> Sequence[TranscriptEntry]:
         """Every line together with the run that wrote it, without what is cut from answers."""
         async with self._database.snapshot() as reader:
-            return without_cut(await load_entries(reader, transcript))
+            entries = await load_entries(reader, transcript)
+        return without_cut(await self._contents.whole(transcript, entries))
 
     async def fork(self, conversation: Conversation, up_to_entry: str) -> UUID:
         """Copy a transcript up to a line; returns the copy's session id. Raises `EntryGone`."""

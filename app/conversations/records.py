@@ -1,11 +1,13 @@
 """The data of conversations and their transcripts."""
 
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
 from app.ids import AccountId, RunId
+from app.platform.objects.documents import ContentsMissing, restored
 
 
 class Transcript(NamedTuple):
@@ -39,6 +41,8 @@ class Conversation:
     """The provider in the ids of its graphs: only their executor can read its transcript."""
     branches: int = 1
     """How many branches it has; known where it was looked up."""
+    managed: Mapping[str, Any] | None = None
+    """What the runs of a session of Managed Agents have; None of any other conversation."""
     found_in_run: RunId | None = None
     """The newest run with the words that were searched for; None: they are in the title."""
 
@@ -56,6 +60,17 @@ class TranscriptEntry:
     run_id: str | None
     attempt: int | None = None
     """The run's attempt that writes it: refused once another process has taken the run over. None: a copy."""
+    objects: Collection[str] = ()
+    """The SHA-256 of its strings that are stored outside the database and are marks here."""
+
+    def whole(self, contents: Mapping[str, bytes]) -> "TranscriptEntry":
+        """The same with these strings; raises `ContentsMissing`."""
+        if not self.objects:
+            return self
+        if missing := [sha256 for sha256 in self.objects if sha256 not in contents]:
+            raise ContentsMissing(missing)
+        own = {sha256: contents[sha256] for sha256 in self.objects}
+        return replace(self, line=restored(self.line, own), objects=())
 
 
 class TranscriptState(NamedTuple):

@@ -1,10 +1,10 @@
 """SQL for conversations and their transcripts."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 from uuid import UUID, uuid4
 
-from sqlalchemy import ColumnElement, delete, func, literal, select, text, tuple_
+from sqlalchemy import ColumnElement, Uuid, cast, delete, func, literal, select, text, tuple_, update
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.engine import RowMapping
 
@@ -18,6 +18,7 @@ from app.conversations.records import (
 from app.conversations.tables import conversation_branches, session_entries, session_prompts, sessions
 from app.ids import AccountId, RunId, RunKey
 from app.platform.db import Reader, Transaction, page_of
+from app.platform.objects.repository import with_objects
 from app.platform.pagination import PageRequest
 
 _entries = session_entries.c
@@ -35,6 +36,9 @@ _BRANCHES = func.greatest(
     # Without rows there is one.
     1,
 ).label("branches")
+SIZE = with_objects(_entries.bytes, cast(_entries.project_key, Uuid), _entries.objects)
+"""Of a line."""
+
 _BATCH = 1000
 _BATCH_BYTES = 2 * 2**20
 
@@ -72,7 +76,7 @@ async def take_turn(
 
 
 async def insert_conversation(tx: Transaction, conversation: Conversation) -> Conversation | None:
-    """Insert a forked conversation, which begins now; None if its key is taken."""
+    """Insert a conversation without runs, which begins now; None if its key is taken."""
     statement = (
         postgresql.insert(sessions)
         .values(
@@ -84,6 +88,7 @@ async def insert_conversation(tx: Transaction, conversation: Conversation) -> Co
             turns=conversation.turns,
             forked_from=conversation.forked_from,
             forked_at=conversation.forked_at,
+            managed=conversation.managed,
             created_at=func.now(),
             updated_at=func.now(),
         )
@@ -92,6 +97,14 @@ async def insert_conversation(tx: Transaction, conversation: Conversation) -> Co
     )
     row = (await tx.execute(statement)).mappings().one_or_none()
     return None if row is None else _conversation(row)
+
+
+async def change_managed(
+    tx: Transaction, conversation: Conversation, managed: Mapping[str, Any], *, title: str | None
+) -> None:
+    """Replace what the runs of a session of Managed Agents have."""
+    is_one = _is(conversation.account_id, conversation.state_key)
+    await tx.execute(update(sessions).where(is_one).values(managed=managed, title=title))
 
 
 async def find_conversation(reader: Reader, account_id: AccountId, state_key: str) -> Conversation | None:
@@ -128,6 +141,14 @@ async def newest_conversations(
     columns = select(sessions, _BRANCHES, *computed)
     of_account = columns.where(sessions.c.account_id == account_id, *having)
     statement = page_of(of_account, page, at=sessions.c.updated_at, id_=sessions.c.state_key)
+    return [_conversation(row) for row in (await reader.execute(statement)).mappings()]
+
+
+async def conversations_where(
+    reader: Reader, *having: ColumnElement[bool], order: Sequence[ColumnElement[Any]], limit: int
+) -> list[Conversation]:
+    """The first conversations with these conditions, in this order."""
+    statement = select(sessions, _BRANCHES).where(*having).order_by(*order).limit(limit)
     return [_conversation(row) for row in (await reader.execute(statement)).mappings()]
 
 
@@ -183,6 +204,7 @@ async def append_entries(
             "run_id": entry.run_id,
             "attempt": entry.attempt,
             "entry": entry.line,
+            "objects": sorted(entry.objects) or None,
         }
         for entry in entries
     ]
@@ -208,11 +230,11 @@ async def page_of_entries(
     reader: Reader, transcript: Transcript, *, after: int, limit: int, max_bytes: int
 ) -> list[StoredEntry]:
     """The lines after a position, in order: up to about `max_bytes`, at least one."""
-    before = func.sum(_entries.bytes).over(order_by=_entries.position) - _entries.bytes
+    before = func.sum(SIZE).over(order_by=_entries.position) - SIZE
     next_ = func.lead(_entries.position).over(order_by=_entries.position)
     sized = (
         select(
-            *(_entries.position, _entries.entry, _entries.run_id),
+            *(_entries.position, _entries.entry, _entries.objects, _entries.run_id),
             before.label("before"),
             next_.is_(None).label("is_last"),
         )
@@ -224,7 +246,11 @@ async def page_of_entries(
     statement = select(sized).where(sized.c.before < max_bytes).order_by(sized.c.position)
     rows = await reader.execute(statement)
     return [
-        StoredEntry(row.position, TranscriptEntry(_line(row.entry), row.run_id), is_last=row.is_last)
+        StoredEntry(
+            row.position,
+            TranscriptEntry(_line(row.entry), row.run_id, objects=row.objects or ()),
+            is_last=row.is_last,
+        )
         for row in rows
     ]
 
@@ -279,7 +305,7 @@ async def run_at(reader: Reader, transcript: Transcript, position: int) -> str |
 
 async def transcript_bytes(reader: Reader, transcript: Transcript) -> int:
     """The size of a transcript, without its subagents'."""
-    statement = select(func.coalesce(func.sum(_entries.bytes), 0)).where(_in(transcript))
+    statement = select(func.coalesce(func.sum(SIZE), 0)).where(_in(transcript))
     return int((await reader.execute(statement)).scalar_one())
 
 

@@ -16,6 +16,7 @@ from claude_agent_sdk import (
 )
 
 from app.conversations.cuts.answer_cuts import without_cut
+from app.conversations.large_contents.service import LargeContents
 from app.conversations.records import (
     Conversation,
     EntryGone,
@@ -32,21 +33,26 @@ from app.conversations.repository import (
 )
 from app.ids import RunKey
 from app.platform.db import Database
+from app.platform.objects.service import INSIDE, Objects
 
 
 class PostgresSessionStore:
     """Stores transcripts as the SDK writes them."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, objects: Objects = INSIDE) -> None:
         self._database = database
+        self.contents = LargeContents(objects)
 
     async def add(self, transcript: Transcript, entries: Sequence[TranscriptEntry]) -> TranscriptState:
         """Append entries together with the runs that wrote them; returns what was added.
 
-        Raises `AttemptOver` if the attempt that writes them is over, and `DatabaseUnavailable`.
+        Raises `AttemptOver` if the attempt that writes them is over, `ContentsUnavailable` and
+        `DatabaseUnavailable`.
         """
+        entries = await self.contents.write(transcript, entries)
         async with self._database.transaction() as tx:
             await lock_transcript(tx, transcript)
+            await self.contents.hold(tx, transcript, entries)
             return await append_entries(tx, transcript, entries)
 
     async def entries(self, transcript: Transcript) -> Sequence[TranscriptEntry]:
@@ -57,7 +63,8 @@ class PostgresSessionStore:
         """Every entry, without what is cut from answers; and the state of the transcript."""
         async with self._database.snapshot() as reader:
             state = await transcript_state(reader, transcript)
-            return without_cut(await load_entries(reader, transcript)) if state.lines else [], state
+            entries = await load_entries(reader, transcript) if state.lines else []
+        return without_cut(await self.contents.whole(transcript, entries)), state
 
     async def state(self, transcript: Transcript) -> TranscriptState:
         """The state of the transcript; does not read the entries."""

@@ -16,7 +16,7 @@ from sqlalchemy import (
     Uuid,
     text,
 )
-from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
 from app.platform.db import Json, UtcDateTime, metadata
 
@@ -39,11 +39,24 @@ sessions = Table(
     Column("forked_at", Text, comment="The last run it has in common with that one"),
     Column("created_at", UtcDateTime, nullable=False),
     Column("updated_at", UtcDateTime, nullable=False),
+    Column(
+        "managed",
+        Json(none_as_null=True),
+        comment="Of a session of Managed Agents: what its runs have",
+    ),
 )
 
 Index("ix_sessions_newest", sessions.c.account_id, sessions.c.updated_at.desc(), sessions.c.state_key.desc())
 
 Index("ix_sessions_updated_at", sessions.c.updated_at)
+
+Index(
+    "ix_sessions_managed",
+    sessions.c.account_id,
+    sessions.c.created_at,
+    sessions.c.state_key,
+    postgresql_where=sessions.c.managed.is_not(None),
+)
 
 session_prompts = Table(
     "session_prompts",
@@ -105,6 +118,7 @@ session_entries = Table(
     Column("run_id", Text, comment="The run that said it"),
     Column("attempt", Integer, comment="The attempt that wrote it; null for a copy"),
     Column("entry", Json, nullable=False),
+    Column("objects", ARRAY(Text), comment="The SHA-256 of its strings that are stored outside"),
     Column("bytes", BigInteger, Computed("octet_length(entry::text)")),
     Column("written_at", UtcDateTime, nullable=False, server_default=text("now()")),
     UniqueConstraint("project_key", "session_id", "subpath", "entry_uuid", name="uq_session_entries_entry"),
@@ -117,4 +131,11 @@ Index(
     session_entries.c.subpath,
     session_entries.c.run_id,
     session_entries.c.position,
+)
+
+Index(
+    "ix_session_entries_objects",
+    session_entries.c.objects,
+    postgresql_using="gin",
+    postgresql_where=text("objects IS NOT NULL"),
 )

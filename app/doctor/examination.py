@@ -13,6 +13,7 @@ from app.conversations.sdk_store import PostgresSessionStore
 from app.doctor.catalogs import Catalogs, check_catalogs
 from app.doctor.chain import check_chain
 from app.doctor.fleet import check_fleet
+from app.doctor.issuers import check_issuers
 from app.doctor.machine import (
     check_cli,
     check_data_directory,
@@ -22,6 +23,7 @@ from app.doctor.machine import (
 )
 from app.doctor.mcp_servers import check_mcp_servers
 from app.doctor.notifications import check_notifications
+from app.doctor.objects import check_objects
 from app.doctor.probe import UnbilledMetering, probe
 from app.doctor.reconciliation import check_reconciliation
 from app.doctor.report import Check, Report, without_secrets
@@ -64,11 +66,13 @@ async def examine(
             "chain": examination.chain,
             "fleet": examination.fleet,
             "event_log": examination.event_log,
+            "objects": examination.objects,
             "dispatcher": examination.dispatcher,
             "journal": examination.journal,
             "sdk": examination.sdk,
             "cli": examination.cli,
             "auth": examination.auth,
+            "issuers": examination.issuers,
             "reconciliation": examination.reconciliation,
             "mcp_servers": examination.mcp_servers,
             "probe": examination.probe,
@@ -136,6 +140,9 @@ class _Examination:
         detail = "in the server's memory, or with `--processes` in the command's own Valkey"
         return [Check("event_log", "ok", detail)]
 
+    async def objects(self) -> list[Check]:
+        return await check_objects(self._settings)
+
     async def dispatcher(self) -> list[Check]:
         if await open_temporal(self._settings, "runtally doctor") is None:
             return [Check("dispatcher", "ok", "the database")]
@@ -161,6 +168,9 @@ class _Examination:
             return [*found, Check("auth", "error", problem)]
         message = "the machine's own login" if auth.login else "ANTHROPIC_API_KEY was not refused"
         return [*found, Check("auth", "ok", f"{self._settings.claude_auth}: {message}")]
+
+    async def issuers(self) -> list[Check]:
+        return await check_issuers(self._settings)
 
     async def reconciliation(self) -> list[Check]:
         return [await check_reconciliation(self._settings)]

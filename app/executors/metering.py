@@ -153,6 +153,7 @@ def channel_limits(plan: RunPlan, *, of_client: bool = False) -> ChannelLimits:
         max_turns=plan.limits.max_turns,
         max_total_tokens=plan.limits.max_total_tokens,
         max_budget_usd=plan.limits.max_budget_usd,
+        covers_calls=plan.limits.cover_calls is True,
         web=plan.spec.web,
         spent=plan.spent,
         of_client=of_client,

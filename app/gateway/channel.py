@@ -31,7 +31,9 @@ from app.usage.records import NOTHING_SPENT, Spent
 log = structlog.get_logger(__name__)
 
 _NOT_COVERED: frozenset[Refusal | None] = frozenset({"credit", "account_budget"})
-"""Refusals of calls that may fit once other calls have ended, or for less than the most they may cost."""
+"""Refusals of calls that may fit for less than the most they may cost."""
+_MAY_FIT: frozenset[Refusal | None] = _NOT_COVERED | {"budget"}
+"""Refusals of calls that may fit once other calls have ended."""
 
 GRACE_S = 1.0
 """How long current calls may take to end by themselves once the run has ended."""
@@ -55,6 +57,8 @@ class ChannelLimits:
     max_turns: int | None = None
     max_total_tokens: int | None = None
     max_budget_usd: Decimal | None = None
+    covers_calls: bool = False
+    """Whether a call is refused if the most that it may cost is more than what is left of the dollars."""
     web: WebSpec | None = None
     """None means no web tools."""
     spent: Spent = NOTHING_SPENT
@@ -254,7 +258,7 @@ class Channel:
                 change = self._change_event
                 refusal = await self._reserve_credit(call)
                 others = any(other.covered for other in self._calls)
-                if refusal not in _NOT_COVERED or not others or self._refusal() is not None:
+                if refusal not in _MAY_FIT or not others or self._refusal() is not None:
                     break
                 # Current calls may cost less than was reserved for them.
                 await change.wait()
@@ -264,6 +268,10 @@ class Channel:
     async def _reserve_credit(self, call: Call) -> Refusal | None:
         """Reserve the most that the calls may cost, or else all that is left if it covers the prompt."""
         covered = [other for other in self._calls if other.covered]
+        if self._passes_budget([*covered, call]):
+            await self._tighten([*covered, call])
+            if self._passes_budget([*covered, call]):
+                return "budget"
         refusal = await self.hooks.check_credit(_whole_cost([*covered, call]))
         if refusal in _NOT_COVERED and await self._tighten([*covered, call]):
             refusal = await self.hooks.check_credit(_whole_cost([*covered, call]))
@@ -275,6 +283,11 @@ class Channel:
         return await self.hooks.check_credit(
             replace(whole, minimum=others.minimum + prompt, least_tokens=least_tokens)
         )
+
+    def _passes_budget(self, calls: Iterable[Call]) -> bool:
+        """Whether calls may pass a limit of dollars that covers all calls."""
+        left = self.budget_left_usd if self.limits.covers_calls else None
+        return left is not None and sum((call.reserved.usd for call in calls), Decimal(0)) > left
 
     async def _tighten(self, calls: Iterable[Call]) -> bool:
         """Let the provider count prompts of calls; False if all of them were counted before."""

@@ -16,10 +16,12 @@ from app.http.admission.limits import FailedKeyLimit, RequestLimits
 from app.http.admission.reader_limit import ReaderLimit
 from app.http.admission.token_buckets import TokenBuckets
 from app.http.ag_ui.openapi import ag_ui_schemas
-from app.http.anthropic.errors import AnthropicWire
+from app.http.anthropic.errors import MessagesErrors
 from app.http.api.batches.schemas import line_schemas
 from app.http.api.health.routes import MAX_AGE_S, unavailable_parts
 from app.http.api.pages.routes import files
+from app.http.managed_agents.errors import ManagedAgentsErrors
+from app.http.mcp.errors import McpErrors
 from app.http.middleware import HeadRequests, RequestIds, SecurityHeaders, UnexpectedErrors, UnreadBodies
 from app.http.native.openapi import event_schemas
 from app.http.openai.errors import OpenAiErrors
@@ -46,7 +48,9 @@ TAGS: Final = {
     "ag-ui": "The AG-UI protocol.",
     "ai-sdk": "The Vercel AI SDK.",
     "openai": "The API of OpenAI.",
+    "mcp": "The Model Context Protocol.",
     "anthropic": "The Messages API, for agents of clients.",
+    "managed-agents": "The API of Managed Agents.",
     "receipts": "What runs have cost.",
     "billing": "Credit, alarms and the provider's reports.",
     "accounts": "Accounts and API keys.",
@@ -70,10 +74,11 @@ _CORS: Final[dict[str, Any]] = {
     "allow_headers": (
         *("Authorization", "Content-Type", "Idempotency-Key", "Last-Event-ID"),
         *("X-AI-SDK-Version", "X-Request-ID", "traceparent", "tracestate"),
+        *("MCP-Protocol-Version", "Mcp-Session-Id", "Mcp-Method", "Mcp-Name"),
     ),
     "expose_headers": (
         *("X-Request-ID", "Location", "Retry-After", "RateLimit", "RateLimit-Policy"),
-        "x-vercel-ai-ui-message-stream",
+        *("x-vercel-ai-ui-message-stream", "Mcp-Session-Id"),
     ),
 }
 
@@ -138,7 +143,9 @@ def create_app(
     if origins := services.settings.cors_origins:
         app.add_middleware(CORSMiddleware, allow_origins=origins, **_CORS)
     app.add_middleware(OpenAiErrors)
-    app.add_middleware(AnthropicWire)
+    app.add_middleware(MessagesErrors)
+    app.add_middleware(ManagedAgentsErrors)
+    app.add_middleware(McpErrors)
     app.add_middleware(UnreadBodies)
     app.add_middleware(SecurityHeaders)
     app.add_middleware(RequestLog)

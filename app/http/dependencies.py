@@ -137,6 +137,14 @@ async def location(request: Request) -> Callable[[str], str]:
 Location: TypeAlias = Annotated[Callable[[str], str], Depends(location)]
 
 
+async def approvals_page(request: Request, location: Location) -> str:
+    """The URL of the page where a person answers what waits, by the address that the client has used."""
+    return f"{str(request.base_url).removesuffix('/')}{location('/approvals')}"
+
+
+ApprovalsPage: TypeAlias = Annotated[str, Depends(approvals_page)]
+
+
 async def request_id(request: Request) -> str:
     """The id of this request."""
     found: str = request.scope["state"][REQUEST_ID]

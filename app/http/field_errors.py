@@ -1,9 +1,11 @@
 """Validation errors of requests as one sentence per JSON field, without the submitted values."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from app.errors import FieldError
+from pydantic import ValidationError
+
+from app.errors import FieldError, Invalid
 from app.platform.serialization.mistakes import UNKNOWN, Detail, Mistake, mistakes_in, problem_of
 
 MAX_NAME_CHARS = 100
@@ -26,6 +28,19 @@ def field_errors(details: Sequence[Detail], body: Any) -> list[FieldError]:
         ),
         *(FieldError(_name(each.path) or _BODY, _sentence(each)) for each in mistakes_in(in_body, body)),
     ]
+
+
+def invalid_fields(error: ValidationError, body: Any, rename: Callable[[str], str] = str) -> Invalid:
+    """The error of a part of a body that was validated by itself; `rename` says where its fields are."""
+    details: list[Any] = [{**detail, "loc": (_BODY, *detail["loc"])} for detail in error.errors()]
+    return rename_fields(field_errors(details, body), rename)
+
+
+def rename_fields(errors: Sequence[FieldError], rename: Callable[[str], str]) -> Invalid:
+    """`Invalid` with these errors under the posted names."""
+    renamed = [FieldError(rename(fault.field), fault.message) for fault in errors]
+    message = f"{renamed[0].field}: {renamed[0].message}"
+    return Invalid(message, errors=renamed)
 
 
 def _name(path: Sequence[str | int]) -> str:

@@ -27,7 +27,7 @@ class ForeignErrors(Middleware):
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
-        if not scope["path"].startswith(f"{self.path}/"):
+        if not f"{scope['path']}/".startswith(f"{self.path}/"):
             await self.app(scope, receive, send)
             return
         start: Message | None = None
@@ -42,11 +42,14 @@ class ForeignErrors(Middleware):
             else:
                 body += message.get("body", b"")
                 if not message.get("more_body", False):
-                    head, content = self._rewritten(start, json.loads(body))
+                    problem = {**json.loads(body), "instance": scope["path"]}
+                    head, content = self._rewritten(start, problem)
                     await send(head)
                     await send({"type": "http.response.body", "body": content})
 
-        await self.app({**scope, "headers": self.read_headers(scope["headers"])}, receive, send_rewritten)
+        # In the same scope: the request log reads the route from it.
+        scope["headers"] = self.read_headers(scope["headers"])
+        await self.app(scope, receive, send_rewritten)
 
     def read_headers(self, headers: Headers) -> Headers:
         """A request's headers as our own clients send them."""
@@ -54,7 +57,7 @@ class ForeignErrors(Middleware):
 
     @abstractmethod
     def translate(self, problem: dict[str, Any], headers: dict[bytes, bytes]) -> ForeignError:
-        """The error for a problem document, whose response has these headers."""
+        """The error for a problem document, whose response has these headers; its `instance` is the path."""
 
     def _rewritten(self, start: Message, problem: dict[str, Any]) -> tuple[Message, bytes]:
         error = self.translate(problem, dict(start["headers"]))

@@ -10,6 +10,7 @@ from app.http.api.approvals.routes import router as approvals
 from app.http.api.audit.routes import router as audit
 from app.http.api.balance.routes import router as balance
 from app.http.api.batches.routes import router as batches
+from app.http.api.browser_session.oidc_routes import router as person_sign_in
 from app.http.api.browser_session.routes import router as browser_session
 from app.http.api.budgets.routes import router as budgets
 from app.http.api.catalogs.routes import router as catalogs
@@ -34,11 +35,19 @@ from app.http.api.schedules.routes import router as schedules
 from app.http.api.statements.routes import router as statements
 from app.http.api.usage.routes import router as usage
 from app.http.api.webhooks.routes import router as webhooks
+from app.http.managed_agents.event_routes import router as managed_events
+from app.http.managed_agents.routes import router as managed_agents
+from app.http.managed_agents.session_routes import router as managed_sessions
+from app.http.mcp.routes import metadata_router as mcp_metadata
+from app.http.mcp.routes import router as mcp
+from app.http.openai.chat.routes import router as openai_chat
+from app.http.openai.responses.routes import router as openai_responses
 from app.http.openai.routes import router as openai
 
 ROUTERS = (
     *(runs, commands, approvals, batches, schedules, files, conversations),
-    *(generate, ag_ui, ai_sdk, openai, anthropic),
+    *(generate, ag_ui, ai_sdk, openai, openai_chat, openai_responses, mcp, mcp_metadata, anthropic),
+    *(managed_agents, managed_sessions, managed_events),
     *(
         receipts,
         exports,
@@ -58,7 +67,7 @@ ROUTERS = (
         webhooks,
         catalogs,
     ),
-    *(health, fleet, metrics, browser_session, pages),
+    *(health, fleet, metrics, browser_session, person_sign_in, pages),
 )
 
 WORKER_ROUTERS = (health, metrics)

@@ -21,11 +21,12 @@ from pydantic_settings import NoDecode, SettingsConfigDict
 
 from app.errors import OperatorError
 from app.platform.database_settings import DatabaseSettings, starts_with
+from app.platform.issuers.persons import OidcSettings
+from app.platform.issuers.tokens import TokenIssuer, check_issuers, read_issuers
 from app.platform.network_settings import NetworkSettings
 from app.platform.secret_files import read_secret_files
 from app.platform.serialization.env_file import ENCODING, EnvFileInvalid, read_env_file
 from app.platform.serialization.mistakes import problem_of
-from app.platform.token_issuers import TokenIssuer, check_issuers, read_issuers
 
 ENV_FILE = ".env"
 _IN_FILES = {
@@ -38,6 +39,7 @@ _IN_FILES = {
 }
 _REDIS_SCHEMES = ("redis://", "rediss://", "redis+sentinel://", "rediss+sentinel://", "unix://")
 _HTTP_SCHEMES = ("http://", "https://")
+_OBJECT_SCHEMES = ("s3://", "gs://", "az://", "file:///")
 _KEY = re.compile(r"rt_[A-Za-z0-9_-]{16,200}")
 _HOST_AND_PORT = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):[1-9][0-9]{0,4}")
 _HEADER_VALUE = re.compile(r"[!-~]+")
@@ -49,7 +51,7 @@ class SettingsError(OperatorError):
     """A setting is missing or wrong; the text names the variable."""
 
 
-class Settings(NetworkSettings, DatabaseSettings):
+class Settings(NetworkSettings, DatabaseSettings, OidcSettings):
     """The settings of an operator. An empty variable counts as unset."""
 
     model_config = SettingsConfigDict(
@@ -140,6 +142,12 @@ class Settings(NetworkSettings, DatabaseSettings):
     attachment_urls: bool = Field(default=False, validation_alias="RUNTALLY_ATTACHMENT_URLS")
     max_run_output_mb: int = Field(256, ge=1, validation_alias="RUNTALLY_MAX_RUN_OUTPUT_MB")
     evidence: bool = Field(default=True, validation_alias="RUNTALLY_EVIDENCE")
+    objects: Annotated[str, starts_with(*_OBJECT_SCHEMES)] | None = Field(
+        None, validation_alias="RUNTALLY_OBJECTS"
+    )
+    objects_key: Annotated[SecretStr, Field(min_length=32)] | None = Field(
+        None, validation_alias="RUNTALLY_OBJECTS_KEY"
+    )
     max_storage_mb_per_account: int = Field(
         10_240, ge=0, validation_alias="RUNTALLY_MAX_STORAGE_MB_PER_ACCOUNT"
     )

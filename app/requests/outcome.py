@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
+from pydantic.json_schema import SkipJsonSchema
 
 from app.ids import RunId
 from app.requests.wire_models import WireModel
@@ -61,19 +62,19 @@ FinishReason = Literal[
 RunStatus = Literal["queued", "running", "waiting", "succeeded", "failed", "cancelled"]
 
 
-class FinalUsage(WireModel):
-    """Tokens of the whole run: `promptTokens` counts input, cache reads and cache writes."""
-
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-
-
 def _is_none(value: object) -> bool:
     return value is None
 
 
 def _is_zero(value: object) -> bool:
     return value == 0
+
+
+class FinalUsage(WireModel):
+    """Tokens of the whole run: `promptTokens` counts input, cache reads and cache writes."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
 
 
 _Text = Annotated[str | None, Field(exclude_if=_is_none)]
@@ -116,6 +117,11 @@ class GraphFinal(WireModel):
     """The id of the budget that was reached."""
     resets_at: _Text = None
     """When it can be spent again."""
+    cached: SkipJsonSchema[Annotated[tuple[int, int] | None, Field(exclude=True)]] = None
+    """Those of the tokens of the prompts that were read from the cache, and that were written to it.
+
+    For the wires whose usage has them: nothing else that clients get tells what a run has cost.
+    """
     file_changes: Annotated[FileChanges | None, Field(exclude_if=_is_none)] = None
     """What it changed in its workspace."""
 

@@ -129,7 +129,9 @@ class Principal:
     """The browser session; None for the API key itself."""
     terms: KeyTerms = UNRESTRICTED
     end_user: str | None = None
-    """The only person whose runs and conversations a token reaches; None: all of the account."""
+    """The only person whose runs and conversations are reached; None: all of the account."""
+    person: str | None = None
+    """Who has signed in and reaches all of the account: the end user of their runs that name none."""
 
     @property
     def rated_as(self) -> Hashable:
@@ -152,7 +154,7 @@ class Principal:
 
     def labelled(self, request: Labelled) -> Labelled:
         """A request with the labels of the key; raises `Invalid` for one that names others than it may."""
-        labels = self.terms.labels
+        labels = self.terms.labels or (None if self.person is None else KeyLabels.of(end_user=self.person))
         return request if labels is None else labels.applied_to(request)
 
     def require_reading(self, started_by: ApiKeyId, end_user: str | None = None) -> None:

@@ -73,6 +73,8 @@ class RunLimits(InputModel):
     max_turns: Annotated[int, Field(ge=1, le=1_000, strict=True)] | None = None
     max_budget_usd: Annotated[Dollars, Field(gt=0), WithJsonSchema(ABOVE_ZERO)] | None = None
     max_total_tokens: Annotated[int, Field(ge=1, strict=True)] | None = None
+    cover_calls: Literal[True] | None = None
+    """True: a call of the model is refused if it may cost more than what is left of `maxBudgetUsd`."""
 
     def tightest(self, other: "RunLimits") -> "RunLimits":
         """The lower value of each limit; None only if both are None."""

@@ -1,7 +1,7 @@
 """RunAcceptance: accepts a planned run in one transaction: run row, turn, workspace and credit, or none."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
@@ -9,6 +9,7 @@ from app.billing.credit.ledger import CreditLedger
 from app.executors.port import RunPlan
 from app.ids import ApiKeyId, RunKey
 from app.platform.db import Database, Transaction
+from app.platform.objects.documents import StoredDocument
 from app.platform.storage.service import StorageQuota
 from app.requests.attribution import RunLabels
 from app.runs.commands.repository import request_cancels
@@ -58,17 +59,24 @@ class RunAcceptance:
 
         `has_place`: this process may execute it at once; then it is stored as running, unless it has to wait
         for other runs. Raises `InsufficientCredits`, `BudgetSpent`, `ConversationBusy`, `ConversationFull`,
-        `QueueFull`, `ScopeMissing`, `StorageFull`, and `Invalid` for the run that it is to replace.
+        `ContentsUnavailable`, `QueueFull`, `ScopeMissing`, `StorageFull`, and `Invalid` for the run that it
+        is to replace.
         """
         is_large = posted.request.size > _LARGE_BYTES
         try:
             async with self.codec.large_request(posted.run.account_id) if is_large else nullcontext():
-                new = self._new_run(posted, plan, await self.codec.encode(posted.request))
-                return await self._store(posted, plan, replace(new, starts_at_once=has_place))
+                document = await self.codec.encode(posted.run.account_id, posted.request)
+                new = replace(self._new_run(posted, plan, document), starts_at_once=has_place)
+                files = posted.request.files if plan.spec.native_tools else ()
+                uploads = {file.path: file.content for file in files}
+                await self.workspaces.write_uploads(posted.run.account_id, uploads)
+                return await self._store(posted, plan, new, uploads)
         except _IdTaken:
             return None
 
-    async def _store(self, posted: PostedRun, plan: RunPlan, new: NewRun) -> AcceptedRun:
+    async def _store(
+        self, posted: PostedRun, plan: RunPlan, new: NewRun, uploads: Mapping[str, bytes]
+    ) -> AcceptedRun:
         caller, request, origin = posted.caller, posted.request, posted.origin
         turn: TakenTurn | None = None
         async with self.database.transaction() as tx:
@@ -85,8 +93,8 @@ class RunAcceptance:
                 await request_cancels(tx, turn.to_cancel)
             if (record := await self.queue.insert(tx, replace(new, conversation=plan.conversation))) is None:
                 raise _IdTaken
+            await self.codec.hold(tx, plan.run.account_id, new.objects)
             if plan.spec.native_tools:
-                uploads = {file.path: file.content for file in request.files}
                 await self.workspaces.reserve(tx, plan.run, plan.spec.workspace, uploads)
             checked_at = asyncio.get_running_loop().time()
             reserved = await self.ledger.reserve(tx, plan.run, plan.credits_to_reserve)
@@ -96,14 +104,15 @@ class RunAcceptance:
         record = replace(record, reached=() if reserved is None else reserved.reached)
         return AcceptedRun(record, plan, turn.to_cancel if turn else ())
 
-    def _new_run(self, posted: PostedRun, plan: RunPlan, text: str) -> NewRun:
+    def _new_run(self, posted: PostedRun, plan: RunPlan, document: StoredDocument) -> NewRun:
         request, origin = posted.request, posted.origin
         return NewRun(
             key=plan.run,
             api_key_id=plan.attribution.api_key_id,
             graph_id=request.graph_id,
             model=plan.model,
-            request=text,
+            request=document.text,
+            objects=document.objects,
             question=request.messages[-1].text[:QUESTION_CHARS],
             request_hash=posted.fingerprint,
             request_id=plan.request_id,

@@ -139,6 +139,8 @@ class NewRun:
     stops_unread: bool = False
     shown_answer: ShownAnswer | None = None
     labels: RunLabels = NO_LABELS
+    objects: frozenset[str] = frozenset()
+    """The SHA-256 of strings of its request that are stored outside the database and are marks here."""
 
 
 @dataclass(frozen=True, slots=True)

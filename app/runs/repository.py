@@ -24,6 +24,7 @@ from app.ids import AccountId, RunId, RunKey
 from app.platform.clock.event_times import milliseconds
 from app.platform.clock.gaps import decode_gaps
 from app.platform.db import Reader, Transaction, page_of
+from app.platform.objects.documents import StoredDocument
 from app.platform.pagination import PageRequest
 from app.platform.postgres.labels import labels_match
 from app.platform.postgres.statements import is_one_of
@@ -208,12 +209,14 @@ async def last_stored_position(reader: Reader, key: RunKey) -> int | None:
     return position
 
 
-async def stored_request(reader: Reader, key: RunKey) -> str | None:
-    """The run's request as JSON; None if there is none any more, which only a run that has ended can have."""
+async def stored_request(reader: Reader, key: RunKey) -> StoredDocument | None:
+    """The run's request; None if there is none any more, which only a run that has ended can have."""
     # As text: large JSON is parsed in a thread, not on the event loop.
-    statement = select(cast(runs.c.request, Text)).where(_is(key))
-    request: str | None = (await reader.execute(statement)).scalar_one_or_none()
-    return request
+    statement = select(cast(runs.c.request, Text).label("text"), runs.c.objects).where(_is(key))
+    row = (await reader.execute(statement)).one_or_none()
+    if row is None or row.text is None:
+        return None
+    return StoredDocument(key.account_id, row.text, frozenset(row.objects or ()))
 
 
 RUN_COLUMNS = (

@@ -132,7 +132,8 @@ class RunService:
     async def request(self, run: RunKey) -> str | None:
         """What was stored of the request that started a run, as JSON; None once it is deleted."""
         async with self.database.read() as reader:
-            return await stored_request(reader, run)
+            stored = await stored_request(reader, run)
+        return None if stored is None else await self.codec.read(stored)
 
     async def evidence(self, run: RunKey, *, after: int, limit: int) -> list[EvidenceRecord]:
         """What a run did, after a position; raises `RunNotFound`, `RunDeleted`."""
@@ -179,7 +180,11 @@ def _given_id(caller: Principal, request: GraphRunRequest, idempotency_key: str 
     if request.run_id is not None:
         return RunId(request.run_id)
     if idempotency_key is not None:
-        # The same key always gives the same run id, so no table of keys is needed.
-        own = "" if caller.end_user is None else f"{caller.end_user}\n"
-        return RunId(str(uuid5(caller.account_id, f"{own}{idempotency_key}")))
+        return run_of_key(caller, idempotency_key)
     return None
+
+
+def run_of_key(caller: Principal, idempotency_key: str) -> RunId:
+    """The run that the caller's requests with this key start; so no table of keys is needed."""
+    own = "" if caller.end_user is None else f"{caller.end_user}\n"
+    return RunId(str(uuid5(caller.account_id, f"{own}{idempotency_key}")))

@@ -23,6 +23,7 @@ from app.platform.clock.lease import Lease
 from app.platform.db import Database, StatementFailed
 from app.platform.logs.context import call_detached, for_run
 from app.platform.metrics.runs import RunMetrics
+from app.platform.objects.documents import StoredDocument
 from app.platform.telemetry.service import Telemetry
 from app.requests.runs import GraphRunRequest, RunLimits
 from app.runs.closing import RunCloser, RunEnd
@@ -168,13 +169,13 @@ class RunStarter:
         else:
             log.warning("run.recovered", resumed=True, attempt=run.attempt)
 
-    async def _plan(self, run: RunRecord, text: str | None) -> tuple[RunPlan, GraphRunRequest]:
-        if text is None:
+    async def _plan(self, run: RunRecord, stored: StoredDocument | None) -> tuple[RunPlan, GraphRunRequest]:
+        if stored is None:
             async with self.database.read() as reader:
-                text = await stored_request(reader, run.key)
-        if text is None:
+                stored = await stored_request(reader, run.key)
+        if stored is None:
             raise LookupError(f"the run {run.key.run_id} has no request")
-        request = await self.codec.decode(text)
+        request = await self.codec.decode(await self.codec.read(stored))
         plan = self.planner.plan(run.key, request, api_key_id=run.api_key_id, request_id=run.request_id)
         plan = replace(
             plan,

@@ -19,7 +19,7 @@ from sqlalchemy import (
     Uuid,
     text,
 )
-from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
 from app.platform.db import Json, UtcDateTime, metadata
 from app.platform.postgres.labels import index_labels
@@ -35,6 +35,7 @@ runs = Table(
     Column("status", Text, nullable=False),
     Column("attempt", Integer, nullable=False, server_default="0"),
     Column("request", Json(none_as_null=True), comment="Null once it is deleted"),
+    Column("objects", ARRAY(Text), comment="The SHA-256 of its strings that are stored outside"),
     Column("question", Text, comment="How the text of its last message begins"),
     Column("request_hash", LargeBinary, nullable=False),
     Column("request_id", Text),
@@ -117,6 +118,13 @@ runs = Table(
 
 Index("ix_runs_newest", runs.c.account_id, runs.c.created_at.desc(), runs.c.run_id.desc())
 index_labels(runs, time="created_at", id_="run_id")
+
+Index(
+    "ix_runs_objects",
+    runs.c.objects,
+    postgresql_using="gin",
+    postgresql_where=text("objects IS NOT NULL"),
+)
 
 Index("ix_runs_running", runs.c.process_id, postgresql_where=text("status = 'running'"))
 

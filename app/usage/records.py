@@ -212,12 +212,16 @@ class UsageTotal:
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
 
     def plus(self, usage: TokenUsage) -> "UsageTotal":
         """This total and one more message."""
         return UsageTotal(
             self.prompt_tokens + usage.prompt_tokens,
             self.completion_tokens + usage.output_tokens,
+            self.cache_read_tokens + usage.cache_read_tokens,
+            self.cache_write_tokens + usage.cache_written_tokens,
         )
 
 

@@ -89,7 +89,7 @@ function ConversationPane({ conversation, graphs, drawer, actions, problem, anno
         ${
           actions.send
             ? html`<${Composer} conversation=${conversation.key} graphs=${graphs} actions=${actions} running=${running} />`
-            : html`<p class="notice foot-problem">Your API key may read conversations, but not write.</p>`
+            : html`<p class="notice foot-problem">You may read conversations, but not write.</p>`
         }
       </div>
       <p class="visually-hidden" role="status">${announcement}</p>
@@ -124,6 +124,7 @@ function actionsOn(conversation, { who, graphs, sessions, errors, open }) {
       decide: decideOn,
       answer: null,
       fork: null,
+      forecasts: false,
       remove: null,
     };
   const send = async (/** @type {string} */ text) => {
@@ -140,6 +141,8 @@ function actionsOn(conversation, { who, graphs, sessions, errors, open }) {
     sessions.list();
     return true;
   };
+  // Closed to end users.
+  const isOwnOnly = who.person?.role === "user";
   const fork = async (/** @type {ConversationTurn} */ turn) => {
     const key = await conversation.fork(turn);
     sessions.list();
@@ -157,7 +160,8 @@ function actionsOn(conversation, { who, graphs, sessions, errors, open }) {
     stop: () => conversation.stop().catch(errors.fail),
     decide: decideOn,
     answer: (turn, requestId, answers) => answer(turn.run.runId, requestId, answers),
-    fork: (turn) => fork(turn).catch(errors.fail),
+    fork: isOwnOnly ? null : (turn) => fork(turn).catch(errors.fail),
+    forecasts: !isOwnOnly,
     remove: () => remove().catch(errors.fail),
   };
 }

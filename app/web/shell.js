@@ -2,15 +2,24 @@
 
 /** @import { Html } from "./html.js" */
 
-import { ApiError, apiPath, get, onSignedOut, post, remove } from "./api.js";
+import { ApiError, apiPath, apiUrl, get, onSignedOut, post, remove } from "./api.js";
 import { html, render, useEffect, useRef, useState } from "./html.js";
 
 const PAGES = [
-  { name: "chat", label: "Chat", href: "./" },
-  { name: "approvals", label: "Approvals", href: "./approvals" },
-  { name: "billing", label: "Billing", href: "./billing" },
+  { name: "chat", label: "Chat", href: "./", needs: "runs:read" },
+  { name: "approvals", label: "Approvals", href: "./approvals", needs: "runs:read" },
+  { name: "billing", label: "Billing", href: "./billing", needs: "receipts:read" },
 ];
 const BROWSER_SESSION = apiPath("/v1/browser-session");
+const NOT_SIGNED_IN = "The sign-in has failed. Try again.";
+/** What is wrong with a sign-in at the issuer, by the code that the server says. */
+const PROBLEMS = /** @type {Record<string, string>} */ ({
+  account_suspended: "The account is suspended.",
+  issuer_unavailable: "The issuer cannot be reached. Try again later.",
+  no_role: "You are known to the issuer, but have no role here. Ask an administrator for one.",
+  sign_in_denied: "The issuer has not signed you in.",
+  sign_in_expired: "The sign-in took too long, or began in another browser. Try again.",
+});
 
 /** @typedef {Schemas["BrowserSessionResponse"]} SessionResponse */
 /** @typedef {SessionResponse & {may: (scope: string) => boolean}} Session */
@@ -30,7 +39,7 @@ export function startPage({ name, Page }) {
 /** @param {PageProps} props */
 function Shell({ name, Page }) {
   const [who, setWho] = useState(/** @type {Session | null | undefined} */ (UNKNOWN));
-  const [notice, setNotice] = useState("");
+  const [notice, setNotice] = useState(problemOfSignIn);
   const [unreachable, setUnreachable] = useState(false);
 
   const loadSession = async () => {
@@ -43,7 +52,8 @@ function Shell({ name, Page }) {
   };
   const signOut = async () => {
     try {
-      await remove(BROWSER_SESSION);
+      const left = await remove(BROWSER_SESSION);
+      if (left) return location.assign(left.continueAt);
       setNotice("You are signed out.");
       setWho(null);
     } catch (error) {
@@ -70,8 +80,18 @@ function Shell({ name, Page }) {
     <a class="skip" href="#main">Skip to content</a>
     <${TopBar} name=${name} who=${who} signOut=${signOut} />
     ${notice && html`<p class="notice notice-bad" role="alert">${notice}</p>`}
-    <${Page} who=${who} />
+    ${pagesOf(who).some((page) => page.name === name) ? html`<${Page} who=${who} />` : html`<${NotOpen} />`}
   `;
+}
+
+/** What was wrong with a sign-in that has led back here; said once. */
+function problemOfSignIn() {
+  const url = new URL(location.href);
+  const code = url.searchParams.get("problem");
+  if (code === null) return "";
+  url.searchParams.delete("problem");
+  history.replaceState(null, "", url);
+  return PROBLEMS[code] ?? NOT_SIGNED_IN;
 }
 
 /**
@@ -82,13 +102,27 @@ function known(session) {
   return session && { ...session, may: (scope) => session.scopes.includes(scope) };
 }
 
+/**
+ * The pages that are open to a person; those with a key see them all, and what a key lacks.
+ * @param {Session} who
+ */
+const pagesOf = (who) => PAGES.filter(({ needs }) => who.person === null || who.may(needs));
+
+function NotOpen() {
+  return html`
+    <main id="main" class="page" tabindex="-1">
+      <div class="card empty"><h1>This page is not open to your role</h1></div>
+    </main>
+  `;
+}
+
 /** @param {{name: string, who: Session, signOut: () => void}} props */
 function TopBar({ name, who, signOut }) {
   return html`
     <header class="top">
       <span class="brand"><img src="./assets/icon.svg" alt="" width="22" height="22" />Runtally</span>
       <nav aria-label="Pages">
-        ${PAGES.map(
+        ${pagesOf(who).map(
           (page) => html`
             <a href=${page.href} aria-current=${page.name === name ? "page" : undefined}>${page.label}</a>
           `,
@@ -96,14 +130,25 @@ function TopBar({ name, who, signOut }) {
       </nav>
       <details class="who" onKeyDown=${closeOnEscape}>
         <summary>
-          <span class="who-account">${who.account}</span>
+          <span class="who-account">${who.person?.name ?? who.account}</span>
         </summary>
         <div class="who-card">
           <dl>
             <dt>Account</dt>
             <dd>${who.account}</dd>
-            <dt>API key</dt>
-            <dd>${who.keyName ?? "without a name"} <code>${who.keyPrefix}…</code></dd>
+            ${
+              who.person
+                ? html`
+                    <dt>Person</dt>
+                    <dd>${who.person.name} <code>${who.person.endUser}</code></dd>
+                    <dt>Role</dt>
+                    <dd>${who.person.role}</dd>
+                  `
+                : html`
+                    <dt>API key</dt>
+                    <dd>${who.keyName ?? "without a name"} <code>${who.keyPrefix}…</code></dd>
+                  `
+            }
             <dt>May</dt>
             <dd>${who.scopes.map((scope) => html`<code class="scope">${scope}</code> `)}</dd>
             <dt>Signed in until</dt>
@@ -128,7 +173,15 @@ function SignIn({ notice, onSignIn }) {
   const [problem, setProblem] = useState("");
   const [busy, setBusy] = useState(false);
   const field = useRef(/** @type {HTMLInputElement | null} */ (null));
-  useEffect(() => field.current?.focus(), []);
+  const [issuer, setIssuer] = useState(/** @type {string | null} */ (null));
+  useEffect(() => {
+    field.current?.focus();
+    // Without an answer there are keys, of which this page knows.
+    get(apiPath("/v1/browser-session/methods")).then(
+      (methods) => setIssuer(methods.oidcHost),
+      () => {},
+    );
+  }, []);
 
   const submit = async (/** @type {Event} */ event) => {
     event.preventDefault();
@@ -155,6 +208,7 @@ function SignIn({ notice, onSignIn }) {
         <img src="./assets/icon.svg" alt="" width="40" height="40" />
         <h1 id="sign-in-title">Sign in to Runtally</h1>
         ${notice && html`<p class="notice" role="status">${notice}</p>`}
+        ${issuer && html`<a class="button" href=${startAtIssuer()}>Sign in with ${issuer}</a>`}
         <label class="field">
           <span>API key</span>
           <input
@@ -177,6 +231,14 @@ function SignIn({ notice, onSignIn }) {
       </form>
     </main>
   `;
+}
+
+/** Where the sign-in at the issuer begins, which leads back to this page. */
+function startAtIssuer() {
+  const page = PAGES.find(({ href }) => new URL(href, document.baseURI).pathname === location.pathname);
+  const query = new URLSearchParams(location.search);
+  const next = `${page?.href.slice(1) ?? "/"}${query.size > 0 ? `?${query}` : ""}`;
+  return apiUrl(`v1/browser-session/oidc?${new URLSearchParams({ next })}`);
 }
 
 /** @param {{retry: () => void}} props */

@@ -31,6 +31,16 @@ class GivenFile(NamedTuple):
     """`uploaded` with the run or `kept` from the turn before; None for a file of the graph."""
 
 
+class FoundFile(NamedTuple):
+    """A stored file as the database has it."""
+
+    path: str
+    content: bytes
+    is_executable: bool
+    outside: str | None
+    """The SHA-256 of its content if that is stored outside the database."""
+
+
 class KeptState(NamedTuple):
     """The files that a conversation or an end user has at some point: those that one run has left."""
 

@@ -11,6 +11,7 @@ from sqlalchemy import (
     all_,
     and_,
     any_,
+    case,
     delete,
     func,
     insert,
@@ -27,8 +28,7 @@ from app.ids import AccountId, RunId, RunKey
 from app.platform.db import Reader, Transaction
 from app.platform.postgres.statements import is_one_of
 from app.workspaces.records import (
-    FileOrigin,
-    GivenFile,
+    FoundFile,
     HostTraffic,
     KeptState,
     StoredFile,
@@ -75,22 +75,20 @@ async def list_files(reader: Reader, run: RunKey) -> list[StoredFile]:
     return [StoredFile(**row) for row in (await reader.execute(statement)).mappings()]
 
 
-async def find_content(reader: Reader, run: RunKey, path: str) -> bytes | None:
-    """The bytes of one file."""
-    statement = select(_CONTENT).select_from(_WITH_CONTENTS)
-    of_path = statement.where(_is(workspace_files, run), workspace_files.c.path == path)
-    found: bytes | None = (await reader.execute(of_path)).scalar_one_or_none()
-    return found
+async def find_file(reader: Reader, run: RunKey, path: str) -> FoundFile | None:
+    """One file."""
+    found = await _find_files(reader, run, workspace_files.c.path == path)
+    return found[0] if found else None
 
 
-async def find_uploads(reader: Reader, run: RunKey) -> list[GivenFile]:
+async def find_uploads(reader: Reader, run: RunKey) -> list[FoundFile]:
     """The files uploaded with a run."""
-    return await _given_files(reader, workspace_files.c.origin == "uploaded", run=run, origin="uploaded")
+    return await _find_files(reader, run, workspace_files.c.origin == "uploaded")
 
 
-async def find_kept_files(reader: Reader, run: RunKey) -> list[GivenFile]:
+async def find_kept_files(reader: Reader, run: RunKey) -> list[FoundFile]:
     """All files that a run has left, for a later turn."""
-    return await _given_files(reader, true(), run=run, origin="kept")
+    return await _find_files(reader, run, true())
 
 
 async def find_state_before(reader: Reader, run: RunKey) -> KeptState | None:
@@ -115,7 +113,10 @@ async def expire_states(tx: Transaction, account_id: AccountId, state_key: str) 
 
 
 async def upsert_files(tx: Transaction, run: RunKey, files: Iterable[tuple[StoredFile, bytes]]) -> None:
-    """Store files with their contents, or nothing for shared ones; they replace those with the same paths."""
+    """Store files with their contents, or nothing for those that are shared or outside the database.
+
+    They replace those with the same paths.
+    """
     rows = [{**run._asdict(), **asdict(file), "content": content} for file, content in files]
     insert_ = postgresql.insert(workspace_files)
     key = ["account_id", "run_id", "path"]
@@ -198,12 +199,12 @@ async def find_traffic(
     return found
 
 
-async def _given_files(
-    reader: Reader, which: ColumnElement[bool], *, run: RunKey, origin: FileOrigin
-) -> list[GivenFile]:
+async def _find_files(reader: Reader, run: RunKey, which: ColumnElement[bool]) -> list[FoundFile]:
+    outside = case((and_(workspace_files.c.bytes > 0, func.length(_CONTENT) == 0), workspace_files.c.sha256))
     columns = (workspace_files.c.path, _CONTENT.label("content"), workspace_files.c.is_executable)
-    statement = select(*columns).select_from(_WITH_CONTENTS).where(_is(workspace_files, run), which)
-    return [GivenFile(**row, origin=origin) for row in (await reader.execute(statement)).mappings()]
+    statement = select(*columns, outside.label("outside")).select_from(_WITH_CONTENTS)
+    rows = (await reader.execute(statement.where(_is(workspace_files, run), which))).mappings()
+    return [FoundFile(**row) for row in rows]
 
 
 async def _find_state(

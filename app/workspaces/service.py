@@ -2,7 +2,7 @@
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -14,12 +14,15 @@ from app.events import FilesChanged, RunWarning
 from app.ids import AccountId, RunId, RunKey
 from app.platform.background import forever
 from app.platform.db import Database, Transaction, require_attempt
+from app.platform.objects.service import INSIDE, Objects
 from app.requests.file_paths import relative_path
 from app.workspaces.archive import Archive, ArchiveFormat
 from app.workspaces.notices import FILES_LOST, events_of
 from app.workspaces.records import (
     NO_FILES,
     CollectedFiles,
+    FileOrigin,
+    FoundFile,
     GivenFile,
     HostTraffic,
     StoredFile,
@@ -30,7 +33,7 @@ from app.workspaces.repository import (
     add_traffic,
     delete_expired_files,
     delete_files_except,
-    find_content,
+    find_file,
     find_kept_files,
     find_state_before,
     find_state_of_end_user,
@@ -71,21 +74,29 @@ class FilesExpired(Gone):
 
 
 class Workspaces:
-    """Creates workspaces and stores their files in the database, where every server process can read them."""
+    """Creates workspaces and stores their files where every server process can read them."""
 
-    def __init__(self, database: Database, roots: Sequence[Path]) -> None:
+    def __init__(self, database: Database, roots: Sequence[Path], objects: Objects = INSIDE) -> None:
         """`roots` are the directories that mounts may copy from."""
         self._database = database
         self._roots = roots
+        self._objects = objects
+
+    async def write_uploads(self, account_id: AccountId, uploads: Mapping[str, bytes]) -> None:
+        """Before `reserve`: write those that are stored outside; raises `ContentsUnavailable`."""
+        large = [content for content in uploads.values() if self._objects.takes(len(content))]
+        await self._objects.write(account_id, {_sha256(content): content for content in large})
 
     async def reserve(
         self, tx: Transaction, run: RunKey, spec: WorkspaceSpec, uploads: Mapping[str, bytes]
     ) -> None:
         """Create the workspace of a new run with these uploads, by their paths."""
         await insert_workspace(tx, run, keep=_RETENTION_BEFORE_END + timedelta(seconds=spec.keep_s))
-        hashed = {path: hashlib.sha256(content).hexdigest() for path, content in uploads.items()}
-        files = (StoredFile(path, "uploaded", len(uploads[path]), sha256) for path, sha256 in hashed.items())
-        await upsert_files(tx, run, ((file, uploads[file.path]) for file in files))
+        files = [
+            StoredFile(path, "uploaded", len(content), _sha256(content)) for path, content in uploads.items()
+        ]
+        large = await self._hold(tx, run.account_id, files)
+        await upsert_files(tx, run, ((file, b"" if file in large else uploads[file.path]) for file in files))
 
     async def open(
         self,
@@ -99,15 +110,20 @@ class Workspaces:
         """The run's workspace, to be populated with mounts, uploads and the given files.
 
         Also with what the run before has left, of its conversation or end user, as the specification says.
-        Raises `Unavailable`.
+        Raises `Unavailable`, `ContentLost`.
         """
         keeps = {"run": False, "conversation": in_conversation, "end_user": has_end_user}[spec.keep]
         find_before = find_state_of_end_user if spec.keep == "end_user" else find_state_before
         async with self._database.snapshot() as reader:
-            files = [*await find_uploads(reader, run), *given]
+            uploads, kept = await find_uploads(reader, run), list[FoundFile]()
             state = await find_before(reader, run) if keeps else None
             if state is not None and not state.expired:
-                files += await find_kept_files(reader, RunKey(run.account_id, state.run_id))
+                kept = await find_kept_files(reader, RunKey(run.account_id, state.run_id))
+        files = [
+            *await self._given(run.account_id, uploads, "uploaded"),
+            *given,
+            *await self._given(run.account_id, kept, "kept"),
+        ]
         has_expired = state is not None and state.expired
         return Workspace(spec, self._roots, files, keeps=keeps, has_expired=has_expired)
 
@@ -150,7 +166,7 @@ class Workspaces:
         return WorkspaceListing(files, record.harvested, record.truncated, record.expires_at)
 
     async def read(self, run: RunKey, path: str) -> bytes:
-        """The bytes of one file; raises `WorkspaceFileNotFound` and `FilesExpired`."""
+        """The bytes of one file; raises `WorkspaceFileNotFound`, `FilesExpired` and `ContentLost`."""
         try:
             relative_path(path)
         except ValueError as error:
@@ -160,10 +176,10 @@ class Workspaces:
             if (record := await find_workspace(reader, run)) is None:
                 raise WorkspaceFileNotFound
             _require_not_expired(record)
-            content = await find_content(reader, run, path)
-        if content is None:
+            file = await find_file(reader, run, path)
+        if file is None:
             raise WorkspaceFileNotFound
-        return content
+        return (await self._given(run.account_id, [file], None))[0].content
 
     async def archive(self, run: RunKey, form: ArchiveFormat) -> AsyncIterator[bytes]:
         """An archive of a run's files, one file after the other. Raises `FilesExpired`."""
@@ -195,19 +211,42 @@ class Workspaces:
         self, run: RunKey, attempt: int, *, workspace: Workspace, outputs: CollectedFiles
     ) -> None:
         is_state = workspace.keeps and not outputs.exceeds
+        files = [file for file in outputs.files if is_state or file.origin != "uploaded"]
+        async for batch in _batches(workspace, (file for file in files if self._objects.takes(file.bytes))):
+            await self._objects.write(run.account_id, {file.sha256: content for file, content in batch})
         async with self._database.transaction() as tx:
+            large = await self._hold(tx, run.account_id, files)
+            await upsert_files(tx, run, ((file, b"") for file in large))
+            small = [file for file in files if file not in large]
             if is_state:
-                await _share_contents(tx, run.account_id, workspace=workspace, files=outputs.files)
-                await upsert_files(tx, run, ((file, b"") for file in outputs.files))
+                await _share_contents(tx, run.account_id, workspace=workspace, files=small)
+                await upsert_files(tx, run, ((file, b"") for file in small))
             else:
-                batches = workspace.batches(file for file in outputs.files if file.origin != "uploaded")
-                while (batch := await asyncio.to_thread(next, batches, None)) is not None:
+                async for batch in _batches(workspace, small):
                     await upsert_files(tx, run, batch)
             await delete_files_except(tx, run, [file.path for file in outputs.files])
             keep = timedelta(seconds=workspace.spec.keep_s)
             await record_outputs_collected(tx, run, truncated=outputs.truncated, is_state=is_state, keep=keep)
             # Last: it locks the run's row, and large files take a while.
             await require_attempt(tx, run, attempt)
+
+    async def _hold(
+        self, tx: Transaction, account_id: AccountId, files: Sequence[StoredFile]
+    ) -> set[StoredFile]:
+        """Those of these files that are stored outside, and keep what was written for them."""
+        large = {file for file in files if self._objects.takes(file.bytes)}
+        await self._objects.hold(tx, account_id, {file.sha256 for file in large})
+        return large
+
+    async def _given(
+        self, account_id: AccountId, files: Sequence[FoundFile], origin: FileOrigin | None
+    ) -> list[GivenFile]:
+        outside = (file.outside for file in files if file.outside is not None)
+        contents = await self._objects.read(account_id, outside)
+        return [
+            GivenFile(file.path, contents.get(file.outside or "", file.content), file.is_executable, origin)
+            for file in files
+        ]
 
 
 async def _share_contents(
@@ -216,9 +255,20 @@ async def _share_contents(
     """Store the contents that no file of the account has yet."""
     by_hash = {file.sha256: file for file in files if file.bytes}
     known = await lock_contents(tx, account_id, by_hash)
-    batches = workspace.batches(by_hash[sha256] for sha256 in sorted(by_hash.keys() - known))
-    while (batch := await asyncio.to_thread(next, batches, None)) is not None:
+    async for batch in _batches(workspace, (by_hash[sha256] for sha256 in sorted(by_hash.keys() - known))):
         await insert_contents(tx, account_id, {file.sha256: content for file, content in batch})
+
+
+async def _batches(
+    workspace: Workspace, files: Iterable[StoredFile]
+) -> AsyncIterator[list[tuple[StoredFile, bytes]]]:
+    batches = workspace.batches(files)
+    while (batch := await asyncio.to_thread(next, batches, None)) is not None:
+        yield batch
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 async def _persistently(store: Callable[[], Awaitable[None]]) -> bool:

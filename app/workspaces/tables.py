@@ -46,7 +46,12 @@ workspace_files = Table(
     Column("origin", Text, nullable=False),
     Column("bytes", BigInteger, nullable=False),
     Column("sha256", Text, nullable=False),
-    Column("content", LargeBinary, nullable=False, comment="Empty if it is in `file_contents`"),
+    Column(
+        "content",
+        LargeBinary,
+        nullable=False,
+        comment="Empty if it is in `file_contents` or outside the database",
+    ),
     Column("is_executable", Boolean, nullable=False, server_default=text("false")),
     CheckConstraint("origin IN ('uploaded', 'created', 'changed', 'kept')", name="origin"),
     ForeignKeyConstraint(

@@ -2,6 +2,7 @@
 
 import re
 
+from app.auth.roles import ROLES
 from app.http.admission.checks import CheckedRoute
 from app.http.routers import ROUTERS
 from app.requests.principal import SCOPES, Scope
@@ -34,3 +35,11 @@ def test_the_documented_scopes_are_those_of_every_operation() -> None:
     }
 
     assert there_are == documented()
+
+
+def test_the_documented_roles_are_those_that_persons_have() -> None:
+    guide = (ROOT / "docs" / "SIGN_IN.md").read_text("utf-8")
+    rows = re.findall(r"^\| `(\w+)` \| ((?:`[a-z:]+` ?)+)\| ", guide, re.MULTILINE)
+
+    there_are = {role: set(scopes) for role, scopes in ROLES.items()}
+    assert {role: set(re.findall("`([^`]+)`", scopes)) for role, scopes in rows} == there_are

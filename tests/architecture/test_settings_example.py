@@ -6,14 +6,16 @@ from pathlib import Path
 import pytest
 from dotenv import dotenv_values
 
+from app.platform.issuers.persons import OidcSettings
 from app.platform.network_settings import NetworkSettings
 from app.platform.settings import Settings, SettingsError
 from tests.architecture.tree import ROOT
 
 EXAMPLE = ROOT / ".env.example"
-IN_ORDER = sorted(Settings.model_fields, key=lambda name: name in NetworkSettings.model_fields)
+LAST = [*OidcSettings.model_fields, *NetworkSettings.model_fields]
+IN_ORDER = [*(name for name in Settings.model_fields if name not in LAST), *LAST]
 VARIABLES = [str(Settings.model_fields[name].validation_alias) for name in IN_ORDER]
-"""Few need those of the network: they are the last ones."""
+"""Few need those of the sign-in of people and of the network: they are the last ones."""
 
 
 @pytest.fixture(autouse=True)

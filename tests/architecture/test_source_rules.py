@@ -177,6 +177,7 @@ ENDS_WITH_WHAT_STARTS_IT = {
     "app/cli/processes/supervisor.py": 2,
     "app/cli/serve.py": 2,
     "app/executors/claude_agent/process/cli_process.py": 1,
+    "app/executors/claude_agent/process/spawned.py": 1,
     "app/executors/claude_agent/transcripts/open_calls.py": 1,
     "app/executors/claude_agent/watchdog.py": 3,
     "app/executors/control.py": 1,

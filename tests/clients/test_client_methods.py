@@ -18,7 +18,8 @@ from tests.clients.node import HERE, install_client, node
 URL, KEY, GRAPH = "http://127.0.0.1:1", "rt_key", "messages:assistant"
 FOR_OTHERS = (
     # The clients of these protocols.
-    *("/v1/ag-ui/", "/v1/ai-sdk/", "/openai/", "/anthropic/"),
+    *("/v1/ag-ui/", "/v1/ai-sdk/", "/openai/", "/mcp", "/.well-known/", "/anthropic/"),
+    "/managed-agents/",
     # What sets an application up: any HTTP client, or one that is generated.
     *("/v1/schedules", "/v1/webhooks", "/v1/end-users", "/v1/erasures", "/v1/balance/"),
     # Operators, who have commands and pages; `accounts` of the Python client is in test_tenants.py.

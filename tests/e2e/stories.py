@@ -156,11 +156,12 @@ async def a_world(
     """Serve on a free port over this database, with this model.
 
     `cli` may make another than the bundled one; `executors` replace the Claude Agent SDK; `agents.py` has
-    `agent`.
+    `agent`. A setting may be made of the server's own URL.
     """
     async with Simulator(named(agent, responder), accepted_keys=frozenset({PROVIDER_KEY})) as simulator:
-        chosen = the_settings(directory, database_url, simulator.url, **settings)
         with listen("127.0.0.1", 0) as sock:
+            own = {name: each(url_of(sock)) if callable(each) else each for name, each in settings.items()}
+            chosen = the_settings(directory, database_url, simulator.url, **own)
             chosen_cli = None if cli is None else cli(simulator)
             serving = served(chosen, sock, cli=chosen_cli, executors=executors)
             async with serving as services, a_client(url_of(sock), agent=agent) as http:

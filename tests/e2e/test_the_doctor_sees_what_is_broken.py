@@ -12,6 +12,7 @@ from app.doctor.examination import examine
 from app.executors.claude_agent.process.cli import Cli
 from tests.e2e.stories import the_settings
 from tests.e2e.test_the_doctor import NAMES, hello
+from tests.oidc_provider import OidcProvider
 
 CLOSED = "127.0.0.1:9"
 
@@ -40,6 +41,7 @@ def a_graph(*lines: str) -> dict[str, str]:
     return {"graphs/worker.md": f"---\n{head}\n---\nWork.\n"}
 
 
+PERSONS = OidcProvider(url=f"http://{CLOSED}").settings()
 OWN_GRAPHS = {"RUNTALLY_GRAPHS_DIR": "graphs"}
 BROKEN: dict[str, Broken] = {
     "settings": Broken("needs REDIS_URL", role=Role.API),
@@ -61,6 +63,7 @@ BROKEN: dict[str, Broken] = {
     "journal": Broken("journal", {"RUNTALLY_DATA_DIR": "data"}, files={"data/journal": "a file"}),
     "cli": Broken("0.0.1 instead of", cli="#!/bin/sh\necho 0.0.1\n"),
     "auth": Broken("was refused", {"ANTHROPIC_API_KEY": "sk-of-nobody"}),
+    "issuers": Broken("no persons are accepted: ConnectError", PERSONS),
     "mcp_servers": Broken("lib", OWN_GRAPHS, files=a_graph(SERVER)),
 }
 ELSEWHERE = {
@@ -73,7 +76,7 @@ ELSEWHERE = {
 
 
 def test_every_check_is_broken_somewhere() -> None:
-    assert BROKEN.keys() | ELSEWHERE == {*NAMES, "mcp_servers"}
+    assert BROKEN.keys() | ELSEWHERE == {*NAMES, "issuers", "mcp_servers"}
 
 
 @pytest.mark.parametrize("name", BROKEN)

@@ -7,6 +7,7 @@ from app.conversations.repository import take_turn
 from app.conversations.sdk_store import PostgresSessionStore
 from app.ids import RunId, RunKey, new_uuid
 from app.platform.db import Database
+from app.platform.objects.service import INSIDE, Objects
 from app.platform.storage.service import StorageQuota
 from app.runs.conversations.service import ConversationService
 from app.runs.records import NewRun
@@ -17,12 +18,15 @@ from tests.integration.run_process import insert
 KEY = "chat-1"
 
 
-def conversations_over(database: Database, max_bytes: int = 2**30) -> ConversationService:
+def conversations_over(
+    database: Database, max_bytes: int = 2**30, objects: Objects = INSIDE
+) -> ConversationService:
+    sessions = PostgresSessionStore(database, objects)
     return ConversationService(
         database,
         ConversationHistory(
-            PostgresSessionStore(database),
-            forks={"claude_agents": PostgresSessionStore(database).fork},
+            sessions,
+            forks={"claude_agents": sessions.fork},
             tool_id_of=lambda name: name,
         ),
         storage=StorageQuota(database, None),

@@ -15,6 +15,7 @@ from tests.media import PDF, PIXEL, b64
 AI_SDK = "/v1/ai-sdk/messages:assistant/chat"
 AG_UI = "/v1/ag-ui/messages:assistant"
 OPENAI = "/openai/v1/chat/completions"
+RESPONSES = "/openai/v1/responses"
 LOOK = {"type": "text", "text": "Look."}
 EMPTY: list[Any] = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": ""}]
 SEEN = {"type": "base64", "media_type": "image/png", "data": b64(PIXEL)}
@@ -41,6 +42,8 @@ async def at_all_doors(http: httpx.AsyncClient, data: str) -> list[tuple[httpx.R
     url = {"url": f"data:image/jpg;base64,{data}"}
     question = {"role": "user", "content": [LOOK, {"type": "image_url", "image_url": url}]}
     completion = {"model": f"{MESSAGES}:assistant", "messages": [question]}
+    parts = [{"type": "input_text", "text": "Look."}, {"type": "input_image", "image_url": url["url"]}]
+    response = {"model": f"{MESSAGES}:assistant", "input": [{"role": "user", "content": parts}]}
     return [
         (await http.post("/v1/runs/wait", json=a_run(data)), f"{field}.data"),
         (await http.post("/v1/runs/wait", json=a_run(data, messages=history)), f"{field}.data"),
@@ -50,6 +53,7 @@ async def at_all_doors(http: httpx.AsyncClient, data: str) -> list[tuple[httpx.R
         (await http.post(AI_SDK, json=chat), "messages.0.parts.1.url"),
         (await http.post(AG_UI, json=thread), "messages.0.content.1"),
         (await http.post(OPENAI, json=completion), "messages.0.content.1.image_url.url"),
+        (await http.post(RESPONSES, json=response), "input.0.content.1.image_url"),
     ]
 
 
@@ -68,12 +72,12 @@ async def test_what_people_send_gets_to_the_model_through_every_door(world_of: W
     answers = [answer for answer, _ in await at_all_doors(world.http, AS_LINES)]
     await scheduled(world, answers[4].headers["location"])
 
-    assert [answer.status_code for answer in answers] == [200, 200, 200, 200, 201, 200, 200, 200]
+    assert [answer.status_code for answer in answers] == [*[200] * 4, 201, *[200] * 4]
     previews = [answer.json()["prompt"] for answer in answers[2:4]]
     assert [[block["source"] for block in each if block["type"] == "image"] for each in previews] == [
         [SEEN]
     ] * 2
-    assert [images(request) for request in world.simulator.requests] == [[SEEN]] * 6
+    assert [images(request) for request in world.simulator.requests] == [[SEEN]] * 7
 
 
 async def test_what_no_model_takes_is_named_at_every_door(world_of: WorldOf) -> None:

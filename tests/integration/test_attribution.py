@@ -21,6 +21,7 @@ from app.usage.records import Attribution
 from tests.batches import a_line, created, ended
 from tests.e2e.stories import ASSISTANT, World, WorldOf, a_client, a_request
 from tests.factories import a_fact
+from tests.integration.mcp_messages import a_call
 from tests.integration.statements import execute, until
 
 SECOND = ("ann", {"team": "search", "env": "prod"})
@@ -170,9 +171,13 @@ async def test_every_way_in_takes_labels(world_of: WorldOf) -> None:
         return a_request() | labels(name) | {"graphId": graph}
 
     chat = {"id": "c", "messages": [{**user, "parts": [{"type": "text", "text": "hi"}]}], **labels("ai-sdk")}
-    named = {("user" if name == "endUser" else name): value for name, value in labels("openai").items()}
-    completion = {"model": graph, "messages": [{"role": "user", "content": "hi"}], **named}
+
+    def named(way: str) -> dict[str, Any]:
+        return {("user" if name == "endUser" else name): value for name, value in labels(way).items()}
+
+    completion = {"model": graph, "messages": [{"role": "user", "content": "hi"}], **named("openai")}
     options = {"runtally": labels("ag-ui")}
+    meta = {f"runtally/{name}": value for name, value in labels("mcp").items()}
     thread = {
         "threadId": "t",
         "runId": "r",
@@ -185,6 +190,8 @@ async def test_every_way_in_takes_labels(world_of: WorldOf) -> None:
             f"/v1/ai-sdk/{graph}/chat": chat,
             f"/v1/ag-ui/{graph}": thread,
             "/openai/v1/chat/completions": completion,
+            "/mcp": a_call("messages__assistant", "hi", _meta=meta),
+            "/openai/v1/responses": {"model": graph, "input": "hi", **named("responses")},
             "/v1/generate/text": {"prompt": "hi", **labels("generate")},
         }.items():
             (await client.post(path, json=body)).raise_for_status()
@@ -194,7 +201,7 @@ async def test_every_way_in_takes_labels(world_of: WorldOf) -> None:
         line = a_line("1", "hi", graph=graph, **labels("batch"))
         await ended(client, await created(client, [line]))
 
-        ways = {"stream", "ai-sdk", "ag-ui", "openai", "generate", "schedule", "batch"}
+        ways = {"stream", "ai-sdk", "ag-ui", "openai", "responses", "mcp", "generate", "schedule", "batch"}
 
         async def all_are_charged() -> bool:
             found = (await client.get("/v1/receipts")).raise_for_status().json()["items"]

@@ -18,6 +18,7 @@ def a_part(text: str) -> dict[str, str]:
 
 
 CHAT = "/openai/v1/chat/completions"
+RESPONSES = "/openai/v1/responses"
 
 
 def of_graph(graph: str, content: Any) -> dict[str, Any]:
@@ -52,6 +53,7 @@ DOORS: dict[str, tuple[str, Callable[[str], dict[str, Any]], str]] = {
     "AG-UI, parts": (f"/v1/ag-ui/{ASSISTANT}", lambda text: ag_ui([a_part(text)]), "messages.0.content"),
     "AI SDK": (f"/v1/ai-sdk/{ASSISTANT}/chat", ai_sdk, "messages.0.parts"),
     "OpenAI": (CHAT, openai, "messages.0.content"),
+    "OpenAI's responses": (RESPONSES, lambda text: {"model": ASSISTANT, "input": text}, "input"),
     "generated text": ("/v1/generate/text", lambda text: {"prompt": text}, "prompt"),
     "generated object": (
         "/v1/generate/object",
@@ -73,7 +75,11 @@ async def test_a_blank_message_is_refused(world: World, door: str) -> None:
 
         assert response.status_code == 422, (text, response.text)
         problem = response.json()
-        named = [problem["error"]["param"]] if path == CHAT else [each["field"] for each in problem["errors"]]
+        named = (
+            [problem["error"]["param"]]
+            if path in {CHAT, RESPONSES}
+            else [each["field"] for each in problem["errors"]]
+        )
         assert named == [field], text
         assert "blank" in response.text, text
     assert (await world.http.get("/v1/runs")).json()["items"] == []

@@ -58,6 +58,7 @@ async def test_a_session_has_the_scopes_of_its_key(world: World) -> None:
         "keyPrefix": KEY[:7],
         "scopes": list(SCOPES),
         "expiresAt": "",
+        "person": None,
     }
     assert who.headers["cache-control"] == "no-store"
     assert (runs.status_code, left.status_code, after.status_code) == (200, 204, 401)

@@ -16,6 +16,7 @@ from app.executors.claude_agent.process.directory import RunDirectory
 from app.executors.claude_agent.process.environment import Login
 from app.executors.claude_agent.process.failures import CliFailed
 from app.executors.claude_agent.process.message_buffer import MAX_BYTES
+from app.executors.claude_agent.process.spawned import SpawnedProcess
 from tests.e2e.recording_cli import a_login
 from tests.patience import PATIENCE_S
 
@@ -63,19 +64,38 @@ async def test_a_cancelled_query_leaves_no_process(tmp_path: Path) -> None:
     assert sorted(os.listdir(tmp_path)) == ["claude", "started"]  # noqa: PTH208
 
 
-async def test_a_cli_that_is_discarded_while_it_starts_leaves_no_pipe_open(tmp_path: Path) -> None:
+async def test_a_process_that_was_not_started_has_no_output() -> None:
+    spawned = SpawnedProcess(ClaudeSDKClient(ClaudeAgentOptions()))
+
+    async with spawned.noted():
+        await asyncio.sleep(0)
+    async with asyncio.timeout(PATIENCE_S):
+        await spawned.close_output()
+
+
+REFUSAL = r"""
+id=$(echo "$request" | sed 's/.*"request_id": *"\([^"]*\)".*/\1/')
+printf '{"type": "control_response", "response": {"subtype": "error", "request_id": "%s", ' "$id"
+printf '"error": "no"}}\n'
+"""
+
+
+@pytest.mark.parametrize("answer", ["", REFUSAL], ids=["discarded", "refused"])
+async def test_a_cli_that_does_not_start_leaves_no_pipe_open(tmp_path: Path, answer: str) -> None:
     directory = RunDirectory(tmp_path)
-    # It does not answer the SDK's first request, and its child keeps the pipe open.
+    # It does not answer the SDK's first request, or refuses it, and its child keeps the pipe open.
     started = f"sleep 600 &\necho $! > {tmp_path}/child\nread request\necho $$ > {directory.pid_file}"
-    script = f"#!/bin/sh\n{started}\ncat > /dev/null\n"
+    script = f"#!/bin/sh\n{started}\ncp {directory.pid_file} {tmp_path}/pid\n{answer}cat > /dev/null\n"
     options = ClaudeAgentOptions(cli_path=directory.write_launcher(script), cwd=directory.work)
     process = CliProcess(ClaudeSDKClient(options), directory)
     process.start()
     async with asyncio.timeout(PATIENCE_S):
-        while (pid := process.pid) is None:
+        while not answer and process.pid is None:
             await asyncio.sleep(0.01)
-        process.discard()
+        if not answer:
+            process.discard()
         await process.exited.wait()
+    pid = int((tmp_path / "pid").read_text())
     psutil.Process(int((tmp_path / "child").read_text())).kill()
 
     transports = [each for each in gc.get_objects() if isinstance(each, asyncio.SubprocessTransport)]

@@ -102,7 +102,9 @@ async def test_old_events_are_deleted_and_request_and_answer_stay(database: Data
     assert (record.final.content, record.contents_deleted_at) == ("the answer", None)
     assert record.events_deleted_at is not None
     async with database.read() as reader:
-        assert len(await stored_request(reader, old) or "") > KB
+        request = await stored_request(reader, old)
+        assert request is not None
+        assert len(request.text) > KB
     for untouched in (new, running):
         assert (await record_of(database, untouched)).events_deleted_at is None
     assert len(await replay(database, new)) == 4

@@ -10,11 +10,16 @@ import pytest
 from pydantic import SecretStr
 from structlog.testing import capture_logs
 
+from app.auth.oidc.attempt import Attempt
+from app.auth.oidc.code_exchange import CodeExchange
+from app.auth.tokens.answers import Unusable
 from app.auth.tokens.issuer_keys import IssuerKeys, IssuerUnavailable
 from app.billing.reconciliation.provider.reports import ProviderReports, ReportsUnavailable
+from app.platform.issuers.tokens import TokenIssuer
 from app.platform.json_schema.checker import SchemaChecker
 from app.platform.network import Network, NoProxy, Proxy
 from app.platform.server.loopback import serve_on_loopback
+from app.platform.settings import Settings
 from app.platform.telemetry.config import Destination, TelemetryConfig
 from app.platform.telemetry.sdk.opening import open_sdk
 from app.platform.temporal.connection import (
@@ -23,7 +28,6 @@ from app.platform.temporal.connection import (
     TemporalUnavailable,
     connect,
 )
-from app.platform.token_issuers import TokenIssuer
 from app.simulator.script import in_turn
 from app.tools.mcp.connection import McpServerUnavailable
 from app.tools.mcp.servers import McpConnector
@@ -31,6 +35,7 @@ from tests.authority import Authority
 from tests.contracts.temporal import a_temporal_server
 from tests.integration.test_tool_servers_that_are_lost import Calls
 from tests.integration.test_tool_servers_with_oauth import SECRET, Protected, connected
+from tests.oidc_provider import a_provider
 from tests.otlp import an_otlp_receiver
 from tests.outgoing_proxy import ConnectProxy, listening, over_tls
 from tests.provider.simulator import ReportingSimulator
@@ -102,6 +107,19 @@ async def test_keys_of_issuers_of_tokens(tmp_path: Path) -> None:
     assert found == server.keys[0].jwk
     assert proxy.requested == [f"{HOST}:443"] * 2
     assert "RUNTALLY_CA_FILE" in str(logs)
+
+
+async def test_codes_of_persons(tmp_path: Path) -> None:
+    async with a_provider() as server, behind_the_proxy(tmp_path, server.url) as (proxy, network):
+        server.url = URL
+        server.configuration["token_endpoint"] = f"{URL}/token"
+        provider = Settings.load(_env_file=None, **server.settings()).oidc
+        assert provider is not None
+        async with CodeExchange(network) as exchange:
+            with pytest.raises(Unusable, match="400"):
+                await exchange.redeem(provider, server.configuration, "unknown", Attempt.new("/"))
+
+    assert proxy.requested == [f"{HOST}:443"]
 
 
 async def test_telemetry(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from tests.patience import PATIENCE_S
 from tests.scripted import WriteMessage
 
 JSON = {"Content-Type": "application/json"}
-FOREIGN = ("/openai/", "/anthropic/")
+FOREIGN = ("/openai/", "/anthropic/", "/managed-agents/", "/mcp")
 """Paths that have errors of their own."""
 
 

@@ -251,9 +251,9 @@ def ways_to_start(schedule: str) -> dict[str, Send]:
         f"/v1/ag-ui/{ASSISTANT}": thread,
         f"/v1/ai-sdk/{ASSISTANT}/chat": {"id": uuid4().hex, "messages": [question]},
         "/openai/v1/chat/completions": {"model": ASSISTANT, "messages": said},
+        "/openai/v1/responses": {"model": ASSISTANT, "input": "hi"},
         "/v1/schedules": plan,
-        f"/v1/schedules/{schedule}/trigger": None,
-        f"/v1/schedules/{schedule}/resume": None,
+        **{f"/v1/schedules/{schedule}/{verb}": None for verb in ("trigger", "resume")},
     }
     lines = joined([a_line("1", "hi", graph=ASSISTANT)])
     batches = ("/v1/batches", "/v1/batches/preview")

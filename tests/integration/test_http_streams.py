@@ -27,6 +27,7 @@ from tests.e2e.stories import (
     until,
 )
 from tests.factories import a_wait, reached_by, scripted
+from tests.integration.mcp_messages import TOKEN, a_call
 from tests.patience import PATIENCE_S
 from tests.scripted import WriteMessage
 
@@ -128,20 +129,29 @@ async def test_a_stream_that_a_stopping_server_cuts_short_is_not_taken_for_a_com
         "/v1/ag-ui/claude_agents:assistant": thread,
         "/v1/ai-sdk/claude_agents:assistant/chat": chat,
         "/openai/v1/chat/completions": completion,
+        "/openai/v1/responses": {"model": completion["model"], "input": "x", "stream": True},
+        "/mcp": a_call("claude_agents__assistant", "x", **TOKEN),
     }
     app = create_app(world.services)
+    sessions = "/managed-agents/v1/sessions"
+    idle = {"agent": "claude_agents:assistant", "environment_id": "env_default"}
+    session = (await world.http.post(sessions, json=idle)).json()["id"]
 
     async with another_server(world, app=app) as client:
         reading = [asyncio.create_task(client.post(path, json=body)) for path, body in posts.items()]
-        await until(lambda: len(app.state.open_streams) == len(posts))
+        reading.append(asyncio.create_task(client.get(f"{sessions}/{session}/events/stream")))
+        await until(lambda: len(app.state.open_streams) == len(reading))
         await app.state.open_streams.close()
-        native, ag_ui, ai_sdk, openai = [(await each).text for each in reading]
+        native, ag_ui, ai_sdk, openai, responses, mcp, managed = [(await each).text for each in reading]
     wait.until.set()
 
     assert re.search(r"\nretry: \d+\n$", native)
     assert json.loads(ag_ui.split("data:")[-1])["code"] == "shutting_down"
     assert ai_sdk.endswith('data: {"type":"error","errorText":"shutting_down"}\n\n')
     assert json.loads(openai.split("data:")[-1])["error"]["code"] == "shutting_down"
+    assert json.loads(responses.split("data:")[-1])["code"] == "shutting_down"
+    assert re.search(r"\nretry: \d+\n$", mcp)
+    assert managed.startswith("event: error\n")
 
 
 async def test_a_message_that_is_posted_again_does_not_show_what_its_run_has_discarded(

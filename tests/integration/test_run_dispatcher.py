@@ -23,6 +23,7 @@ from app.platform.storage.service import StorageFull
 from app.requests.outcome import FinalUsage
 from app.requests.principal import ScopeMissing
 from app.runs.commands.records import ChangeMode, Decide, Send
+from app.runs.requests.codec import encoded
 from app.streams.port import LogEntry
 from tests.e2e.stories import until
 from tests.entries import AnyTime
@@ -213,7 +214,7 @@ async def test_a_run_that_cannot_be_started_any_more_ends_and_gives_back_its_pla
         gone, unreadable, last = [await core.start(ONCE) for _ in range(3)]
         changed = "UPDATE runs SET request = CAST(:request AS json) WHERE run_id = :run_id"
         for run, request in ((gone, a_request(removed)), (unreadable, None)):
-            text_ = "{}" if request is None else await core.process.codec.encode(request)
+            text_ = "{}" if request is None else encoded(request)
             await execute(database, changed, request=text_, run_id=run.key.run_id)
         go_on.set()
         async with asyncio.timeout(PATIENCE_S):

@@ -16,14 +16,16 @@ from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key a
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from app.auth.accounts import Accounts
+from app.auth.tokens.checks import SKEW_S, TokenExpired, TokenRefused
+from app.auth.tokens.holders import KeyHolders
 from app.auth.tokens.issuer_keys import FETCH_INTERVAL_S, FRESH_S, KEPT_S, IssuerKeys, IssuerUnavailable
-from app.auth.tokens.service import SKEW_S, TokenExpired, TokenRefused, Tokens
+from app.auth.tokens.service import Tokens
 from app.errors import Unauthenticated
 from app.platform.audit.records import AuditFilter
 from app.platform.audit.service import AuditLog
 from app.platform.db import Database
+from app.platform.issuers.tokens import TokenIssuer
 from app.platform.pagination import PageRequest
-from app.platform.token_issuers import TokenIssuer
 from app.requests.principal import AccountSuspended
 from tests.architecture.tree import ROOT
 from tests.token_issuers import AUDIENCE, IssuerOfTokens, SigningKey, an_issuer
@@ -50,7 +52,7 @@ async def tokens_of(database: Database, *issuers: TokenIssuer) -> AsyncIterator[
     accounts, clock = Accounts(database), Clock()
     await accounts.create_account("acme")
     async with IssuerKeys(clock=clock) as keys:
-        yield Tokens(accounts, keys, issuers), clock
+        yield Tokens(KeyHolders(accounts), keys, issuers), clock
 
 
 @pytest.mark.parametrize("algorithm", ["RS256", "ES256", "EdDSA"])
@@ -60,7 +62,7 @@ async def test_a_token_stands_for_an_end_user_of_an_account(database: Database, 
         async with tokens_of(database, configured) as (tokens, _):
             ann = await tokens.authenticate(issuer.token("ann"))
             bob = await tokens.authenticate(issuer.token("bob"))
-        (key,) = await tokens.accounts.list_keys()
+        (key,) = await tokens.holders.accounts.list_keys()
 
     assert (ann.end_user, ann.terms.graphs) == ("ann", ("messages:*",))
     assert ann.scopes == {"runs:read"}
@@ -321,7 +323,7 @@ class TestAccounts:
 
     async def test_its_key_ends_and_suspends_tokens(self, database: Database) -> None:
         async with an_issuer() as issuer, tokens_of(database, of(issuer)) as (tokens, _):
-            accounts, token = tokens.accounts, issuer.token()
+            accounts, token = tokens.holders.accounts, issuer.token()
             caller = await tokens.authenticate(token)
             await accounts.change_account(caller.account_id, suspended=True)
             with pytest.raises(AccountSuspended):
@@ -331,10 +333,10 @@ class TestAccounts:
                 await tokens.authenticate(token)
             await accounts.change_account(caller.account_id, name="acme")
             await accounts.revoke_key(caller.api_key_id)
-            for process in (tokens, Tokens(accounts, tokens.keys, tokens.issuers)):
+            for process in (tokens, Tokens(KeyHolders(accounts), tokens.keys, tokens.issuers)):
                 with pytest.raises(Unauthenticated):
                     await process.authenticate(token)
-            again = Tokens(accounts, tokens.keys, [of(issuer, audience="second")])
+            again = Tokens(KeyHolders(accounts), tokens.keys, [of(issuer, audience="second")])
             other = await again.authenticate(issuer.token(aud=[AUDIENCE, "second"]))
         page, _ = await AuditLog(database).list_entries(AuditFilter(), PageRequest(10))
 

@@ -43,6 +43,11 @@ INEXPRESSIBLE: Final = {
     "the lines of a batch": r"lines(\.\d+\S*)?: |filePath: |body: must have at least one line",
 }
 """Reasons for a 422 of a request that matches the document, as patterns of field and message."""
+JUDGED_BY_OTHERS: Final = ("/anthropic/", "/managed-agents/", "/mcp", "/openai/v1/responses")
+"""Paths whose requests have forms of others, of which only a part is served.
+
+Most of a call of the model is the provider's to judge.
+"""
 UNKNOWN_HEADER: Final = "x-schemathesis-unknown-property"
 NUMBERS: Final = r".*(must be an integer|money is a decimal in quotes)"
 """To JSON Schema 1.0 is an integer; here it is not."""
@@ -69,11 +74,11 @@ def filter_failure(_context: Any, failure: Failure, case: Case[Any], response: R
         return not case.path.startswith("/v1/runs/{runId}")
     if isinstance(failure, AcceptedNegativeData):
         # Templates of AI SDK chats post null for what is not chosen, which is not promised to others.
-        return not (case.path.startswith("/v1/ai-sdk/") and _holds_null(case.body))
+        # An error of JSON-RPC has status 200.
+        return not (case.path == "/mcp" or (case.path.startswith("/v1/ai-sdk/") and _holds_null(case.body)))
     if not isinstance(failure, RejectedPositiveData):
         return True
-    if response.status_code in _STATE_DEPENDENT or case.path.startswith("/anthropic/"):
-        # Most of a call of the model is the provider's to judge.
+    if response.status_code in _STATE_DEPENDENT or case.path.startswith(JUDGED_BY_OTHERS):
         return False
     rules = [*INEXPRESSIBLE.values(), *([NUMBERS] if _holds_whole_float(case.body) else [])]
     expected = re.compile("|".join(rules))

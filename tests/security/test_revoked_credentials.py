@@ -21,6 +21,7 @@ from app.platform.pagination import PageRequest
 from app.runs.revocation.service import KeyRevocation
 from tests.e2e.stories import a_request, until
 from tests.factories import a_fact
+from tests.integration.mcp_messages import TOKEN, a_call
 from tests.patience import PATIENCE_S
 from tests.security.server import ASSISTANT, Target, a_target_here
 
@@ -126,8 +127,16 @@ async def test_a_revoked_key_closes_its_streams_on_every_wire_and_no_other(targe
         )
         hang = {"model": ASSISTANT, "stream": True, "messages": [{"role": "user", "content": "hang"}]}
         streams.open(http, "POST", "/openai/v1/chat/completions", json=hang)
+        response = {"model": ASSISTANT, "stream": True, "input": "hang", "background": True}
+        streams.open(http, "POST", "/openai/v1/responses", json=response)
+        streams.open(http, "POST", "/mcp", json=a_call(ASSISTANT.replace(":", "__"), "hang", **TOKEN))
+        sessions, idle = "/managed-agents/v1/sessions", {"agent": ASSISTANT, "environment_id": "env_default"}
+        session = (await http.post(sessions, json=idle)).json()["id"]
+        streams.open(http, "GET", f"{sessions}/{session}/events/stream")
 
-        native, ag_ui, ai_sdk, openai = await streams.closed_by(lambda: revoke(target, doomed))
+        native, ag_ui, ai_sdk, openai, responses, mcp, managed = await streams.closed_by(
+            lambda: revoke(target, doomed)
+        )
         back = await http.get(f"/v1/runs/{run_id}/events", headers={"Last-Event-ID": "1"})
         still_open = not others.done()
         runs = {run["status"] for run in (await other.get("/v1/runs")).json()["items"]}
@@ -139,6 +148,9 @@ async def test_a_revoked_key_closes_its_streams_on_every_wire_and_no_other(targe
     assert b'"code":"unauthenticated"' in ag_ui.splitlines()[-2]
     assert ai_sdk.endswith(b'data: {"type":"error","errorText":"unauthenticated"}\n\ndata: [DONE]\n\n')
     assert b'"code":"invalid_api_key"' in openai.splitlines()[-2]
+    assert b'"data":{"code":"unauthenticated"}' in mcp.splitlines()[-2]
+    assert b'{"type":"error","sequence_number":2,"code":"invalid_api_key"' in responses.splitlines()[-2]
+    assert b'"type":"authentication_error"' in managed
     assert back.status_code == 401
     assert (still_open, runs) == (True, {"running"})
     assert b"event: done" in received

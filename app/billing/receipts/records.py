@@ -213,6 +213,20 @@ class RunTotals:
     cost_usd: Decimal = Decimal(0)
     web_search_requests: int = 0
     web_fetch_requests: int = 0
+    usage: TokenUsage = field(default_factory=TokenUsage)
+
+    def plus(self, other: "RunTotals") -> "RunTotals":
+        """Those of both."""
+        return RunTotals(
+            self.receipts + other.receipts,
+            self.cost_usd + other.cost_usd,
+            self.web_search_requests + other.web_search_requests,
+            self.web_fetch_requests + other.web_fetch_requests,
+            self.usage.plus(other.usage),
+        )
+
+
+NO_CHARGES = RunTotals()
 
 
 @dataclass(frozen=True, slots=True)

@@ -188,17 +188,19 @@ async def sum_runs(reader: Reader, account_id: AccountId, run_ids: Sequence[str]
             _receipts.run_id,
             func.count().filter(_receipts.basis != "adjustment").label("receipts"),
             func.sum(_receipts.cost_usd).label("cost_usd"),
-            func.sum(_receipts.web_search_requests).label("searches"),
             func.sum(func.web_fetches_of(_receipts.basis, _receipts.provider_usage)).label("fetches"),
+            *(func.sum(_receipts[each.name]).label(each.name) for each in fields(TokenUsage)),
         )
         .where(_receipts.account_id == account_id, is_one_of(_receipts.run_id, run_ids))
         .group_by(_receipts.run_id)
     )
     found = await reader.execute(statement)
-    return {
-        row.run_id: RunTotals(row.receipts, row.cost_usd, int(row.searches), int(row.fetches))
-        for row in found
-    }
+    return {row.run_id: _totals(row) for row in found}
+
+
+def _totals(row: Any) -> RunTotals:
+    usage = TokenUsage(**{each.name: int(getattr(row, each.name)) for each in fields(TokenUsage)})
+    return RunTotals(row.receipts, row.cost_usd, usage.web_search_requests, int(row.fetches), usage)
 
 
 def adjustment_exists(source_system: str | BindParameter[str]) -> Exists:

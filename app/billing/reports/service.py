@@ -94,11 +94,10 @@ class BillingReports:
             charged = charged.plus(receipt.usage, receipt.cost_usd)
             if receipt.basis != "adjustment":
                 used.update(web_uses(receipt.usage, receipt.provider_usage))
-        prompt_tokens = sum(receipt.usage.prompt_tokens for receipt in receipts)
-        completion_tokens = sum(receipt.output_tokens for receipt in receipts)
+        usage = UsageTotal().plus(charged.tokens)
         return Spent(
-            usage=UsageTotal(prompt_tokens, completion_tokens),
-            total_tokens=prompt_tokens + completion_tokens,
+            usage=usage,
+            total_tokens=usage.prompt_tokens + usage.completion_tokens,
             cost_usd=charged.cost_usd,
             turns=sum(receipt.basis == "final" and receipt.origin == "assistant" for receipt in receipts),
             charged=charged,

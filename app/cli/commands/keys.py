@@ -55,7 +55,7 @@ def create(
         "labels": _labels(end_user, tag or (), fixed=fixed_labels),
     }
     with explained():
-        _show_new(*asyncio.run(_create(account, scope, options)), as_json=as_json)
+        _show_new(*asyncio.run(new_key(account, scope, options)), as_json=as_json)
 
 
 @keys.command("list")
@@ -117,7 +117,8 @@ def _labels(end_user: str | None, tags: "Sequence[str]", *, fixed: bool) -> "Key
         raise typer.BadParameter(mistake.problem, param_hint=option) from error
 
 
-async def _create(account: str, scopes: "Sequence[str]", options: "KeyOptions") -> "tuple[KeyRecord, str]":
+async def new_key(account: str, scopes: "Sequence[str]", options: "KeyOptions") -> "tuple[KeyRecord, str]":
+    """Create a key; returns it and its secret. Raises what `Accounts.create_key` raises."""
     from app.auth.accounts import Accounts
     from app.bootstrap.storage import attach_database
     from app.platform.audit.service import command_actor

@@ -18,6 +18,7 @@ from sqlalchemy.dialects import postgresql
 
 from app.conversations.branching.records import Branch
 from app.conversations.records import Conversation, Transcript
+from app.conversations.repository import SIZE
 from app.conversations.tables import conversation_branches, session_entries, sessions
 from app.ids import RunId
 from app.platform.db import UNREADABLE, Reader, Transaction, json_text
@@ -76,7 +77,7 @@ async def set_current_branch(tx: Transaction, conversation: Conversation, sessio
 
 async def bytes_up_to(reader: Reader, transcript: Transcript, runs: Sequence[RunId]) -> int:
     """The size of a transcript up to the last line of these runs."""
-    statement = select(func.coalesce(func.sum(_entries.bytes), 0)).where(_up_to(transcript, runs))
+    statement = select(func.coalesce(func.sum(SIZE), 0)).where(_up_to(transcript, runs))
     return int((await reader.execute(statement)).scalar_one())
 
 
@@ -94,12 +95,13 @@ async def copy_transcript(
             # Copies are not fenced: no attempt writes them.
             null(),
             _entries.entry,
+            _entries.objects,
         )
         .where(_up_to(transcript, runs))
         .order_by(_entries.position)
     )
-    columns = ["project_key", "session_id", "subpath", "entry_uuid", "run_id", "attempt", "entry"]
-    await tx.execute(insert(session_entries).from_select(columns, copied))
+    copies = ("project_key", "session_id", "subpath", "entry_uuid", "run_id", "attempt", "entry", "objects")
+    await tx.execute(insert(session_entries).from_select(list(copies), copied))
 
 
 def _up_to(transcript: Transcript, runs: Sequence[RunId]) -> ColumnElement[bool]:

@@ -28,6 +28,12 @@ async def _require_run(services: Services, caller: Principal, names: Mapping[str
         raise RunNotFound
 
 
+async def _require_response(services: Services, caller: Principal, names: Mapping[str, str]) -> None:
+    """Its id is made of that of its run, and a position."""
+    run_id, _, _ = names["responseId"].removeprefix("resp_").partition("~")
+    await _require_run(services, caller, {"runId": run_id})
+
+
 async def _require_conversation(services: Services, caller: Principal, names: Mapping[str, str]) -> None:
     state_key = next(names[each] for each in ("stateKey", "threadId", "chatId") if each in names)
     if not re.fullmatch(STATE_KEY_PATTERN, state_key):
@@ -39,6 +45,7 @@ async def _by_route(_services: Services, _caller: Principal, _names: Mapping[str
     """The route filters what it lists, and `require_reading` refuses what its body names."""
 
 
+_RESPONSE: Final = "/openai/v1/responses/{responseId}"
 _RUN: Final = "/v1/runs/{runId}"
 _CONVERSATION: Final = "/v1/sessions/{stateKey}"
 _AG_UI: Final = "/v1/ag-ui/{graphId}"
@@ -86,10 +93,16 @@ OPEN_TO_END_USERS: Final[
     f"GET {_AI_SDK}/chat/{{chatId}}/stream": _by_route,
     f"POST {_AI_SDK}/chat/{{chatId}}/stop": _by_route,
     "POST /openai/v1/chat/completions": _by_route,
+    "POST /mcp": _by_route,
+    "GET /mcp": _by_route,
     "GET /v1/receipts": _by_route,
     "GET /v1/usage": _by_route,
     # The graphs that the token may run, which are about no person.
     "GET /v1/graphs": _by_route,
+    "POST /openai/v1/responses": _by_route,
+    f"GET {_RESPONSE}": _require_response,
+    f"POST {_RESPONSE}/cancel": _require_response,
+    f"DELETE {_RESPONSE}": _require_response,
     "GET /openai/v1/models": _by_route,
     "GET /openai/v1/models/{model}": _by_route,
 }

@@ -1,17 +1,20 @@
-"""The session cookie of browsers: set, read and deleted."""
+"""The cookies of browsers: set, read and deleted."""
 
 from datetime import timedelta
 from ipaddress import ip_address
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 from fastapi import Request, Response
 
 from app.errors import Forbidden
 
 COOKIE: Final = "runtally_session"
-_HOST_COOKIE: Final = f"__Host-{COOKIE}"
-"""Used over https. Browsers accept a cookie of this name from this host only, not from a sibling domain."""
+SIGN_IN_COOKIE: Final = "runtally_sign_in"
+"""Of a person who is at the issuer: sent when that leads back here, from another site."""
+_HOST: Final = "__Host-"
+"""Their names begin so over https: browsers accept that from this host only, not from a sibling domain."""
 
+_SameSite: TypeAlias = Literal["lax", "strict"]
 _PROXY_HEADERS: Final = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-real-ip")
 
 
@@ -26,7 +29,7 @@ def session_token(request: Request, *, allow_http: bool) -> str | None:
 
     A page of a sibling domain can set the plain cookie, so it is read only where `__Host-` cannot be used.
     """
-    token = request.cookies.get(_HOST_COOKIE)
+    token = request.cookies.get(f"{_HOST}{COOKIE}")
     if token is None and _is_plain_http(request, allow_http=allow_http):
         token = request.cookies.get(COOKIE)
     return token
@@ -34,30 +37,53 @@ def session_token(request: Request, *, allow_http: bool) -> str | None:
 
 def require_secure_cookie(request: Request, *, allow_http: bool) -> None:
     """Raise `HttpsRequired` unless the browser can store a cookie that only this host can set."""
-    if not _is_secure(request) and not _is_plain_http(request, allow_http=allow_http):
+    if not is_secure(request) and not _is_plain_http(request, allow_http=allow_http):
         raise HttpsRequired
 
 
-def set_session_cookie(request: Request, response: Response, token: str, *, lifetime: timedelta) -> None:
+def sign_in_cookie(request: Request, *, secure: bool) -> str | None:
+    """What a browser keeps while a person is at the issuer."""
+    return request.cookies.get(_name_of(SIGN_IN_COOKIE, secure=secure))
+
+
+def set_sign_in_cookie(response: Response, value: str, *, lifetime: timedelta, secure: bool) -> None:
+    """Set it; scripts cannot read it."""
+    _set(response, SIGN_IN_COOKIE, value, lifetime, secure=secure, samesite="lax")
+
+
+def set_session_cookie(response: Response, token: str, *, lifetime: timedelta, secure: bool) -> None:
     """Set the session cookie; scripts cannot read it."""
-    secure = _is_secure(request)
-    response.set_cookie(
-        _HOST_COOKIE if secure else COOKIE,
-        token,
-        max_age=int(lifetime.total_seconds()),
-        httponly=True,
-        samesite="strict",
-        secure=secure,
-    )
+    _set(response, COOKIE, token, lifetime, secure=secure, samesite="strict")
 
 
 def delete_session_cookie(response: Response) -> None:
     """Delete the session cookie."""
-    response.delete_cookie(COOKIE, httponly=True, samesite="strict")
-    response.delete_cookie(_HOST_COOKIE, httponly=True, samesite="strict", secure=True)
+    _delete(response, COOKIE, samesite="strict")
 
 
-def _is_secure(request: Request) -> bool:
+def delete_sign_in_cookie(response: Response) -> None:
+    """Delete the cookie of a sign-in."""
+    _delete(response, SIGN_IN_COOKIE, samesite="lax")
+
+
+def _name_of(cookie: str, *, secure: bool) -> str:
+    return f"{_HOST}{cookie}" if secure else cookie
+
+
+def _set(
+    response: Response, cookie: str, value: str, lifetime: timedelta, *, secure: bool, samesite: _SameSite
+) -> None:
+    age, name = int(lifetime.total_seconds()), _name_of(cookie, secure=secure)
+    response.set_cookie(name, value, max_age=age, httponly=True, samesite=samesite, secure=secure)
+
+
+def _delete(response: Response, cookie: str, *, samesite: _SameSite) -> None:
+    for secure in (False, True):
+        name = _name_of(cookie, secure=secure)
+        response.delete_cookie(name, httponly=True, samesite=samesite, secure=secure)
+
+
+def is_secure(request: Request) -> bool:
     """Whether the browser uses https. A proxy that terminates TLS may not forward that; `Origin` shows it."""
     return _came_by_https(request) or request.headers.get("origin", "").startswith("https://")
 

@@ -1,7 +1,7 @@
 """AgUiInput: the posted `RunAgentInput`, and its conversion to a `GraphRunRequest`; no I/O."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Annotated, Any, Literal, Self, TypeAlias, TypeVar
 
@@ -31,7 +31,7 @@ from pydantic import (
 )
 from pydantic.alias_generators import to_camel
 
-from app.errors import FieldError, Invalid
+from app.errors import Invalid
 from app.executors.client_calls import ClientToolResult
 from app.graphs.spec import GraphSpec
 from app.http.ag_ui.content import Indexed, chars_of, chat_messages, one_message
@@ -40,7 +40,7 @@ from app.http.ag_ui.readable import with_readable_earlier
 from app.http.ag_ui.releases.dialect import Dialect, dialect_of
 from app.http.ag_ui.releases.legacy_parts import require_media_types, with_current_parts
 from app.http.api.runs.command_schemas import QuestionAnswers
-from app.http.field_errors import field_errors
+from app.http.field_errors import invalid_fields, rename_fields
 from app.ids import RUN_ID_PATTERN, STATE_KEY_PATTERN
 from app.requests.client_tools import ClientTool
 from app.requests.runs import GraphRunRequest
@@ -115,7 +115,7 @@ class AgUiInput(RunAgentInput):
         try:
             return cls.model_validate(body).of_release(release)
         except ValidationError as error:
-            raise _invalid(error, body) from error
+            raise invalid_fields(error, body) from error
 
     @property
     def dialect(self) -> Dialect:
@@ -244,7 +244,7 @@ def _build_request(
         request = GraphRunRequest.model_validate(body)
         rules.check_messages(request.messages)
     except ValidationError as error:
-        raise _invalid(error, body, names) from error
+        raise invalid_fields(error, body, names) from error
     except Invalid as error:
         raise rename_fields(error.errors, names) from error
     return request
@@ -268,7 +268,7 @@ def parse_payload(index: int, payload: Any, form: TypeAdapter[_Payload[_PayloadT
     try:
         return form.validate_python(body)["payload"]
     except ValidationError as error:
-        raise _invalid(error, body, lambda field: f"resume.{index}.{field}") from error
+        raise invalid_fields(error, body, lambda field: f"resume.{index}.{field}") from error
 
 
 def without_messages(posted: Sequence[Message], message_ids: set[str]) -> list[Message]:
@@ -373,15 +373,3 @@ def _posted_name(field: str, *, origins: Sequence[int], before: int) -> str:
     if first == "messages" and rest and rest[0].isdigit():
         rest[0] = str(origins[int(rest[0])])
     return ".".join([_NAMES.get(first, f"forwardedProps.{METADATA_KEY}.{first}"), *rest])
-
-
-def _invalid(error: ValidationError, body: Any, rename: Callable[[str], str] = str) -> Invalid:
-    details: list[Any] = [{**detail, "loc": ("body", *detail["loc"])} for detail in error.errors()]
-    return rename_fields(field_errors(details, body), rename)
-
-
-def rename_fields(errors: Sequence[FieldError], rename: Callable[[str], str]) -> Invalid:
-    """`Invalid` with these errors under the posted names."""
-    renamed = [FieldError(rename(fault.field), fault.message) for fault in errors]
-    message = f"{renamed[0].field}: {renamed[0].message}"
-    return Invalid(message, errors=renamed)

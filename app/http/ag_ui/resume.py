@@ -12,9 +12,10 @@ from app.events import PermissionResolved, QuestionAsked, QuestionResolved, RunS
 from app.executors.inbox import RunEnded
 from app.executors.waiting.decisions import PermissionDecided, PermissionNotFound
 from app.executors.waiting.questions import QuestionAnswered, QuestionNotFound, given_answers
-from app.http.ag_ui.input import ANSWERS, DECISION, AgUiInput, parse_payload, rename_fields
+from app.http.ag_ui.input import ANSWERS, DECISION, AgUiInput, parse_payload
 from app.http.ag_ui.interrupt import InterruptId, PersonRequest
 from app.http.ag_ui.segment import RunSegment
+from app.http.field_errors import rename_fields
 from app.ids import RunId, RunKey
 from app.requests.principal import Principal
 from app.runs.commands.records import AnswerQuestion, Decide

@@ -37,10 +37,16 @@ class AnthropicError(BaseModel):
     error: AnthropicErrorDetails
 
 
-class AnthropicWire(ForeignErrors):
-    """Reads the key where clients of the Messages API send it, and answers with its errors."""
+def error_json(status: int, code: str, message: str) -> tuple[int, dict[str, Any]]:
+    """An error as clients of the Messages API read it, and its status there."""
+    status = _STATUSES.get(code, status)
+    status = _BAD_REQUEST if status == _UNPROCESSABLE else status
+    kind = _TYPES.get(status, "api_error" if status >= _SERVER_ERROR else "invalid_request_error")
+    return status, {"type": "error", "error": {"type": kind, "message": message}}
 
-    path = PATH
+
+class AnthropicErrors(ForeignErrors):
+    """Reads the key where the provider's clients send it, and answers with errors as they read them."""
 
     def read_headers(self, headers: Headers) -> Headers:
         """With the key of `x-api-key` as a bearer, unless there is one."""
@@ -51,8 +57,11 @@ class AnthropicWire(ForeignErrors):
 
     def translate(self, problem: dict[str, Any], headers: dict[bytes, bytes]) -> ForeignError:  # noqa: ARG002
         """See `ForeignErrors`."""
-        status = _STATUSES.get(problem["code"], problem["status"])
-        status = _BAD_REQUEST if status == _UNPROCESSABLE else status
-        kind = _TYPES.get(status, "api_error" if status >= _SERVER_ERROR else "invalid_request_error")
-        error = {"type": kind, "message": problem["detail"]}
-        return ForeignError(status, {"type": "error", "error": error}, [])
+        status, body = error_json(problem["status"], problem["code"], problem["detail"])
+        return ForeignError(status, body, [])
+
+
+class MessagesErrors(AnthropicErrors):
+    """Those of the Messages API."""
+
+    path = PATH

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
+from app.events import Done
 from app.http.streaming.encoder import EVENT_STREAM, RETRY_LINE, REVOKED_MESSAGE
 from app.http.streaming.stopping import retry_line
 from app.platform.clock.event_times import rfc3339
@@ -35,6 +36,8 @@ class NativeEncoder:
 
 def _frame(entry: LogEntry) -> str:
     position, event, at = entry
+    if isinstance(event, Done):
+        event = event.model_copy(update={"cached": None})
     # The time is beside the event, so it is not in its JSON.
     data = f'{to_json(event)[:-1]},"at":"{rfc3339(at)}"}}'
     return f"id: {position}\nevent: {event.type}\ndata: {data}\n\n"

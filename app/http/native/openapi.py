@@ -40,7 +40,8 @@ def event_schemas() -> dict[str, Any]:
             if field.exclude_if is None:
                 required.append(field.serialization_alias)
             else:
-                del events[model.__name__]["properties"][field.serialization_alias]["default"]
+                # Without a schema, it is not for clients.
+                events[model.__name__]["properties"].get(field.serialization_alias, {}).pop("default", None)
         events[model.__name__]["properties"][AT] = _AT_SCHEMA
         required.append(AT)
     return {**events, CLIENT_EVENT: schema}

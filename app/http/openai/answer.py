@@ -1,13 +1,13 @@
 """RunAnswer: how far a run has answered, as clients of OpenAI's API see it, and where a response ends."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 from app.errors import Unauthenticated
-from app.events import BudgetReached, PermissionRequest
+from app.events import Done
 from app.http.openai.errors import error_json
-from app.http.openai.mapper import CompletionMapper, Delta, Waiting
+from app.http.openai.mapper import CompletionMapper, Delta
 from app.http.openai.notice import Notice, notice
 from app.http.streaming.encoder import (
     EVENT_STREAM,
@@ -18,6 +18,7 @@ from app.http.streaming.encoder import (
     STOPPING_MESSAGE,
     json_frame,
 )
+from app.http.streaming.pausing import Waiting, what_waits
 from app.http.streaming.stopping import ServerStopping
 from app.requests.outcome import ErrorCode
 from app.streams.port import LogEntry
@@ -51,6 +52,9 @@ class Received:
     """The calls of client tools whose results it has posted."""
 
 
+NOTHING: Final = Received()
+
+
 class RunAnswer:
     """Receives the entries of a run in order.
 
@@ -64,7 +68,7 @@ class RunAnswer:
     # Their clients do not reconnect.
     preamble: ClassVar[bytes] = b""
 
-    def __init__(self, run_id: str, options: AnswerOptions, received: Received) -> None:
+    def __init__(self, run_id: str, options: AnswerOptions, received: Received = NOTHING) -> None:
         self._mapper = CompletionMapper(run_id, options.is_object)
         self._options = options
         self._received = received
@@ -119,13 +123,11 @@ class RunAnswer:
         return "stop" if self._mapper.error is None else _REASONS.get(self._mapper.error, "stop")
 
     @property
-    def _usage(self) -> dict[str, int] | None:
+    def _usage(self) -> dict[str, Any] | None:
         """The tokens of the whole run; None before its end."""
         if (done := self._mapper.done) is None:
             return None
-        prompt, completion = done.usage.prompt_tokens, done.usage.completion_tokens
-        total = prompt + completion
-        return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": total}
+        return token_usage(done, "prompt", "completion")
 
     def _new(self, entry: LogEntry) -> list[Delta]:
         """What an entry adds to the answer, if the client does not have it."""
@@ -136,9 +138,12 @@ class RunAnswer:
 
     def _at_pause(self) -> Iterator[Delta]:
         """What the answer ends with where the run waits."""
-        if waiting := self._for_person:
+        yield from self._notice(self._for_person)
+
+    def _notice(self, waiting: Sequence[Waiting]) -> Iterator[Delta]:
+        if waiting:
             waits = Notice(self._mapper.run_id, self._position)
-            yield {"content": "\n\n" + notice("; ".join(map(_what, waiting)), self._options.page, waits)}
+            yield {"content": "\n\n" + notice("; ".join(map(what_waits, waiting)), self._options.page, waits)}
 
     def _fields(self, kind: str) -> dict[str, Any]:
         """The fields of every object of the response."""
@@ -146,11 +151,16 @@ class RunAnswer:
         return {**known, "created": self._created_s, "model": self._options.model}
 
 
-def _what(waiting: Waiting) -> str:
-    match waiting:
-        case PermissionRequest(tool_name=name):
-            return f"the tool {name} needs approval"
-        case BudgetReached():
-            return "the budget of this run is used up"
-        case _:
-            return "the agent asks a question"
+def token_usage(done: Done, of_input: str, of_output: str) -> dict[str, Any]:
+    """The tokens of a run; what the provider counts as reasoning is not known."""
+    usage, (read, written) = done.usage, done.cached or (0, 0)
+    return {
+        f"{of_input}_tokens": usage.prompt_tokens,
+        f"{of_input}_tokens_details": {
+            "cached_tokens": read,
+            "cache_write_tokens": written,
+        },
+        f"{of_output}_tokens": usage.completion_tokens,
+        f"{of_output}_tokens_details": {"reasoning_tokens": 0},
+        "total_tokens": usage.prompt_tokens + usage.completion_tokens,
+    }

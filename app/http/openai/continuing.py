@@ -1,75 +1,96 @@
-"""Continuing a run: its client posts the results of its calls, or a message after a person has answered."""
+"""Continuing a run: with results of its calls, decisions about them, or after a person has answered."""
 
 from app.bootstrap.services import Services
 from app.errors import Invalid
-from app.events import BudgetReached, PermissionRequest, QuestionAsked
+from app.events import BudgetReached, ClientToolCall, PermissionRequest, QuestionAsked
 from app.executors.client_calls import ClientToolResult
+from app.executors.waiting.decisions import PermissionNotFound
 from app.http.dependencies import run_key
 from app.http.openai.answer import Received
-from app.http.openai.input import ChatCompletionRequest
 from app.http.openai.mapper import run_of_call
 from app.http.openai.notice import Notice
-from app.platform.pagination import MAX_PAGE, PageRequest
+from app.http.openai.posted import PostedChat
+from app.http.streaming.pausing import waiting_calls
 from app.requests.principal import Principal
+from app.runs.commands.records import Decide
 from app.runs.commands.service import RunNotFound
 from app.runs.records import RunRecord
 from app.runs.stateless.service import chat_of
-from app.runs.waits.listing.records import CallFilter
 
 
 async def continue_run(
-    services: Services, caller: Principal, body: ChatCompletionRequest
+    services: Services, caller: Principal, body: PostedChat, waiting: Notice | None
 ) -> tuple[RunRecord, Received] | None:
     """The run that a posted chat continues, and what its client has of it; None if it starts one.
 
-    Raises `RunNotFound`, `RunDeleted`, `ScopeMissing`, `Invalid`.
+    `waiting`: where the chat's last answer has ended, if that was for a person. Raises `RunNotFound`,
+    `RunDeleted`, `ScopeMissing`, `PermissionNotFound`, `Invalid`.
     """
-    history, last = body.history, body.messages[-1]
-    if last.role == "tool":
+    if body.results or body.decisions:
         return await _answer(services, caller, body)
-    if last.role == "user" and history.waiting is not None:
-        return await _after_person(services, caller, body, history.waiting)
+    if waiting is not None and body.posted and body.posted[-1].role == "user":
+        record = await run_of_graph(services, caller, waiting.run_id, body.model)
+        return record, await received_up_to(services, record, waiting.position)
     return None
 
 
-async def _answer(
-    services: Services, caller: Principal, body: ChatCompletionRequest
-) -> tuple[RunRecord, Received]:
-    """Return the results of client tools to the run that waits for them."""
-    calls = {run_of_call(name): result for name, result in body.history.results.items()}
-    run_ids = {run_id for run_id, _ in calls}
+async def received_up_to(services: Services, record: RunRecord, position: int) -> Received:
+    """What a client has that has received a run up to there: what still waits ends its response again."""
+    asked: set[str] = set()
+    called: set[str] = set()
+    for entry in await services.runs.events(record.key):
+        match entry.event:
+            case _ if entry.position > position:
+                break
+            case PermissionRequest() | QuestionAsked() | BudgetReached():
+                asked.add(entry.event.request_id)
+            case ClientToolCall():
+                called.add(entry.event.tool_call_id)
+    waits = await waiting_calls(services, record.key)
+    return Received(position, decided=frozenset(asked - waits), answered=frozenset(called - waits))
+
+
+async def run_of_graph(services: Services, caller: Principal, run_id: str, graph_id: str) -> RunRecord:
+    """A run that the caller may read; raises `RunNotFound` for one of another graph, too."""
+    record = await readable_run(services, caller, run_id)
+    if record.graph_id != graph_id:
+        raise RunNotFound
+    return record
+
+
+async def readable_run(services: Services, caller: Principal, run_id: str) -> RunRecord:
+    """A run that the caller may read; raises `RunNotFound`, `RunDeleted`, `ScopeMissing`."""
+    record = await services.runs.get_with_contents(run_key(caller, run_id))
+    caller.require_reading(record.api_key_id, record.labels.end_user)
+    return record
+
+
+async def _answer(services: Services, caller: Principal, body: PostedChat) -> tuple[RunRecord, Received]:
+    """Pass results of client tools and decisions on to the run that waits for them."""
+    calls = {run_of_call(name): result for name, result in body.results.items()}
+    run_ids = {run_id for run_id, _ in calls} | {run_id for run_id, _ in body.decisions}
     if len(run_ids) != 1:
-        field = f"messages.{len(body.messages) - 1}.tool_call_id"
+        field = body.field_of(len(body.posted) - 1, body.id_of_call)
         raise Invalid.field(field, "must be that of a call of the same answer as those before it")
-    record = await _run_of_graph(services, caller, run_ids.pop(), body.model)
+    record = await run_of_graph(services, caller, run_ids.pop(), body.model)
+    after = await _decide(services, caller, record, [decision for _, decision in body.decisions])
+    decided = frozenset(decision.request_id for _, decision in body.decisions)
     results = {call_id: ClientToolResult(result) for (_, call_id), result in calls.items()}
+    if not results:
+        return record, Received(after, decided=decided)
     answered = await services.client_tools.find_in(caller, chat_of(record), record.key, call_ids=results)
     if answered is None:
         raise RunNotFound
     await services.client_tools.answer(answered, results)
-    return record, Received(answered.after, answered=answered.calls)
+    return record, Received(max(after, answered.after), decided=decided, answered=answered.calls)
 
 
-async def _after_person(
-    services: Services, caller: Principal, body: ChatCompletionRequest, waiting: Notice
-) -> tuple[RunRecord, Received]:
-    """Go on where a run has waited; what still waits ends the response again."""
-    record = await _run_of_graph(services, caller, waiting.run_id, body.model)
-    asked = {
-        event.request_id
-        for _, event, _ in await services.runs.events(record.key)
-        if isinstance(event, PermissionRequest | QuestionAsked | BudgetReached)
-    }
-    chosen, page = CallFilter(run_id=record.key.run_id), PageRequest(MAX_PAGE)
-    waits = {
-        call.call_id for call in (await services.account_calls.page(caller.account_id, chosen, page)).calls
-    }
-    return record, Received(waiting.position, decided=frozenset(asked - waits))
-
-
-async def _run_of_graph(services: Services, caller: Principal, run_id: str, graph_id: str) -> RunRecord:
-    record = await services.runs.get_with_contents(run_key(caller, run_id))
-    caller.require_reading(record.api_key_id, record.labels.end_user)
-    if record.graph_id != graph_id:
-        raise RunNotFound
-    return record
+async def _decide(services: Services, caller: Principal, record: RunRecord, decisions: list[Decide]) -> int:
+    """Apply what a person has decided; the position of the last of these requests."""
+    if not decisions:
+        return 0
+    caller.require("runs:approve")
+    decided = await services.chats.decide(caller, chat_of(record), record.key, decisions=decisions)
+    if not decided.after:
+        raise PermissionNotFound
+    return decided.after

@@ -31,14 +31,12 @@ from app.events import (
     UserMessageDelivered,
 )
 from app.http.streaming.discarded_text import AnswerText
+from app.http.streaming.pausing import Waiting
 from app.requests.outcome import ErrorCode
 from app.streams.port import LogEntry
 
 Delta: TypeAlias = dict[str, Any]
 """What a chunk adds to the message."""
-
-Waiting: TypeAlias = PermissionRequest | QuestionAsked | BudgetReached
-"""What a person has to answer."""
 
 
 @dataclass(slots=True)
@@ -117,6 +115,9 @@ class CompletionMapper:
             case AssistantFinal():
                 if self.is_object:
                     yield {"content": json.dumps(event.structured_output, separators=(",", ":"))}
+                elif self._text.is_empty and event.content:
+                    # Its events are deleted, but for the end.
+                    yield {"content": self._text.add("", event.content)}
             case RunError():
                 self.error = event.error
             case Done():

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from app.errors import Invalid
 from app.http.attachments import posted_attachment
 from app.requests.attachments import PART_CHARS
-from app.requests.messages import ContentPart, TextPart, is_blank_content
+from app.requests.messages import Attachment, ContentPart, TextPart, is_blank_content
 from app.runs.requests.attachments import AttachmentRules, unreadable
 
 
@@ -25,26 +25,30 @@ class PostedImage(Posted):
 
 
 class PostedFile(Posted):
-    """A file in base64 or as a data: URL; files are not uploaded over this wire, so none has an id."""
+    """A file in base64 or by its URL; files are not uploaded over this wire, so none has an id."""
 
     file_data: str | None = None
+    file_url: str | None = None
     filename: str | None = None
 
 
-class PostedPart(Posted):
-    """A part of a message: `text`, `image_url`, `file` and others."""
+class PostedPart(PostedFile):
+    """A part of a message: `text`, `image_url`, `file` and others.
+
+    Those of responses begin with `input_`, and have the URL or the file's fields themselves.
+    """
 
     type: str
     text: str | None = None
-    image_url: PostedImage | None = None
+    image_url: PostedImage | str | None = None
     file: PostedFile | None = None
 
     @property
     def chars(self) -> int:
         """About how many characters it has."""
-        url = "" if self.image_url is None else self.image_url.url
-        data = (self.file and self.file.file_data) or ""
-        return PART_CHARS + len(self.text or "") + len(url) + len(data)
+        url = self.image_url.url if isinstance(self.image_url, PostedImage) else self.image_url
+        data = (self.file and self.file.file_data) or self.file_data
+        return PART_CHARS + sum(len(each or "") for each in (self.text, url, data))
 
 
 class PostedMessage(Posted):
@@ -75,19 +79,17 @@ class PostedMessage(Posted):
 Fields: TypeAlias = Iterator[tuple[str, ContentPart]]
 
 
-def content_of(index: int, message: PostedMessage) -> Fields:
+def content_of(field: str, message: PostedMessage) -> Fields:
     """The parts of a message with their fields; raises `Invalid` naming one that cannot be sent."""
     for number, part in enumerate(message.parts):
-        field = f"messages.{index}.content.{number}"
-        for ours in _content(part, field=field):
-            yield field, ours
+        for ours in _content(part, field=f"{field}.{number}"):
+            yield f"{field}.{number}", ours
 
 
-def new_content(index: int, message: PostedMessage, rules: AttachmentRules) -> list[ContentPart]:
+def new_content(field: str, message: PostedMessage, rules: AttachmentRules) -> list[ContentPart]:
     """The content of the message to answer; raises `Invalid` if it has none, or breaks a rule."""
-    content = list(content_of(index, message))
+    content = list(content_of(field, message))
     if is_blank_content([part for _, part in content]):
-        field = f"messages.{index}.content"
         raise Invalid.field(field, "must hold an attachment or a text that is not blank")
     rules.check((field, part) for field, part in content if not isinstance(part, TextPart))
     return [part for _, part in content]
@@ -112,12 +114,24 @@ def _content(part: PostedPart, *, field: str) -> Iterator[ContentPart]:
         case PostedPart(type="text" | "input_text" | "output_text", text=text):
             if text:
                 yield TextPart(type="text", text=text)
-        case PostedPart(type="image_url", image_url=PostedImage(url=url)):
-            yield posted_attachment(None, url=url, type_of_part="image", field=f"{field}.image_url.url")
-        case PostedPart(type="file", file=PostedFile(file_data=str(data)) as file):
-            source: dict[str, Any] = {"url" if data.startswith("data:") else "data": data}
-            yield posted_attachment(None, **source, title=file.filename, field=f"{field}.file.file_data")
+        case PostedPart(type="image_url" | "input_image", image_url=PostedImage() | str() as image):
+            url, of_url = (image, "") if isinstance(image, str) else (image.url, ".url")
+            yield posted_attachment(None, url=url, type_of_part="image", field=f"{field}.image_url{of_url}")
+        case PostedPart(type="file", file=PostedFile(file_data=str()) as file):
+            yield _file(file, field=f"{field}.file.file_data")
+        case PostedPart(type="input_file") if part.file_data is not None or part.file_url is not None:
+            yield _file(part, field=f"{field}.{'file_url' if part.file_data is None else 'file_data'}")
         case PostedPart(type="refusal"):
             return
         case _:
-            raise Invalid.field(f"{field}.type", "must be text, image_url or a file with file_data")
+            wanted = "a text, or an image or file with its data or URL: uploaded ones have no id here"
+            raise Invalid.field(f"{field}.type", f"must be {wanted}")
+
+
+def _file(file: PostedFile, *, field: str) -> Attachment:
+    data = file.file_data
+    if data is None:
+        source: dict[str, Any] = {"url": file.file_url, "type_of_part": "document"}
+    else:
+        source = {"url" if data.startswith("data:") else "data": data}
+    return posted_attachment(None, **source, title=file.filename, field=field)

@@ -1,6 +1,6 @@
-"""JSON of models and completions, as clients of OpenAI's API read them."""
+"""JSON of models, as clients of OpenAI's API read them."""
 
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 from pydantic import BaseModel
 
@@ -29,54 +29,14 @@ class OpenAiModels(BaseModel):
     data: list[OpenAiModel]
 
 
-class CalledFunction(BaseModel):
-    """A function and its arguments as JSON."""
+class CachedTokens(BaseModel):
+    """How many tokens of the prompts were read from a cache, and written to it."""
 
-    name: str
-    arguments: str
-
-
-class FunctionCall(BaseModel):
-    """A call that the client executes."""
-
-    id: str
-    type: Literal["function"]
-    function: CalledFunction
+    cached_tokens: int
+    cache_write_tokens: int
 
 
-class CompletionMessage(BaseModel):
-    """The answer; `reasoning_content` if the graph shows thinking, `tool_calls` if the client is to act."""
+class ReasoningTokens(BaseModel):
+    """0: the provider does not count them."""
 
-    role: Literal["assistant"]
-    content: str | None
-    refusal: str | None
-    reasoning_content: str | None = None
-    tool_calls: list[FunctionCall] | None = None
-
-
-class CompletionChoice(BaseModel):
-    """The only one."""
-
-    index: Literal[0]
-    message: CompletionMessage
-    finish_reason: Literal["stop", "length", "content_filter", "tool_calls"]
-    logprobs: dict[str, Any] | None
-
-
-class CompletionUsage(BaseModel):
-    """The tokens of the whole run."""
-
-    prompt_tokens: int
-    completion_tokens: int
-    total_tokens: int
-
-
-class ChatCompletion(BaseModel):
-    """A completion; without `usage` if its run goes on."""
-
-    id: str
-    object: Literal["chat.completion"]
-    created: int
-    model: str
-    choices: list[CompletionChoice]
-    usage: CompletionUsage | None = None
+    reasoning_tokens: int

@@ -35,6 +35,11 @@ HEADERS: Final[dict[str, dict[str, Any]]] = {
         "schema": {"type": "string"},
         "example": "seed, temperature",
     },
+    "Mcp-Session-Id": {
+        "description": "The id of the session that was begun, in revisions of the protocol with sessions.",
+        "schema": {"type": "string"},
+        "example": "5f0d6c8e3b1a4d7c9e2f4a6b8c0d2e4f-forms",
+    },
     "Runtally-As-Of": {
         "description": "What was stored until then is included; left out: everything, until now.",
         "schema": {"type": "string", "format": "date-time"},

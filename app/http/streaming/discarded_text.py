@@ -45,6 +45,11 @@ class AnswerText:
     """What was sent of it."""
     _discarded: DiscardedText | None = None
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was sent yet."""
+        return self._message is None
+
     def add(self, message_id: str, delta: str) -> str:
         """More text of a message; returns what to send."""
         if (discarded := self._discarded) is not None:

@@ -3,12 +3,20 @@
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, TypeAlias
 
+from app.bootstrap.services import Services
+from app.events import BudgetReached, PermissionRequest, QuestionAsked
 from app.http.streaming.encoder import Encoder
 from app.http.streaming.sse import split_batch
+from app.ids import RunKey
+from app.platform.pagination import MAX_PAGE, PageRequest
+from app.runs.waits.listing.records import CallFilter
 from app.streams.idle_timeout import with_idle_timeout
 from app.streams.port import LogEntry
+
+Waiting: TypeAlias = PermissionRequest | QuestionAsked | BudgetReached
+"""What a person has to answer."""
 
 
 class PausingEncoder(Encoder, Protocol):
@@ -64,3 +72,29 @@ async def chunks_until_pause(
 def _is_late(encoder: PausingEncoder, waited_s: float) -> bool:
     limit = encoder.pause_at_latest_s
     return limit is not None and encoder.pause_after_s is not None and waited_s >= limit
+
+
+def what_waits(waiting: Waiting) -> str:
+    """It, in a text for a person."""
+    match waiting:
+        case PermissionRequest(tool_name=name):
+            return f"the tool {name} needs approval"
+        case BudgetReached():
+            return "the budget of this run is used up"
+        case _:
+            return "the agent asks a question"
+
+
+async def decided_requests(services: Services, run: RunKey) -> frozenset[str]:
+    """The requests that need no person any more, whether or not the run has published that."""
+    asked = {
+        event.request_id for _, event, _ in await services.runs.events(run) if isinstance(event, Waiting)
+    }
+    return frozenset(asked - await waiting_calls(services, run))
+
+
+async def waiting_calls(services: Services, run: RunKey) -> set[str]:
+    """The calls and requests of a run that wait for an answer."""
+    chosen, page = CallFilter(run_id=run.run_id), PageRequest(MAX_PAGE)
+    waits = (await services.account_calls.page(run.account_id, chosen, page)).calls
+    return {call.call_id for call in waits}

@@ -35,15 +35,15 @@ def count_parts(text: bytes | bytearray) -> int:
     return text.count(b",") + text.count(b"[") + text.count(b"{")
 
 
-def with_marks(value: Any, mark: Callable[[str], str]) -> Any:
-    """The JSON value with each long string replaced by `mark(string)`."""
+def with_marks(value: Any, mark: Callable[[str], str], *, longer_than: int = _LONG_CHARS) -> Any:
+    """The JSON value with each string of more characters replaced by `mark(string)`."""
     match value:
-        case str() if len(value) > _LONG_CHARS:
+        case str() if len(value) > longer_than:
             return mark(value)
         case dict():
-            return {name: with_marks(each, mark) for name, each in value.items()}
+            return {name: with_marks(each, mark, longer_than=longer_than) for name, each in value.items()}
         case list():
-            return [with_marks(each, mark) for each in value]
+            return [with_marks(each, mark, longer_than=longer_than) for each in value]
         case _:
             return value
 

@@ -6,6 +6,7 @@ from datetime import datetime
 
 from app.conversations.records import Conversation
 from app.ids import RunId, RunKey
+from app.platform.objects.documents import StoredDocument
 from app.requests.attribution import ANY_LABELS, LabelFilter
 from app.requests.outcome import ErrorCode, FinishReason
 
@@ -64,7 +65,7 @@ class StoredQuestion:
     run_id: RunId
     question: str | None
     """The beginning of its last message; None once it is deleted."""
-    request: str | None
-    """As JSON; None if it is not stored any more, or was not read because it is too large."""
+    request: StoredDocument | None
+    """None if it is not stored any more, or was not read because it is too large."""
     fits: bool
     """Whether it is not too large."""

@@ -28,6 +28,8 @@ from app.conversations.repository import newest_conversations
 from app.conversations.tables import conversation_branches, sessions
 from app.ids import AccountId, RunId, RunKey
 from app.platform.db import Reader, Transaction, json_text
+from app.platform.objects.documents import StoredDocument
+from app.platform.objects.repository import with_objects
 from app.platform.pagination import PageRequest
 from app.platform.postgres.labels import labels_match
 from app.platform.postgres.statements import is_one_of
@@ -132,23 +134,32 @@ async def questions_of(
 
     The requests of the last ones, up to so many bytes together.
     """
-    later = func.sum(runs.c.bytes).over(order_by=runs.c.turn.desc())
+    size = with_objects(runs.c.bytes, runs.c.account_id, runs.c.objects)
+    later = func.sum(size).over(order_by=runs.c.turn.desc())
     sized = (
-        select(runs.c.run_id, runs.c.turn, runs.c.question, later.label("later"))
+        select(runs.c.run_id, runs.c.turn, runs.c.question, runs.c.objects, later.label("later"))
         .where(runs.c.account_id == account_id, is_one_of(runs.c.run_id, run_ids))
         .subquery()
     )
     fits = sized.c.later <= max_bytes
-    request = select(cast(runs.c.request, Text)).where(
+    stored = select(cast(runs.c.request, Text)).where(
         runs.c.account_id == account_id, runs.c.run_id == sized.c.run_id
     )
     statement = select(
         sized.c.run_id,
         sized.c.question,
-        case((fits, request.scalar_subquery())).label("request"),
+        case((fits, stored.scalar_subquery())).label("text"),
+        sized.c.objects,
         fits.label("fits"),
     ).order_by(sized.c.turn)
-    return [StoredQuestion(**row._asdict()) for row in await reader.execute(statement)]
+    return [_question(account_id, **row._asdict()) for row in await reader.execute(statement)]
+
+
+def _question(
+    account_id: AccountId, *, text: str | None, objects: list[str] | None, **columns: Any
+) -> StoredQuestion:
+    request = None if text is None else StoredDocument(account_id, text, frozenset(objects or ()))
+    return StoredQuestion(request=request, **columns)
 
 
 async def store_passed_on(
@@ -179,7 +190,7 @@ async def newest_chats(
     reader: Reader, caller: Principal, graph_id: str, page: PageRequest
 ) -> list[Conversation]:
     """A page of the conversations with runs of this graph, most recently used first."""
-    has_run = exists().where(_IS_OF_SESSION, runs.c.graph_id == graph_id)
+    has_run = exists().where(IS_OF_SESSION, runs.c.graph_id == graph_id)
     return await newest_conversations(reader, caller.account_id, page, has_run, *is_visible_to(caller))
 
 
@@ -193,7 +204,7 @@ async def chosen_conversations(
     if chosen.used_to is not None:
         conditions.append(sessions.c.updated_at < chosen.used_to)
     if has_labels := labels_match(runs.c, chosen.labels):
-        conditions.append(exists().where(_IS_OF_SESSION, *has_labels))
+        conditions.append(exists().where(IS_OF_SESSION, *has_labels))
     return await newest_conversations(reader, caller.account_id, page, *conditions)
 
 
@@ -208,7 +219,7 @@ async def conversations_with(
     """A page of those of an account's conversations that have these words, most recently used first."""
     answer = func.left(json_text(runs.c.final, "content"), _SEARCHED_CHARS)
     is_hit = or_(_contains(runs.c.question, words), _contains(answer, words))
-    hits = select(runs.c.run_id).where(_IS_OF_SESSION, is_hit).correlate(sessions)
+    hits = select(runs.c.run_id).where(IS_OF_SESSION, is_hit).correlate(sessions)
     return await newest_conversations(
         *(reader, examined[0].account_id, page),
         is_one_of(sessions.c.state_key, [each.state_key for each in examined]),
@@ -308,11 +319,12 @@ def _is_of_conversation(
     )
 
 
-_IS_OF_SESSION = and_(
+IS_OF_SESSION = and_(
     runs.c.account_id == sessions.c.account_id,
     runs.c.state_key == sessions.c.state_key,
     _is_of_conversation(sessions.c.session_id, sessions.c.created_at),
 )
+"""Whether a run is one of a conversation's, on whichever branch."""
 
 
 def _query(words: str) -> ColumnElement[Any]:

@@ -1,9 +1,10 @@
 """ConversationService: lists, reads, forks and deletes conversations, and assigns turns to runs."""
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from functools import partial
 from uuid import UUID
 
 from app.conversations.branching.placement import KnownMessages
@@ -42,7 +43,7 @@ from app.runs.conversations.listing import list_chosen
 from app.runs.conversations.page import ConversationPage, parse_cursor, read_page, turns_on_branch
 from app.runs.conversations.records import ConversationFilter, TakenTurn
 from app.runs.conversations.repository import has_run, lock_unused, newest_chats
-from app.runs.conversations.view import ConversationView, read_view, require_reading
+from app.runs.conversations.view import ConversationView, read_view, read_view_before, require_reading
 from app.runs.deletion.repository import delete_conversation_contents
 from app.runs.records import RunRecord
 from app.runs.repository import find_runs, unfinished_turns
@@ -138,38 +139,43 @@ class ConversationService:
         Raises `ConversationNotFound`, `BranchNotFound`, and `Invalid` for the cursor.
         """
         after = parse_cursor(cursor)
-        async with self.database.snapshot() as reader:
-            conversation = await _require(find_conversation(reader, account_id, state_key))
-            tree = await load_tree(reader, conversation)
-            if branch_id is not None:
-                conversation = find_branch(tree, conversation, branch_id)
-            history = await self.history.page(
-                reader, conversation, after=after, limit=limit, passed_on=tree.passed_on
-            )
-            turns = await turns_on_branch(reader, conversation, tree.path(conversation.session_id))
-            return await read_page(reader, conversation, history, turns=turns)
+
+        async def read(contents: Mapping[str, bytes]) -> ConversationPage:
+            async with self.database.snapshot() as reader:
+                conversation = await _require(find_conversation(reader, account_id, state_key))
+                tree = await load_tree(reader, conversation)
+                if branch_id is not None:
+                    conversation = find_branch(tree, conversation, branch_id)
+                history = await self.history.page(
+                    *(reader, conversation),
+                    after=after,
+                    limit=limit,
+                    passed_on=tree.passed_on,
+                    contents=contents,
+                )
+                turns = await turns_on_branch(reader, conversation, tree.path(conversation.session_id))
+                return await read_page(reader, conversation, history, turns=turns)
+
+        return await self.history.contents.completed(account_id, read)
 
     async def view(self, account_id: AccountId, state_key: str) -> ConversationView:
         """All messages of a conversation's current branch; raises `ConversationNotFound`."""
-        async with self.database.snapshot() as reader:
-            conversation = await _require(find_conversation(reader, account_id, state_key))
-            tree = await load_tree(reader, conversation)
-            path = tree.path(conversation.session_id)
-            return await read_view(reader, self.history, conversation, tree=tree, path=path)
+
+        async def read(contents: Mapping[str, bytes]) -> ConversationView:
+            async with self.database.snapshot() as reader:
+                conversation = await _require(find_conversation(reader, account_id, state_key))
+                tree = await load_tree(reader, conversation)
+                path = tree.path(conversation.session_id)
+                return await read_view(
+                    reader, self.history, conversation, tree=tree, path=path, contents=contents
+                )
+
+        return await self.history.contents.completed(account_id, read)
 
     async def view_before(self, run: RunKey, state_key: str) -> ConversationView | None:
         """All messages before those of a run; None if the conversation does not have it any more."""
-        async with self.database.snapshot() as reader:
-            conversation = await find_conversation(reader, run.account_id, state_key)
-            if conversation is None:
-                return None
-            tree = await load_tree(reader, conversation)
-            if run.run_id not in tree:
-                return None
-            conversation = replace(conversation, session_id=tree.branch_of(run.run_id))
-            path = tree.path_to(run.run_id)
-            view = await read_view(reader, self.history, conversation, tree=tree, path=path)
-            return view.up_to(path[:-1])
+        read = partial(read_view_before, self.database, self.history, run, state_key)
+        return await self.history.contents.completed(run.account_id, read)
 
     async def list_chats(
         self, caller: Principal, graph_id: str, page: PageRequest
@@ -211,6 +217,7 @@ class ConversationService:
             turns=0,
             forked_from=state_key,
             forked_at=point.run_id,
+            managed=None,
         )
         async with self.database.transaction() as tx:
             if (inserted := await insert_conversation(tx, copy)) is not None:

@@ -127,7 +127,7 @@ class UndeliveredMessages:
 
     async def _messages_of(self, question: StoredQuestion) -> list[Message]:
         if question.request is not None:
-            messages = await self.codec.decode_messages(question.request)
+            messages = await self.codec.decode_messages(await self.codec.read(question.request))
             return [message for message in messages if message.role != "system"]
         # Without a request only the text is known: the release before stored no more. Nothing is if the run's
         # contents were deleted.

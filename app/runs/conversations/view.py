@@ -1,14 +1,16 @@
 """ConversationView: all messages of a branch, as a chat shows them."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from app.conversations.branching.tree import BranchTree
 from app.conversations.history import ConversationHistory
 from app.conversations.records import Conversation
-from app.ids import RunId
-from app.platform.db import Reader
+from app.conversations.repository import find_conversation
+from app.ids import RunId, RunKey
+from app.platform.db import Database, Reader
 from app.requests.principal import OfAnotherEndUser, Principal, ScopeMissing
+from app.runs.conversations.branching import load_tree
 from app.runs.conversations.page import PageEntry, read_page, turns_on_branch
 from app.runs.conversations.records import TurnRecord
 from app.runs.revocation.repository import is_shared
@@ -50,8 +52,9 @@ async def read_view(
     *,
     tree: BranchTree,
     path: Sequence[RunId],
+    contents: Mapping[str, bytes],
 ) -> ConversationView:
-    """All messages of a branch of this tree, whose runs are `path`."""
+    """All messages of a branch of this tree, whose runs are `path`; raises `ContentsMissing`."""
     entries: list[PageEntry] = []
     runs: dict[str, TurnRecord] = {}
     after = 0
@@ -63,6 +66,7 @@ async def read_view(
             after=after,
             limit=_PAGE_LINES,
             passed_on=tree.passed_on,
+            contents=contents,
             with_thinking=True,
         )
         page = await read_page(reader, conversation, lines, turns=turns)
@@ -71,6 +75,27 @@ async def read_view(
         if page.next_cursor is None:
             return ConversationView(conversation, entries, list(runs.values()))
         after = lines.end
+
+
+async def read_view_before(
+    database: Database,
+    history: ConversationHistory,
+    run: RunKey,
+    state_key: str,
+    contents: Mapping[str, bytes],
+) -> ConversationView | None:
+    """All messages before those of a run; None if its conversation does not have it any more."""
+    async with database.snapshot() as reader:
+        conversation = await find_conversation(reader, run.account_id, state_key)
+        if conversation is None:
+            return None
+        tree = await load_tree(reader, conversation)
+        if run.run_id not in tree:
+            return None
+        conversation = replace(conversation, session_id=tree.branch_of(run.run_id))
+        path = tree.path_to(run.run_id)
+        view = await read_view(reader, history, conversation, tree=tree, path=path, contents=contents)
+        return view.up_to(path[:-1])
 
 
 async def require_reading(reader: Reader, conversation: Conversation, caller: Principal) -> None:

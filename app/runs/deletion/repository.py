@@ -55,6 +55,7 @@ async def delete_contents(tx: Transaction, key: RunKey) -> None:
     emptied = final.model_copy(update={"content": "", "structured_output": None, "file_changes": None})
     values = {
         "request": null(),
+        "objects": None,
         "question": None,
         "shown_answer": null(),
         "metadata": null(),

@@ -6,6 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from app.ids import AccountId, RunKey
+from app.platform.objects.documents import StoredDocument
 from app.requests.runs import PermissionMode
 from app.runs.records import RunRecord
 
@@ -15,8 +16,8 @@ class ClaimedRun:
     """A run that a process executes from now on."""
 
     run: RunRecord
-    request: str | None
-    """As JSON; None for a large one, which is read later."""
+    request: StoredDocument | None
+    """None for a large one, which is read later."""
     has_commands: bool
     """Whether commands wait for its start."""
 

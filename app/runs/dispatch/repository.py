@@ -36,6 +36,7 @@ from sqlalchemy.dialects import postgresql
 
 from app.ids import AccountId, RunId, RunKey
 from app.platform.db import Json, Reader, Transaction, UtcDateTime, json_text
+from app.platform.objects.documents import StoredDocument
 from app.platform.serialization.stored_json import dump_json
 from app.runs.dispatch.limits import RETRY_AFTER_S, DispatchLimits, QueueFull
 from app.runs.dispatch.records import ClaimedRun, ClaimedRuns, DueWork, QueuedCommand, StoredCommand
@@ -64,6 +65,7 @@ async def insert_run(tx: Transaction, run: NewRun, *, limits: DispatchLimits) ->
         "graph_id": run.graph_id,
         "model": run.model,
         "request": run.request,
+        "objects": sorted(run.objects) or None,
         "question": run.question,
         "request_hash": run.request_hash,
         "request_id": run.request_id,
@@ -198,7 +200,8 @@ async def take_queued_commands(tx: Transaction, run: RunKey) -> list[dict[str, A
 
 
 def _claimed(columns: dict[str, Any]) -> ClaimedRun:
-    request, has_commands = columns.pop("request_text"), columns.pop("has_commands")
+    text, objects, has_commands = (columns.pop(name) for name in ("request_text", "objects", "has_commands"))
+    request = None if text is None else StoredDocument(columns["account_id"], text, frozenset(objects or ()))
     return ClaimedRun(record_of(columns), request, has_commands)
 
 
@@ -246,7 +249,7 @@ _VALUES = {
         for name in (
             *("account_id", "run_id", "api_key_id", "graph_id", "model", "question", "request_hash"),
             *("request_id", "state_key", "turn", "start_after", "priority", "traceparent", "tracestate"),
-            *("session_id", "message_id", "stops_unread", "end_user"),
+            *("session_id", "message_id", "stops_unread", "end_user", "objects"),
         )
     },
     **{name: cast(cast(bindparam(name), Text), Json) for name in ("request", "shown_answer", "metadata")},
@@ -305,6 +308,7 @@ def _claim_of(ready: Select[Any], *columns: ColumnElement[Any], skip_locked: boo
             *RUN_COLUMNS,
             # With the claim, because each further statement would delay the start.
             case((runs.c.bytes <= _SMALL_BYTES, cast(runs.c.request, Text))).label("request_text"),
+            runs.c.objects,
             # A column of the locked row: a query of the other table would miss what was just committed.
             runs.c.has_commands,
             *columns,

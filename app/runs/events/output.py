@@ -101,12 +101,18 @@ class RunOutput:
                 prompt_tokens=self._usage.prompt_tokens,
                 completion_tokens=self._usage.completion_tokens,
             ),
+            cached=self._cached,
             context_used=self._context_used,
             context_window=self._context_window,
             file_changes=self._file_changes,
             budget=None if spent is None else spent.id,
             resets_at=None if spent is None else spent.resets,
         )
+
+    @property
+    def _cached(self) -> tuple[int, int] | None:
+        read, written = self._usage.cache_read_tokens, self._usage.cache_write_tokens
+        return (read, written) if read or written else None
 
     def _window_of(self, model: str) -> int | None:
         """The context window of the model that wrote a message: the run's own, or its fallback."""

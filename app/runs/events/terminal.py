@@ -35,6 +35,7 @@ def terminal_events(final: GraphFinal, *, has_content: bool = True) -> list[Clie
         finish_reason=final.finish_reason,
         context_used=final.context_used,
         context_window=final.context_window,
+        cached=final.cached,
     )
     return [*end, done]
 

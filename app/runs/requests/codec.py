@@ -2,16 +2,19 @@
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import AbstractAsyncContextManager
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from pydantic_core import from_json
 
 from app.ids import AccountId
 from app.platform.concurrency.fair_semaphore import FairSemaphore
 from app.platform.concurrency.offload import Offload
+from app.platform.db import Transaction
+from app.platform.objects.documents import StoredDocument, extracted
+from app.platform.objects.service import INSIDE, Objects
 from app.platform.serialization.large_json import dumps, with_marks
 from app.requests.messages import Message
 from app.requests.runs import GraphRunRequest
@@ -28,8 +31,8 @@ _NOT_COUNTED: Final = {"run_id", "client_tools", "on_disconnect"}
 class RequestCodec:
     """Works on large requests in a thread."""
 
-    def __init__(self, offload: Offload) -> None:
-        self._offload = offload
+    def __init__(self, offload: Offload, objects: Objects = INSIDE) -> None:
+        self._offload, self._objects = offload, objects
         self._large_requests = FairSemaphore(_LARGE_REQUESTS_AT_ONCE)
 
     def large_request(self, account_id: AccountId) -> AbstractAsyncContextManager[None]:
@@ -50,9 +53,25 @@ class RequestCodec:
         """
         return await self._offload.run(partial(_fingerprint, request), size=request.size)
 
-    async def encode(self, request: GraphRunRequest) -> str:
-        """The JSON that is stored: everything but files and metadata, which are stored separately."""
-        return await self._offload.run(partial(encoded, request), size=request.size)
+    async def encode(self, account_id: AccountId, request: GraphRunRequest) -> StoredDocument:
+        """What is stored: everything but files and metadata, which are stored separately.
+
+        What is stored outside the database is written. Raises `ContentsUnavailable`.
+        """
+        if not self._objects.takes(request.size):
+            text = await self._offload.run(partial(encoded, request), size=request.size)
+            return StoredDocument(account_id, text)
+        text, contents = await self._offload.run(partial(_parts_of, request), size=request.size)
+        await self._objects.write(account_id, contents)
+        return StoredDocument(account_id, text, frozenset(contents))
+
+    async def hold(self, tx: Transaction, account_id: AccountId, objects: Collection[str]) -> None:
+        """Keep what was written for a request that this transaction stores. Raises `ContentsUnavailable`."""
+        await self._objects.hold(tx, account_id, objects)
+
+    async def read(self, document: StoredDocument) -> str:
+        """The JSON of a stored request; raises `ContentsUnavailable`, `ContentLost`."""
+        return await self._objects.text(document)
 
     async def encode_with_files(self, request: GraphRunRequest) -> str:
         """The same with its files, for a request that is no run yet."""
@@ -86,9 +105,17 @@ def _decode_messages(text: str) -> list[Message]:
 
 def encoded(request: GraphRunRequest, *, with_files: bool = False) -> str:
     """Its JSON, with its files and metadata or without them."""
+    return dumps(_fields_of(request, with_files=with_files))
+
+
+def _parts_of(request: GraphRunRequest) -> tuple[str, dict[str, bytes]]:
+    fields, contents = extracted(_fields_of(request))
+    return dumps(fields), contents
+
+
+def _fields_of(request: GraphRunRequest, *, with_files: bool = False) -> dict[str, Any]:
     exclude = set() if with_files else {"files", "metadata"}
     # Without defaults: the release before, which may execute a queued run, knows no field that is new.
-    fields = request.model_dump(
+    return request.model_dump(
         mode="json", by_alias=True, exclude_none=True, exclude_defaults=True, exclude=exclude
     )
-    return dumps(fields)

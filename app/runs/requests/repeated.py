@@ -35,13 +35,13 @@ class RepeatedRequests:
         async with self.codec.large_request(posted.run.account_id):
             async with self.database.snapshot() as reader:
                 record = await find_run(reader, replaced)
-                text = await stored_request(reader, replaced)
+                stored = await stored_request(reader, replaced)
             if record is None:
                 raise Invalid.field("forkFrom", "is not a run of this conversation")
             posted.caller.require_reading(record.api_key_id, record.labels.end_user)
-            if text is None:
+            if stored is None:
                 raise MessagesNotStored
-            messages = (await self.codec.decode(text)).messages
+            messages = (await self.codec.decode(await self.codec.read(stored))).messages
         request = posted.request.model_copy(update={"messages": messages})
         origin = replace(origin_of(request), message_id=record.message_id)
         return replace(posted, request=request, origin=origin)

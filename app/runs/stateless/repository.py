@@ -4,11 +4,21 @@ from sqlalchemy import exists, select
 
 from app.ids import AccountId
 from app.platform.db import Reader, json_text
+from app.runs.records import RunRecord
 from app.runs.stateless.records import GivenAnswer
 from app.runs.tables import runs
 
 _MOST_ANSWERS = 50
 """How many answers to one message are compared: the latest ones."""
+
+
+async def given_answer(reader: Reader, run: RunRecord) -> GivenAnswer:
+    """The answer of a run that the client names."""
+    is_followed = exists().where(
+        runs.c.account_id == run.key.account_id, runs.c.state_key == run.state_key, runs.c.turn > run.turn
+    )
+    is_last = (await reader.execute(select(~is_followed))).scalar_one()
+    return GivenAnswer(run.key.run_id, run.state_key or "", "", is_last)
 
 
 async def given_answers(

@@ -19,7 +19,7 @@ from app.runs.conversations.service import (
 from app.runs.records import RunRecord
 from app.runs.requests.posted import Posting, RunIdTaken
 from app.runs.stateless.records import GivenAnswer, LastAnswer
-from app.runs.stateless.repository import given_answers
+from app.runs.stateless.repository import given_answer, given_answers
 
 _NEXT = UUID("7c2d5a52-6d0c-4a2b-9d5f-0f2f5b3b9b11")
 """Of the id of the run that continues a conversation after another one."""
@@ -61,11 +61,41 @@ class StatelessChats:
         # A copy is a fork, which only keys that may read can continue.
         if found is not None and caller.reads_all:
             with suppress(ConversationNotFound, ConversationBusy, NothingToFork):
-                await self.conversations.fork(
-                    caller.account_id, found.state_key, at=found.run_id, new_key=state_key
-                )
-        record, _ = await self.chats.start_as(caller, message_in(state_key), str(new_uuid()), **posting)
+                await self._fork(caller, found, state_key)
+        return await self.start_new(caller, message_in(state_key), **posting)
+
+    async def start_after(
+        self,
+        caller: Principal,
+        previous: RunRecord,
+        message_in: Callable[[str], ChatMessage],
+        **posting: Unpack[Posting],
+    ) -> RunRecord:
+        """The same where the client names the run before; `message_in` places the message after it.
+
+        Keys that may not read copies go on in the conversation itself, on another branch.
+
+        Raises the errors of `ChatRuns.start_as`, `ConversationNotFound`, `ConversationBusy`,
+        `NothingToFork`.
+        """
+        async with self.database.read() as reader:
+            found = await given_answer(reader, previous)
+        if found.is_last and (record := await self._continue(caller, found, message_in, **posting)):
+            return record
+        state_key = found.state_key
+        if caller.reads_all:
+            await self._fork(caller, found, state_key := f"copy-{new_uuid().hex}")
+        return await self.start_new(caller, message_in(state_key), **posting)
+
+    async def start_new(
+        self, caller: Principal, message: ChatMessage, **posting: Unpack[Posting]
+    ) -> RunRecord:
+        """Start a run of its own; raises the errors of `ChatRuns.start_as`."""
+        record, _ = await self.chats.start_as(caller, message, str(new_uuid()), **posting)
         return record
+
+    async def _fork(self, caller: Principal, found: GivenAnswer, state_key: str) -> None:
+        await self.conversations.fork(caller.account_id, found.state_key, at=found.run_id, new_key=state_key)
 
     async def _find(self, caller: Principal, opening: str, answer: LastAnswer) -> GivenAnswer | None:
         """The run that gave an answer."""

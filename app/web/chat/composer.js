@@ -18,7 +18,7 @@ import { useForecast } from "./hooks.js";
 export function Composer({ conversation, graphs: { graphs, graphId, chooseGraph }, actions, running }) {
   const [text, setText] = useState("");
   const [sending, setSending] = useState(false);
-  const forecast = useForecast(graphId);
+  const forecast = useForecast(actions.forecasts ? graphId : null);
   const field = useRef(/** @type {HTMLTextAreaElement | null} */ (null));
 
   useEffect(() => {

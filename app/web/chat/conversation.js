@@ -32,6 +32,7 @@ const RECEIPTS_DELAY_MS = 1200;
  * @property {((turn: Turn, permission: Permission, decision: Decision) => Promise<void>) | null} decide
  * @property {((turn: Turn, requestId: string, answers: Answers | null) => Promise<void>) | null} answer
  * @property {((turn: Turn) => void) | null} fork
+ * @property {boolean} forecasts whether it may ask what a run will cost
  * @property {(() => void) | null} remove
  */
 

@@ -747,6 +747,7 @@ export interface components {
             maxTurns?: number | null;
             maxBudgetUsd?: string | number | null;
             maxTotalTokens?: number | null;
+            coverCalls?: true | null;
         };
         /** @description The model's options, with what graph and request chose. */
         RunOptionsResponse: {

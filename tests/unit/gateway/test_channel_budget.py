@@ -72,3 +72,22 @@ async def test_a_run_that_ends_waits_for_no_answer(billing: Billing) -> None:
 
     assert str(end) == "ended"
     assert person.answer.cancelled()
+
+
+async def test_a_budget_that_covers_calls_is_never_passed(billing: Billing) -> None:
+    """What the calls beside it may cost counts, too: one waits for those, and is made if there is enough."""
+    channel = a_channel(billing, max_budget_usd=Decimal(25), covers_calls=True)
+    first, second = Caller(channel), Caller(channel)
+    await first.enters()
+    await second.enters()
+    third = Caller(channel)
+    assert await waits(third)
+    await first.answer(a_message(1, tokens=4))
+    await third.enters()
+    await second.answer(a_message(2, tokens=9))
+    await third.answer(a_message(3, tokens=4))
+
+    assert channel.budget_left_usd == Decimal(8)
+    assert await refusal_of(channel, tokens=9) == "budget"
+    await answered(channel, a_message(4, tokens=8), tokens=8)
+    assert channel.budget_left_usd == Decimal(0)

@@ -12,7 +12,7 @@ from app.executors.messages_api.request import posted_messages
 from app.http.ag_ui.input import AgUiInput, chat_message
 from app.http.ai_sdk.input import ChatRequest
 from app.http.field_errors import field_errors
-from app.http.openai.input import ChatCompletionRequest
+from app.http.openai.chat.input import ChatCompletionRequest
 from app.requests.messages import Message
 from app.requests.runs import GraphRunRequest
 from app.runs.requests.attachments import DEFAULT_RULES

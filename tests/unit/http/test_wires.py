@@ -35,6 +35,8 @@ from app.http.ag_ui.output.encoder import AgUiEncoder
 from app.http.ag_ui.output.mapper import AgUiEventMapper
 from app.http.ai_sdk.encoder import AiSdkEncoder
 from app.http.ai_sdk.mapper import AiSdkMessageMapper
+from app.http.managed_agents.mapper import SessionMapper
+from app.http.mcp.mapper import CallMapper
 from app.http.native.encoder import NativeEncoder
 from app.http.openai.mapper import CompletionMapper
 from app.http.streaming.encoder import Encoder
@@ -126,11 +128,13 @@ def test_every_event_changes_what_every_wire_sends(wire: str, event_type: type[A
         AgUiEventMapper(thread_id="t-1", run_id="theirs", our_run_id="r-1"),
         AiSdkMessageMapper("r-1", approvals=True),
         CompletionMapper("r-1", is_object=False),
+        CallMapper(),
+        SessionMapper("r-1", ""),
     ],
-    ids=["ag_ui", "ai_sdk", "openai"],
+    ids=["ag_ui", "ai_sdk", "openai", "mcp", "managed_agents"],
 )
 def test_an_event_that_a_wire_does_not_handle_is_not_dropped_silently(
-    mapper: AgUiEventMapper | AiSdkMessageMapper | CompletionMapper,
+    mapper: AgUiEventMapper | AiSdkMessageMapper | CompletionMapper | CallMapper | SessionMapper,
 ) -> None:
     unknown: Any = UnknownEvent()
 

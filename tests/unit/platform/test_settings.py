@@ -89,6 +89,7 @@ VALUES = {
     '"scopes": ["runs:read"]}]',
     "RUNTALLY_MCP_SECRETS": '{"TOKEN": "hunter2"}',
     "RUNTALLY_MCP_TOKEN_KEY": "hunter2" * 6,
+    "RUNTALLY_OBJECTS_KEY": "hunter2" * 6,
 }
 
 

@@ -33,6 +33,7 @@ from app.executors.claude_agent.process.cli_run import CliRun, UserContent, line
 from app.executors.claude_agent.process.directory import RunDirectory
 from app.executors.claude_agent.process.failures import CliFailed, OutputEnded, StderrTail, failure_of
 from app.executors.claude_agent.process.sanitizer import sanitize
+from app.executors.claude_agent.process.spawned import SpawnedProcess
 from app.executors.claude_agent.sandbox.port import Sandbox
 from app.executors.inbox import RunEnded
 from app.ids import new_uuid
@@ -108,7 +109,7 @@ class CliProcess:
         self._ended = False
         """Whether it is ending or has ended."""
         self._owner: asyncio.Task[None] | None = None
-        self._spawned: Any = None  # The SDK forgets its process if it is cancelled while that starts.
+        self._spawned = SpawnedProcess(client)
         self._owner_runs = False
 
     def start(self) -> asyncio.Task[None]:
@@ -177,7 +178,7 @@ class CliProcess:
         # during its cleanup would not finish it.
         if self._owner is not None and self._owner_runs and not self._ended:
             self._ended = True
-            self._spawned = getattr(self._client._transport, "_process", None)  # noqa: SLF001
+            self._spawned.note()
             self._owner.cancel()
 
     async def _own(self) -> None:
@@ -267,7 +268,7 @@ class CliProcess:
             os.kill(int(self.directory.pid_file.read_text()), signal.SIGKILL)
 
     async def _serve(self) -> None:
-        async with self._start_slot:
+        async with self._start_slot, self._spawned.noted():
             await self._client.connect()
         if self._stopping:
             return
@@ -386,15 +387,13 @@ class CliProcess:
         if self._status == psutil.STATUS_STOPPED:
             # It would not notice that its input has ended.
             self._send_kill()
-        spawned = self._spawned or getattr(self._client._transport, "_process", None)  # noqa: SLF001
+        self._spawned.note()
         try:
             await self._client.disconnect()
-            if spawned is not None:
-                # The SDK leaves its output open, which a program of a tool may keep.
-                await spawned.aclose()
         except ClaudeSDKError as error:
             log.warning("cli.disconnect_failed", error=type(error).__name__)
         finally:
+            await self._spawned.close_output()
             if (self._mirror_failed or self.is_left) and self._before_cleanup is not None:
                 await self._before_cleanup(self.directory)
             await asyncio.to_thread(self.directory.remove)

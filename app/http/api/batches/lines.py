@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from app.errors import Invalid
 from app.http.admission.json_scan import JsonScanner
 from app.http.admission.strict_json import read_json
-from app.http.field_errors import field_errors
+from app.http.field_errors import invalid_fields
 from app.runs.batches.lines import BatchLine
 
 MAX_LINE_BYTES: Final = 4_194_304
@@ -43,6 +43,4 @@ def _line(line: bytes | None) -> BatchLine:
     try:
         return BatchLine.model_validate(value)
     except ValidationError as error:
-        details = error.errors(include_url=False, include_input=False)
-        found = field_errors([{**each, "loc": ("body", *each["loc"])} for each in details], value)
-        raise Invalid(f"{found[0].field}: {found[0].message}", errors=found) from error
+        raise invalid_fields(error, value) from error

@@ -4,19 +4,24 @@ from contextlib import suppress
 from typing import Any
 
 from fastapi import APIRouter, Depends, Request, Response
+from fastapi.responses import JSONResponse
 
 from app.auth.browser_sessions import LIFETIME, SessionEnded
+from app.auth.records import BrowserSession
+from app.auth.tokens.issuer_keys import IssuerUnavailable
+from app.bootstrap.services import Services
 from app.http.admission.authentication import authenticate_limited
 from app.http.admission.checks import BodyLimit, CheckedRoute
 from app.http.admission.limits import request_limits
 from app.http.admission.request_origin import ForeignOrigin, request_origin
 from app.http.admission.session_cookie import (
     delete_session_cookie,
+    is_secure,
     require_secure_cookie,
     session_token,
     set_session_cookie,
 )
-from app.http.api.browser_session.schemas import BrowserSessionResponse, SignIn
+from app.http.api.browser_session.schemas import BrowserSessionResponse, SignedOutResponse, SignIn
 from app.http.dependencies import ServicesDep
 
 router = APIRouter(route_class=CheckedRoute, prefix="/v1/browser-session", tags=["browsers"])
@@ -24,6 +29,9 @@ router = APIRouter(route_class=CheckedRoute, prefix="/v1/browser-session", tags=
 _SIGN_IN_BYTES = 4096
 """Small, because the sender is not authenticated yet."""
 
+_SIGNED_OUT: dict[int | str, dict[str, Any]] = {
+    200: {"model": SignedOutResponse, "description": "A person has signed out here, and can at the issuer."}
+}
 _NONE: dict[int | str, dict[str, Any]] = {204: {"description": "There is no session."}}
 
 
@@ -42,7 +50,7 @@ async def sign_in(
     opened = await services.browser_sessions.open(api_key)
     if (replaced := session_token(request, allow_http=allow_http)) is not None:
         await services.browser_sessions.close(replaced)
-    set_session_cookie(request, response, opened.token, lifetime=LIFETIME)
+    set_session_cookie(response, opened.token, lifetime=LIFETIME, secure=is_secure(request))
     response.headers["Cache-Control"] = "no-store"
     return BrowserSessionResponse.model_validate(opened.session)
 
@@ -66,13 +74,31 @@ async def who_is_signed_in(
     return no_session
 
 
-@router.delete("", status_code=204, summary="Sign out")
-async def sign_out(services: ServicesDep, request: Request, response: Response) -> None:
-    """End the session; without one, do nothing."""
+@router.delete("", status_code=204, responses=_SIGNED_OUT, summary="Sign out")
+async def sign_out(services: ServicesDep, request: Request) -> Response:
+    """End the session; without one, do nothing.
+
+    For a person, the answer names where the issuer signs them out, if it does: let the browser go there.
+    """
+    continue_at = None
     if (token := session_token(request, allow_http=services.settings.allow_http_sign_in)) is not None:
         if request_origin(request, services.settings.cors_origins) != "ours":
             raise ForeignOrigin
         with suppress(SessionEnded):
-            await authenticate_limited(request, token, services.browser_sessions.find)
+            session = await authenticate_limited(request, token, services.browser_sessions.find)
             await services.browser_sessions.close(token)
+            continue_at = await _end_at_issuer(services, session)
+    response = Response(status_code=204)
+    if continue_at is not None:
+        response = JSONResponse(SignedOutResponse(continue_at=continue_at).model_dump(by_alias=True))
     delete_session_cookie(response)
+    return response
+
+
+async def _end_at_issuer(services: Services, session: BrowserSession) -> str | None:
+    if session.person is None or services.person_sign_in is None:
+        return None
+    try:
+        return await services.person_sign_in.address_of_end()
+    except IssuerUnavailable:
+        return None

@@ -21,6 +21,11 @@ class PageFiles(StaticFiles):
     def __init__(self) -> None:
         super().__init__(directory=WEB)
 
+    def lookup_path(self, path: str) -> tuple[str, os.stat_result | None]:
+        """The file of a path, which may be compressed."""
+        full_path, found = super().lookup_path(path)
+        return (full_path, found) if found is not None else super().lookup_path(f"{path}.gz")
+
     def file_response(
         self, full_path: Any, stat_result: os.stat_result, *args: Any, **kwargs: Any
     ) -> Response:

@@ -20,9 +20,13 @@ LARGE_BODY_PATHS = {
     "/v1/schedules/{scheduleId}",
     "/v1/ag-ui/{graphId}",
     "/v1/ai-sdk/{graphId}/chat",
+    "/managed-agents/v1/sessions",
+    "/managed-agents/v1/sessions/{sessionId}/events",
     "/openai/v1/chat/completions",
+    "/openai/v1/responses",
 }
 TEXT_BODY_PATHS = {
+    "/mcp",
     "/v1/generate/text",
     "/v1/generate/object",
     "/v1/runs/{runId}/permissions/{requestId}",
@@ -31,7 +35,8 @@ TEXT_BODY_PATHS = {
 }
 UNAUTHENTICATED_PATHS = {
     *("/", "/approvals", "/billing", "/docs", "/openapi.json", "/healthz", "/readyz"),
-    "/v1/browser-session",
+    *(f"/v1/browser-session{path}" for path in ("", "/methods", "/oidc", "/oidc/callback")),
+    "/.well-known/oauth-protected-resource/mcp",
 }
 
 

@@ -42,7 +42,12 @@ A_RUN: list[ClientEvent] = [
     Step(step_index=1, step_budget=None),
     AssistantFinal(content="It is noon."),
     RunError(error="aborted"),
-    Done(usage=FinalUsage(prompt_tokens=10, completion_tokens=5), finish_reason="stop"),
+    # What clients are not told.
+    Done(
+        usage=FinalUsage(prompt_tokens=10, completion_tokens=5),
+        finish_reason="stop",
+        cached=(4, 3),
+    ),
 ]
 
 AT = 1_764_000_000_000 - 1000

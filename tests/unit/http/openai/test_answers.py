@@ -18,8 +18,8 @@ from app.events import (
     ToolCallStart,
 )
 from app.http.openai.answer import AnswerOptions, Received
-from app.http.openai.completion import WholeCompletion
-from app.http.openai.encoder import ChunkEncoder
+from app.http.openai.chat.completion import WholeCompletion
+from app.http.openai.chat.encoder import ChunkEncoder
 from app.http.openai.notice import split_notice
 from app.http.streaming.encoder import PAUSE_AFTER_S, PAUSE_BESIDE_CALLS_AFTER_S
 from app.runs.generate import RunOutOfTime
@@ -74,7 +74,13 @@ def test_the_texts_of_a_run_are_one_without_those_of_its_subagents() -> None:
         "reasoning_content": "Hm.",
     }
     assert finish["choices"] == [{"index": 0, "delta": {}, "finish_reason": "stop"}]
-    assert usage["usage"] == {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
+    assert usage["usage"] == {
+        "prompt_tokens": 10,
+        "prompt_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+        "completion_tokens": 5,
+        "completion_tokens_details": {"reasoning_tokens": 0},
+        "total_tokens": 15,
+    }
     assert done == "[DONE]"
 
 

@@ -111,10 +111,12 @@ async def test_what_was_measured_before_it_was_parked_is_added(journal: Journal)
 
 
 async def test_usage_of_earlier_attempts_counts(journal: Journal) -> None:
-    run = Run(journal, plan=replace(a_plan(), spent=Spent(UsageTotal(100, 50))))
+    run = Run(journal, plan=replace(a_plan(), spent=Spent(UsageTotal(100, 50, 30, 20))))
     await run.publish(UsageReport(run.fact()))
-    usage = run.output.final().usage
-    assert (usage.prompt_tokens, usage.completion_tokens) == (110, 55)
+    final = run.output.final()
+    assert (final.usage.prompt_tokens, final.usage.completion_tokens) == (110, 55)
+    assert final.cached == (30, 20)
+    assert "cached" not in final.model_dump()
 
 
 async def test_without_an_answer_the_content_is_the_main_agents_last_message(journal: Journal) -> None:

@@ -10,12 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.http.admission.strict_json import read_json
+from app.ids import AccountId, new_uuid
 from app.platform.concurrency.offload import SMALL_BYTES, Offload
 from app.requests.blank import is_blank
 from app.requests.runs import GraphRunRequest
 from app.runs.requests.codec import RequestCodec
 
 LONG = "é" * SMALL_BYTES
+ACCOUNT = AccountId(new_uuid())
 
 texts = st.lists(
     st.sampled_from(['"', "\\", "u0000", "0", "\x01", "\u2028", "é", "😀", "a" * 1025, '\\"' * 600]),
@@ -42,14 +44,18 @@ async def test_a_request_comes_back_as_it_was(text: str) -> None:
     request = a_request(text, responseFormat=huge, limits={"maxBudgetUsd": "0.10", "timeoutS": 2})
     codec = RequestCodec(Offload())
 
-    assert await codec.decode(await codec.encode(request)) == request
+    stored = await codec.encode(ACCOUNT, request)
+
+    assert await codec.decode(await codec.read(stored)) == request
 
 
 async def test_what_a_request_does_not_use_is_not_stored() -> None:
     """The release before, which may execute it, knows no new field."""
     body = a_body("hi")
 
-    assert json.loads(await RequestCodec(Offload()).encode(GraphRunRequest.model_validate(body))) == body
+    stored = await RequestCodec(Offload()).encode(ACCOUNT, GraphRunRequest.model_validate(body))
+
+    assert json.loads(stored.text) == body
 
 
 @pytest.mark.parametrize(("chars", "is_here"), [(10, True), (SMALL_BYTES, False)])
@@ -98,7 +104,7 @@ def test_any_posted_request_is_stored_unchanged(text: str, schema: dict[str, Any
         read_json(json.dumps(a_body(text, responseFormat=wanted)).encode())
     )
 
-    kept = asyncio.run(codec.encode(request))
+    kept = asyncio.run(codec.encode(ACCOUNT, request)).text
 
     assert "\0" not in kept
     # As text, where 1, 1.0 and true differ and members have an order.

@@ -1,7 +1,7 @@
-"""TokenIssuer: an issuer whose tokens are accepted instead of API keys, as the setting names it."""
+"""Issuers whose tokens are trusted, as settings name them."""
 
 import json
-from typing import Annotated, Literal, Self, TypeAlias
+from typing import Annotated, ClassVar, Literal, Self, TypeAlias
 
 from pydantic import Field, model_validator
 
@@ -18,14 +18,17 @@ EndUserScope: TypeAlias = Literal["runs:write", "runs:read", "runs:approve", "re
 
 _Text: TypeAlias = Annotated[str, Field(min_length=1, max_length=500)]
 _Url: TypeAlias = Annotated[str, Field(pattern=r"^https?://[^\s/?#@]+(/\S*)?$", max_length=2000)]
-_Patterns: TypeAlias = Annotated[
+Patterns: TypeAlias = Annotated[
     tuple[Annotated[str, Field(pattern=r"^[A-Za-z0-9*][A-Za-z0-9_.:*-]{0,199}$")], ...], Field(min_length=1)
 ]
 """Names, in which `*` stands for any characters."""
 
 
-class TokenIssuer(InputModel):
-    """Who makes tokens, what they must be like, and the most that they may do."""
+class Issuer(InputModel):
+    """Who makes tokens, what they must be like, and whom they are for."""
+
+    names_keys: ClassVar[bool] = True
+    """Whether each token must name its key."""
 
     issuer: _Text
     audience: _Text
@@ -34,23 +37,14 @@ class TokenIssuer(InputModel):
     algorithms: Annotated[tuple[Algorithm, ...], Field(min_length=1)] = ("RS256", "ES256", "EdDSA")
     account: _Text | None = None
     account_claim: _Text | None = None
-    accounts: _Patterns | None = None
+    accounts: Patterns | None = None
     """The names that the claim may have."""
     end_user_claim: _Text = "sub"
-    scopes: Annotated[tuple[EndUserScope, ...], Field(min_length=1)]
-    scope_claim: _Text | None = None
-    """Has the scopes of a token, which are never more than `scopes`; a token without it has none."""
-    graphs: _Patterns | None = None
 
-    @model_validator(mode="after")
-    def _is_whole(self) -> Self:
-        if (self.account is None) == (self.account_claim is None):
-            raise ValueError("must have either account or accountClaim")
-        if (self.account_claim is None) != (self.accounts is None):
-            raise ValueError("must have accounts with accountClaim, and only then")
-        if self.jwks_url is None and not self.issuer.startswith(("https://", "http://")):
-            raise ValueError("must have jwksUrl, because its issuer is not a URL")
-        return self
+    @property
+    def is_url(self) -> bool:
+        """Whether clients find its configuration by its name."""
+        return self.issuer.startswith(("https://", "http://"))
 
     @property
     def discovery_url(self) -> str:
@@ -63,6 +57,25 @@ class TokenIssuer(InputModel):
             return self.account
         allowed = isinstance(claimed, str) and matches_any(claimed, self.accounts or ())
         return str(claimed) if allowed else None
+
+
+class TokenIssuer(Issuer):
+    """An issuer whose tokens are accepted instead of API keys, and the most that they may do."""
+
+    scopes: Annotated[tuple[EndUserScope, ...], Field(min_length=1)]
+    scope_claim: _Text | None = None
+    """Has the scopes of a token, which are never more than `scopes`; a token without it has none."""
+    graphs: Patterns | None = None
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> Self:
+        if (self.account is None) == (self.account_claim is None):
+            raise ValueError("must have either account or accountClaim")
+        if (self.account_claim is None) != (self.accounts is None):
+            raise ValueError("must have accounts with accountClaim, and only then")
+        if self.jwks_url is None and not self.is_url:
+            raise ValueError("must have jwksUrl, because its issuer is not a URL")
+        return self
 
 
 def read_issuers(value: object) -> object:

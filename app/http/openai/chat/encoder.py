@@ -1,16 +1,14 @@
 """ChunkEncoder: the chunks of a streamed completion."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Any
 
-from app.http.openai.answer import AnswerOptions, Received, RunAnswer
+from app.http.openai.answer import NOTHING, AnswerOptions, Received, RunAnswer
 from app.http.openai.errors import error_json
 from app.http.openai.mapper import Delta
 from app.http.streaming.encoder import DONE_FRAME, json_frame
 from app.runs.generate import FAILURES
 from app.streams.port import LogEntry
-
-NOTHING: Final = Received()
 
 
 class ChunkEncoder(RunAnswer):

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from app.http.openai.answer import AnswerOptions, Received, RunAnswer
-from app.http.openai.encoder import NOTHING
+from app.http.openai.answer import NOTHING, AnswerOptions, Received, RunAnswer
 from app.http.openai.mapper import CompletionMapper, Delta
 from app.http.streaming.replay import discarded_in, not_discarded
 from app.runs.generate import FAILURES

@@ -1,0 +1,43 @@
+"""`runtally connect`: the configuration with which another tool uses this server, and a key for it."""
+
+import asyncio
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from app.cli.commands.keys import new_key
+from app.cli.connections.tools import TOOLS, ToolFile, ToolName
+from app.cli.errors import explained
+from app.cli.terminal import Terminal
+
+_output, _notes = Terminal(highlight=False), Terminal(highlight=False, stderr=True)
+
+
+def connect(
+    name: Annotated[ToolName, typer.Argument(metavar="TOOL", help=", ".join(TOOLS))],
+    account: Annotated[str, typer.Option(help="Created if there is no account with this name.")],
+    *,
+    url: Annotated[str, typer.Option(envvar="RUNTALLY_URL", help="The server's.")] = "http://127.0.0.1:8000",
+    write: Annotated[
+        bool, typer.Option("--write", help="Add it to the tool's file; all else stays.")
+    ] = False,
+    file: Annotated[Path | None, typer.Option(help="Another file than the tool's own.")] = None,
+) -> None:
+    """Make a key for another tool, and print the configuration with which it uses this server."""
+    tool = TOOLS[name]
+    place = file or tool.file
+    if file is not None and not write:
+        raise typer.BadParameter("needs --write", param_hint="--file")
+    with explained():
+        # Before the key: one that is in no file would be lost.
+        opened = ToolFile.open(place, tool) if write else None
+        key, secret = asyncio.run(new_key(account, tool.scopes, {"name": name.value}))
+        settings = tool.settings(url.rstrip("/"), secret)
+        if opened is None:
+            _output.print(tool.shown(settings), soft_wrap=True, markup=False)
+            _notes.print(f"This belongs into {place}; --write adds it.", style="dim", soft_wrap=True)
+        else:
+            opened.add(settings)
+            _notes.print(f"{place} has it.", style="dim", soft_wrap=True)
+        _notes.print(f"{tool.next_step} Key {key.id}, scopes {' '.join(key.scopes)}.", style="dim")

@@ -1,0 +1,1 @@
+"""The tools of others that use a server, and their files."""

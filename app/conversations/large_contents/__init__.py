@@ -1,0 +1,1 @@
+"""Large contents of transcripts, outside the database."""

@@ -1,0 +1,81 @@
+"""LargeContents: keeps long strings of transcripts outside the database, where an operator wants that."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+from uuid import UUID
+
+from app.conversations.records import Transcript, TranscriptEntry
+from app.ids import AccountId
+from app.platform.db import Transaction
+from app.platform.objects.documents import ContentsMissing, extracted
+from app.platform.objects.service import INSIDE, Objects
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class LargeContents:
+    """What users have attached and tools have returned; what the model says stays in the database."""
+
+    objects: Objects = INSIDE
+
+    async def write(
+        self, transcript: Transcript, entries: Sequence[TranscriptEntry]
+    ) -> Sequence[TranscriptEntry]:
+        """The entries as they are stored, after what is stored outside was written.
+
+        Raises `ContentsUnavailable` and `DatabaseUnavailable`.
+        """
+        if not self.objects.are_outside:
+            return entries
+        stored, contents = await asyncio.to_thread(_extracted, entries)
+        if contents:
+            await self.objects.write(_account(transcript), contents)
+        return stored
+
+    async def hold(self, tx: Transaction, transcript: Transcript, entries: Sequence[TranscriptEntry]) -> None:
+        """Keep what was written for entries that this transaction stores. Raises `ContentsUnavailable`."""
+        if hashes := {sha256 for entry in entries for sha256 in entry.objects}:
+            await self.objects.hold(tx, _account(transcript), hashes)
+
+    async def whole(
+        self, transcript: Transcript, entries: Sequence[TranscriptEntry]
+    ) -> Sequence[TranscriptEntry]:
+        """The entries that were stored; raises `ContentsUnavailable`, `ContentLost`."""
+        if not (hashes := {sha256 for entry in entries for sha256 in entry.objects}):
+            return entries
+        contents = await self.objects.read(_account(transcript), hashes)
+        return await asyncio.to_thread(lambda: [entry.whole(contents) for entry in entries])
+
+    async def completed(
+        self, account_id: AccountId, read: Callable[[dict[str, bytes]], Awaitable[Result]]
+    ) -> Result:
+        """The result of `read` once it has all contents: it raises `ContentsMissing` until then.
+
+        So no connection to the database is kept while contents are read.
+        """
+        contents: dict[str, bytes] = {}
+        while True:
+            try:
+                return await read(contents)
+            except ContentsMissing as missing:
+                contents |= await self.objects.read(account_id, missing.hashes)
+
+
+def _extracted(entries: Sequence[TranscriptEntry]) -> tuple[list[TranscriptEntry], dict[str, bytes]]:
+    stored: list[TranscriptEntry] = []
+    contents: dict[str, bytes] = {}
+    for entry in entries:
+        line: dict[str, Any] = entry.line
+        found: dict[str, bytes] = {}
+        if line.get("type") == "user":
+            line, found = extracted(line)
+        contents |= found
+        stored.append(replace(entry, line=line, objects=found.keys()) if found else entry)
+    return stored, contents
+
+
+def _account(transcript: Transcript) -> AccountId:
+    return AccountId(UUID(transcript.project_key))

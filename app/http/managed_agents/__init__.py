@@ -1,0 +1,1 @@
+"""The API of Managed Agents: agents are graphs, sessions are conversations."""

@@ -1,0 +1,49 @@
+"""SessionEncoder: the frames of a session's stream, run by run."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, ClassVar
+
+from app.errors import Unauthenticated
+from app.http.anthropic.errors import error_json
+from app.http.managed_agents.mapper import SessionMapper
+from app.http.streaming.encoder import EVENT_STREAM, REVOKED_MESSAGE, STOPPING_MESSAGE, json_frame
+from app.http.streaming.stopping import ServerStopping
+from app.streams.port import LogEntry
+
+
+class SessionEncoder:
+    """Encodes the entries of the run that it was given last."""
+
+    content_type: ClassVar[str] = EVENT_STREAM
+    headers: ClassVar[Mapping[str, str]] = {}
+    # Their clients do not reconnect.
+    preamble: ClassVar[bytes] = b""
+
+    def __init__(self, previews: Collection[str] = ()) -> None:
+        self._previews = previews
+        self._mapper = SessionMapper("", "")
+
+    def turn_to(self, run_id: str, question: str) -> None:
+        """What follows are entries of this run."""
+        self._mapper = SessionMapper(run_id, question, self._previews)
+
+    def encode(self, entries: Sequence[LogEntry]) -> bytes:
+        """The frames of these entries, as one chunk."""
+        return b"".join(frame(event) for entry in entries for event in self._mapper.map(entry))
+
+    def encode_revoked(self) -> bytes:
+        """An error: the session goes on."""
+        return _error(Unauthenticated.status, Unauthenticated.code, REVOKED_MESSAGE)
+
+    def encode_stopping(self) -> bytes:
+        """An error: a stream that only ends looks like the end of the session."""
+        return _error(ServerStopping.status, ServerStopping.code, STOPPING_MESSAGE)
+
+
+def frame(event: Mapping[str, Any]) -> bytes:
+    """An event with its type as that of the frame, which their clients need."""
+    return f"event: {event['type']}\n{json_frame(event)}".encode("ascii")
+
+
+def _error(status: int, code: str, message: str) -> bytes:
+    return frame(error_json(status, code, message)[1])

@@ -1,0 +1,191 @@
+"""McpExchange: one message of a client, and its response."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+from fastapi import Response
+from fastapi.responses import JSONResponse
+from mcp.shared.exceptions import MCPError
+from mcp.shared.inbound import ERROR_CODE_HTTP_STATUS
+from mcp.shared.jsonrpc_dispatcher import cancelled_request_id_from_params, progress_token_from_params
+from mcp_types import (
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    CallToolRequestParams,
+    JSONRPCNotification,
+    JSONRPCRequest,
+    RequestId,
+)
+from mcp_types.methods import validate_client_request
+from pydantic import ValidationError
+from starlette.datastructures import Headers
+
+from app.bootstrap.services import Services
+from app.errors import AppError, Invalid
+from app.graphs.spec import GraphSpec
+from app.http.admission.checks import TEXT_BODY_BYTES
+from app.http.field_errors import invalid_fields
+from app.http.mcp.calls import OpenedCall, answer_request, cancel_call, open_call, resumed_run
+from app.http.mcp.client import SESSION, McpClient, new_session, require_short
+from app.http.mcp.encoder import Answering, CallEncoder, EventId, request_named
+from app.http.mcp.errors import TOLD_TO_THE_MODEL, error_json, refusal_json
+from app.http.mcp.input import ToolCall
+from app.http.mcp.tools import CALL, error_result, result_json, served, tool_name
+from app.http.streaming.pausing import decided_requests
+from app.http.streaming.replay import without_discarded
+from app.http.streaming.run_streams import RunStreams
+from app.requests.principal import Principal
+from app.runs.requests.posted import Posting
+
+_OK: Final = 200
+_ACCEPTED: Final = 202
+_BAD_REQUEST: Final = 400
+_SERVER_ERROR: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class McpExchange:
+    """Handles what one HTTP request has; nothing of it is kept."""
+
+    services: Services
+    caller: Principal
+    posting: Posting
+    streams: Callable[[], Awaitable[RunStreams]]
+    """Raises `TooManyReaders`."""
+    page: str
+    """The URL where a person answers what waits."""
+    headers: Headers
+
+    async def respond(self, body: Mapping[str, Any]) -> Response:
+        """The response to a message; what the server itself cannot do is raised."""
+        try:
+            message = _message_in(body)
+        except ValidationError:
+            problem = "The body must be one JSON-RPC message."
+            return JSONResponse(error_json(None, INVALID_REQUEST, problem), _BAD_REQUEST)
+        if isinstance(message, JSONRPCRequest):
+            return await self._answered(message, body)
+        client = McpClient.of_notice(self.headers)
+        if isinstance(message, JSONRPCNotification):
+            await self._notified(client, message)
+        else:
+            await self._filled_in(client, body)
+        return Response(status_code=_ACCEPTED)
+
+    async def resumed(self, last_event_id: str) -> Response:
+        """The rest of a stream that broke off; raises `Invalid`, `RunNotFound`, `ScopeMissing`."""
+        if (event := EventId.parse(last_event_id)) is None:
+            raise Invalid.field("Last-Event-ID", "is not the id of an event of this server")
+        record = await resumed_run(self.services, self.caller, event.run_id)
+        client = McpClient.of_notice(self.headers)
+        opened = OpenedCall(record, await decided_requests(self.services, record.key))
+        streams = await self.streams()
+        return self._stream(streams, client, opened, event.message_id, event.token, received=event.position)
+
+    async def _answered(self, request: JSONRPCRequest, body: Mapping[str, Any]) -> Response:
+        try:
+            require_short(request.id, "id")
+            client = McpClient.of(body, self.headers)
+            if request.method == CALL:
+                return await self._called(client, request)
+            params = request.params or {}
+            result = await served(client, request.id, request.method, params, self._graphs())
+        except MCPError as error:
+            content = error_json(request.id, error.code, error.message, error.data)
+            return self._refused(content)
+        except ValidationError as error:
+            return self._refused(refusal_json(request.id, invalid_fields(error, body)))
+        headers = {SESSION: new_session(params)} if request.method == "initialize" else {}
+        return JSONResponse(_response(request.id, result), headers=headers)
+
+    async def _called(self, client: McpClient, request: JSONRPCRequest) -> Response:
+        token = progress_token_from_params(request.params)
+        require_short(token, "params._meta.progressToken")
+        try:
+            streams = await self.streams()
+            read = partial(self._call_in, client, request)
+            call, params = await self.services.offload.run(read, size=self._size)
+            opened = await open_call(self.services, self.caller, call, params, self.posting)
+        except AppError as error:
+            if error.status >= _SERVER_ERROR:
+                raise
+            if error.status in TOLD_TO_THE_MODEL:
+                told = result_json(client, error_result(error.detail))
+                return JSONResponse(_response(request.id, told))
+            return self._refused(refusal_json(request.id, error))
+        return self._stream(streams, client, opened, request.id, token)
+
+    def _call_in(self, client: McpClient, request: JSONRPCRequest) -> tuple[ToolCall, CallToolRequestParams]:
+        given = request.params or {}
+        validate_client_request(CALL, client.version, given)
+        params = CallToolRequestParams.model_validate(given, by_name=False)
+        graphs = {tool_name(graph.id): graph for graph in self._graphs()}
+        if (graph := graphs.get(params.name)) is None:
+            raise MCPError(INVALID_PARAMS, "params.name: is not a tool that this key may call")
+        call = ToolCall.read(
+            self.caller, graph, params.arguments, given.get("_meta"), client=client, message_id=request.id
+        )
+        return call, params
+
+    def _stream(
+        self,
+        streams: RunStreams,
+        client: McpClient,
+        opened: OpenedCall,
+        message_id: RequestId,
+        token: str | int | None,
+        *,
+        received: int = -1,
+    ) -> Response:
+        record = opened.record
+        may_approve = self.caller.may("runs:approve")
+        answering = Answering(client, message_id, token, may_approve=may_approve, page=self.page)
+        encoder = CallEncoder(record, answering, received=received, decided=opened.decided)
+        batches = without_discarded(self.services.runs.follow(record.key))
+        return streams.until_pause(
+            self.caller, record.key, batches, encoder, stops_unread=record.stops_unread
+        )
+
+    async def _notified(self, client: McpClient, notice: JSONRPCNotification) -> None:
+        # Where there are no sessions, a client that cancels disconnects.
+        if client.is_modern or notice.method != "notifications/cancelled":
+            return
+        if (message_id := cancelled_request_id_from_params(notice.params)) is not None:
+            await cancel_call(self.services, self.caller, client, message_id)
+
+    async def _filled_in(self, client: McpClient, body: Mapping[str, Any]) -> None:
+        """Take the response to a request of ours; one that says that it failed leaves the run waiting."""
+        named = None if client.is_modern else request_named(body.get("id"))
+        if named is None:
+            raise Invalid.field("id", "is not that of a request of this server")
+        if "result" in body:
+            await answer_request(self.services, self.caller, *named, body["result"])
+
+    @property
+    def _size(self) -> int:
+        """About how large the message is."""
+        return int(self.headers.get("content-length", TEXT_BODY_BYTES))
+
+    def _graphs(self) -> list[GraphSpec]:
+        graphs, terms = self.services.graphs.all(), self.caller.terms
+        return [graph for graph in graphs if terms.allows_graph(graph.id)]
+
+    def _refused(self, content: dict[str, Any]) -> Response:
+        """In the revision without sessions an error has a status of its own."""
+        is_modern = McpClient.is_without_sessions(self.headers)
+        status = ERROR_CODE_HTTP_STATUS.get(content["error"]["code"], _OK) if is_modern else _OK
+        return JSONResponse(content, status)
+
+
+def _message_in(body: Mapping[str, Any]) -> JSONRPCRequest | JSONRPCNotification | None:
+    """What was posted; None for a response."""
+    if "method" not in body:
+        return None
+    kind = JSONRPCRequest if "id" in body else JSONRPCNotification
+    return kind.model_validate(body)
+
+
+def _response(message_id: RequestId, result: dict[str, Any]) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": message_id, "result": result}

@@ -1,0 +1,124 @@
+"""CallMapper: what a call knows of its run, and what an event adds for its client; pure."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias, assert_never
+
+from app.events import (
+    AssistantFinal,
+    BudgetReached,
+    Citation,
+    ClientToolCall,
+    Done,
+    FilesChanged,
+    Interrupted,
+    MessageDiscarded,
+    PermissionRequest,
+    PermissionResolved,
+    QuestionAsked,
+    QuestionResolved,
+    Queued,
+    RunError,
+    RunStarted,
+    RunWarning,
+    Status,
+    Step,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallResult,
+    ToolCallStart,
+    UserMessageDelivered,
+)
+from app.http.streaming.pausing import Waiting
+from app.streams.port import LogEntry
+
+_SHOWN_CHARS: Final = 2_000
+"""How much of the text so far a notification has: its end."""
+
+_EVERY_CHARS: Final = 200
+
+_NotShown: TypeAlias = (
+    Queued
+    | Status
+    | RunWarning
+    | Interrupted
+    | UserMessageDelivered
+    | Citation
+    | FilesChanged
+    | ThinkingDelta
+    | ToolCallStart
+    | ToolCallResult
+    | ClientToolCall
+)
+
+
+@dataclass(slots=True)
+class CallMapper:
+    """Maps each entry of a run, in order. Calls of the graph's own tools, and subagents, are not shown."""
+
+    pending: dict[str, Waiting] = field(default_factory=dict)
+    """What waits for a person, by the id of the request."""
+    final: AssistantFinal | None = None
+    error: RunError | None = None
+    done: Done | None = None
+    text: str = ""
+    """Of the message that is being written, or was the last."""
+    _message: str | None = None
+    _shown: int = 0
+    """How much of it was in a notification."""
+
+    def map(self, entry: LogEntry) -> Iterator[str | Waiting]:
+        """What one entry adds: the text so far, or what a person has to answer."""
+        event = entry.event
+        match event:
+            case TextDelta() | MessageDiscarded() | Step():
+                yield from self._written(event)
+            case PermissionRequest() | QuestionAsked() | BudgetReached():
+                self.pending[event.request_id] = event
+                yield event
+            case PermissionResolved() | QuestionResolved():
+                self.pending.pop(event.request_id, None)
+            case RunStarted():
+                # A later attempt: what the earlier one left open has no end.
+                self.pending.clear()
+            case AssistantFinal():
+                self.final = event
+            case RunError():
+                self.error = event
+            case Done():
+                self.done = event
+            case _:
+                _not_shown(event)
+
+    @property
+    def answer(self) -> str:
+        """The answer as a text."""
+        if self.final is None:
+            return self.text
+        if self.final.structured_output is not None:
+            return json.dumps(self.final.structured_output, separators=(",", ":"))
+        return self.final.content
+
+    def _written(self, event: TextDelta | MessageDiscarded | Step) -> Iterator[str]:
+        if event.parent_tool_call_id is not None:
+            return
+        if isinstance(event, MessageDiscarded):
+            if event.message_id == self._message:
+                self.text, self._shown = "", 0
+            return
+        if isinstance(event, TextDelta):
+            if event.message_id != self._message:
+                self._message, self.text, self._shown = event.message_id, "", 0
+            self.text += event.delta
+        # Not with each delta: a notification has all of the text.
+        is_due = isinstance(event, Step) or self._shown == 0 or len(self.text) - self._shown >= _EVERY_CHARS
+        if is_due and len(self.text) > self._shown:
+            self._shown = len(self.text)
+            yield self.text[-_SHOWN_CHARS:]
+
+
+def _not_shown(event: _NotShown) -> None:
+    """No client of this wire has a place for these."""
+    if not isinstance(event, _NotShown):
+        assert_never(event)

@@ -1,0 +1,145 @@
+"""The MCP server of the library: what is answered without a run; each graph as a tool."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import anyio
+from mcp.server.connection import Connection
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel import Server
+from mcp.server.runner import serve_one
+from mcp.shared.dispatcher import CallOptions
+from mcp.shared.exceptions import NoBackChannelError
+from mcp.shared.message import ServerMessageMetadata
+from mcp.shared.transport_context import TransportContext
+from mcp_types import (
+    SERVER_INFO_META_KEY,
+    CallToolResult,
+    ListToolsResult,
+    PaginatedRequestParams,
+    RequestId,
+    Result,
+    TextContent,
+    Tool,
+    ToolAnnotations,
+)
+from mcp_types.methods import serialize_server_result
+
+from app import __version__
+from app.graphs.spec import GraphSpec
+from app.http.mcp.client import McpClient
+
+CALL: Final = "tools/call"
+INPUT: Final[dict[str, Any]] = {
+    "type": "object",
+    "properties": {
+        "message": {"type": "string", "minLength": 1, "description": "What the agent is to do or to answer."},
+        "conversation": {
+            "type": "string",
+            "minLength": 1,
+            "maxLength": 200,
+            "description": (
+                "A name of your choice: calls with the same name continue one conversation, in which the "
+                "agent remembers what was said. Without it each call stands for itself."
+            ),
+        },
+    },
+    "required": ["message"],
+    "additionalProperties": False,
+}
+
+
+def tool_name(graph_id: str) -> str:
+    """The name of a graph's tool; names of tools have no colon."""
+    return graph_id.replace(":", "__")
+
+
+def tool_of(graph: GraphSpec) -> Tool:
+    """A graph as a tool."""
+    changes = bool(graph.all_tools or graph.native_tools or graph.agents)
+    hints = ToolAnnotations(read_only_hint=not changes, destructive_hint=changes, open_world_hint=True)
+    return Tool(
+        name=tool_name(graph.id),
+        title=graph.name,
+        description=graph.description,
+        input_schema=INPUT,
+        annotations=hints,
+    )
+
+
+async def _list(
+    context: ServerRequestContext[Any, Iterable[GraphSpec]], _params: PaginatedRequestParams | None
+) -> ListToolsResult:
+    return ListToolsResult(tools=[tool_of(graph) for graph in context.request or ()])
+
+
+SERVER: Final[Server[Any]] = Server(
+    "runtally",
+    version=__version__,
+    title="Runtally",
+    instructions="Each tool is an agent that works on a message until it has an answer.",
+    on_list_tools=_list,
+)
+
+
+@dataclass(slots=True)
+class _Exchange:
+    """One request without a way back; see `DispatchContext` of the library."""
+
+    request_id: RequestId
+    message_metadata: ServerMessageMetadata
+    transport: TransportContext = field(
+        default_factory=lambda: TransportContext(kind="streamable-http", can_send_request=False)
+    )
+    cancel_requested: anyio.Event = field(default_factory=anyio.Event)
+    can_send_request: bool = False
+
+    async def send_raw_request(
+        self,
+        method: str,
+        params: Mapping[str, Any] | None,  # noqa: ARG002
+        opts: CallOptions | None = None,  # noqa: ARG002
+    ) -> dict[str, Any]:
+        """Refuse."""
+        raise NoBackChannelError(method)
+
+    async def notify(
+        self, method: str, params: Mapping[str, Any] | None, opts: CallOptions | None = None
+    ) -> None:
+        """Send nothing: no handler here has anything to say before its result."""
+
+    async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
+        """Send nothing."""
+
+
+async def served(
+    client: McpClient,
+    message_id: RequestId,
+    method: str,
+    params: dict[str, Any] | None,
+    graphs: Iterable[GraphSpec],
+) -> dict[str, Any]:
+    """The result of a request that is no call; raises `MCPError`, `ValidationError`."""
+    return await serve_one(
+        SERVER,
+        _Exchange(message_id, ServerMessageMetadata(request_context=graphs)),
+        method,
+        params,
+        connection=Connection.from_envelope(client.version, client.info, client.capabilities),
+        lifespan_state={},
+    )
+
+
+def error_result(text: str) -> CallToolResult:
+    """The result of a call that failed: the model gets the text."""
+    return CallToolResult(content=[TextContent(type="text", text=text)], is_error=True)
+
+
+def result_json(client: McpClient, result: Result) -> dict[str, Any]:
+    """The result of a call in the client's revision."""
+    plain = result.model_dump(by_alias=True, mode="json", exclude_none=True)
+    shaped = serialize_server_result(CALL, client.version, plain)
+    if client.is_modern:
+        shaped["_meta"] = {SERVER_INFO_META_KEY: SERVER.server_info_stamp, **shaped.get("_meta", {})}
+    return shaped

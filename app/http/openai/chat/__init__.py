@@ -1,0 +1,1 @@
+"""`chat/completions`: what clients post, and the answer as chunks or as one completion."""

@@ -1,0 +1,338 @@
+"""ResponseEncoder: the typed events of a response, and the response itself."""
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from app.events import (
+    BudgetReached,
+    ClientToolCall,
+    PermissionRequest,
+    PermissionResolved,
+    QuestionAsked,
+    QuestionResolved,
+    ToolCallResult,
+)
+from app.http.openai.answer import NOTHING, AnswerOptions, Received, RunAnswer, token_usage
+from app.http.openai.mapper import Delta
+from app.http.openai.responses.ids import ResponseName
+from app.http.streaming.replay import discarded_in, not_discarded
+from app.runs.generate import FAILURES
+from app.runs.records import RunRecord
+from app.streams.port import LogEntry
+
+SERVER_LABEL: Final = "runtally"
+"""Whose tools wait for approval."""
+
+_CODES: Final = {"invalid_request": "invalid_prompt", "rate_limit": "rate_limit_exceeded"}
+"""Codes of failures that their clients know, by ours; all others are `server_error`."""
+_INCOMPLETE: Final = {"length": "max_output_tokens", "content_filter": "content_filter"}
+"""Why an answer is incomplete, by the reason why it finishes."""
+
+
+class ResponseEncoder(RunAnswer):
+    """Encodes what a run answers after a position as one response.
+
+    It ends with the run, or before the first answer to what has waited in it: so a replay is the same,
+    whenever a client comes. Events up to `starting_after` are numbered and not sent.
+    """
+
+    def __init__(
+        self,
+        record: RunRecord,
+        options: AnswerOptions,
+        received: Received = NOTHING,
+        *,
+        starting_after: int = -1,
+    ) -> None:
+        super().__init__(record.key.run_id, options, received)
+        self.name = ResponseName(record.key.run_id, received.position)
+        self._record = record
+        self._starting_after = starting_after
+        self._sequence = 0
+        self._output: list[dict[str, Any]] = []
+        self._open: dict[str, Any] = {}
+        """The item that is being written: a message or reasoning."""
+        self._text: list[str] = []
+        """That of it."""
+        self._asked: set[str] = set()
+        """What has begun to wait in this response."""
+        self._is_over = False
+
+    @property
+    def ended(self) -> bool:
+        """Whether the response is complete."""
+        return self._is_over or super().ended
+
+    @property
+    def position(self) -> int:
+        """That of the last event that belongs to it."""
+        return self._position
+
+    @property
+    def waits_for_person(self) -> bool:
+        """Whether it ends where a person has to answer, or had to."""
+        return self._mapper.done is None and bool(self._for_person)
+
+    @property
+    def waits_for_client(self) -> bool:
+        """Whether it ends with calls that have no results yet."""
+        return not self.ended and bool(self._for_client)
+
+    def encode(self, entries: Sequence[LogEntry]) -> bytes:
+        """The events of these entries."""
+        return "".join(frame for entry in entries for frame in self._frames(entry)).encode("ascii")
+
+    def encode_pause(self) -> bytes:
+        """The last events of a response to a run that waits."""
+        self._is_over = True
+        return "".join([*self._begin(), *self._finish()]).encode("ascii")
+
+    def encode_revoked(self) -> bytes:
+        """End the response of a reader whose credential was revoked; the run continues."""
+        return self._error(super().encode_revoked())
+
+    def encode_stopping(self) -> bytes:
+        """An error: a stream that only ends looks like a complete answer to some clients."""
+        return self._error(super().encode_stopping())
+
+    def _error(self, frame: bytes) -> bytes:
+        error = json.loads(frame.removeprefix(b"data: "))["error"]
+        known = {name: error[name] for name in ("code", "message", "param")}
+        return self._frame("error", **known).encode("ascii")
+
+    @property
+    def response(self) -> dict[str, Any]:
+        """The response as far as it goes."""
+        status = self._status
+        done, failure = self._mapper.done, self._failure
+        error = None
+        if failure is not None and status == "failed":
+            error = {"code": _CODES.get(failure, "server_error"), "message": FAILURES[failure]().detail}
+        details = {"reason": _INCOMPLETE[self._reason]} if status == "incomplete" else None
+        usage = None if done is None else token_usage(done, "input", "output")
+        return {
+            **self._head(status),
+            "error": error,
+            "incomplete_details": details,
+            "output": self._output,
+            "usage": usage,
+        }
+
+    @property
+    def _status(self) -> str:
+        if self._mapper.done is None:
+            waiting = "queued" if self._record.status == "queued" else "in_progress"
+            return "completed" if self._is_over else waiting
+        if self._failure is not None:
+            return "cancelled" if self._failure == "aborted" else "failed"
+        return "incomplete" if self._reason in _INCOMPLETE else "completed"
+
+    def _head(self, status: str) -> dict[str, Any]:
+        record = self._record
+        conversation = None if record.state_key is None else {"id": record.state_key}
+        return {
+            "id": self.name.id_of("resp"),
+            "object": "response",
+            "created_at": int(record.created_at.timestamp()),
+            "status": status,
+            "model": self._options.model,
+            "metadata": dict(record.labels.metadata or {}),
+            "conversation": conversation,
+            "instructions": None,
+            "parallel_tool_calls": True,
+            "tool_choice": "auto",
+            "tools": [],
+            "temperature": None,
+            "top_p": None,
+        }
+
+    def _frames(self, entry: LogEntry) -> Iterator[str]:
+        if self.ended:
+            return
+        if self._is_answer(entry):
+            self._is_over = True
+            yield from self._finish()
+            return
+        deltas = self._new(entry)
+        if entry.position > self._received.position:
+            self._note(entry)
+            yield from self._begin()
+        for delta in deltas:
+            yield from self._added(delta)
+        if self._mapper.done is not None:
+            yield from self._begin()
+            yield from self._finish()
+
+    def _note(self, entry: LogEntry) -> None:
+        match entry.event:
+            case PermissionRequest() | QuestionAsked() | BudgetReached() as request:
+                self._asked.add(request.request_id)
+            case ClientToolCall(tool_call_id=call_id):
+                self._asked.add(call_id)
+
+    def _is_answer(self, entry: LogEntry) -> bool:
+        """Whether the client has to ask for what follows, which answers what has waited."""
+        match entry.event:
+            case PermissionResolved(request_id=name, reason="decided"):
+                return name in self._asked
+            case QuestionResolved(request_id=name, resolved_by="answered" | "declined"):
+                return name in self._asked
+            case ToolCallResult(tool_call_id=name):
+                return name in self._asked and name in self._mapper.waiting
+            case _:
+                return False
+
+    def _begin(self) -> Iterator[str]:
+        if self._sequence:
+            return
+        head = {**self._head("in_progress"), "error": None, "incomplete_details": None}
+        for name in ("created", "in_progress"):
+            yield self._frame(f"response.{name}", response={**head, "output": [], "usage": None})
+
+    def _finish(self) -> Iterator[str]:
+        if self._mapper.done is None:
+            waiting = self._for_person
+            yield from self._approvals([each for each in waiting if isinstance(each, PermissionRequest)])
+            rest = [each for each in waiting if not isinstance(each, PermissionRequest)]
+            for delta in self._notice(rest):
+                yield from self._added(delta)
+        yield from self._close()
+        response = self.response
+        kind = "failed" if response["status"] == "cancelled" else response["status"]
+        yield self._frame(f"response.{kind}", response=response)
+
+    def _added(self, delta: Delta) -> Iterator[str]:
+        for call in delta.get("tool_calls", ()):
+            yield from self._call(call)
+        if text := delta.get("reasoning_content"):
+            yield from self._written("reasoning", text)
+        if text := delta.get("content"):
+            yield from self._written("message", text)
+
+    def _written(self, kind: str, text: str) -> Iterator[str]:
+        """More text of the item of this type that is open, or of a new one."""
+        if self._open.get("type") != kind:
+            if not (text := text.lstrip("\n")):
+                return
+            yield from self._close()
+            yield from self._opened(kind)
+        self._text.append(text)
+        if kind == "message":
+            yield self._of_part("response.output_text.delta", delta=text, logprobs=[])
+        else:
+            yield self._of_part("response.reasoning_summary_text.delta", delta=text)
+
+    def _opened(self, kind: str) -> Iterator[str]:
+        name = self.name.id_of("msg" if kind == "message" else "rs", len(self._output))
+        self._open, self._text = {"id": name, "type": kind}, []
+        yield self._of_item("added", _item(self._open, None))
+        if kind == "message":
+            yield self._of_part("response.content_part.added", part=_part(""))
+        else:
+            yield self._of_part("response.reasoning_summary_part.added", part=_summary(""))
+
+    def _close(self) -> Iterator[str]:
+        """End the item that is open."""
+        if not (item := self._open):
+            return
+        text = "".join(self._text)
+        if item["type"] == "message":
+            yield self._of_part("response.output_text.done", text=text, logprobs=[])
+            yield self._of_part("response.content_part.done", part=_part(text))
+        else:
+            yield self._of_part("response.reasoning_summary_text.done", text=text)
+            yield self._of_part("response.reasoning_summary_part.done", part=_summary(text))
+        self._open = {}
+        yield self._done(_item(item, text))
+
+    def _call(self, call: dict[str, Any]) -> Iterator[str]:
+        yield from self._close()
+        arguments = call["function"]["arguments"]
+        item = {"id": self.name.id_of("fc", len(self._output)), "type": "function_call"}
+        item |= {"call_id": call["id"], "name": call["function"]["name"]}
+        yield self._of_item("added", {**item, "arguments": "", "status": "in_progress"})
+        place = {"item_id": item["id"], "output_index": len(self._output)}
+        kind = "response.function_call_arguments"
+        yield self._frame(f"{kind}.delta", **place, delta=arguments)
+        yield self._frame(f"{kind}.done", **place, name=item["name"], arguments=arguments)
+        yield self._done({**item, "arguments": arguments, "status": "completed"})
+
+    def _approvals(self, requests: Sequence[PermissionRequest]) -> Iterator[str]:
+        for request in requests:
+            yield from self._close()
+            item = {
+                "id": self.name.id_of("mcpr", request.request_id),
+                "type": "mcp_approval_request",
+                "server_label": SERVER_LABEL,
+                "name": request.tool_name,
+                "arguments": json.dumps(request.args, separators=(",", ":")),
+            }
+            yield self._of_item("added", item)
+            yield self._done(item)
+
+    def _done(self, item: dict[str, Any]) -> str:
+        frame = self._of_item("done", item)
+        self._output.append(item)
+        return frame
+
+    def _of_item(self, kind: str, item: dict[str, Any]) -> str:
+        return self._frame(f"response.output_item.{kind}", output_index=len(self._output), item=item)
+
+    def _of_part(self, kind: str, **fields: Any) -> str:
+        """An event of the only part of the open item."""
+        item = self._open
+        index = "content_index" if item["type"] == "message" else "summary_index"
+        place = {"item_id": item["id"], "output_index": len(self._output), index: 0}
+        return self._frame(kind, **place, **fields)
+
+    def _frame(self, kind: str, **fields: Any) -> str:
+        number, self._sequence = self._sequence, self._sequence + 1
+        if number <= self._starting_after:
+            return ""
+        data = json.dumps({"type": kind, "sequence_number": number, **fields}, separators=(",", ":"))
+        return f"event: {kind}\ndata: {data}\n\n"
+
+
+class WholeResponse(ResponseEncoder):
+    """The response as one object; nothing is encoded before it is complete."""
+
+    def __init__(self, record: RunRecord, options: AnswerOptions, received: Received = NOTHING) -> None:
+        super().__init__(record, options, received)
+        self._entries: list[LogEntry] = []
+
+    def encode(self, entries: Sequence[LogEntry]) -> bytes:
+        """Keep these entries."""
+        super().encode(entries)
+        self._entries += entries
+        return b""
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """What clients put together from the events, without the messages that were discarded."""
+        whole = ResponseEncoder(self._record, self._options, self._received)
+        whole.encode(not_discarded(self._entries, discarded_in(self._entries)))
+        if self._is_over and not whole.ended:
+            whole.encode_pause()
+        return whole.response
+
+    def require_answer(self) -> None:
+        """Raise the run's error from `FAILURES`, if it has failed."""
+        if self._mapper.done is not None and self._failure is not None:
+            raise FAILURES[self._failure](run_id=self._mapper.run_id)
+
+
+def _item(known: dict[str, Any], text: str | None) -> dict[str, Any]:
+    """A message or reasoning as clients have it; None: its text is yet to come."""
+    item = {**known, "status": "in_progress" if text is None else "completed"}
+    if known["type"] == "reasoning":
+        return {**item, "summary": [] if text is None else [_summary(text)]}
+    return {**item, "role": "assistant", "content": [] if text is None else [_part(text)]}
+
+
+def _part(text: str) -> dict[str, Any]:
+    return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+
+
+def _summary(text: str) -> dict[str, Any]:
+    return {"type": "summary_text", "text": text}

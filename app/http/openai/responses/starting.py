@@ -1,0 +1,75 @@
+"""Starting and continuing the runs of responses."""
+
+import json
+from functools import partial
+from typing import Any
+
+from app.bootstrap.services import Services
+from app.errors import Invalid
+from app.graphs.spec import GraphSpec
+from app.http.openai.answer import AnswerOptions, Received
+from app.http.openai.continuing import continue_run, run_of_graph
+from app.http.openai.notice import Notice
+from app.http.openai.responses.encoder import ResponseEncoder
+from app.http.openai.responses.input import ResponseRequest
+from app.ids import RunKey
+from app.requests.principal import Principal
+from app.runs.records import RunRecord
+from app.runs.requests.posted import Posting
+
+
+async def continue_response(
+    services: Services, caller: Principal, body: ResponseRequest
+) -> tuple[RunRecord, Received] | None:
+    """The run that the items continue, and what their client has of it; None if they start one.
+
+    Raises the errors of `continue_run`.
+    """
+    waiting = body.history.waiting
+    if body.previous is not None and not body.results and not body.decisions:
+        waiting = await _where_it_waits(services, caller, body)
+    return await continue_run(services, caller, body, waiting)
+
+
+async def start_response(
+    services: Services, caller: Principal, graph: GraphSpec, body: ResponseRequest, posting: Posting
+) -> RunRecord:
+    """Start the run that answers the last message, in the conversation that is named or found."""
+    body.require_answerable(graph)
+    tools, schemas = await services.client_tools.usable(caller, graph.id, body.described_tools)
+    known: dict[str, Any] = {"tools": tools, "rules": services.attachments, "schemas": schemas}
+    chats = services.stateless_chats
+    if body.previous is not None:
+        previous = await run_of_graph(services, caller, body.previous.run_id, body.model)
+        if previous.state_key is None:
+            raise Invalid.field("previous_response_id", "must be of a response in a conversation")
+        after = partial(body.next_message, after=previous.key.run_id, **known)
+        return await chats.start_after(caller, previous, after, **posting)
+    if body.conversation is not None:
+        message = body.next_message(body.conversation.id, after=None, **known)
+        return await chats.start_new(caller, message, **posting)
+    message_in = partial(body.chat_message, **known)
+    return await chats.start(caller, body.opening(caller), message_in, body.last_answer, **posting)
+
+
+async def _where_it_waits(services: Services, caller: Principal, body: ResponseRequest) -> Notice | None:
+    """Where the previous response has ended, if that was for a person."""
+    if (previous := body.previous) is None:
+        return None
+    record = await run_of_graph(services, caller, previous.run_id, body.model)
+    options = AnswerOptions(body.model, is_object=False, has_usage=False, page="")
+    encoder = ResponseEncoder(record, options, Received(previous.after))
+    encoder.encode(await services.runs.events(record.key))
+    if encoder.waits_for_client:
+        raise Invalid.field("input", "must hold the results of the calls that end the previous response")
+    if not encoder.waits_for_person:
+        return None
+    # Until something is decided, it is the same response.
+    return Notice(previous.run_id, encoder.position if encoder.ended else previous.after)
+
+
+async def has_schema(services: Services, run: RunKey) -> bool:
+    """Whether a run was requested to answer with an object."""
+    stored = await services.runs.request(run) or "{}"
+    request = await services.offload.run(lambda: json.loads(stored), size=len(stored))
+    return request.get("responseFormat") is not None

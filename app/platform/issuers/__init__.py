@@ -1,0 +1,1 @@
+"""Issuers of tokens, and the issuer at which persons sign in, as settings name them."""

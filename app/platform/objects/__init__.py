@@ -1,0 +1,1 @@
+"""Large contents outside the database: in a bucket or a directory."""

@@ -1,0 +1,131 @@
+"""Objects: large contents outside the database, each written before what refers to it is committed."""
+
+import asyncio
+from collections.abc import Collection, Iterable, Mapping
+from datetime import timedelta
+from typing import Final
+
+import structlog
+from anyio import CapacityLimiter
+
+from app.ids import AccountId
+from app.platform.background import forever
+from app.platform.db import Database, Transaction
+from app.platform.objects.documents import LARGE_BYTES, StoredDocument, restored_text
+from app.platform.objects.repository import (
+    announce,
+    delete_object,
+    find_used,
+    keep_object,
+    lock_due,
+    lock_objects,
+)
+from app.platform.objects.storage import ContentsUnavailable, ObjectStorage
+
+log = structlog.get_logger(__name__)
+
+_KEPT_UNUSED: Final = timedelta(minutes=10)
+"""Longer than from writing a content to the commit of what refers to it; after that, it is written again."""
+
+_AT_ONCE: Final = 8
+_SWEEP_INTERVAL_S: Final = 30.0
+_SWEPT_AT_ONCE: Final = 10
+
+
+class Objects:
+    """Without a storage everything stays in the database."""
+
+    def __init__(self, outside: tuple[Database, ObjectStorage] | None = None) -> None:
+        """`outside`: where large contents are, and the database that refers to them."""
+        self._outside = outside
+        self._requests = CapacityLimiter(_AT_ONCE)
+
+    @property
+    def are_outside(self) -> bool:
+        """Whether large contents are stored outside the database."""
+        return self._outside is not None
+
+    def takes(self, size: int) -> bool:
+        """Whether a content of so many bytes is stored outside."""
+        return self.are_outside and size > LARGE_BYTES
+
+    async def write(self, account_id: AccountId, contents: Mapping[str, bytes]) -> None:
+        """Write contents by SHA-256, for rows that a transaction will insert and that then `hold` them.
+
+        Raises `ContentsUnavailable`, `DatabaseUnavailable`.
+        """
+        if not contents or self._outside is None:
+            return
+        database, storage = self._outside
+        sizes = {sha256: len(content) for sha256, content in contents.items()}
+        # Committed before anything is written: what is written and never referred to is found and deleted.
+        async with database.write() as tx:
+            await announce(tx, account_id, sizes, keep=_KEPT_UNUSED)
+        async with database.read() as reader:
+            used = await find_used(reader, account_id, contents)
+
+        async def put(sha256: str) -> None:
+            async with self._requests:
+                await storage.put(account_id, sha256, contents[sha256])
+
+        await asyncio.gather(*map(put, contents.keys() - used))
+
+    async def hold(self, tx: Transaction, account_id: AccountId, hashes: Collection[str]) -> None:
+        """Keep contents that were written until this transaction, which refers to them, is committed.
+
+        Raises `ContentsUnavailable` if that was so long ago that they may be deleted.
+        """
+        if hashes and await lock_objects(tx, account_id, hashes) != set(hashes):
+            raise ContentsUnavailable
+
+    async def read(self, account_id: AccountId, hashes: Iterable[str]) -> dict[str, bytes]:
+        """Contents by SHA-256; raises `ContentsUnavailable`, `ContentLost`."""
+        found: dict[str, bytes] = {}
+        if not (wanted := set(hashes)):
+            return found
+        if self._outside is None:
+            log.error("objects.not_configured")
+            raise ContentsUnavailable
+        storage = self._outside[1]
+
+        async def get(sha256: str) -> None:
+            async with self._requests:
+                found[sha256] = await storage.get(account_id, sha256)
+
+        await asyncio.gather(*map(get, wanted))
+        return found
+
+    async def text(self, document: StoredDocument) -> str:
+        """The JSON text of a document; raises `ContentsUnavailable`, `ContentLost`."""
+        if not document.objects:
+            return document.text
+        contents = await self.read(document.account_id, document.objects)
+        return await asyncio.to_thread(restored_text, document.text, contents)
+
+    async def sweep(self) -> None:
+        """Delete what nothing refers to until cancelled."""
+        if self.are_outside:
+            await forever(self._delete_all_unused, _SWEEP_INTERVAL_S, name="objects.sweep")
+
+    async def delete_unused(self) -> int:
+        """Delete some contents that nothing refers to; returns how many were looked at."""
+        if self._outside is None:
+            return 0
+        database, storage = self._outside
+        async with database.transaction() as tx:
+            due = await lock_due(tx, most=_SWEPT_AT_ONCE)
+            for key in due:
+                if await find_used(tx, key.account_id, [key.sha256]):
+                    await keep_object(tx, key)
+                else:
+                    await storage.delete(key.account_id, key.sha256)
+                    await delete_object(tx, key)
+        return len(due)
+
+    async def _delete_all_unused(self) -> None:
+        while await self.delete_unused() == _SWEPT_AT_ONCE:
+            pass
+
+
+INSIDE: Final = Objects()
+"""Everything stays in the database."""

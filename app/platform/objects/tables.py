@@ -1,0 +1,16 @@
+"""The contents that are stored outside the database."""
+
+from sqlalchemy import BigInteger, Column, Index, Table, Text, Uuid, text
+
+from app.platform.db import UtcDateTime, metadata
+
+stored_objects = Table(
+    "stored_objects",
+    metadata,
+    Column("account_id", Uuid, primary_key=True),
+    Column("sha256", Text, primary_key=True),
+    Column("bytes", BigInteger, nullable=False),
+    Column("check_at", UtcDateTime, comment="When it is deleted, unless something refers to it then"),
+)
+
+Index("ix_stored_objects_check_at", stored_objects.c.check_at, postgresql_where=text("check_at IS NOT NULL"))

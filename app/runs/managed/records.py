@@ -1,0 +1,113 @@
+"""The data of sessions of Managed Agents."""
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any, Final, Literal, TypeAlias
+
+from app.billing.receipts.records import NO_CHARGES, RunTotals
+from app.conversations.records import Conversation
+from app.ids import ApiKeyId, RunId
+from app.requests.client_tools import ClientTool
+from app.requests.outcome import RunStatus
+from app.requests.wire_models import WireModel
+from app.runs.records import UNFINISHED
+
+SessionStatus = Literal["running", "idle"]
+Comparison: TypeAlias = Literal["gt", "gte", "lt", "lte"]
+COMPARISONS: Final[Mapping[Comparison, Callable[[Any, Any], Any]]] = {
+    "gt": operator.gt,
+    "gte": operator.ge,
+    "lt": operator.lt,
+    "lte": operator.le,
+}
+"""How times are compared, by the names that clients have for it."""
+
+
+class SessionSettings(WireModel):
+    """What each run of a session has, as its conversation's row keeps it."""
+
+    graph_id: str
+    api_key_id: ApiKeyId
+    """The key that has created it."""
+    model: str | None = None
+    """None: the graph's."""
+    tools: tuple[ClientTool, ...] = ()
+    metadata: Mapping[str, str] = {}
+    budget_usd: Decimal | None = None
+    """The most that all of its runs may cost."""
+    archived_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SessionTurn:
+    """A run of a session."""
+
+    state_key: str
+    run_id: RunId
+    turn: int
+    status: RunStatus
+    started_at: datetime | None
+    ended_at: datetime | None
+    parked_s: float
+    is_asking: bool
+    """Whether one of its calls waits for an answer from outside."""
+    messages: int | None = None
+    """How many messages it had; None of one that has not ended, or whose process was lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class ManagedSession:
+    """A session with its runs, oldest first, and what they have cost."""
+
+    conversation: Conversation
+    settings: SessionSettings
+    turns: Sequence[SessionTurn] = ()
+    totals: RunTotals = NO_CHARGES
+    unsettled_since: datetime | None = None
+    """When a run has ended of which receipts are still being written."""
+
+    @property
+    def id(self) -> str:
+        """Its id, which is the conversation's key."""
+        return self.conversation.state_key
+
+    @property
+    def status(self) -> SessionStatus:
+        """Whether a run is at work; one that waits for an answer is not."""
+        active = (each for each in self.turns if each.status in UNFINISHED)
+        return "running" if any(not each.is_asking for each in active) else "idle"
+
+    @property
+    def last_turn(self) -> int:
+        """The number of its newest run; 0 without one."""
+        return self.turns[-1].turn if self.turns else 0
+
+    @property
+    def left_usd(self) -> Decimal | None:
+        """What is left of its budget; None without one."""
+        budget = self.settings.budget_usd
+        return None if budget is None else budget - self.totals.cost_usd
+
+    def active_s(self, now: datetime) -> float:
+        """For how many seconds its runs have been executed."""
+        spans = [
+            (each.ended_at or now) - each.started_at - timedelta(seconds=each.parked_s)
+            for each in self.turns
+            if each.started_at is not None
+        ]
+        return max(sum(spans, timedelta()), timedelta()).total_seconds()
+
+
+@dataclass(frozen=True, slots=True)
+class SessionFilter:
+    """Which sessions of an account are listed, and in which order; None means all."""
+
+    graph_id: str | None = None
+    created: Sequence[tuple[Comparison, datetime]] = ()
+    has_archived: bool = False
+    is_ascending: bool = False
+    after: tuple[datetime, str] | None = None
+    """The last one of the page before: when it was created, and its id."""

@@ -1,0 +1,264 @@
+"""ManagedSessions: creates and changes sessions of Managed Agents, and passes messages to their runs."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import ROUND_DOWN, Decimal
+from functools import reduce
+from typing import Final, NamedTuple, Unpack
+
+from app.billing.receipts.records import NO_CHARGES, RunTotals
+from app.billing.reports.service import BillingReports
+from app.conversations.records import Conversation
+from app.conversations.repository import (
+    change_managed,
+    find_conversation,
+    insert_conversation,
+    lock_conversation,
+)
+from app.errors import Conflict, PaymentRequired, Unavailable
+from app.executors.inbox import RunEnded
+from app.graphs.catalog import GraphCatalog
+from app.ids import RunId, RunKey, new_uuid
+from app.platform.db import Database, Reader
+from app.requests.messages import ContentPart, Message
+from app.requests.principal import GraphNotAllowed, Principal
+from app.requests.runs import GraphRunRequest, RunLimits
+from app.runs.commands.records import Send
+from app.runs.commands.service import RunCommands
+from app.runs.conversations.repository import find_turns
+from app.runs.conversations.service import ConversationBusy, ConversationNotFound, ConversationService
+from app.runs.conversations.view import require_reading
+from app.runs.managed.records import ManagedSession, SessionFilter, SessionSettings, SessionTurn
+from app.runs.managed.repository import chosen_sessions, turns_in
+from app.runs.managed.turns import NewTurns
+from app.runs.records import UNFINISHED, RunRecord
+from app.runs.requests.posted import Posting
+from app.runs.service import RunService
+
+PREFIX: Final = "sesn_"
+"""How the ids of sessions begin."""
+
+_SMALLEST_USD: Final = Decimal("1e-10")
+_TRIES: Final = 16
+_SETTLE_PAUSE_S: Final = 0.1
+_SETTLED_AFTER: Final = timedelta(minutes=1)
+
+
+class SessionArchived(Conflict):
+    """This session is archived: it takes no more events."""
+
+    code = "session_archived"
+
+
+class SessionBudgetReached(PaymentRequired):
+    """The budget of this session is used up: raise budget.max_list_cost."""
+
+    code = "session_budget_reached"
+
+
+class SessionNotSettled(Unavailable):
+    """What the last run of this session has cost is being written; try again."""
+
+
+class SaidMessage(NamedTuple):
+    """A message and the run that gets it; `message_id` is None for the one that has started the run."""
+
+    run_id: RunId
+    message_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ManagedSessions:
+    """The sessions of all accounts."""
+
+    database: Database
+    runs: RunService
+    commands: RunCommands
+    conversations: ConversationService
+    billing: BillingReports
+    graphs: GraphCatalog
+    turns: NewTurns
+    settle_tries: int = 50
+    """How often receipts that are not there yet are looked for."""
+
+    async def create(
+        self, caller: Principal, settings: SessionSettings, *, title: str | None
+    ) -> ManagedSession:
+        """Create a session; raises `GraphNotAllowed`, `GraphNotFound`."""
+        if not caller.terms.allows_graph(settings.graph_id):
+            raise GraphNotAllowed
+        self.graphs.get(settings.graph_id)
+        now = datetime.now(UTC)
+        new = Conversation(
+            account_id=caller.account_id,
+            state_key=f"{PREFIX}{new_uuid().hex}",
+            session_id=new_uuid(),
+            title=title,
+            turns=0,
+            forked_from=None,
+            forked_at=None,
+            created_at=now,
+            updated_at=now,
+            executor=settings.graph_id.partition(":")[0],
+            managed=_stored(settings),
+        )
+        async with self.database.transaction() as tx:
+            inserted = await insert_conversation(tx, new)
+        return ManagedSession(inserted or new, settings)
+
+    async def get(self, caller: Principal, session_id: str) -> ManagedSession:
+        """A session; raises `ConversationNotFound`, and `ScopeMissing` if the caller may not read it."""
+        async with self.database.snapshot() as reader:
+            found = await find_conversation(reader, caller.account_id, session_id)
+            conversation, settings = await _readable(reader, caller, found)
+            turns = await turns_in(reader, caller.account_id, [session_id])
+        totals = await self.billing.totals(caller.account_id, [each.run_id for each in turns])
+        unsettled = [
+            each.ended_at
+            for each in turns
+            if each.ended_at is not None and totals[each.run_id].receipts < (each.messages or 0)
+        ]
+        total = reduce(RunTotals.plus, totals.values(), NO_CHARGES)
+        return ManagedSession(conversation, settings, turns, total, max(unsettled, default=None))
+
+    async def page(
+        self, caller: Principal, chosen: SessionFilter, *, limit: int
+    ) -> tuple[list[ManagedSession], bool]:
+        """The first chosen sessions of the caller's account, and whether there are more."""
+        async with self.database.snapshot() as reader:
+            found = await chosen_sessions(reader, caller.account_id, chosen, limit=limit + 1)
+            has_more, found = len(found) > limit, found[:limit]
+            turns = await turns_in(reader, caller.account_id, [each.state_key for each in found])
+        totals = await self.billing.totals(caller.account_id, [each.run_id for each in turns])
+        listed = []
+        for each in found:
+            own = [turn for turn in turns if turn.state_key == each.state_key]
+            total = reduce(RunTotals.plus, (totals[turn.run_id] for turn in own), NO_CHARGES)
+            listed.append(ManagedSession(each, _settings(each), own, total))
+        return listed, has_more
+
+    async def change(
+        self,
+        caller: Principal,
+        session_id: str,
+        changed: Callable[[SessionSettings], SessionSettings],
+        *,
+        title: Callable[[str | None], str | None] = lambda title: title,
+    ) -> None:
+        """Change a session; its next runs have the new settings. Raises what `get` and `changed` raise."""
+        async with self.database.transaction() as tx:
+            found = await lock_conversation(tx, caller.account_id, session_id)
+            conversation, settings = await _readable(tx, caller, found)
+            managed = _stored(changed(settings))
+            await change_managed(tx, conversation, managed, title=title(conversation.title))
+
+    async def say(
+        self,
+        caller: Principal,
+        session_id: str,
+        content: str | list[ContentPart],
+        **posting: Unpack[Posting],
+    ) -> SaidMessage:
+        """Pass a message to the run that is active, or start the next one.
+
+        At most one run is active at a time, so what is left of a budget is known when one starts. Raises
+        what `RunService.start` and `RunCommands.submit` raise, `SessionArchived`, `SessionBudgetReached`,
+        `SessionNotSettled`.
+        """
+        for _ in range(_TRIES):
+            session = await self.get(caller, session_id)
+            if session.settings.archived_at is not None:
+                raise SessionArchived
+            if (active := await self.active_run(caller, session)) is None:
+                with suppress(ConversationBusy):
+                    return await self._start(caller, session, content, posting)
+                continue
+            command = Send(message_id=str(new_uuid()), content=content, priority="next")
+            try:
+                await self.commands.submit(active.key, command)
+            except RunEnded:
+                await self.runs.wait(active.key)
+            else:
+                return SaidMessage(active.key.run_id, command.message_id)
+        raise ConversationBusy
+
+    async def turns_after(self, session: ManagedSession, turn: int) -> list[SessionTurn]:
+        """The runs of a session that were accepted after this one."""
+        account_id = session.conversation.account_id
+        async with self.database.read() as reader:
+            found = await turns_in(reader, account_id, [session.id])
+        return [each for each in found if each.turn > turn]
+
+    async def question(self, run: RunKey) -> str:
+        """How the message begins that has started a run; empty once it is deleted."""
+        async with self.database.read() as reader:
+            found = await find_turns(reader, run.account_id, [run.run_id])
+        return found[0].question if found else ""
+
+    async def active_run(self, caller: Principal, session: ManagedSession) -> RunRecord | None:
+        """The run of a session that has not ended; raises `ScopeMissing` if the caller may not read it."""
+        if not any(each.status in UNFINISHED for each in session.turns):
+            return None
+        found = await self.conversations.active_runs(caller.account_id, session.id)
+        for run in found:
+            caller.require_reading(run.api_key_id, run.labels.end_user)
+        return found[0] if found else None
+
+    async def _settled(self, caller: Principal, session: ManagedSession) -> ManagedSession:
+        """The session once all receipts of its runs are there; raises `SessionNotSettled`."""
+        tries = self.settle_tries
+        while (since := session.unsettled_since) is not None and tries:
+            tries -= 1
+            await asyncio.sleep(_SETTLE_PAUSE_S)
+            session = await self.get(caller, session.id)
+        # The journal of a machine that was lost may never come.
+        if since is not None and datetime.now(UTC) - since < _SETTLED_AFTER:
+            raise SessionNotSettled(retry_after_s=1)
+        return session
+
+    async def _start(
+        self, caller: Principal, session: ManagedSession, content: str | list[ContentPart], posting: Posting
+    ) -> SaidMessage:
+        settings, left = session.settings, session.left_usd
+        if left is not None:
+            left = (await self._settled(caller, session)).left_usd or Decimal(0)
+            left = left.quantize(_SMALLEST_USD, rounding=ROUND_DOWN)
+            if left <= 0:
+                raise SessionBudgetReached
+        request = GraphRunRequest.of(
+            graph_id=settings.graph_id,
+            messages=[Message.of(role="user", content=content)],
+            state_key=session.id,
+            on_conflict="reject",
+            model=settings.model,
+            client_tools=settings.tools,
+            metadata=dict(settings.metadata) or None,
+            limits=RunLimits() if left is None else RunLimits.of(max_budget_usd=left, cover_calls=True),
+        )
+        record = await self.runs.start(caller, request, **posting)
+        self.turns.notice(caller.account_id, session.id)
+        return SaidMessage(record.key.run_id)
+
+
+def _settings(conversation: Conversation) -> SessionSettings:
+    return SessionSettings.model_validate(conversation.managed)
+
+
+def _stored(settings: SessionSettings) -> dict[str, object]:
+    return settings.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+async def _readable(
+    reader: Reader, caller: Principal, conversation: Conversation | None
+) -> tuple[Conversation, SessionSettings]:
+    """A session that the caller may read."""
+    if conversation is None or conversation.managed is None:
+        raise ConversationNotFound
+    settings = _settings(conversation)
+    # Without a run nothing else says whose it is.
+    caller.require_reading(settings.api_key_id)
+    await require_reading(reader, conversation, caller)
+    return conversation, settings

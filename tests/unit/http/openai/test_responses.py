@@ -1,0 +1,225 @@
+"""A run as the events of a response and as the response itself."""
+
+import json
+from typing import Any
+
+import pytest
+from openai.types.responses import Response
+from pydantic import ValidationError
+
+from app.errors import Invalid
+from app.events import (
+    AssistantFinal,
+    ClientEvent,
+    MessageDiscarded,
+    RunError,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallResult,
+)
+from app.graphs.spec import GraphSpec
+from app.http.openai.answer import NOTHING, AnswerOptions, Received
+from app.http.openai.responses.encoder import ResponseEncoder, WholeResponse
+from app.http.openai.responses.ids import ResponseName, request_of
+from app.http.openai.responses.input import ResponseRequest
+from app.ids import AccountId, RunId, RunKey, new_uuid
+from app.runs.planner import SystemMessageRefused
+from app.streams.port import LogEntry
+from tests.factories import a_record
+from tests.unit.http.events import (
+    ANSWERED,
+    BUDGET,
+    CALL,
+    DONE,
+    QUESTION,
+    REQUEST,
+    RESOLVED,
+    STARTED,
+    client_call,
+    client_call_start,
+    client_result,
+    entries_of,
+)
+
+OPTIONS = AnswerOptions("messages:assistant", is_object=False, has_usage=True, page="http://h/approvals")
+RECORD = a_record(RunKey(AccountId(new_uuid()), RunId("r-1")), state_key="c")
+
+
+def text(delta: str, message_id: str = "m") -> TextDelta:
+    return TextDelta(message_id=message_id, delta=delta)
+
+
+def frames(chunk: bytes) -> list[dict[str, Any]]:
+    return [json.loads(frame.partition("data: ")[2]) for frame in chunk.decode().split("\n\n") if frame]
+
+
+def whole(entries: list[LogEntry], received: Received = NOTHING) -> Response:
+    """What is read of a response, which their strict types accept."""
+    answer = WholeResponse(RECORD, OPTIONS, received)
+    answer.encode(entries)
+    if answer.pause_after_s is not None and not answer.ended:
+        answer.encode_pause()
+    return Response.model_validate(answer.content)
+
+
+def kinds(response: Response) -> list[str]:
+    return [item.type for item in response.output]
+
+
+RUN = entries_of(
+    *(STARTED, ThinkingDelta(message_id="m", delta="Hm."), text("one"), client_call_start("a")),
+    *(client_call("a"), client_result("a"), text("two", "n"), CALL, REQUEST, RESOLVED, text("three", "o")),
+    *(QUESTION, ANSWERED, text("four", "p"), DONE),
+)
+
+
+def test_a_run_is_as_many_responses_as_it_has_waited() -> None:
+    after = [0, 5, 9, 12]
+
+    found = [whole(RUN, Received(position)) for position in after]
+
+    assert [kinds(each) for each in found] == [
+        *(["reasoning", "message", "function_call"], ["message", "mcp_approval_request"]),
+        *(["message"], ["message"]),
+    ]
+    assert [each.id for each in found] == ["resp_r-1", "resp_r-1~5", "resp_r-1~9", "resp_r-1~12"]
+    assert [each.output_text.partition("\n\n")[0] for each in found] == ["one", "two", "three", "four"]
+    assert "[Waiting for a person: the agent asks a question. http://h/approvals?runId=r-1#12" in (
+        found[2].output_text
+    )
+    assert [each.usage is None for each in found] == [True, True, True, False]
+    assert request_of(found[1].output[-1].id or "") == ("r-1", "p-1")
+
+
+def test_a_response_is_the_same_however_late_it_is_read_and_however_it_is_divided() -> None:
+    for end in range(len(RUN)):
+        live = ResponseEncoder(RECORD, OPTIONS)
+        chunk = live.encode(RUN[:end])
+        if live.pause_after_s is not None and not live.ended:
+            chunk += live.encode_pause()
+        at_once = ResponseEncoder(RECORD, OPTIONS).encode(RUN)
+        assert at_once.startswith(chunk)
+    divided = ResponseEncoder(RECORD, OPTIONS)
+    assert b"".join(divided.encode([entry]) for entry in RUN) == at_once
+    numbers = [frame["sequence_number"] for frame in frames(at_once)]
+    assert numbers == list(range(len(numbers)))
+    for last in numbers:
+        resumed = ResponseEncoder(RECORD, OPTIONS, starting_after=last).encode(RUN)
+        assert frames(resumed) == frames(at_once)[last + 1 :]
+
+
+def test_what_others_end_is_no_end_of_the_response() -> None:
+    expired = RESOLVED.model_copy(update={"reason": "expired", "decision": "deny"})
+
+    assert kinds(whole(entries_of(STARTED, CALL, REQUEST, expired, text("no"), DONE))) == ["message"]
+
+
+def test_what_still_waits_ends_the_next_response_again() -> None:
+    entries = entries_of(STARTED, CALL, REQUEST, BUDGET)
+
+    decided = whole(entries, Received(4, decided=frozenset({"p-1"})))
+
+    assert kinds(decided) == ["message"]
+    assert "the budget of this run is used up" in decided.output_text
+    assert kinds(whole(entries)) == ["mcp_approval_request", "message"]
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "reason"),
+    [
+        *(("length", "incomplete", "max_output_tokens"), ("refused", "incomplete", "content_filter")),
+        *(("aborted", "cancelled", None), ("internal", "failed", None)),
+    ],
+)
+def test_a_run_that_does_not_succeed_says_why(error: Any, status: str, reason: str | None) -> None:
+    ended = entries_of(STARTED, text("on"), RunError(error=error), DONE)
+    *_, last = frames(ResponseEncoder(RECORD, OPTIONS).encode(ended))
+    response = whole(ended)
+
+    assert last["type"] == f"response.{status if reason else 'failed'}"
+    assert (response.status, response.output_text) == (status, "on")
+    details = response.incomplete_details
+    assert (None if details is None else details.reason) == reason
+    assert (response.error is not None) == (status == "failed")
+
+
+def test_a_discarded_text_is_only_in_the_stream_and_an_answer_without_its_events_is_shown() -> None:
+    entries = entries_of(STARTED, text("Hel"), MessageDiscarded(message_id="m"), text("Yes.", "n"), DONE)
+    end = entries_of(AssistantFinal(content="Yes."), DONE)
+
+    assert whole(entries).output_text == "Yes."
+    assert whole(end).output_text == "Yes."
+
+
+def test_results_of_our_own_tools_are_not_shown() -> None:
+    result = ToolCallResult(tool_call_id="toolu_1", result="sent", is_error=False)
+
+    assert kinds(whole(entries_of(STARTED, CALL, result, text("Sent."), DONE))) == ["message"]
+
+
+@pytest.mark.parametrize("known", ["r-1", "resp_", "resp_a b", "resp_r~x", "resp_r~1~2", "resp_" + "r" * 129])
+def test_other_ids_name_no_response(known: str) -> None:
+    assert ResponseName.of(known) is None
+
+
+def test_items_that_are_only_named_are_known_and_system_messages_count() -> None:
+    request = ResponseRequest.model_validate(
+        {
+            "model": "messages:assistant",
+            "instructions": "Be brief.",
+            "input": [
+                {"role": "developer", "content": "Be kind."},
+                {"role": "user", "content": "before"},
+                {"type": "item_reference", "id": "fc_r-1~3.0"},
+                {"type": "computer_call", "action": {"type": "click"}, "call_id": 7},
+                {"type": "function_call_output", "call_id": "r-1--a", "output": "blue"},
+            ],
+        }
+    )
+
+    assert [(each.role, each.text) for each in request.posted] == [
+        *(("developer", "Be brief."), ("developer", "Be kind."), ("tool", "blue")),
+    ]
+    assert (request.previous, request.results) == (("r-1", 3), {"r-1--a": "blue"})
+    spec = GraphSpec(name="assistant", description="d", system_prompt="p", allow_system_messages=False)
+    with pytest.raises(Invalid, match=r"input\.4: must be the user's"):
+        request.require_answerable(spec)
+    asked = request.model_copy(update={"input": "hi"})
+    fresh = ResponseRequest.model_validate(asked.model_dump(exclude={"tools"}))
+    with pytest.raises(SystemMessageRefused, match="instructions: is not allowed"):
+        fresh.require_answerable(spec)
+
+
+def test_a_decision_counts_until_the_user_says_something() -> None:
+    decision = {"type": "mcp_approval_response", "approval_request_id": "mcpr_r-1~0.p-1", "approve": True}
+    said = {"role": "user", "content": "Go on."}
+
+    posted = [
+        ResponseRequest.model_validate({"model": "m", "input": items}).decisions
+        for items in ([decision], [decision, said])
+    ]
+
+    assert [[(run, each.request_id, each.decision) for run, each in found] for found in posted] == [
+        [("r-1", "p-1", "allow")],
+        [],
+    ]
+
+
+def test_events_have_their_names() -> None:
+    events: list[ClientEvent] = [STARTED, text("one"), DONE]
+    chunk = ResponseEncoder(RECORD, OPTIONS).encode(entries_of(*events)).decode()
+
+    names = [line.removeprefix("event: ") for line in chunk.splitlines() if line.startswith("event: ")]
+
+    assert names == [frame["type"] for frame in frames(chunk.encode())]
+    stopped = ResponseEncoder(RECORD, OPTIONS)
+    assert [each["type"] for each in frames(stopped.encode_stopping() + stopped.encode_revoked())] == [
+        "error",
+        "error",
+    ]
+
+
+@pytest.mark.parametrize("kind", [["function"], {"a": 1}, 3, None])
+def test_a_type_that_is_no_text_is_an_error_of_its_field(kind: object) -> None:
+    with pytest.raises(ValidationError, match="tools"):
+        ResponseRequest.model_validate({"model": "a:b", "input": "hi", "tools": [{"type": kind}]})
