@@ -43,7 +43,7 @@ from app.runs.conversations.undelivered import UndeliveredMessages
 from app.runs.dispatch.limits import DispatchLimits
 from app.runs.dispatch.places import Places
 from app.runs.dispatch.queue import RunQueue
-from app.runs.dispatch.repository import insert_run
+from app.runs.dispatch.insertion.repository import insert_run
 from app.runs.records import NewRun, RunRecord
 from app.runs.repository import find_run
 from app.runs.requests.attachments import DEFAULT_RULES
