@@ -46,11 +46,8 @@ class SessionNotStarted(Unavailable):
 class UnqueuedRuns(RunQueue):
     """The queue for runs that start at once or not at all."""
 
-    async def insert_unlimited(
-        self, _tx: Transaction, _run: NewRun, *, size: int, max_stored: int | None
-    ) -> RunRecord | None:
+    async def insert_unlimited(self, *_of_run: object, **_limits: object) -> None:
         """None: the limits are others."""
-        del size, max_stored
 
     async def insert(self, tx: Transaction, run: NewRun) -> RunRecord | None:
         """Insert a run as running; raises `TooManySessions` if its key or account has too many.
