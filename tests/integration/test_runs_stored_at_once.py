@@ -46,8 +46,9 @@ async def test_a_run_is_stored_as_by_the_checks_one_by_one(database: Database, k
 
     assert record is not None
     assert (record.status, record.process_id) == ("running", queue.process_id)
-    times = {"created_at": record.created_at, "started_at": record.started_at}
-    assert replace(expected, key=record.key, **times) == record
+    at = record.created_at
+    assert record.started_at == at
+    assert replace(expected, key=record.key, created_at=at, started_at=at) == record
 
 
 async def test_a_run_that_has_to_wait_is_queued(database: Database, key: KeyRecord) -> None:
@@ -127,17 +128,17 @@ async def test_a_run_waits_for_a_revocation_and_is_not_stored(database: Database
         await lock_key(tx, key.id)
         await revoke(tx, key.id)
         late = asyncio.create_task(stored(queue, queue.new(key, run.run_id)))
-        await until_one_waits(database)
+        await until_waiting(database, late)
         assert not late.done()
 
     assert await late is None
     assert not await is_stored(database, run)
 
 
-async def until_one_waits(database: Database) -> None:
-    """Until a statement waits for a lock of another transaction."""
-    statement = text("SELECT count(*) FROM pg_locks WHERE NOT granted")
-    while True:
+async def until_waiting(database: Database, statement: "asyncio.Task[RunRecord | None]") -> None:
+    """Until it waits for a lock of another transaction, or does not."""
+    waiting = text("SELECT count(*) FROM pg_locks WHERE NOT granted")
+    while not statement.done():
         async with database.read() as reader:
-            if (await reader.execute(statement)).scalar_one():
+            if (await reader.execute(waiting)).scalar_one():
                 return
