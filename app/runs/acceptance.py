@@ -3,11 +3,11 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from app.billing.credit.ledger import CreditLedger
 from app.executors.port import RunPlan
-from app.ids import ApiKeyId, RunKey
+from app.ids import AccountId, ApiKeyId, RunKey
 from app.platform.db import Database, Transaction
 from app.platform.objects.documents import StoredDocument
 from app.platform.storage.service import StorageQuota
@@ -51,6 +51,8 @@ class RunAcceptance:
     require_active_key: Callable[[Transaction, ApiKeyId], Awaitable[None]]
     """Raises for a revoked key, and blocks its revocation until the commit."""
     queue: RunQueue
+    _limited: set[AccountId] = field(default_factory=set, init=False)
+    """Accounts whose last run needed credit."""
 
     async def accept(
         self, posted: PostedRun, plan: RunPlan, *, has_place: bool = False
@@ -70,9 +72,23 @@ class RunAcceptance:
                 files = posted.request.files if plan.spec.native_tools else ()
                 uploads = {file.path: file.content for file in files}
                 await self.workspaces.write_uploads(posted.run.account_id, uploads)
-                return await self._store(posted, plan, new, uploads)
+                accepted = await self._store_unlimited(posted, plan, new)
+                return accepted or await self._store(posted, plan, new, uploads)
         except _IdTaken:
             return None
+
+    async def _store_unlimited(self, posted: PostedRun, plan: RunPlan, new: NewRun) -> AcceptedRun | None:
+        """Store a run with one statement that checks everything; None for a run that needs more."""
+        is_alone = posted.request.state_key is None and not plan.spec.native_tools and not new.objects
+        if not is_alone or plan.run.account_id in self._limited:
+            return None
+        checked_at = asyncio.get_running_loop().time()
+        size, most = posted.request.size, self.storage.max_bytes
+        async with self.database.write() as tx:
+            record = await self.queue.insert_unlimited(tx, new, size=size, max_stored=most)
+        if record is None:
+            return None
+        return AcceptedRun(record, replace(plan, unlimited_at=checked_at, accepted_at=record.created_at))
 
     async def _store(
         self, posted: PostedRun, plan: RunPlan, new: NewRun, uploads: Mapping[str, bytes]
@@ -98,6 +114,7 @@ class RunAcceptance:
                 await self.workspaces.reserve(tx, plan.run, plan.spec.workspace, uploads)
             checked_at = asyncio.get_running_loop().time()
             reserved = await self.ledger.reserve(tx, plan.run, plan.credits_to_reserve)
+        (self._limited.discard if reserved is None else self._limited.add)(caller.account_id)
         unlimited_at = checked_at if reserved is None else None
         amount = None if reserved is None else reserved.amount
         plan = replace(plan, reserved=amount, unlimited_at=unlimited_at, accepted_at=record.created_at)

@@ -122,8 +122,21 @@ async def finish_run(
 
     None if it has ended already or is at another attempt (fencing).
     """
-    parameters = {
-        **_key(key),
+    values = finish_values(attempt, final, report, skills=skills, events=events)
+    ended_at: datetime | None = (await tx.execute(_FINISH, {**_key(key), **values})).scalar_one_or_none()
+    return ended_at
+
+
+def finish_values(
+    attempt: int,
+    final: GraphFinal,
+    report: MeterReport | None,
+    *,
+    skills: Sequence[Skill],
+    events: Sequence[StoredEvents],
+) -> dict[str, Any]:
+    """The parameters of `ENDED`, besides the run."""
+    return {
         "attempt": attempt,
         "status": final.status,
         **report_values(report),
@@ -133,8 +146,6 @@ async def finish_run(
         "latest": _latest(events),
         **event_values(events),
     }
-    ended_at: datetime | None = (await tx.execute(_FINISH, parameters)).scalar_one_or_none()
-    return ended_at
 
 
 def report_values(report: MeterReport | None) -> dict[str, Any]:
@@ -361,8 +372,7 @@ STORE_REPORT = """
 """
 """What was measured until now: an attempt that measures nothing leaves what it was parked with."""
 
-_FINISH = text(
-    f"""
+ENDED = f"""
     WITH ended AS (
         UPDATE runs
            SET status = :status, {STORE_REPORT},
@@ -376,12 +386,13 @@ _FINISH = text(
                               THEN NULL ELSE request END
          WHERE account_id = :account_id AND run_id = :run_id AND attempt = :attempt
            AND status IN ('queued', 'running', 'waiting')
-        RETURNING account_id, run_id, ended_at
+        RETURNING account_id, run_id, state_key, ended_at
     ), closed AS (
         UPDATE run_waits SET resolved_by = 'run_stopped', resolved_at = now() FROM ended
          WHERE run_waits.account_id = ended.account_id AND run_waits.run_id = ended.run_id
            AND resolved_by IS NULL
     ), stored AS ({STORE_EVENTS})
-    SELECT ended_at FROM ended
-    """  # noqa: S608 - a constant
-)
+"""  # noqa: S608 - a constant
+"""The beginning of statements that end a run."""
+
+_FINISH = text(f"{ENDED} SELECT ended_at FROM ended")  # noqa: S608 - a constant

@@ -61,24 +61,34 @@ class Queue:
             conversation = None
             if chat is not None:
                 conversation = await take_turn(tx, key.account_id, chat, title=None, executor="claude_agents")
-            new = NewRun(
-                key=RunKey(key.account_id, RunId(run_id)),
-                api_key_id=key.id,
-                graph_id=graph,
-                model="m",
-                request="{}",
-                question="",
-                request_hash=b"",
-                request_id=None,
-                process_id=self.process_id,
+            new = self.new(
+                *(key, run_id),
                 conversation=conversation,
                 starts_at_once=at_once,
                 priority=priority,
                 start_after=start_after,
+                graph_id=graph,
             )
             record = await self.queue.insert(tx, new)
         assert record is not None
         return record
+
+    def new(self, key: KeyRecord, run_id: str, **fields: Any) -> NewRun:
+        """A run that is not accepted yet."""
+        return NewRun(
+            **{
+                "key": RunKey(key.account_id, RunId(run_id)),
+                "api_key_id": key.id,
+                "graph_id": GRAPH,
+                "model": "m",
+                "request": "{}",
+                "question": "",
+                "request_hash": b"",
+                "request_id": None,
+                "process_id": self.process_id,
+                **fields,
+            }
+        )
 
     async def claim(self, count: int = 100, *graphs: str) -> list[str]:
         """Run ids that this worker claims."""

@@ -16,7 +16,6 @@ from app.billing.credit.repository import (
     find_entry_by_reference,
     lock_balance,
     release_reservation,
-    reserved_credits,
     resize_reservation,
     update_mode,
     update_top_up,
@@ -157,10 +156,7 @@ class CreditLedger:
 
     async def release(self, tx: Transaction, run: RunKey) -> None:
         """Release a run's reservation; does nothing if there is none."""
-        if await reserved_credits(tx, run) > 0:
-            # A concurrent release waits for this lock and then finds nothing to release.
-            await lock_balance(tx, run.account_id)
-            await release_reservation(tx, run)
+        await release_reservation(tx, run)
 
     async def resize_reservation(
         self,

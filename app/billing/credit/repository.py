@@ -91,12 +91,6 @@ async def find_entry_by_reference(
     return LedgerEntry(row.kind, row.credits, terms)
 
 
-async def reserved_credits(reader: Reader, run: RunKey) -> int:
-    """The credits a run has reserved."""
-    found = await reader.execute(_RESERVED, {"account_id": run.account_id, "run_id": run.run_id})
-    return int(found.scalar_one())
-
-
 _RESIZE_RESERVATION = text(
     """
     WITH account AS MATERIALIZED (
@@ -150,17 +144,7 @@ async def resize_reservation(
     return None if row is None else Spendable(row.credits, row.has_budgets, row.has_due)
 
 
-_RELEASE = text(
-    """
-    WITH held AS (DELETE FROM budget_holds WHERE account_id = :account_id AND run_id = :run_id)
-    INSERT INTO credit_ledger (account_id, kind, credits, run_id, created_at)
-    SELECT :account_id, 'release', reserved, :run_id, clock_timestamp()
-      FROM (SELECT CAST(-sum(credits) AS bigint) AS reserved FROM credit_ledger
-             WHERE account_id = :account_id AND run_id = :run_id
-               AND kind IN ('reservation', 'release')) AS own
-     WHERE reserved > 0
-    """
-)
+_RELEASE = text("SELECT release_credit(:account_id, :run_id)")
 
 
 async def release_reservation(tx: Transaction, run: RunKey) -> None:
@@ -187,8 +171,3 @@ _BALANCE = select(*(_accounts[field.name] for field in fields(CreditBalance))).w
     _accounts.account_id == bindparam("account_id")
 )
 _LOCKED_BALANCE = _BALANCE.with_for_update()
-_RESERVED = select(func.coalesce(-func.sum(_ledger.credits), 0)).where(
-    _ledger.account_id == bindparam("account_id"),
-    _ledger.run_id == bindparam("run_id"),
-    _ledger.kind.in_(["reservation", "release"]),
-)
