@@ -149,7 +149,8 @@ async def test_a_reader_with_only_the_page_reaches_its_end(page: Path, memory_pa
             elif language == "console":
                 await reader.does(text)
             elif language == "text":
-                await until(partial(reader.sees, *text.splitlines()))
+                for line in text.splitlines():
+                    await until(partial(reader.sees, line))
             else:
                 assert text == 'pip install "runtally[server]"\n'
 
