@@ -8,13 +8,13 @@ import tempfile
 from asyncio.subprocess import DEVNULL, PIPE
 from pathlib import Path
 
-from playwright.async_api import Page, async_playwright
+from playwright.async_api import Page, ViewportSize, async_playwright
 
 from tests.architecture.tree import ROOT
 from tests.browser.conftest import ARGUMENTS
 
 PICTURES = ROOT / "docs" / "pictures"
-_SIZE = {"width": 1280, "height": 720}
+_SIZE = ViewportSize(width=1280, height=720)
 _NAMES = {"chat": "/", "billing": "/billing", "console": "/console"}
 
 
