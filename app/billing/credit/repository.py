@@ -39,19 +39,6 @@ async def lock_balance(tx: Transaction, account_id: AccountId) -> CreditBalance:
     return CreditBalance(**found.mappings().one())
 
 
-async def add_entry(tx: Transaction, account_id: AccountId, kind: str, credits_: int, *, run_id: str) -> None:
-    """Append what a run holds to the ledger; `credits_` is signed."""
-    await tx.execute(
-        insert(credit_ledger).values(
-            account_id=account_id,
-            kind=kind,
-            credits=credits_,
-            run_id=run_id,
-            created_at=func.clock_timestamp(),
-        )
-    )
-
-
 async def add_booked(
     tx: Transaction,
     account_id: AccountId,

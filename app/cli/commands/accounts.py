@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from app.cli.errors import explained
-from app.cli.terminal import Terminal
+from app.cli.terminal import AsJson, Terminal
 from app.platform.settings import Settings
 
 if TYPE_CHECKING:
@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
 accounts = typer.Typer(help="Accounts: create, list, rename, suspend, resume.", no_args_is_help=True)
 _output = Terminal(highlight=False)
-
-AsJson = Annotated[bool, typer.Option("--json", help="For programs.")]
 
 
 @accounts.command("create")
