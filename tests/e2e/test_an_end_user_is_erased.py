@@ -146,21 +146,21 @@ async def test_no_word_is_found_anywhere_and_no_sum_has_changed(
     assert erin in str(labels)
 
 
-async def test_an_erasure_goes_on_after_its_server_was_killed(memory_path: Path) -> None:
+async def test_an_erasure_goes_on_after_its_server_was_killed(migrated_path: Path) -> None:
     hold = Hold(index=5)
 
     def respond(request: ApiRequest) -> Reply:
         return Reply([Text(f"{ANSWER} two three")], hold=hold if request.last_text == WAITS else None)
 
     async with Simulator(respond) as simulator:
-        async with a_server(memory_path, simulator.url, agent=MESSAGES) as (server, http):
+        async with a_server(migrated_path, simulator.url, agent=MESSAGES) as (server, http):
             assert (await http.post("/v1/runs/wait", json=of_erin(SAID, runId="first"))).json()["ok"]
             await http.post("/v1/runs", json=of_erin(WAITS, runId="held"))
             await hold.reached.wait()
             started = await http.delete(f"/v1/end-users/{quote(ERIN, safe='')}")
             server.kill()
         hold.until.set()
-        async with a_server(memory_path, simulator.url, agent=MESSAGES) as (_, http):
+        async with a_server(migrated_path, simulator.url, agent=MESSAGES) as (_, http):
             async with asyncio.timeout(PATIENCE_S):
                 while (await http.get(started.headers["location"])).json()["status"] != "completed":
                     await asyncio.sleep(0.05)
