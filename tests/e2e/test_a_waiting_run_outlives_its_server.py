@@ -14,7 +14,7 @@ from tests.e2e.agents import every_agent, named
 from tests.e2e.noting_tool import NOTE, NOTER, noted, settings
 from tests.e2e.servers import a_server
 from tests.e2e.stories import a_request, until
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, until_shown
 
 
 def one_note(request: ApiRequest) -> Reply:
@@ -24,12 +24,8 @@ def one_note(request: ApiRequest) -> Reply:
 
 async def run_in(http: httpx.AsyncClient, run_id: str, *statuses: str) -> dict[str, Any]:
     """The run, once it has one of these statuses."""
-    async with asyncio.timeout(PATIENCE_S):
-        while True:
-            run: dict[str, Any] = (await http.get(f"/v1/runs/{run_id}")).json()
-            if run["status"] in statuses:
-                return run
-            await asyncio.sleep(0.02)
+    run: dict[str, Any] = await until_shown(http, f"/v1/runs/{run_id}", lambda run: run["status"] in statuses)
+    return run
 
 
 async def allow(http: httpx.AsyncClient, run_id: str) -> None:
