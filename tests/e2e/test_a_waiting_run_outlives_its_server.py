@@ -10,7 +10,7 @@ import pytest
 
 from app.simulator.script import ApiRequest, Reply, Text, ToolUse, blocks_of
 from app.simulator.server import Simulator
-from tests.e2e.agents import every_agent, named
+from tests.e2e.agents import every_agent, every_agent_at_length, named
 from tests.e2e.noting_tool import NOTE, NOTER, noted, settings
 from tests.e2e.servers import a_server
 from tests.e2e.stories import a_request, until
@@ -70,7 +70,7 @@ async def test_killed_while_it_waits(migrated_path: Path, state_key: str | None,
     assert sent == len(receipts) == 2
 
 
-@every_agent
+@every_agent_at_length
 async def test_killed_after_the_answer_and_before_the_call(migrated_path: Path, agent: str) -> None:
     """The only place is taken meanwhile: the run is queued when its server is killed."""
     chosen = {**settings(migrated_path), "RUNTALLY_MAX_CONCURRENT_RUNS": "1"}

@@ -9,7 +9,7 @@ from app.billing.chain.verification import verify
 from app.simulator.script import ApiRequest, Hold, Reply, Text, ToolUse
 from app.simulator.server import Simulator
 from tests.batches import a_line, created, ended
-from tests.e2e.agents import MESSAGES, every_agent
+from tests.e2e.agents import MESSAGES, every_agent_at_length
 from tests.e2e.office import MAIL, MAILER, settings
 from tests.e2e.searching import in_files, in_relay, in_tables, written_in
 from tests.e2e.servers import a_server
@@ -108,7 +108,7 @@ async def say_everything(world: World) -> None:
     assert (await world.http.post("/v1/runs/wait", json=other)).json()["ok"]
 
 
-@every_agent
+@every_agent_at_length
 async def test_no_word_is_found_anywhere_and_no_sum_has_changed(
     world_of: WorldOf, tmp_path: Path, database_url: str, redis_url: str
 ) -> None:
