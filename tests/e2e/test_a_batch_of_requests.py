@@ -22,7 +22,7 @@ from tests.e2e.test_the_commands import command, runtally
 from tests.e2e.the_bill import bill, wire
 from tests.integration.gateway_seam import FIRST_DELTA
 
-SIZES = {MESSAGES: 200, CLAUDE: 5}
+SIZES = {MESSAGES: 60, CLAUDE: 5}
 """A run of the CLI costs a second of CPU."""
 
 
