@@ -124,10 +124,6 @@ async def test_a_process_is_killed_and_another_takes_its_place_and_every_message
 
     async with Simulator(respond) as simulator:
         async with a_command(migrated_path, simulator, 3, RUNTALLY_LEASE_S="5") as command:
-            relay = next(line["relay"] for line in command.lines() if line["event"] == "server.started")
-            shared = Path(relay).parent
-            sockets = {path.name for path in shared.iterdir() if path.is_socket()}
-            mode = shared.stat().st_mode & 0o777
             await command.http.post("/v1/runs", json=a_request("hold", runId="lost"))
             await hold.reached.wait()
             active = await command.metric("runtally_runs_active")
@@ -148,9 +144,6 @@ async def test_a_process_is_killed_and_another_takes_its_place_and_every_message
         ended = [line for line in command.lines() if line["event"] == "process.ended"]
         of_others = [message for message in simulator.sent if "four" not in message.sent_output]
 
-    assert sockets == {"valkey.sock", "1.metrics", "2.metrics", "3.metrics"}
-    assert mode == 0o700
-    assert not shared.exists()
     assert finals == [f"You said: {number}" for number in range(12)]
     assert '"error":"internal"' in lost
     assert {receipt["usageUnitId"] for receipt in receipts} == {each.message_id for each in simulator.sent}
@@ -214,6 +207,18 @@ async def test_what_prevents_the_start_is_reported_once_and_ends_the_command(mig
     assert log.splitlines()[-1] == (
         b"Server process 1 has ended with status 1 before it could serve; the log has the reason."
     )
+
+
+async def test_other_users_cannot_open_what_the_processes_share(migrated_path: Path) -> None:
+    async with Simulator(echo) as simulator, a_command(migrated_path, simulator, 2) as command:
+        relay = next(line["relay"] for line in command.lines() if line["event"] == "server.started")
+        directory = Path(relay).parent
+        sockets = {path.name for path in directory.iterdir() if path.is_socket()}
+        mode = directory.stat().st_mode & 0o777
+
+    assert sockets == {"valkey.sock", "1.metrics", "2.metrics"}
+    assert mode == 0o700
+    assert not directory.exists()
 
 
 @pytest.mark.long
