@@ -19,6 +19,8 @@ const TAGS = [
 const POLICY = {
   ALLOWED_TAGS: TAGS,
   ALLOWED_ATTR: ["href", "start", "align", "class", "src", "alt"],
+  // All others have to be addresses.
+  ADD_URI_SAFE_ATTR: ["align", "start"],
   ALLOWED_URI_REGEXP: /^(?:https?:\/\/|mailto:)/i,
   ALLOW_DATA_ATTR: false,
   ALLOW_ARIA_ATTR: false,

@@ -11,8 +11,9 @@ const SHOWN_MS = 2000;
 export function copyButton(label, name, text) {
   const button = smallButton(label, name);
   button.addEventListener("click", async () => {
-    button.textContent = (await copied(text())) ? "Copied" : "Not copied";
-    setTimeout(() => (button.textContent = label), SHOWN_MS);
+    const result = (await copied(text())) ? "Copied" : "Not copied";
+    setLabel(button, result, result);
+    setTimeout(() => setLabel(button, label, name), SHOWN_MS);
   });
   return button;
 }
@@ -22,9 +23,14 @@ export function smallButton(label, name) {
   const button = document.createElement("button");
   button.type = "button";
   button.className = "button button-plain button-small";
+  setLabel(button, label, name);
+  return button;
+}
+
+/** @param {HTMLButtonElement} button @param {string} label @param {string} name */
+function setLabel(button, label, name) {
   button.textContent = label;
   button.setAttribute("aria-label", name);
-  return button;
 }
 
 /**

@@ -41,7 +41,7 @@ export function NoteForm({ turn, give, close }) {
   return html`
     <form class="feedback-note" onSubmit=${submit}>
       <label class="field">
-        <span>${rating === "up" ? "What was good?" : "What was wrong?"} <span class="hint">If you like</span></span>
+        <span>${rating === "up" ? "What was good?" : "What was wrong?"} <span class="hint">Optional</span></span>
         <textarea maxlength=${MAX_NOTE} value=${note} onInput=${withValue(setNote)} />
       </label>
       <div class="row">

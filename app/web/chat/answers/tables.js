@@ -17,7 +17,7 @@ export function frameTable(table) {
   scroll.append(table);
   frame.append(
     scroll,
-    copyButton("Copy as CSV", "Copy this table as CSV", () => csvOf(table)),
+    copyButton("Copy as CSV", "Copy as CSV", () => csvOf(table)),
   );
 }
 
