@@ -10,6 +10,12 @@ import { frameTable } from "./answers/tables.js";
 /** Longer blocks and texts are shown as plain text. */
 export const MAX_BLOCK = 20_000;
 export const MAX_TEXT = 100_000;
+/** How many characters that may mean something a block has at most: each can take some microseconds. */
+const MAX_MARKS = 2_000;
+const MARKS = /[*_`~[\]<>|$\\\n]/g;
+/** What the parser takes quadratic time for. */
+const DEEP = /^[ \t]*(?:>[ \t]?|[*+-][ \t]+){30}/m;
+const FENCE = /^ {0,3}(?:```|~~~)/;
 
 const TAGS = [
   ...["a", "blockquote", "br", "code", "del", "em", "h3", "h4", "h5", "h6", "hr", "img", "li", "ol", "p", "pre"],
@@ -64,9 +70,17 @@ marked.use({
  * @param {string} source
  */
 export function rendered(source) {
-  if (source.length > MAX_BLOCK) return null;
+  if (source.length > MAX_BLOCK || marksIn(source) > MAX_MARKS) return null;
   const text = readable(source);
   return parsed(() => purify.sanitize(marked.parse(text, { async: false }), POLICY));
+}
+
+/**
+ * How much work it is to parse a block: none for code.
+ * @param {string} source
+ */
+export function marksIn(source) {
+  return FENCE.test(source) ? 0 : (source.match(MARKS)?.length ?? 0);
 }
 
 /**
@@ -102,6 +116,7 @@ export function readable(text) {
  * @param {string} tail
  */
 export function split(tail) {
+  if (DEEP.test(tail)) return { closed: [], tail };
   const tokens = parsed(() => new Lexer(marked.defaults).blockTokens(tail, [])) ?? [];
   const raws = tokens.map((token) => token.raw);
   let last = tokens.length - 1;

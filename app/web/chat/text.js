@@ -1,15 +1,19 @@
 // Texts of any length: growing Markdown, and plain text.
 
 import { Component, html, useLayoutEffect, useRef, useState } from "../html.js";
-import { MAX_TEXT, complete, framed, readable, rendered, split } from "./markdown.js";
+import { MAX_TEXT, marksIn, complete, framed, readable, rendered, split } from "./markdown.js";
 import { sizeOf } from "./messages.js";
 
 const SHOWN_AT_ONCE = 20_000;
+/** How much is drawn in one go; the page reacts in between. */
+const MARKS_AT_ONCE = 1_000;
+const BLOCKS_AT_ONCE = 20;
 
 /** @typedef {{text: string, open: boolean}} ProseProps */
 
 /**
- * Markdown that may still grow (`open`): complete blocks are drawn once, only the last one is drawn again.
+ * Markdown that may still grow (`open`): complete blocks are drawn once, a few at a time if many arrive at once;
+ * only the last one is drawn again.
  * @extends {Component<ProseProps>}
  */
 export class Prose extends Component {
@@ -20,9 +24,13 @@ export class Prose extends Component {
     this.blocks = [];
     this.tail = "";
     this.parsed = "";
+    /** How many blocks may be drawn. */
+    this.drawn = 0;
+    this.frame = 0;
   }
 
   reset() {
+    this.drawn = 0;
     this.blocks = [];
     this.tail = "";
     this.parsed = "";
@@ -37,6 +45,25 @@ export class Prose extends Component {
     this.parsed = text;
   }
 
+  /** Let some more blocks be drawn, and the rest later. */
+  advance() {
+    const limit = this.drawn + BLOCKS_AT_ONCE;
+    let marks = 0;
+    while (this.drawn < this.blocks.length && this.drawn < limit && marks < MARKS_AT_ONCE) {
+      marks += marksIn(this.blocks[this.drawn]);
+      this.drawn += 1;
+    }
+    if (this.drawn === this.blocks.length || this.frame) return;
+    this.frame = requestAnimationFrame(() => {
+      this.frame = 0;
+      this.forceUpdate();
+    });
+  }
+
+  componentWillUnmount() {
+    cancelAnimationFrame(this.frame);
+  }
+
   /** @param {ProseProps} next */
   shouldComponentUpdate({ text, open }) {
     return text !== this.props.text || open !== this.props.open;
@@ -45,10 +72,12 @@ export class Prose extends Component {
   /** @param {ProseProps} props */
   render({ text, open }) {
     this.append(text.slice(0, MAX_TEXT));
-    const rest = text.slice(MAX_TEXT);
+    this.advance();
+    const isDrawn = this.drawn === this.blocks.length;
+    const rest = isDrawn && text.slice(MAX_TEXT);
     return html`
       <div class="prose">
-        ${[...this.blocks, this.tail].map(
+        ${[...this.blocks.slice(0, this.drawn), ...(isDrawn ? [this.tail] : [])].map(
           (source, index) => html`
             <${Block} key=${index} source=${source} isComplete=${!open || index < this.blocks.length} />
           `,

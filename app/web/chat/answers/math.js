@@ -46,10 +46,22 @@ export const formulas = (escaped) => [
   },
 ];
 
+const NEAR = { rootMargin: "0px", scrollMargin: "1000px" };
+
 /** @type {Promise<unknown> | undefined} */
 let library;
 /** @type {HTMLElement[]} */
 const waiting = [];
+/** What a person is about to see is drawn: thousands of formulas would make each change of the page slow. */
+const near = new IntersectionObserver((entries) => {
+  const isIdle = waiting.length === 0;
+  for (const { target, isIntersecting } of entries) {
+    if (!isIntersecting) continue;
+    near.unobserve(target);
+    waiting.push(/** @type {HTMLElement} */ (target));
+  }
+  if (isIdle) drawSome();
+}, NEAR);
 
 /**
  * Draw the formulas in a block that is complete, a few at a time so that the page stays responsive.
@@ -59,8 +71,7 @@ export async function drawFormulas(block) {
   const found = block.querySelectorAll("code.formula");
   if (found.length === 0) return;
   await (library ??= Promise.all([import("../../vendor/katex.js"), styled()]));
-  waiting.push(.../** @type {Iterable<HTMLElement>} */ (found));
-  if (waiting.length === found.length) drawSome();
+  for (const formula of found) near.observe(formula);
 }
 
 function drawSome() {
