@@ -163,9 +163,7 @@ class Client:
         """All files of a run's workspace as one archive."""
         return self.call(calls.read_archive(run_id, form))
 
-    def give_feedback(
-        self, run_id: str, rating: Literal["up", "down"], note: str | None = None
-    ) -> Feedback:
+    def give_feedback(self, run_id: str, rating: Literal["up", "down"], note: str | None = None) -> Feedback:
         """Keep what a person thinks of the answer of a run, in place of what they thought before."""
         return self.call(calls.give_feedback(run_id, rating, note))
 

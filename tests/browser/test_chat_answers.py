@@ -10,6 +10,7 @@ from tests.e2e.stories import a_client
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
+_PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 RICH = r"""The mass is $E = mc^2$, and a price is $5 to $10.
 
 $$
@@ -27,21 +28,22 @@ def area(radius: float) -> float:
 | Nile | 6650 | "Mediterranean", they say |
 | =1+1 | -12 | Black |
 
-![A pixel](data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==)
+![A pixel](data:image/png;base64,PIXEL)
 
 And a diagram:
 
 ```mermaid
 graph LR; A-->B
 ```
-"""
+""".replace("PIXEL", _PIXEL)
 WIDE = (1440, 900)
 
 
 async def copies_of(page: Page) -> None:
     """Let the page copy into `copied` instead of the clipboard."""
     await page.evaluate(
-        "Object.defineProperty(navigator, 'clipboard', {value: {writeText: async (text) => { window.copied = text; }}})"
+        "Object.defineProperty(navigator, 'clipboard',"
+        " {value: {writeText: async (text) => { window.copied = text; }}})"
     )
 
 
@@ -85,7 +87,8 @@ async def test_code_formulas_and_tables_are_drawn(site: Site) -> None:
     assert table == (
         'river,"length, km",sea\r\nNile,6650,"""Mediterranean"", they say"\r\n\'=1+1,-12,Black\r\n'
     )
-    assert code.startswith("def area") and code.endswith("<b>no markup</b>\n")
+    assert code.startswith("def area")
+    assert code.endswith("<b>no markup</b>\n")
 
 
 async def test_an_answer_is_repeated_a_question_edited_and_versions_are_switched(site: Site) -> None:
@@ -98,8 +101,8 @@ async def test_an_answer_is_repeated_a_question_edited_and_versions_are_switched
         await ended(page, answers=2)
         await page.get_by_role("button", name="Answer again").last.click()
         await expect(page.locator(".prose", has_text="Answer 3.")).to_be_visible()
-        versions = page.get_by_role("group", name="Versions")
-        await expect(versions).to_have_text("‹2/2›")
+        versions = page.get_by_role("group", name="Versions").locator("span")
+        await expect(versions).to_have_text("2/2")
         await expect(page.locator(".prose", has_text="Answer 2.")).to_have_count(0)
 
         await page.get_by_role("button", name="Edit and send again").first.click()
@@ -108,16 +111,16 @@ async def test_an_answer_is_repeated_a_question_edited_and_versions_are_switched
         await page.get_by_role("button", name="Send again", exact=True).click()
         await expect(page.locator(".prose", has_text="Answer 4.")).to_be_visible()
         await expect(page.get_by_text("Second?")).to_have_count(0)
-        await expect(versions).to_have_text("‹2/2›")
+        await expect(versions).to_have_text("2/2")
         await send(page, "Third?")
         await expect(page.locator(".prose", has_text="Answer 5.")).to_be_visible()
 
         await page.get_by_role("button", name="Previous version").click()
         await expect(page.locator(".prose")).to_have_text(["Answer 1.", "Answer 2."])
-        await expect(versions).to_have_text(["‹1/2›", "‹1/2›"])
+        await expect(versions).to_have_text(["1/2", "1/2"])
         await page.get_by_role("button", name="Next version").last.click()
         await expect(page.locator(".prose")).to_have_text(["Answer 1.", "Answer 3."])
-        await expect(versions).to_have_text(["‹1/2›", "‹2/2›"])
+        await expect(versions).to_have_text(["1/2", "2/2"])
         await screenshot(page, "answers-versions")
         await page.reload()
         await expect(page.locator(".prose")).to_have_text(["Answer 1.", "Answer 3."])
