@@ -14,7 +14,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 MAX_INITIAL_BYTES = 150_000
 MAX_TASK_MS = 100
-"""Of the processor, in one piece, before the page can react to a key: up to 40 where nothing else uses its caches."""
+"""Of the processor, in one piece, before the page reacts to a key: 40 where nothing else uses its caches."""
 
 XSS = r"""
 <img src=x onerror="hacked=1"><svg/onload=hacked=1><svg><script>hacked=1</script></svg>
