@@ -123,6 +123,7 @@ if TYPE_CHECKING:
         ConversationFiles as ConversationFiles,
         ConversationMessage as ConversationMessage,
         Evidence as Evidence,
+        Feedback as Feedback,
         FileChange as FileChange,
         FileChanges as FileChanges,
         FinalUsage as FinalUsage,
@@ -170,7 +171,7 @@ _PLACES = {
     "runtally.types": (
         *("Approval", "Batch", "BatchPreview", "BatchResult", "FileChange", "FileChanges", "Forecast"),
         *("Branch", "Conversation", "ConversationMessage", "FinalUsage", "Graph", "GraphFinal"),
-        *("ConversationFiles", "Evidence", "Grant", "LanguageModel", "Run"),
+        *("ConversationFiles", "Evidence", "Feedback", "Grant", "LanguageModel", "Run"),
         *("RunBilling", "RunFailed", "RunFile", "RunPreview", "SentMessage", "StartedRun"),
         "ToolDescription",
     ),

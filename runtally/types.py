@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import AwareDatetime
 
@@ -100,6 +100,14 @@ class Evidence(Model):
     content: dict[str, Any]
 
 
+class Feedback(Model):
+    """What a person thinks of the answer of a run."""
+
+    rating: Literal["up", "down"]
+    note: str | None = None
+    at: AwareDatetime
+
+
 class Run(Model):
     """The state of a run. `final` is None until it has ended, `billing` without `receipts:read`."""
 
@@ -116,6 +124,7 @@ class Run(Model):
     end_user: str | None = None
     tags: Mapping[str, str] | None = None
     metadata: Mapping[str, str] | None = None
+    feedback: Feedback | None = None
     billing: RunBilling | None = None
 
 
@@ -231,6 +240,7 @@ class Branch(Model):
 
     branch_id: str
     forked_from_run: str | None = None
+    forked_from_branch: str | None = None
     runs: int
     last_run: str | None = None
     created_at: AwareDatetime
@@ -295,6 +305,7 @@ class ConversationMessage(Model):
     error: str | None = None
     finish_reason: str | None = None
     cost_usd: Decimal | None = None
+    feedback: Feedback | None = None
 
 
 class Graph(Model):

@@ -32,6 +32,7 @@ from app.platform.serialization.stored_json import dump_json
 from app.platform.telemetry.trace_context import CallerTrace
 from app.requests.attribution import RunLabels
 from app.requests.outcome import GraphFinal
+from app.runs.feedback.repository import feedback_of
 from app.runs.records import AT_END, UNFINISHED, RunFilter, RunRecord, StoredEvents
 from app.runs.tables import run_events, runs
 from app.tools.skills.records import Skill
@@ -268,6 +269,7 @@ RUN_COLUMNS = (
     runs.c.end_user,
     runs.c.tags,
     runs.c.metadata,
+    runs.c.feedback,
 )
 
 
@@ -325,6 +327,7 @@ def record_of(columns: dict[str, Any]) -> RunRecord:
     columns["stops_unread"] = bool(columns["stops_unread"])
     shown = columns.pop("shown_answer")
     columns["shown_answer"] = None if shown is None else ShownAnswer(**shown)
+    columns["feedback"] = feedback_of(columns["feedback"])
     columns["caller_trace"] = None if caller is None else CallerTrace(caller, state)
     labels = RunLabels(*(columns.pop(name) for name in ("end_user", "tags", "metadata")))
     return RunRecord(key=key, labels=labels, **columns)

@@ -102,6 +102,7 @@ runs = Table(
     Column("end_user", Text, comment="The caller's id of the person it is for"),
     Column("tags", JSONB(none_as_null=True), comment="Names and values by which usage is summed up"),
     Column("metadata", Json(none_as_null=True), comment="What its caller keeps with it"),
+    Column("feedback", Json(none_as_null=True), comment="What a person thinks of its answer"),
     Column(
         "bytes",
         BigInteger,

@@ -68,6 +68,14 @@ export const post = (path, body) => call("POST", path, body);
 /**
  * @template {ApiPath} Path
  * @param {PathOf<Path>} path
+ * @param {BodyOf<Path, "put">} body
+ * @returns {Promise<ResponseOf<Path, "put">>}
+ */
+export const put = (path, body) => call("PUT", path, body);
+
+/**
+ * @template {ApiPath} Path
+ * @param {PathOf<Path>} path
  * @returns {Promise<ResponseOf<Path, "delete">>}
  */
 export const remove = (path) => call("DELETE", path);

@@ -5,6 +5,7 @@
 /** @import { Drawer } from "./chat/layout.js" */
 /** @import { Session } from "./shell.js" */
 
+import { alternativesAfter } from "./chat/answers/branches.js";
 import { Composer } from "./chat/composer.js";
 import { linkTo, useConversation, useGraphs, useProblem, useSessions } from "./chat/hooks.js";
 import { Busy, ConfirmDelete, Empty, Head, Scroll } from "./chat/layout.js";
@@ -79,7 +80,13 @@ function ConversationPane({ conversation, graphs, drawer, actions, problem, anno
         ${turns.length === 0 && html`<${Empty} conversation=${conversation} ...${graphs} />`}
         ${turns.map(
           (turn, index) => html`
-            <${Turn} key=${turn.runId || index} turn=${turn} busy=${Boolean(running)} actions=${actions} />
+            <${Turn}
+              key=${turn.runId || index}
+              turn=${turn}
+              busy=${Boolean(running)}
+              alternatives=${alternativesAfter(conversation.branches, turns[index - 1]?.runId || null)}
+              actions=${actions}
+            />
           `,
         )}
       <//>
@@ -124,6 +131,11 @@ function actionsOn(conversation, { who, graphs, sessions, errors, open }) {
       decide: decideOn,
       answer: null,
       fork: null,
+      regenerate: null,
+      edit: null,
+      chooseBranch: null,
+      giveFeedback: null,
+      showsReceipts: who.may("receipts:read"),
       forecasts: false,
       remove: null,
     };
@@ -148,6 +160,18 @@ function actionsOn(conversation, { who, graphs, sessions, errors, open }) {
     sessions.list();
     open(key);
   };
+  const replace = (/** @type {ConversationTurn} */ turn, /** @type {string | undefined} */ text) =>
+    attempt(() => conversation.replace(turn, turn.graphId ?? graphs.graphId ?? "", text));
+  const attempt = async (/** @type {() => Promise<void>} */ change) => {
+    errors.clear();
+    try {
+      await change();
+      return true;
+    } catch (error) {
+      errors.fail(error);
+      return false;
+    }
+  };
   const remove = async () => {
     await conversation.delete();
     sessions.list();
@@ -161,6 +185,11 @@ function actionsOn(conversation, { who, graphs, sessions, errors, open }) {
     decide: decideOn,
     answer: (turn, requestId, answers) => answer(turn.run.runId, requestId, answers),
     fork: isOwnOnly ? null : (turn) => fork(turn).catch(errors.fail),
+    regenerate: (turn) => void replace(turn, undefined),
+    edit: async (turn, text) => void (await replace(turn, text)),
+    chooseBranch: (branchId) => void attempt(() => conversation.chooseBranch(branchId)),
+    giveFeedback: (turn, rating, note) => attempt(() => conversation.giveFeedback(turn, rating, note)),
+    showsReceipts: who.may("receipts:read"),
     forecasts: !isOwnOnly,
     remove: () => remove().catch(errors.fail),
   };

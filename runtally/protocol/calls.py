@@ -24,6 +24,7 @@ from runtally.types import (
     ConversationFiles,
     ConversationMessage,
     Evidence,
+    Feedback,
     Grant,
     Graph,
     GraphFinal,
@@ -113,6 +114,12 @@ def decide_permission(run_id: str, request_id: str, *, allow: bool, options: Dec
     """Decide on a tool call that waits for consent."""
     path = f"{_run(run_id)}/permissions/{segment(request_id)}"
     return Call(method="POST", path=path, body=decision_body(options, allow=allow), parse=nothing)
+
+
+def give_feedback(run_id: str, rating: Literal["up", "down"], note: str | None) -> Call[Feedback]:
+    """Keep what a person thinks of the answer of a run."""
+    body = {"rating": rating, "note": note}
+    return Call(method="PUT", path=f"{_run(run_id)}/feedback", body=body, parse=one(Feedback))
 
 
 def list_approvals(filters: ApprovalFilters, cursor: str | None) -> Call[Page[Approval]]:

@@ -14,6 +14,7 @@ const methods = {
   delete_run: (client) => client.delete("r"),
   change_run: (client) => client.change("r", { permissionMode: "plan" }),
   run_evidence: (client) => client.evidence("r"),
+  give_feedback: (client) => client.giveFeedback("r", { rating: "up" }),
   run_receipts: (client) => client.runReceipts("r"),
   send_message: (client) => client.send("r", "hi"),
   interrupt_run: (client) => client.interrupt("r"),

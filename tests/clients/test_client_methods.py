@@ -44,6 +44,7 @@ METHODS: dict[str, Callable[[Any], Any]] = {
     "delete_run": lambda client: client.delete("r"),
     "change_run": lambda client: client.change("r", permission_mode="plan"),
     "run_evidence": lambda client: client.evidence("r"),
+    "give_feedback": lambda client: client.give_feedback("r", "up"),
     "run_receipts": lambda client: client.run_receipts("r"),
     "send_message": lambda client: client.send("r", "hi"),
     "interrupt_run": lambda client: client.interrupt("r"),

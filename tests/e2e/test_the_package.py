@@ -33,6 +33,7 @@ _NEEDED = {
         "*.css",
         "*.svg",
         "*.gz",
+        "*.woff2",
         "*.LICENSE",
         "*.template",
     ],

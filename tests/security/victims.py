@@ -162,6 +162,7 @@ def a_body(operation: Operation, victim: Victim) -> Any:
         "/v1/runs/{runId}/permissions/{requestId}": {"decision": "allow"},
         "/v1/runs/{runId}/tool-results/{toolCallId}": {"result": "yes"},
         "/v1/runs/{runId}/questions/{requestId}": {"answers": {"0": "yes"}},
+        "/v1/runs/{runId}/feedback": {"rating": "down", "note": "mine"},
         "/v1/sessions/{stateKey}/fork": {"at": victim.run_id},
         "/v1/sessions/{stateKey}/branch": {"branchId": str(uuid4())},
         "/v1/schedules": {"scheduleId": victim.schedule_id, **schedule},

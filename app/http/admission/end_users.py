@@ -72,6 +72,7 @@ OPEN_TO_END_USERS: Final[
     f"POST {_RUN}/permissions/{{requestId}}": _require_run,
     f"POST {_RUN}/tool-results/{{toolCallId}}": _require_run,
     f"POST {_RUN}/questions/{{requestId}}": _require_run,
+    f"PUT {_RUN}/feedback": _require_run,
     "GET /v1/approvals": _by_route,
     "GET /v1/sessions": _by_route,
     f"GET {_CONVERSATION}": _require_conversation,

@@ -9,6 +9,7 @@ from app.ids import RunId, RunKey
 from app.platform.objects.documents import StoredDocument
 from app.requests.attribution import ANY_LABELS, LabelFilter
 from app.requests.outcome import ErrorCode, FinishReason
+from app.runs.feedback.records import Feedback
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,7 @@ class TurnRecord:
     finish_reason: FinishReason | None
     message_id: str | None = None
     """The client's id of the message that it answers."""
+    feedback: Feedback | None = None
 
 
 @dataclass(frozen=True, slots=True)

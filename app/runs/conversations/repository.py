@@ -35,6 +35,7 @@ from app.platform.postgres.labels import labels_match
 from app.platform.postgres.statements import is_one_of
 from app.requests.principal import Principal
 from app.runs.conversations.records import ConversationFilter, StoredQuestion, TurnRecord
+from app.runs.feedback.repository import feedback_of
 from app.runs.records import UNFINISHED, RunRecord, StoredEvents
 from app.runs.repository import RUN_COLUMNS, run_of
 from app.runs.tables import run_events, runs
@@ -286,6 +287,7 @@ _COLUMNS = (
     runs.c.created_at,
     runs.c.question,
     runs.c.message_id,
+    runs.c.feedback,
     cast(json_text(runs.c.final, "ok"), Boolean).label("ok"),
     json_text(runs.c.final, "error").label("error"),
     json_text(runs.c.final, "finishReason").label("finish_reason"),
@@ -345,4 +347,11 @@ def _branch_run(row: Any) -> BranchRun:
 def _record(row: Any) -> TurnRecord:
     columns = row._asdict()
     key = RunKey(AccountId(columns.pop("account_id")), RunId(columns.pop("run_id")))
-    return TurnRecord(**{**columns, "key": key, "question": columns["question"] or ""})
+    return TurnRecord(
+        **{
+            **columns,
+            "key": key,
+            "question": columns["question"] or "",
+            "feedback": feedback_of(columns["feedback"]),
+        }
+    )

@@ -59,6 +59,7 @@ async def delete_contents(tx: Transaction, key: RunKey) -> None:
         "question": None,
         "shown_answer": null(),
         "metadata": null(),
+        "feedback": null(),
         "final": emptied.model_dump(mode="json", by_alias=True),
         "contents_deleted_at": func.coalesce(runs.c.contents_deleted_at, func.now()),
     }

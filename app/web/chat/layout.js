@@ -59,6 +59,13 @@ export function Scroll({ conversation, children }) {
   useLayoutEffect(() => {
     if (stuck.current) toTheEnd();
   });
+  useEffect(() => {
+    // Formulas, and the rest of a long answer, are drawn later.
+    const observer = new ResizeObserver(() => stuck.current && toTheEnd());
+    const column = place.current?.firstElementChild;
+    if (column) observer.observe(column);
+    return () => observer.disconnect();
+  }, []);
   const onScroll = () => {
     if (place.current === null) return;
     const { scrollHeight, scrollTop, clientHeight } = place.current;

@@ -100,6 +100,7 @@ export interface components {
         /**
          * @description A branch of a conversation: it has the runs up to `forkedFromRun` in common with an earlier one.
          *
+         *     `forkedFromBranch` is the branch on which that run was started; null without such a run.
          *     `runs` counts those that no earlier branch has, and `costUsd` is what they cost; null for keys without
          *     `receipts:read`.
          */
@@ -107,6 +108,7 @@ export interface components {
             /** Format: uuid */
             branchId: string;
             forkedFromRun: string | null;
+            forkedFromBranch: string | null;
             runs: number;
             lastRun: string | null;
             createdAt: string;
@@ -326,6 +328,13 @@ export interface components {
             content: {
                 [key: string]: unknown;
             };
+        };
+        /** @description What a person thinks of the answer of a run, and when they said it. */
+        FeedbackResponse: {
+            /** @enum {string} */
+            rating: "up" | "down";
+            note: string | null;
+            at: string;
         };
         /** @description The error of one field. */
         FieldProblem: {
@@ -790,6 +799,8 @@ export interface components {
             metadata: {
                 [key: string]: string;
             } | null;
+            /** @description Null once the contents are deleted. */
+            feedback: components["schemas"]["FeedbackResponse"] | null;
         };
         /**
          * @description How a run of the conversation ended; fields are null until it has ended.
@@ -805,6 +816,7 @@ export interface components {
             error: ("invalid_request" | "not_found" | "timeout" | "aborted" | "rate_limit" | "internal" | "insufficient_credits" | "budget_reached" | "provider_unavailable" | "provider_refused" | "agent_unavailable" | "refused" | "length" | "context" | "tool_server_unavailable" | "database_unavailable") | null;
             finishReason: ("stop" | "max_turns" | "budget" | "timeout" | "aborted" | "refused" | "length" | "context" | "error") | null;
             costUsd: string | null;
+            feedback: components["schemas"]["FeedbackResponse"] | null;
         };
         /** @description The same in seconds, from the start to the end. */
         SecondsResponse: {

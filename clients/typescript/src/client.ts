@@ -13,6 +13,7 @@ import type {
   Balance,
   Decision,
   Evidence,
+  Feedback,
   Graph,
   GraphFinal,
   LanguageModel,
@@ -111,6 +112,15 @@ export class Client {
   archive(runId: string, options: RequestOptions & { format?: "zip" | "tar" } = {}): Promise<Uint8Array> {
     const { format, signal } = options;
     return this.#connection.bytes({ method: "GET", path: `${pathOf(runId)}/archive`, query: { format }, signal });
+  }
+
+  /** Keep what a person thinks of the answer of a run, in place of what they thought before. */
+  giveFeedback(
+    runId: string,
+    feedback: { rating: "up" | "down"; note?: string },
+    options: RequestOptions = {},
+  ): Promise<Feedback> {
+    return this.#connection.json({ method: "PUT", path: `${pathOf(runId)}/feedback`, body: feedback, ...options });
   }
 
   /** Change how further tool calls of a run are decided, within what its graph allows. */

@@ -19,6 +19,7 @@ export type ConversationFiles = Schemas["ConversationFiles"];
 export type ConversationMessage = Schemas["ConversationDetailResponse"]["messages"][number];
 export type CreatedBatch = Schemas["CreatedBatchResponse"];
 export type Evidence = Schemas["EvidenceResponse"];
+export type Feedback = Schemas["FeedbackResponse"];
 export type Graph = Schemas["GraphResponse"];
 export type GraphFinal = Schemas["GraphFinal"];
 export type LanguageModel = Schemas["ModelResponse"];

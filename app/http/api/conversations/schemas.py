@@ -11,6 +11,7 @@ from app.billing.receipts.records import RunTotals
 from app.conversations.grants.records import PermissionGrant
 from app.conversations.messages import MessageType
 from app.conversations.records import Conversation
+from app.http.api.runs.schemas import FeedbackResponse
 from app.http.response_model import Moment, Money, ResponseModel
 from app.ids import RUN_ID_PATTERN, STATE_KEY_PATTERN
 from app.requests.outcome import ErrorCode, FinishReason
@@ -102,6 +103,7 @@ class RunResultResponse(ResponseModel):
     error: ErrorCode | None
     finish_reason: FinishReason | None
     cost_usd: Money | None
+    feedback: FeedbackResponse | None
 
 
 class ConversationDetailResponse(ConversationResponse):
@@ -138,12 +140,14 @@ class GrantResponse(ResponseModel):
 class BranchResponse(ResponseModel):
     """A branch of a conversation: it has the runs up to `forkedFromRun` in common with an earlier one.
 
+    `forkedFromBranch` is the branch on which that run was started; null without such a run.
     `runs` counts those that no earlier branch has, and `costUsd` is what they cost; null for keys without
     `receipts:read`.
     """
 
     branch_id: UUID
     forked_from_run: str | None
+    forked_from_branch: UUID | None
     runs: int
     last_run: str | None
     created_at: Moment
@@ -243,4 +247,5 @@ def _result(run: TurnRecord, totals: Mapping[str, RunTotals] | None) -> RunResul
         error=run.error,
         finish_reason=run.finish_reason,
         cost_usd=None if totals is None else totals[run.key.run_id].cost_usd,
+        feedback=None if run.feedback is None else FeedbackResponse.model_validate(run.feedback),
     )

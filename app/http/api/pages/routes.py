@@ -16,10 +16,10 @@ router = APIRouter(route_class=CheckedRoute, include_in_schema=False)
 
 
 class PageFiles(StaticFiles):
-    """The files of `app/web`, served with the security headers of pages."""
+    """The files of `app/web` and Swagger UI, served with the security headers of pages."""
 
     def __init__(self) -> None:
-        super().__init__(directory=WEB)
+        super().__init__(directory=WEB, packages=[("fastapi_offline", "static")])
 
     def lookup_path(self, path: str) -> tuple[str, os.stat_result | None]:
         """The file of a path, which may be compressed."""
