@@ -25,10 +25,26 @@ class WebResponse(ResponseModel):
     subagents: bool
 
 
+class SuggestionResponse(ResponseModel):
+    """A message that people may begin with, and what to show for it."""
+
+    title: str
+    message: str
+
+
 class GraphResponse(ResponseModel):
     """A graph, without its system prompt."""
 
     id: str
+    title: str
+    """Of its file, or its name as words."""
+    icon: str | None
+    """An emoji."""
+    suggestions: tuple[SuggestionResponse, ...]
+    input: dict[str, Any] | None
+    """The JSON schema of what a request may have as `input`, in place of messages."""
+    output: dict[str, Any] | None
+    """The JSON schema of answers, if the request has none."""
     description: str
     provider: str
     model: str | None
@@ -62,6 +78,9 @@ class GraphResponse(ResponseModel):
         rule = graph.client_tools
         return cls.built_from(
             graph,
+            title=graph.shown_title,
+            input=None if graph.input is None else graph.input.plain,
+            output=None if graph.output is None else graph.output.document.plain,
             has_rules=bool(graph.rules),
             client_tools=rule is not False,
             client_tool_names=None if isinstance(rule, bool) else rule.names,
