@@ -2,6 +2,7 @@
 
 /** @import { Answers, Decision } from "../runs/answers.js" */
 /** @import { Permission } from "../runs/run_state.js" */
+/** @import { RunChoices } from "./composer/choices.js" */
 
 import { ApiError, apiPath, get, post, remove } from "../api.js";
 import { followRun } from "../runs/event_stream.js";
@@ -13,9 +14,9 @@ const RECEIPTS_DELAY_MS = 1200;
 
 /**
  * A user message and the run that answers it. `runId` is empty for messages that belong to no run.
- * `hasEvents`: `run` holds all events, also of subagents.
+ * `hasEvents`: `run` holds all events, also of subagents. `since`: when this tab has started it (`performance.now()`).
  * @typedef {{runId: string, question: string | null, run: RunState, graphId: string | null,
- *   costUsd: string | null, hasEvents?: boolean}} Turn
+ *   costUsd: string | null, hasEvents?: boolean, since?: number}} Turn
  */
 
 /** @typedef {{onChange: () => void, onRunEnd: (turn: Turn) => void}} Listeners */
@@ -94,15 +95,16 @@ export class Conversation {
    * Start a run, or send a message to the running one. Throws `ApiError`.
    * @param {string} text
    * @param {string} graphId
+   * @param {RunChoices} choices
    */
-  async send(text, graphId) {
+  async send(text, graphId, choices) {
     const busy = this.open.at(-1);
-    if (!busy) return this._start(text, graphId);
+    if (!busy) return this._start(text, graphId, choices);
     try {
       await this._sendToRun(busy.run, text);
     } catch (error) {
       if (!(error instanceof ApiError) || error.code !== "run_ended") throw error;
-      await this._start(text, graphId);
+      await this._start(text, graphId, choices);
     }
   }
 
@@ -161,15 +163,16 @@ export class Conversation {
     await remove(apiPath("/v1/sessions/{stateKey}", { stateKey: this.key }));
   }
 
-  /** @param {string} text @param {string} graphId */
-  async _start(text, graphId) {
+  /** @param {string} text @param {string} graphId @param {RunChoices} choices */
+  async _start(text, graphId, choices) {
     const runId = newKey();
-    const turn = { runId, question: text, graphId, run: new RunState(runId), costUsd: null, hasEvents: true };
+    const run = new RunState(runId);
+    const turn = { runId, question: text, graphId, run, costUsd: null, hasEvents: true, since: performance.now() };
     this.turns.push(turn);
     this._onChange();
     try {
       const messages = [{ role: /** @type {const} */ ("user"), content: text }];
-      await post(apiPath("/v1/runs"), { graphId, stateKey: this.key, runId, messages });
+      await post(apiPath("/v1/runs"), { ...choices, graphId, stateKey: this.key, runId, messages });
     } catch (error) {
       this.turns = this.turns.filter((other) => other !== turn);
       this._onChange();

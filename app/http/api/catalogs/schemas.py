@@ -8,6 +8,7 @@ from app.billing.prices.model_price import ModelPrice
 from app.graphs.spec import GraphSpec
 from app.http.response_model import Money, ResponseModel
 from app.models.registry import KnownModel, Thinking
+from app.models.request_options import efforts_of
 from app.requests.runs import Effort, PermissionMode
 from runtally.tools.tool import Effect
 
@@ -71,6 +72,8 @@ class GraphResponse(ResponseModel):
     max_budget_usd: Money | None
     timeout_s: float | None
     show_thinking: bool
+    effort: Effort | None
+    """The most that a request may choose; null for that of the model."""
 
     @classmethod
     def of(cls, graph: GraphSpec) -> "GraphResponse":
@@ -117,6 +120,8 @@ class ModelResponse(ResponseModel):
     aliases: tuple[str, ...]
     roles: tuple[str, ...]
     options: ModelOptionsResponse
+    efforts: tuple[Effort, ...]
+    """Those that it takes, the lowest first."""
     priced: bool
     refusal: Annotated[str | None, Field(exclude_if=_is_none)] = None
     """Why the provider refuses this server's calls of it; left out if it does not, or nothing is known."""
@@ -132,6 +137,7 @@ class ModelResponse(ResponseModel):
         """Build from a model and its price for prompts of normal length."""
         return cls.built_from(
             model,
+            efforts=efforts_of(model.id),
             priced=price is not None,
             refusal=refusal,
             input_usd_per_mtok=price and price.input.base,
