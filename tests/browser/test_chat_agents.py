@@ -1,5 +1,6 @@
 """Which agent the chat page talks to: what it can do, what to begin with, its model and effort, drafts."""
 
+import asyncio
 import json
 import re
 
@@ -116,19 +117,22 @@ async def test_lines_take_the_place_of_what_is_loaded_and_a_run_shows_its_time(s
         await page.clock.install()
         await send(page, "go", graph=ASSISTANT)
         await hold.reached.wait()
-        await expect(page.get_by_text("Step 1 of 8 · 0 s")).to_be_visible()
-        await page.clock.fast_forward(61_000)
-        await expect(page.get_by_text("· 61 s")).to_be_visible()
+        await expect(page.get_by_text(re.compile(r"Step 1 · \d+ s"))).to_be_visible()
+        await page.clock.fast_forward(36_000_000)
+        await expect(page.get_by_text(re.compile(r"· 36\d\d\d s"))).to_be_visible()
         hold.until.set()
         await ended(page)
 
-        waiting: list[Route] = []
-        await page.route("**/v1/sessions/*", waiting.append)
+        may_answer = asyncio.Event()
+
+        async def keep_waiting(route: Route) -> None:
+            await may_answer.wait()
+            await route.continue_()
+
+        await page.route("**/v1/sessions/*", keep_waiting)
         await page.reload()
         await expect(page.get_by_text("Loading…")).to_be_attached()
         await screenshot(page, "chat-loading")
         assert await accessibility_problems(page) == []
-        await page.unroute("**/v1/sessions/*")
-        for route in waiting:
-            await route.continue_()
+        may_answer.set()
         await expect(page.get_by_text("Both of you are heard now").first).to_be_visible()

@@ -2,7 +2,6 @@
 
 /** @import { Answers, Decision } from "../runs/answers.js" */
 /** @import { Permission } from "../runs/run_state.js" */
-/** @import { RunChoices } from "./composer/choices.js" */
 
 import { ApiError, apiPath, get, post, remove } from "../api.js";
 import { followRun } from "../runs/event_stream.js";
@@ -19,6 +18,7 @@ const RECEIPTS_DELAY_MS = 1200;
  *   costUsd: string | null, hasEvents?: boolean, since?: number}} Turn
  */
 
+/** What a run may have besides its message. @typedef {Pick<Schemas["GraphRunRequest"], "model" | "effort">} RunChoices */
 /** @typedef {{onChange: () => void, onRunEnd: (turn: Turn) => void}} Listeners */
 /** @typedef {Schemas["ConversationDetailResponse"]} Detail */
 

@@ -1,5 +1,6 @@
 // The choice of an agent, and of the model and the effort that its runs have.
 
+/** @import { RunChoices } from "../conversation.js" */
 /** @import { Graphs } from "../hooks.js" */
 /** @import { Graph, Model } from "../agents/describing.js" */
 
@@ -7,8 +8,6 @@ import { apiPath, get } from "../../api.js";
 import { html, useEffect, useState, withValue } from "../../html.js";
 import { closeOnEscape } from "../../shell.js";
 import { effortsOf, modelNamed, nameOf } from "../agents/describing.js";
-
-/** What a run may have besides its message. @typedef {Pick<Schemas["GraphRunRequest"], "model" | "effort">} RunChoices */
 
 /** @typedef {ReturnType<typeof useRunChoices>} Choices */
 
@@ -69,7 +68,7 @@ export function RunOptions({ graph, choices: { models, chosen, setChosen } }) {
         <label class="field">
           <span>Model</span>
           <select value=${named ?? ""} onChange=${withValue(chooseModel)}>
-            <option value="">The agent’s own (${own.id})</option>
+            <option value="">The agent’s own (${own.aliases[0] ?? own.id})</option>
             ${others.map(({ id }) => html`<option key=${id} value=${id} selected=${id === named}>${id}</option>`)}
           </select>
         </label>
