@@ -139,6 +139,7 @@ if TYPE_CHECKING:
         RunPreview as RunPreview,
         SentMessage as SentMessage,
         StartedRun as StartedRun,
+        Suggestion as Suggestion,
         ToolDescription as ToolDescription,
     )
 
@@ -172,7 +173,7 @@ _PLACES = {
         *("Approval", "Batch", "BatchPreview", "BatchResult", "FileChange", "FileChanges", "Forecast"),
         *("Branch", "Conversation", "ConversationMessage", "FinalUsage", "Graph", "GraphFinal"),
         *("ConversationFiles", "Evidence", "Feedback", "Grant", "LanguageModel", "Run"),
-        *("RunBilling", "RunFailed", "RunFile", "RunPreview", "SentMessage", "StartedRun"),
+        *("RunBilling", "RunFailed", "RunFile", "RunPreview", "SentMessage", "StartedRun", "Suggestion"),
         "ToolDescription",
     ),
 }

@@ -308,10 +308,26 @@ class ConversationMessage(Model):
     feedback: Feedback | None = None
 
 
+class Suggestion(Model):
+    """A message that people may begin with, and what to show for it."""
+
+    title: str
+    message: str
+
+
 class Graph(Model):
     """A graph that runs can name."""
 
     id: str
+    title: str | None = None
+    """What people call it; None from a server that has no titles yet."""
+    icon: str | None = None
+    """An emoji."""
+    suggestions: tuple[Suggestion, ...] = ()
+    input: dict[str, Any] | None = None
+    """The JSON schema of the `input` that a run may have in place of a prompt."""
+    output: dict[str, Any] | None = None
+    """The JSON schema of answers, if a run has none of its own."""
     description: str
     provider: str
     model: str | None = None

@@ -1,14 +1,18 @@
 // The chat page.
 
 /** @import { Actions, Conversation, Turn as ConversationTurn } from "./chat/conversation.js" */
+/** @import { Choices } from "./chat/composer/choices.js" */
 /** @import { Graphs, Problem, Sessions } from "./chat/hooks.js" */
 /** @import { Drawer } from "./chat/layout.js" */
 /** @import { Session } from "./shell.js" */
 
+import { FirstScreen, Skeleton } from "./chat/agents/first_screen.js";
 import { alternativesAfter } from "./chat/answers/branches.js";
-import { Composer } from "./chat/composer.js";
-import { linkTo, useConversation, useGraphs, useProblem, useSessions } from "./chat/hooks.js";
-import { Busy, ConfirmDelete, Empty, Head, Scroll } from "./chat/layout.js";
+import { useRunChoices } from "./chat/composer/choices.js";
+import { Composer } from "./chat/composer/composer.js";
+import { useDraft } from "./chat/composer/drafts.js";
+import { keyOfUrl, linkTo, useConversation, useGraphs, useProblem, useSessions } from "./chat/hooks.js";
+import { Busy, ConfirmDelete, Head, Scroll } from "./chat/layout.js";
 import { Sidebar } from "./chat/sidebar.js";
 import { Turn } from "./chat/transcript.js";
 import { html, useState } from "./html.js";
@@ -19,6 +23,7 @@ import { startPage } from "./shell.js";
 function ChatPage({ who }) {
   const errors = useProblem();
   const graphs = useGraphs(errors.fail);
+  const choices = useRunChoices(graphs.graphId);
   const sessions = useSessions(errors.fail);
   const drawer = useDrawer();
   const { conversation, announcement, go } = useConversation({
@@ -28,14 +33,14 @@ function ChatPage({ who }) {
       if (last) graphs.chooseGraph(last.graphId);
     },
   });
-  if (conversation === null) return html`<p class="waiting" role="status">Loading…</p>`;
+  if (conversation === null) return html`<div class="column"><${Skeleton} /></div>`;
 
   const open = (/** @type {string | null} */ key) => {
     errors.clear();
     drawer.hide();
     go(key);
   };
-  const actions = actionsOn(conversation, { who, graphs, sessions, errors, open });
+  const actions = actionsOn(conversation, { who, graphs, choices, sessions, errors, open });
   return html`
     <div class="chat">
       <${Sidebar}
@@ -47,7 +52,7 @@ function ChatPage({ who }) {
         close=${drawer.close}
       />
       ${drawer.shown && html`<div class="backdrop" onClick=${drawer.close}></div>`}
-      <${ConversationPane} ...${{ conversation, graphs, drawer, actions, announcement }} problem=${errors.problem} />
+      <${ConversationPane} ...${{ conversation, graphs, choices, drawer, actions, announcement }} problem=${errors.problem} />
     </div>
   `;
 }
@@ -56,15 +61,21 @@ function ChatPage({ who }) {
  * @param {object} props
  * @param {Conversation} props.conversation
  * @param {Graphs} props.graphs
+ * @param {Choices} props.choices
  * @param {Drawer} props.drawer
  * @param {Actions} props.actions
  * @param {string} props.problem
  * @param {string} props.announcement
  */
-function ConversationPane({ conversation, graphs, drawer, actions, problem, announcement }) {
+function ConversationPane({ conversation, graphs, choices, drawer, actions, problem, announcement }) {
   const [isConfirming, setConfirming] = useState(false);
+  const draft = useDraft(conversation.key, keyOfUrl() ?? "new");
   const { turns } = conversation;
-  const running = conversation.open.at(0)?.run;
+  const { run: running, since } = conversation.open.at(0) ?? {};
+  const suggest = (/** @type {string} */ message) => {
+    draft.write(message);
+    document.getElementById("message")?.focus();
+  };
   const confirmDelete = () => {
     setConfirming(false);
     actions.remove?.();
@@ -77,7 +88,10 @@ function ConversationPane({ conversation, graphs, drawer, actions, problem, anno
         remove=${actions.remove && turns.length > 0 && (() => setConfirming(true))}
       />
       <${Scroll} conversation=${conversation}>
-        ${turns.length === 0 && html`<${Empty} conversation=${conversation} ...${graphs} />`}
+        ${
+          turns.length === 0 &&
+          html`<${FirstScreen} conversation=${conversation} ...${graphs} suggest=${actions.send && suggest} />`
+        }
         ${turns.map(
           (turn, index) => html`
             <${Turn}
@@ -91,11 +105,11 @@ function ConversationPane({ conversation, graphs, drawer, actions, problem, anno
         )}
       <//>
       <div class="foot">
-        <p class="busy" role="status">${running && html`<${Busy} run=${running} lost=${conversation.connectionLost} />`}</p>
+        <p class="busy" role="status">${running && html`<${Busy} run=${running} since=${since} lost=${conversation.connectionLost} />`}</p>
         ${problem && html`<p class="notice notice-bad foot-problem" role="alert">${problem}</p>`}
         ${
           actions.send
-            ? html`<${Composer} conversation=${conversation.key} graphs=${graphs} actions=${actions} running=${running} />`
+            ? html`<${Composer} conversation=${conversation.key} ...${{ graphs, choices, draft, actions, running }} />`
             : html`<p class="notice foot-problem">You may read conversations, but not write.</p>`
         }
       </div>
@@ -110,12 +124,13 @@ function ConversationPane({ conversation, graphs, drawer, actions, problem, anno
  * @param {object} page
  * @param {Session} page.who
  * @param {Graphs} page.graphs
+ * @param {Choices} page.choices
  * @param {Sessions} page.sessions
  * @param {Problem} page.errors
  * @param {(key: string | null) => void} page.open
  * @returns {Actions}
  */
-function actionsOn(conversation, { who, graphs, sessions, errors, open }) {
+function actionsOn(conversation, { who, graphs, choices, sessions, errors, open }) {
   /** @type {Actions["loadEvents"]} */
   const loadEvents = (turn) => conversation.loadEvents(turn);
   /** @type {Actions["decide"]} */
@@ -143,7 +158,7 @@ function actionsOn(conversation, { who, graphs, sessions, errors, open }) {
     errors.clear();
     const isFirst = conversation.turns.length === 0;
     try {
-      await conversation.send(text, graphs.graphId ?? "");
+      await conversation.send(text, graphs.graphId ?? "", choices.chosen);
     } catch (error) {
       errors.fail(error);
       return false;

@@ -53,6 +53,8 @@ function Shell({ name, Page }) {
   const signOut = async () => {
     try {
       const left = await remove(BROWSER_SESSION);
+      // Somebody else may sign in here.
+      sessionStorage.clear();
       if (left) return location.assign(left.continueAt);
       setNotice("You are signed out.");
       setWho(null);
@@ -162,7 +164,7 @@ function TopBar({ name, who, signOut }) {
 }
 
 /** @param {KeyboardEvent & {currentTarget: HTMLDetailsElement}} event */
-function closeOnEscape(event) {
+export function closeOnEscape(event) {
   if (event.key !== "Escape") return;
   event.currentTarget.open = false;
   event.currentTarget.querySelector("summary")?.focus();

@@ -15,12 +15,13 @@ const RECEIPTS_DELAY_MS = 1200;
 
 /**
  * A user message and the run that answers it. `runId` is empty for messages that belong to no run.
- * `hasEvents`: `run` holds all events, also of subagents.
+ * `hasEvents`: `run` holds all events, also of subagents. `since`: when this tab has started it (`performance.now()`).
  * @typedef {{runId: string, question: string | null, run: RunState, graphId: string | null,
- *   costUsd: string | null, hasEvents?: boolean, hasAttachments?: boolean,
+ *   costUsd: string | null, hasEvents?: boolean, since?: number, hasAttachments?: boolean,
  *   feedback?: Schemas["FeedbackResponse"] | null}} Turn
  */
 
+/** What a run may have besides its message. @typedef {Pick<Schemas["GraphRunRequest"], "model" | "effort">} RunChoices */
 /** @typedef {{onChange: () => void, onRunEnd: (turn: Turn) => void}} Listeners */
 /** @typedef {Schemas["ConversationDetailResponse"]} Detail */
 
@@ -114,15 +115,16 @@ export class Conversation {
    * Start a run, or send a message to the running one. Throws `ApiError`.
    * @param {string} text
    * @param {string} graphId
+   * @param {RunChoices} choices
    */
-  async send(text, graphId) {
+  async send(text, graphId, choices) {
     const busy = this.open.at(-1);
-    if (!busy) return this._start(text, { graphId });
+    if (!busy) return this._start(text, { graphId, choices });
     try {
       await this._sendToRun(busy.run, text);
     } catch (error) {
       if (!(error instanceof ApiError) || error.code !== "run_ended") throw error;
-      await this._start(text, { graphId });
+      await this._start(text, { graphId, choices });
     }
   }
 
@@ -210,13 +212,14 @@ export class Conversation {
   /**
    * Start a run at the end, or in place of another one; without a text it answers that one's question.
    * @param {string | undefined} text
-   * @param {{graphId: string, instead?: Turn}} options
+   * @param {{graphId: string, choices?: RunChoices, instead?: Turn}} options
    */
-  async _start(text, { graphId, instead }) {
+  async _start(text, { graphId, choices, instead }) {
     const runId = newKey();
     const question = text ?? instead?.question ?? null;
+    const run = new RunState(runId);
     /** @type {Turn} */
-    const turn = { runId, question, graphId, run: new RunState(runId), costUsd: null, hasEvents: true };
+    const turn = { runId, question, graphId, run, costUsd: null, hasEvents: true, since: performance.now() };
     if (text === undefined) turn.hasAttachments = instead?.hasAttachments;
     const before = this.turns;
     const place = instead === undefined ? before.length : before.indexOf(instead);
@@ -224,7 +227,8 @@ export class Conversation {
     this._onChange();
     try {
       const messages = text === undefined ? undefined : [{ role: /** @type {const} */ ("user"), content: text }];
-      await post(apiPath("/v1/runs"), { graphId, stateKey: this.key, runId, messages, forkFrom: instead?.runId });
+      const forkFrom = instead?.runId;
+      await post(apiPath("/v1/runs"), { ...choices, graphId, stateKey: this.key, runId, messages, forkFrom });
     } catch (error) {
       this.turns = before;
       this._onChange();

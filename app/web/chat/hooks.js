@@ -140,7 +140,8 @@ export function linkTo(key) {
   return `?${PARAMETER}=${encodeURIComponent(key)}`;
 }
 
-function keyOfUrl() {
+/** The key of the conversation in the URL; null for a new one. */
+export function keyOfUrl() {
   return new URLSearchParams(location.search).get(PARAMETER);
 }
 

@@ -86,41 +86,33 @@ export function Scroll({ conversation, children }) {
 }
 
 /**
- * Shown if there are no turns.
- * @param {{conversation: Conversation, graphs: Schemas["GraphResponse"][] | null, graphId: string | null}} props
+ * The current activity and step of the run, and how long it takes; `since` is undefined if this tab has not started it.
+ * @param {{run: RunState, since: number | undefined, lost: boolean}} props
  */
-export function Empty({ conversation, graphs, graphId }) {
-  if (conversation.loading) return html`<p class="waiting" role="status">Loading…</p>`;
-  if (conversation.problem) return html`<p class="notice notice-bad" role="alert">${conversation.problem}</p>`;
-  if (graphs?.length === 0) return html`<p class="notice notice-warn">This server has no graphs.</p>`;
-  const graph = graphs?.find(({ id }) => id === graphId);
-  if (!graph) return null;
-  const web = [graph.web?.search && "web_search", graph.web?.fetch && "web_fetch"].filter(Boolean);
-  const uses = [...graph.tools, ...graph.nativeTools, ...web];
-  return html`
-    <div class="empty">
-      <h2>${graph.id}</h2>
-      <p>${graph.description}</p>
-      ${
-        uses.length > 0 &&
-        html`<p class="hint">May use ${uses.map((tool) => html`<code class="scope">${tool}</code> `)}</p>`
-      }
-    </div>
-  `;
-}
-
-/**
- * The current activity and step of the run.
- * @param {{run: RunState, lost: boolean}} props
- */
-export function Busy({ run, lost }) {
+export function Busy({ run, since, lost }) {
   const step = run.inStep ? run.step + 1 : run.step;
+  const seconds = useSeconds(since);
   const steps = run.stepBudget ? `Step ${Math.min(step, run.stepBudget)} of ${run.stepBudget}` : `Step ${step}`;
   return html`
     <span class="pulse" aria-hidden="true"></span>
     <span>${lost ? "The connection is lost. Trying again…" : activityOf(run)}</span>
-    ${run.started && !lost && html`<span class="muted" aria-hidden="true">${steps}</span>`}
+    ${run.started && !lost && html`<span class="muted" aria-hidden="true">${steps}${seconds !== null && ` · ${seconds} s`}</span>`}
   `;
+}
+
+/**
+ * The whole seconds since a time of `performance.now()`; null if that is not known.
+ * @param {number | undefined} since
+ */
+function useSeconds(since) {
+  const [now, setNow] = useState(0);
+  useEffect(() => {
+    if (since === undefined) return undefined;
+    setNow(since);
+    const timer = setInterval(() => setNow(performance.now()), 1000);
+    return () => clearInterval(timer);
+  }, [since]);
+  return since === undefined ? null : Math.max(0, Math.round((now - since) / 1000));
 }
 
 /**

@@ -286,6 +286,9 @@ export interface components {
             graphId: string;
             stateKey?: string | null;
             forkFrom?: string | null;
+            input?: {
+                [key: string]: unknown;
+            } | null;
             messages?: components["schemas"]["Message"][];
             model?: string | null;
             toolIds?: string[] | null;
@@ -404,6 +407,15 @@ export interface components {
         /** @description A graph, without its system prompt. */
         GraphResponse: {
             id: string;
+            title: string;
+            icon: string | null;
+            suggestions: components["schemas"]["SuggestionResponse"][];
+            input: {
+                [key: string]: unknown;
+            } | null;
+            output: {
+                [key: string]: unknown;
+            } | null;
             description: string;
             provider: string;
             model: string | null;
@@ -426,6 +438,7 @@ export interface components {
             maxBudgetUsd: string | null;
             timeoutS: number | null;
             showThinking: boolean;
+            effort: ("low" | "medium" | "high" | "xhigh" | "max") | null;
         };
         /** @description The request to start a run. */
         GraphRunRequest: {
@@ -443,6 +456,9 @@ export interface components {
             graphId: string;
             stateKey?: string | null;
             forkFrom?: string | null;
+            input?: {
+                [key: string]: unknown;
+            } | null;
             messages?: components["schemas"]["Message"][];
             model?: string | null;
             toolIds?: string[] | null;
@@ -532,6 +548,7 @@ export interface components {
             aliases: string[];
             roles: string[];
             options: components["schemas"]["ModelOptionsResponse"];
+            efforts: ("low" | "medium" | "high" | "xhigh" | "max")[];
             priced: boolean;
             refusal?: string | null;
             inputUsdPerMTok: string | null;
@@ -828,6 +845,11 @@ export interface components {
             runId: string;
             messageId: string;
             position: number | null;
+        };
+        /** @description A message that people may begin with, and what to show for it. */
+        SuggestionResponse: {
+            title: string;
+            message: string;
         };
         /** @description A piece of text. */
         TextPart: {

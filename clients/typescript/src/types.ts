@@ -45,8 +45,8 @@ export interface UnknownEvent {
 export type RunEvent = Schemas["ClientEvent"] | UnknownEvent;
 
 /**
- * The prompt: one text, or messages of which the last one is the user's. `null` only with `forkFrom`: the messages of that run
- * are answered again.
+ * The prompt: one text, or messages of which the last one is the user's. `null` only with `input`, or with `forkFrom`:
+ * the messages of that run are answered again.
  */
 export type Prompt = string | Message[] | null;
 
