@@ -31,7 +31,7 @@ class Conversation:
     session_id: UUID
     """The branch; that which is continued, where nothing else is requested."""
     title: str | None
-    """The beginning of its first question; None if unknown."""
+    """The beginning of its first question, until it is renamed; None if unknown."""
     turns: int
     forked_from: str | None
     forked_at: str | None
@@ -39,6 +39,8 @@ class Conversation:
     updated_at: datetime
     executor: str
     """The provider in the ids of its graphs: only their executor can read its transcript."""
+    pinned: bool = False
+    archived: bool = False
     branches: int = 1
     """How many branches it has; known where it was looked up."""
     managed: Mapping[str, Any] | None = None
@@ -50,6 +52,15 @@ class Conversation:
     def transcript(self) -> Transcript:
         """The key of its transcript."""
         return Transcript(str(self.account_id), str(self.session_id))
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationChange:
+    """What changes of a conversation; None stays as it is."""
+
+    title: str | None = None
+    pinned: bool | None = None
+    archived: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,6 +75,7 @@ OPEN_TO_END_USERS: Final[
     "GET /v1/approvals": _by_route,
     "GET /v1/sessions": _by_route,
     f"GET {_CONVERSATION}": _require_conversation,
+    f"PATCH {_CONVERSATION}": _require_conversation,
     f"DELETE {_CONVERSATION}": _require_conversation,
     f"GET {_CONVERSATION}/branches": _require_conversation,
     f"PUT {_CONVERSATION}/branch": _require_conversation,

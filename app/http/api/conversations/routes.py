@@ -1,4 +1,4 @@
-"""Conversations: list, read, fork, delete, and their branches."""
+"""Conversations: list, read, change, fork, delete, and their branches."""
 
 import re
 from collections.abc import Sequence
@@ -11,6 +11,7 @@ from app.bootstrap.services import Services
 from app.http.admission.checks import CheckedRoute, small_body
 from app.http.api.conversations.schemas import (
     BranchesResponse,
+    ChangedConversation,
     ConversationDetailResponse,
     ConversationResponse,
     CurrentBranch,
@@ -52,10 +53,12 @@ async def _chosen(
     ] = None,
     used_to: Annotated[MomentParam | None, Query(alias="to", description="Exclusive.")] = None,
     words: Annotated[StorableText | None, Query(alias="q", max_length=MAX_WORDS_CHARS)] = None,
+    pinned: bool | None = None,
+    archived: bool | None = None,
     *,
     labels: LabelParams,
 ) -> ConversationFilter:
-    return ConversationFilter(used_from, used_to, labels, words)
+    return ConversationFilter(used_from, used_to, labels, pinned, archived, words)
 
 
 @router.get("", summary="List conversations")
@@ -160,6 +163,18 @@ async def fork_session(
     copy = await services.conversations.fork(caller.account_id, state_key, at=body.at, new_key=body.state_key)
     response.headers["Location"] = location(f"/v1/sessions/{copy.state_key}")
     return ConversationResponse.model_validate(copy)
+
+
+@router.patch("/{stateKey}", dependencies=[small_body], summary="Change a conversation")
+async def change_session(
+    state_key: StateKey, body: ChangedConversation, services: ServicesDep, caller: Writer
+) -> ConversationResponse:
+    """Rename, pin or archive it. The next run ends its archiving.
+
+    Needs `runs:read` as well if it is a fork or another key has started one of its runs.
+    """
+    changed = await services.conversations.change(caller, state_key, body.change())
+    return ConversationResponse.model_validate(changed)
 
 
 @router.delete("/{stateKey}", status_code=204, summary="Delete a conversation")

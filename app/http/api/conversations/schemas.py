@@ -5,19 +5,24 @@ from decimal import Decimal
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from pydantic import Field
+from pydantic import AfterValidator, Field, StrictBool, ValidationInfo, field_validator
 
 from app.billing.receipts.records import RunTotals
 from app.conversations.grants.records import PermissionGrant
 from app.conversations.messages import MessageType
-from app.conversations.records import Conversation
+from app.conversations.records import Conversation, ConversationChange
+from app.http.parameters import NEVER_NULL, StorableText
 from app.http.response_model import Moment, Money, ResponseModel
 from app.ids import RUN_ID_PATTERN, STATE_KEY_PATTERN
+from app.requests.blank import require_visible
 from app.requests.outcome import ErrorCode, FinishReason
 from app.requests.wire_models import InputModel
 from app.runs.conversations.branching import BranchSummary
 from app.runs.conversations.page import ConversationPage, PageEntry
 from app.runs.conversations.records import TurnRecord
+from app.runs.conversations.titles import MAX_TITLE_CHARS
+
+Title = Annotated[StorableText, Field(max_length=MAX_TITLE_CHARS), AfterValidator(require_visible)]
 
 
 class ConversationResponse(ResponseModel):
@@ -29,6 +34,8 @@ class ConversationResponse(ResponseModel):
     forked_from: str | None
     forked_at: str | None
     branches: int
+    pinned: bool
+    archived: bool
     created_at: Moment
     updated_at: Moment
 
@@ -177,6 +184,26 @@ class CurrentBranch(InputModel):
     """The branch on which a conversation is continued."""
 
     branch_id: UUID
+
+
+class ChangedConversation(InputModel):
+    """What changes of a conversation; omitted fields stay unchanged."""
+
+    title: Annotated[Title | None, NEVER_NULL] = None
+    pinned: Annotated[StrictBool | None, NEVER_NULL] = None
+    archived: Annotated[StrictBool | None, NEVER_NULL] = None
+
+    @field_validator("title", "pinned", "archived")
+    @classmethod
+    def _is_given(cls, value: object, info: ValidationInfo) -> object:
+        # Validators run only for fields that were sent, and none of these can be removed.
+        if value is None:
+            raise ValueError("must be a text" if info.field_name == "title" else "must be true or false")
+        return value
+
+    def change(self) -> ConversationChange:
+        """Build the change."""
+        return ConversationChange(**self.model_dump())
 
 
 class Fork(InputModel):
