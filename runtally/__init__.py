@@ -122,6 +122,7 @@ if TYPE_CHECKING:
         Conversation as Conversation,
         ConversationFiles as ConversationFiles,
         ConversationMessage as ConversationMessage,
+        CreatedShare as CreatedShare,
         Evidence as Evidence,
         FileChange as FileChange,
         FileChanges as FileChanges,
@@ -137,6 +138,7 @@ if TYPE_CHECKING:
         RunFile as RunFile,
         RunPreview as RunPreview,
         SentMessage as SentMessage,
+        Share as Share,
         StartedRun as StartedRun,
         ToolDescription as ToolDescription,
     )
@@ -172,7 +174,7 @@ _PLACES = {
         *("Branch", "Conversation", "ConversationMessage", "FinalUsage", "Graph", "GraphFinal"),
         *("ConversationFiles", "Evidence", "Grant", "LanguageModel", "Run"),
         *("RunBilling", "RunFailed", "RunFile", "RunPreview", "SentMessage", "StartedRun"),
-        "ToolDescription",
+        *("CreatedShare", "Share", "ToolDescription"),
     ),
 }
 _MODULE_OF = {name: module for module, names in _PLACES.items() for name in names}

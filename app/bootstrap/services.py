@@ -52,6 +52,7 @@ from app.runs.chats import ChatRuns
 from app.runs.client_tools.service import ClientToolRuns
 from app.runs.commands.service import RunCommands
 from app.runs.conversations.service import ConversationService
+from app.runs.conversations.sharing.service import ConversationShares
 from app.runs.deletion.service import RunDeletion
 from app.runs.dispatch.port import Dispatcher
 from app.runs.erasure.service import Erasures
@@ -102,6 +103,7 @@ class Services:
     commands: RunCommands
     account_calls: AccountCalls
     conversations: ConversationService
+    shares: ConversationShares
     chats: ChatRuns
     managed: ManagedSessions
     readers: RunReaders
@@ -212,6 +214,7 @@ async def _open(
         runs=opened.runs,
         commands=opened.commands,
         conversations=opened.conversations,
+        shares=ConversationShares(infra.database, opened.conversations.history),
         chats=_open_chats(infra, opened),
         managed=_open_managed(infra, opened),
         client_tools=_open_client_tools(infra, opened),

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, NamedTuple
-from uuid import UUID
+from uuid import UUID, uuid5
 
 from app.ids import AccountId, RunId
 from app.platform.objects.documents import ContentsMissing, restored
@@ -47,6 +47,11 @@ class Conversation:
     """What the runs of a session of Managed Agents have; None of any other conversation."""
     found_in_run: RunId | None = None
     """The newest run with the words that were searched for; None: they are in the title."""
+
+    @property
+    def branch_id(self) -> UUID:
+        """Names its branch to clients, which do not learn the names of transcripts."""
+        return uuid5(self.account_id, str(self.session_id))
 
     @property
     def transcript(self) -> Transcript:

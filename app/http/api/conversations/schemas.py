@@ -95,6 +95,38 @@ class ConversationMessageResponse(ResponseModel):
     attachments: Sequence[AttachmentResponse] | None = None
     citations: Sequence[CitationResponse] | None = None
 
+    @classmethod
+    def of(cls, entry: PageEntry) -> "ConversationMessageResponse":
+        """Build from a message of a page."""
+        message = entry.message
+        common: dict[str, Any] = {"type": message.type, "run_id": message.run_id, "at": message.at}
+        match message.type:
+            case "tool_call":
+                return cls(
+                    **common,
+                    message_id=message.message_id,
+                    tool_call_id=message.tool_call_id,
+                    tool_name=message.tool_name,
+                    args=message.args,
+                    result=None if entry.result is None else entry.result.result,
+                    is_error=message.is_error if entry.result is None else entry.result.is_error,
+                )
+            case "assistant_message":
+                cited = [CitationResponse.model_validate(each) for each in entry.citations]
+                return cls(
+                    **common,
+                    content=message.content,
+                    message_id=message.message_id,
+                    partial=message.partial,
+                    **({"citations": cited} if cited else {}),
+                )
+            case "system_message":
+                return cls(**common, compaction=message.compaction)
+            case "user_message":
+                attached = [AttachmentResponse.model_validate(each) for each in message.attachments]
+                found = {"attachments": attached} if attached else {}
+                return cls(**common, content=message.content, message_id=message.message_id, **found)
+
 
 class RunResultResponse(ResponseModel):
     """How a run of the conversation ended; fields are null until it has ended.
@@ -223,42 +255,9 @@ def _messages(
         if run_id != last and last in results:
             yield results[last]
         last = run_id
-        yield _message(entry)
+        yield ConversationMessageResponse.of(entry)
     if last in results and last != page.next_run:
         yield results[last]
-
-
-def _message(entry: PageEntry) -> ConversationMessageResponse:
-    message = entry.message
-    common: dict[str, Any] = {"type": message.type, "run_id": message.run_id, "at": message.at}
-    match message.type:
-        case "tool_call":
-            return ConversationMessageResponse(
-                **common,
-                message_id=message.message_id,
-                tool_call_id=message.tool_call_id,
-                tool_name=message.tool_name,
-                args=message.args,
-                result=None if entry.result is None else entry.result.result,
-                is_error=message.is_error if entry.result is None else entry.result.is_error,
-            )
-        case "assistant_message":
-            cited = [CitationResponse.model_validate(each) for each in entry.citations]
-            return ConversationMessageResponse(
-                **common,
-                content=message.content,
-                message_id=message.message_id,
-                partial=message.partial,
-                **({"citations": cited} if cited else {}),
-            )
-        case "system_message":
-            return ConversationMessageResponse(**common, compaction=message.compaction)
-        case "user_message":
-            attached = [AttachmentResponse.model_validate(each) for each in message.attachments]
-            found = {"attachments": attached} if attached else {}
-            return ConversationMessageResponse(
-                **common, content=message.content, message_id=message.message_id, **found
-            )
 
 
 def _result(run: TurnRecord, totals: Mapping[str, RunTotals] | None) -> RunResultResponse:
