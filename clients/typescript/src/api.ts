@@ -194,6 +194,8 @@ export interface components {
             forkedFrom: string | null;
             forkedAt: string | null;
             branches: number;
+            pinned: boolean;
+            archived: boolean;
             createdAt: string;
             updatedAt: string;
             messages: (components["schemas"]["ConversationMessageResponse"] | components["schemas"]["RunResultResponse"])[];
@@ -233,6 +235,8 @@ export interface components {
             forkedFrom: string | null;
             forkedAt: string | null;
             branches: number;
+            pinned: boolean;
+            archived: boolean;
             createdAt: string;
             updatedAt: string;
         };
