@@ -1,15 +1,18 @@
 // The chat page.
 
 /** @import { Actions, Conversation, Turn as ConversationTurn } from "./chat/conversation.js" */
-/** @import { Graphs, Problem, Sessions } from "./chat/hooks.js" */
+/** @import { Graphs, Problem } from "./chat/hooks.js" */
 /** @import { Drawer } from "./chat/layout.js" */
+/** @import { Listed, Sessions } from "./conversations/sessions.js" */
 /** @import { Session } from "./shell.js" */
 
 import { Composer } from "./chat/composer.js";
-import { linkTo, useConversation, useGraphs, useProblem, useSessions } from "./chat/hooks.js";
+import { linkTo, useConversation, useGraphs, useProblem } from "./chat/hooks.js";
 import { Busy, ConfirmDelete, Empty, Head, Scroll } from "./chat/layout.js";
 import { Sidebar } from "./chat/sidebar.js";
 import { Turn } from "./chat/transcript.js";
+import { apiPath, remove } from "./api.js";
+import { useSessions } from "./conversations/sessions.js";
 import { html, useState } from "./html.js";
 import { answer, decide } from "./runs/answers.js";
 import { startPage } from "./shell.js";
@@ -38,10 +41,10 @@ function ChatPage({ who }) {
   return html`
     <div class="chat">
       <${Sidebar}
-        sessions=${sessions.sessions}
-        more=${sessions.more}
+        sessions=${sessions}
         current=${conversation.key}
         open=${open}
+        ...${changesOf(conversation, { who, sessions, errors, open })}
         shown=${drawer.shown}
         close=${drawer.close}
       />
@@ -163,6 +166,31 @@ function actionsOn(conversation, { who, graphs, sessions, errors, open }) {
     fork: isOwnOnly ? null : (turn) => fork(turn).catch(errors.fail),
     forecasts: !isOwnOnly,
     remove: () => remove().catch(errors.fail),
+  };
+}
+
+/**
+ * What may be done with the conversations of the list.
+ * @param {Conversation} shown
+ * @param {{who: Session, sessions: Sessions, errors: Problem, open: (key: string | null) => void}} page
+ */
+function changesOf(shown, { who, sessions, errors, open }) {
+  const shares = who.may("runs:share");
+  if (!who.may("runs:write")) return { rename: null, remove: null, shares };
+  const rename = async (/** @type {Listed} */ { stateKey }, /** @type {string} */ title) => {
+    await sessions.change(stateKey, { title });
+    if (stateKey === shown.key) shown.title = title;
+    sessions.list();
+  };
+  const removeOne = async (/** @type {Listed} */ { stateKey }) => {
+    await remove(apiPath("/v1/sessions/{stateKey}", { stateKey }));
+    sessions.list();
+    if (stateKey === shown.key) open(null);
+  };
+  return {
+    rename,
+    remove: (/** @type {Listed} */ session) => removeOne(session).catch(errors.fail),
+    shares,
   };
 }
 

@@ -171,6 +171,12 @@ export interface components {
             /** @description Seconds since the request before. */
             idleS: number;
         };
+        /** @description What changes of a conversation; omitted fields stay unchanged. */
+        ChangedConversation: {
+            title?: string;
+            pinned?: boolean;
+            archived?: boolean;
+        };
         /** @description A page that an answer is based on, and an excerpt of it. */
         CitationResponse: {
             url: string;
@@ -272,6 +278,19 @@ export interface components {
             endedAt: string | null;
             /** @description Of all items; null without earlier runs of the graph. */
             forecast: components["schemas"]["ForecastResponse"] | null;
+        };
+        /** @description A new share link; `url` and `token` cannot be retrieved later. */
+        CreatedShare: {
+            /** Format: uuid */
+            id: string;
+            lastRun: string;
+            withToolCalls: boolean;
+            /** Format: uuid */
+            apiKeyId: string;
+            createdAt: string;
+            expiresAt: string;
+            url: string;
+            token: string;
         };
         /** @description The request of each run of a schedule or batch: without `runId` and `startAfter`. */
         DelegatedRunRequest: {
@@ -820,6 +839,17 @@ export interface components {
             runId: string;
             messageId: string;
             position: number | null;
+        };
+        /** @description A share link of a conversation; `lastRun` is the last run that it shows. */
+        ShareResponse: {
+            /** Format: uuid */
+            id: string;
+            lastRun: string;
+            withToolCalls: boolean;
+            /** Format: uuid */
+            apiKeyId: string;
+            createdAt: string;
+            expiresAt: string;
         };
         /** @description A piece of text. */
         TextPart: {

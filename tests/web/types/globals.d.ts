@@ -21,7 +21,7 @@ declare global {
 
   /** A path of the OpenAPI document. */
   type ApiPath = keyof paths;
-  type Method = "get" | "post" | "delete";
+  type Method = "get" | "post" | "patch" | "delete";
   /** A URL below the page's base, made by `apiPath` from this path of the document. */
   type PathOf<Path extends ApiPath> = string & { readonly [template]: Path };
   type ParametersOf<Path extends ApiPath> = { [Name in NamesIn<Path>]: string } & {
@@ -31,7 +31,7 @@ declare global {
   type ResponseOf<Path extends ApiPath, Name extends Method> = paths[Path][Name] extends { responses: infer Responses }
     ? JsonOf<Success<Responses>>
     : never;
-  type BodyOf<Path extends ApiPath> = paths[Path]["post"] extends {
+  type BodyOf<Path extends ApiPath, Name extends Method = "post"> = paths[Path][Name] extends {
     requestBody: { content: { "application/json": infer Body } };
   }
     ? Body
