@@ -1,7 +1,7 @@
 """The list of conversations, and a shared one, in a browser."""
 
 import re
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -17,6 +17,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 WIDE = (1440, 900)
 NAMES = ("herons", "cranes", "storks", "owls")
+NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 AGES = (timedelta(), timedelta(days=1), timedelta(days=4), timedelta(days=40))
 _WIDTH = "() => document.documentElement.scrollWidth"
 
@@ -43,8 +44,10 @@ async def a_reader(site: Site, *scopes: str) -> Key:
     for name, age in zip(NAMES, AGES, strict=True):
         await execute(
             site.world.services.database,
-            "UPDATE sessions SET updated_at = updated_at - :age WHERE account_id = :id AND state_key = :key",
-            **{"age": age, "id": account.id, "key": name},
+            "UPDATE sessions SET updated_at = :at WHERE account_id = :id AND state_key = :key",
+            at=NOW - age,
+            id=account.id,
+            key=name,
         )
     return key
 
@@ -74,6 +77,8 @@ def about(*names: str) -> list[str]:
 
 async def test_conversations_are_grouped_renamed_pinned_and_archived(site: Site) -> None:
     async with site.visit(await a_reader(site), size=WIDE) as page:
+        await page.clock.set_fixed_time(NOW)
+        await page.reload()
         conversations = page.get_by_role("navigation", name="Conversations")
         await expect(conversations.get_by_role("link", name="owls")).to_be_visible()
         assert await groups(page) == {

@@ -53,21 +53,28 @@ export function Sidebar({ sessions, current, open, rename, remove, shares, shown
   /** @type {MenuActions} */
   const actions = {
     rename: rename && begin("rename"),
-    change: rename && (({ stateKey }, changes) => sessions.change(stateKey, changes)),
+    change:
+      rename &&
+      (({ stateKey }, changes) => {
+        // Its place in the list changes.
+        nav.current?.focus();
+        sessions.change(stateKey, changes);
+      }),
     share: shares ? begin("share") : null,
     remove: remove && begin("remove"),
   };
   const end = () => setDoing(null);
   const named = (/** @type {Listed} */ session, /** @type {string} */ title) => {
-    end();
+    setDoing((now) => (now?.kind === "rename" ? null : now));
     if (title.trim() && title !== nameOf(session)) rename?.(session, title);
   };
   const row = (/** @type {Listed} */ session) =>
     doing?.kind === "rename" && doing.session.stateKey === session.stateKey
-      ? html`<${TitleField} session=${session} named=${named} cancel=${end} />`
+      ? html`<${TitleField} session=${session} named=${named} />`
       : html`<${Entry} session=${session} current=${current} follow=${follow} openMenu=${begin("menu")} />`;
   return html`
-    <nav class="sidebar" id="conversations" ref=${nav} aria-label="Conversations" data-shown=${shown} onKeyDown=${onKeyDown}>
+    <nav class="sidebar" id="conversations" ref=${nav} aria-label="Conversations"
+      tabindex="-1" data-shown=${shown} onKeyDown=${onKeyDown}>
       <div class="sidebar-head">
         <a class="button" href="./" onClick=${follow(null)}>New conversation</a>
         <button type="button" class="button button-plain sidebar-close" onClick=${close}>Close</button>
@@ -99,6 +106,7 @@ export function Sidebar({ sessions, current, open, rename, remove, shares, shown
       <${ConfirmDelete}
         yes=${() => {
           end();
+          nav.current?.focus();
           remove?.(doing.session);
         }}
         no=${end}
@@ -189,16 +197,17 @@ function Entry({ session, current, follow, openMenu }) {
 
 /**
  * Enter and leaving the field rename, Escape does not.
- * @param {{session: Listed, named: (session: Listed, title: string) => void, cancel: () => void}} props
+ * @param {{session: Listed, named: (session: Listed, title: string) => void}} props
  */
-function TitleField({ session, named, cancel }) {
+function TitleField({ session, named }) {
   const field = useRef(/** @type {HTMLInputElement | null} */ (null));
   useEffect(() => field.current?.select(), []);
   const onKeyDown = (/** @type {KeyboardEvent & {currentTarget: HTMLInputElement}} */ event) => {
-    if (event.key === "Enter" && !event.isComposing) named(session, event.currentTarget.value);
-    if (event.key !== "Escape") return;
+    const isKept = event.key === "Escape";
+    if (!isKept && (event.key !== "Enter" || event.isComposing)) return;
     event.stopPropagation();
-    cancel();
+    if (isKept) event.currentTarget.value = nameOf(session);
+    /** @type {HTMLElement | null} */ (event.currentTarget.closest("nav"))?.focus();
   };
   return html`
     <input

@@ -14,11 +14,8 @@ const DAY_MS = 86_400_000;
 /** @typedef {{words: string, archived: boolean}} View what is listed: words are searched in all conversations */
 /** @typedef {ReturnType<typeof useSessions>} Sessions */
 
-const NOTHING = {
-  pinned: /** @type {Listed[]} */ ([]),
-  items: /** @type {Listed[]} */ ([]),
-  next: /** @type {string | null} */ (null),
-};
+/** @type {{of: View, pinned: Listed[], items: Listed[], next: string | null}} */
+const NOTHING = { of: { words: "", archived: false }, pinned: [], items: [], next: null };
 
 /**
  * The conversations in groups; `more` is null if all are listed. `look(view)` chooses what is listed,
@@ -26,10 +23,13 @@ const NOTHING = {
  * @param {Fail} fail
  */
 export function useSessions(fail) {
-  const [view, setView] = useState(/** @type {View} */ ({ words: "", archived: false }));
+  const [view, setView] = useState(NOTHING.of);
   const [found, setFound] = useState(NOTHING);
   const [loading, setLoading] = useState(true);
   const asked = useRef(0);
+  // Runs that end call the `list` of an earlier drawing.
+  const latest = useRef(view);
+  latest.current = view;
 
   const read = async (/** @type {View} */ of, /** @type {string | null} */ cursor = null) => {
     asked.current += 1;
@@ -45,7 +45,7 @@ export function useSessions(fail) {
       if (asked.current === mine) setLoading(false);
     }
   };
-  const list = () => void read(view).catch(fail);
+  const list = () => void read(latest.current).catch(fail);
   useEffect(() => {
     const timer = setTimeout(list, view.words ? SEARCH_DELAY_MS : 0);
     return () => clearTimeout(timer);
@@ -53,7 +53,7 @@ export function useSessions(fail) {
 
   const change = async (/** @type {string} */ stateKey, /** @type {Schemas["ChangedConversation"]} */ changes) => {
     await patch(apiPath("/v1/sessions/{stateKey}", { stateKey }), changes);
-    await read(view);
+    await read(latest.current);
   };
   const { next } = found;
   return {
@@ -63,17 +63,18 @@ export function useSessions(fail) {
     list,
     change: (/** @type {string} */ key, /** @type {Schemas["ChangedConversation"]} */ changes) =>
       change(key, changes).catch(fail),
-    groups: groupsOf(view, found),
+    groups: groupsOf(found),
     more: next === null ? null : () => void read(view, next).catch(fail),
   };
 }
 
 /**
- * @param {View} view
+ * @param {View} of
  * @param {string | null} cursor
  * @param {() => boolean} isWanted whether nothing else is to be listed by now
  */
-async function pageOf({ words, archived }, cursor, isWanted) {
+async function pageOf(of, cursor, isWanted) {
+  const { words, archived } = of;
   if (words.trim()) {
     const filters = { q: words.trim() };
     let page = await get(apiPath("/v1/sessions", { ...filters, cursor: cursor ?? undefined }));
@@ -81,13 +82,13 @@ async function pageOf({ words, archived }, cursor, isWanted) {
     while (page.items.length === 0 && page.nextCursor && isWanted()) {
       page = await get(apiPath("/v1/sessions", { ...filters, cursor: page.nextCursor }));
     }
-    return { pinned: [], items: page.items, next: page.nextCursor ?? null };
+    return { of, pinned: [], items: page.items, next: page.nextCursor ?? null };
   }
   const [pinned, page] = await Promise.all([
     archived || cursor !== null ? [] : pinnedOnes(),
     get(apiPath("/v1/sessions", { archived, pinned: archived ? undefined : false, cursor: cursor ?? undefined })),
   ]);
-  return { pinned, items: page.items, next: page.nextCursor ?? null };
+  return { of, pinned, items: page.items, next: page.nextCursor ?? null };
 }
 
 async function pinnedOnes() {
@@ -95,11 +96,10 @@ async function pinnedOnes() {
 }
 
 /**
- * @param {View} view
  * @param {typeof NOTHING} found
  * @returns {Group[]}
  */
-function groupsOf({ words, archived }, { pinned, items }) {
+function groupsOf({ of: { words, archived }, pinned, items }) {
   if (words.trim() || archived) return [{ title: words.trim() ? "Found" : "Archived", items }];
   const today = new Date().setHours(0, 0, 0, 0);
   /** @type {[string, number][]} since when the conversations of a group were last used */
