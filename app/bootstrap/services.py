@@ -103,7 +103,6 @@ class Services:
     commands: RunCommands
     account_calls: AccountCalls
     conversations: ConversationService
-    shares: ConversationShares
     chats: ChatRuns
     managed: ManagedSessions
     readers: RunReaders
@@ -155,6 +154,11 @@ class Services:
     def stateless_chats(self) -> StatelessChats:
         """`chats`, for clients that post all messages with each request."""
         return StatelessChats(self.database, self.chats, self.conversations)
+
+    @property
+    def shares(self) -> ConversationShares:
+        """The share links of conversations."""
+        return ConversationShares(self.database, self.conversations.history)
 
     @property
     def chains(self) -> AccountChains:
@@ -214,7 +218,6 @@ async def _open(
         runs=opened.runs,
         commands=opened.commands,
         conversations=opened.conversations,
-        shares=ConversationShares(infra.database, opened.conversations.history),
         chats=_open_chats(infra, opened),
         managed=_open_managed(infra, opened),
         client_tools=_open_client_tools(infra, opened),
