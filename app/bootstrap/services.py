@@ -158,7 +158,7 @@ class Services:
     @property
     def shares(self) -> ConversationShares:
         """The share links of conversations."""
-        return ConversationShares(self.database, self.conversations.history)
+        return ConversationShares(self.database, self.conversations.history, self.credentials.is_usable)
 
     @property
     def chains(self) -> AccountChains:

@@ -4,8 +4,6 @@ from uuid import UUID
 
 from sqlalchemy import ColumnElement, and_, delete, func, insert, select
 
-from app.auth.repository import IS_ENDED
-from app.auth.tables import accounts, api_keys
 from app.ids import AccountId
 from app.platform.db import Reader, Transaction
 from app.runs.conversations.sharing.records import ConversationShare
@@ -33,13 +31,8 @@ async def shares_of(reader: Reader, account_id: AccountId, state_key: str) -> li
 
 
 async def find_share(reader: Reader, token_hash: bytes) -> ConversationShare | None:
-    """The link with this token, unless it, its key or its account may not be used any more."""
-    by_key = conversation_shares.join(api_keys, api_keys.c.id == _shares.api_key_id)
-    statement = (
-        select(*_COLUMNS)
-        .select_from(by_key.join(accounts, accounts.c.id == _shares.account_id))
-        .where(_shares.token_hash == token_hash, _IS_CURRENT, ~IS_ENDED, accounts.c.suspended_at.is_(None))
-    )
+    """The link with this token, unless it has expired."""
+    statement = select(*_COLUMNS).where(_shares.token_hash == token_hash, _IS_CURRENT)
     row = (await reader.execute(statement)).mappings().one_or_none()
     return None if row is None else ConversationShare(**row)
 

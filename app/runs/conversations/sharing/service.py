@@ -2,7 +2,7 @@
 
 import re
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
@@ -12,7 +12,7 @@ from uuid import UUID
 from app.conversations.history import ConversationHistory
 from app.conversations.repository import find_conversation, lock_conversation
 from app.errors import Conflict, Invalid, NotFound, Unauthenticated
-from app.ids import AccountId, new_uuid
+from app.ids import AccountId, ApiKeyId, new_uuid
 from app.platform.audit.records import Actor, Change
 from app.platform.audit.repository import record_change
 from app.platform.db import Database
@@ -62,6 +62,8 @@ class ConversationShares:
 
     database: Database
     history: ConversationHistory
+    is_usable: Callable[[ApiKeyId], Awaitable[bool]]
+    """Whether a key has not ended and its account is not suspended."""
 
     async def create(
         self,
@@ -122,7 +124,7 @@ class ConversationShares:
             raise ShareEnded
         async with self.database.read() as reader:
             share = await find_share(reader, _hash(token))
-        if share is None:
+        if share is None or not await self.is_usable(share.api_key_id):
             raise ShareEnded
         return share
 
