@@ -31,7 +31,7 @@ function SharedPage() {
       <main class="page" id="main">
         ${
           problem
-            ? html`<div class="card empty"><h1>Nothing to show</h1><p role="alert">${problem}</p></div>`
+            ? html`<div class="card"><h1>Nothing to show</h1><p role="alert">${problem}</p></div>`
             : html`<p class="waiting" role="status">Loading…</p>`
         }
       </main>
