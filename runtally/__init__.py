@@ -122,6 +122,7 @@ if TYPE_CHECKING:
         Conversation as Conversation,
         ConversationFiles as ConversationFiles,
         ConversationMessage as ConversationMessage,
+        CreatedShare as CreatedShare,
         Evidence as Evidence,
         Feedback as Feedback,
         FileChange as FileChange,
@@ -138,6 +139,7 @@ if TYPE_CHECKING:
         RunFile as RunFile,
         RunPreview as RunPreview,
         SentMessage as SentMessage,
+        Share as Share,
         StartedRun as StartedRun,
         Suggestion as Suggestion,
         ToolDescription as ToolDescription,
@@ -172,9 +174,9 @@ _PLACES = {
     "runtally.types": (
         *("Approval", "Batch", "BatchPreview", "BatchResult", "FileChange", "FileChanges", "Forecast"),
         *("Branch", "Conversation", "ConversationMessage", "FinalUsage", "Graph", "GraphFinal"),
-        *("ConversationFiles", "Evidence", "Feedback", "Grant", "LanguageModel", "Run"),
+        *("ConversationFiles", "CreatedShare", "Evidence", "Feedback", "Grant", "LanguageModel", "Run"),
         *("RunBilling", "RunFailed", "RunFile", "RunPreview", "SentMessage", "StartedRun", "Suggestion"),
-        "ToolDescription",
+        *("Share", "ToolDescription"),
     ),
 }
 _MODULE_OF = {name: module for module, names in _PLACES.items() for name in names}

@@ -126,6 +126,8 @@ class ConversationFilters(TypedDict, total=False):
 
     q: str
     """Words in the title, a message or an answer: all of them, `"a phrase"`, `or`, `-without`."""
+    pinned: bool
+    archived: bool
     end_user: str
     tag: str
     """Name and value: `team:search`."""

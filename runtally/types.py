@@ -222,10 +222,30 @@ class Conversation(Model):
     forked_from: str | None = None
     forked_at: str | None = None
     branches: int = 1
+    pinned: bool = False
+    archived: bool = False
     created_at: AwareDatetime
     updated_at: AwareDatetime
     found_in_run: str | None = None
     """In a list, the newest run with what was searched for; None: it is in the title."""
+
+
+class Share(Model):
+    """A link by which anybody reads a conversation, up to its run `last_run`."""
+
+    id: str
+    last_run: str
+    with_tool_calls: bool
+    api_key_id: str
+    created_at: AwareDatetime
+    expires_at: AwareDatetime
+
+
+class CreatedShare(Share):
+    """A new link; `url` and its `token` cannot be retrieved later."""
+
+    url: str
+    token: str
 
 
 class ConversationFiles(Model):

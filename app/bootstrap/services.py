@@ -52,6 +52,7 @@ from app.runs.chats import ChatRuns
 from app.runs.client_tools.service import ClientToolRuns
 from app.runs.commands.service import RunCommands
 from app.runs.conversations.service import ConversationService
+from app.runs.conversations.sharing.service import ConversationShares
 from app.runs.deletion.service import RunDeletion
 from app.runs.dispatch.port import Dispatcher
 from app.runs.erasure.service import Erasures
@@ -153,6 +154,11 @@ class Services:
     def stateless_chats(self) -> StatelessChats:
         """`chats`, for clients that post all messages with each request."""
         return StatelessChats(self.database, self.chats, self.conversations)
+
+    @property
+    def shares(self) -> ConversationShares:
+        """The share links of conversations."""
+        return ConversationShares(self.database, self.conversations.history, self.credentials.is_usable)
 
     @property
     def chains(self) -> AccountChains:

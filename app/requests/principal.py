@@ -14,6 +14,7 @@ Scope = Literal[
     "runs:write",
     "runs:read",
     "runs:approve",
+    "runs:share",
     "runs:audit",
     "external:write",
     "receipts:read",

@@ -58,6 +58,15 @@ export function apiUrl(path) {
 export const get = (path) => call("GET", path);
 
 /**
+ * The same with a credential of its own.
+ * @template {ApiPath} Path
+ * @param {PathOf<Path>} path
+ * @param {string} authorization
+ * @returns {Promise<ResponseOf<Path, "get">>}
+ */
+export const getAs = (path, authorization) => call("GET", path, undefined, { Authorization: authorization });
+
+/**
  * @template {ApiPath} Path
  * @param {PathOf<Path>} path
  * @param {BodyOf<Path>} body
@@ -76,6 +85,14 @@ export const put = (path, body) => call("PUT", path, body);
 /**
  * @template {ApiPath} Path
  * @param {PathOf<Path>} path
+ * @param {BodyOf<Path, "patch">} body
+ * @returns {Promise<ResponseOf<Path, "patch">>}
+ */
+export const patch = (path, body) => call("PATCH", path, body);
+
+/**
+ * @template {ApiPath} Path
+ * @param {PathOf<Path>} path
  * @returns {Promise<ResponseOf<Path, "delete">>}
  */
 export const remove = (path) => call("DELETE", path);
@@ -85,20 +102,21 @@ export const remove = (path) => call("DELETE", path);
  * @param {string} method
  * @param {string} path
  * @param {unknown} [body]
+ * @param {Record<string, string>} [headers]
  */
-async function call(method, path, body) {
-  const response = await request(method, path, body);
+async function call(method, path, body, headers = {}) {
+  const response = await request(method, path, body, headers);
   if (response.ok) return response.status === 204 ? null : response.json();
   const problem = await response.json().catch(() => UNREADABLE);
   if (response.status === 401 && path !== "v1/browser-session") onUnauthenticated();
   throw new ApiError({ ...problem, status: response.status });
 }
 
-/** @param {string} method @param {string} path @param {unknown} body */
-async function request(method, path, body) {
-  const json = { headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) };
+/** @param {string} method @param {string} path @param {unknown} body @param {Record<string, string>} headers */
+async function request(method, path, body, headers) {
+  const json = { headers: { ...headers, "Content-Type": "application/json" }, body: JSON.stringify(body) };
   try {
-    return await fetch(apiUrl(path), { method, ...(body === undefined ? {} : json) });
+    return await fetch(apiUrl(path), { method, ...(body === undefined ? { headers } : json) });
   } catch {
     throw new ApiError(UNREACHABLE);
   }

@@ -2,8 +2,9 @@
 
 /** @import { Actions, Conversation, Turn as ConversationTurn } from "./chat/conversation.js" */
 /** @import { Choices } from "./chat/composer/choices.js" */
-/** @import { Graphs, Problem, Sessions } from "./chat/hooks.js" */
+/** @import { Graphs, Problem } from "./chat/hooks.js" */
 /** @import { Drawer } from "./chat/layout.js" */
+/** @import { Listed, Sessions } from "./conversations/sessions.js" */
 /** @import { Session } from "./shell.js" */
 
 import { FirstScreen, Skeleton } from "./chat/agents/first_screen.js";
@@ -11,10 +12,12 @@ import { alternativesAfter } from "./chat/answers/branches.js";
 import { useRunChoices } from "./chat/composer/choices.js";
 import { Composer } from "./chat/composer/composer.js";
 import { useDraft } from "./chat/composer/drafts.js";
-import { keyOfUrl, linkTo, useConversation, useGraphs, useProblem, useSessions } from "./chat/hooks.js";
+import { keyOfUrl, linkTo, useConversation, useGraphs, useProblem } from "./chat/hooks.js";
 import { Busy, ConfirmDelete, Head, Scroll } from "./chat/layout.js";
 import { Sidebar } from "./chat/sidebar.js";
 import { Turn } from "./chat/transcript.js";
+import { apiPath, remove } from "./api.js";
+import { useSessions } from "./conversations/sessions.js";
 import { html, useState } from "./html.js";
 import { answer, decide } from "./runs/answers.js";
 import { startPage } from "./shell.js";
@@ -44,10 +47,10 @@ function ChatPage({ who }) {
   return html`
     <div class="chat">
       <${Sidebar}
-        sessions=${sessions.sessions}
-        more=${sessions.more}
+        sessions=${sessions}
         current=${conversation.key}
         open=${open}
+        ...${changesOf(conversation, { who, sessions, errors, open })}
         shown=${drawer.shown}
         close=${drawer.close}
       />
@@ -207,6 +210,31 @@ function actionsOn(conversation, { who, graphs, choices, sessions, errors, open 
     showsReceipts: who.may("receipts:read"),
     forecasts: !isOwnOnly,
     remove: () => remove().catch(errors.fail),
+  };
+}
+
+/**
+ * What may be done with the conversations of the list.
+ * @param {Conversation} shown
+ * @param {{who: Session, sessions: Sessions, errors: Problem, open: (key: string | null) => void}} page
+ */
+function changesOf(shown, { who, sessions, errors, open }) {
+  const shares = who.may("runs:share");
+  if (!who.may("runs:write")) return { rename: null, remove: null, shares };
+  const rename = async (/** @type {Listed} */ { stateKey }, /** @type {string} */ title) => {
+    await sessions.change(stateKey, { title });
+    if (stateKey === shown.key) shown.title = title;
+    sessions.list();
+  };
+  const removeOne = async (/** @type {Listed} */ { stateKey }) => {
+    await remove(apiPath("/v1/sessions/{stateKey}", { stateKey }));
+    sessions.list();
+    if (stateKey === shown.key) open(null);
+  };
+  return {
+    rename,
+    remove: (/** @type {Listed} */ session) => removeOne(session).catch(errors.fail),
+    shares,
   };
 }
 

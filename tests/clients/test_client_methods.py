@@ -26,7 +26,7 @@ FOR_OTHERS = (
     *("/v1/accounts", "/v1/alarms", "/v1/audit", "/v1/chain", "/v1/fleet", "/v1/keys", "/v1/prices"),
     *("/v1/exports", "/v1/ledger", "/v1/reconciliation", "/v1/statements"),
     # What watches the server, and its pages.
-    *("/healthz", "/readyz", "/metrics", "/v1/browser-session"),
+    *("/healthz", "/readyz", "/metrics", "/v1/browser-session", "/v1/shared"),
 )
 LEFT_OUT = {
     "follow_batch": "`batches.watch` looks the batch up, and needs no open connection",
@@ -77,6 +77,11 @@ METHODS: dict[str, Callable[[Any], Any]] = {
     "list_workspace": lambda client: client.conversations.files("s"),
     "list_grants": lambda client: client.conversations.grants("s"),
     "revoke_grant": lambda client: client.conversations.revoke("s", "g"),
+    "change_session": lambda client: client.conversations.change("s", title="x"),
+    "export_session": lambda client: client.conversations.export("s"),
+    "create_share": lambda client: client.conversations.share("s"),
+    "list_shares": lambda client: client.conversations.shares("s"),
+    "revoke_share": lambda client: client.conversations.revoke_share("s", "h"),
     "fork_session": lambda client: client.conversations.fork("s"),
     "list_receipts": lambda client: client.receipts(),
     "usage": lambda client: client.usage(),

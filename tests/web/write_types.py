@@ -38,6 +38,7 @@ _OF_CLIENT = (
         "PreviewResponse",
         "RunChange",
     ),
+    *("ChangedConversation", "CreatedShare", "ShareResponse"),
 )
 
 

@@ -132,7 +132,7 @@ def summaries_of(tree: BranchTree, conversation: Conversation) -> list[BranchSum
     """The branches of a conversation, oldest first."""
     return [
         BranchSummary(
-            branch_id=branch.public_id(conversation),
+            branch_id=replace(conversation, session_id=branch.session_id).branch_id,
             forked_from_run=branch.forked_from_run,
             forked_from_branch=_source_of(tree, branch, conversation),
             runs=tree.own_runs(session_id),
@@ -151,7 +151,8 @@ def _source_of(tree: BranchTree, branch: Branch, conversation: Conversation) -> 
 
 def find_branch(tree: BranchTree, conversation: Conversation, branch_id: UUID) -> Conversation:
     """The conversation as it is on a branch; raises `BranchNotFound`."""
-    for session_id, branch in tree.branches.items():
-        if branch.public_id(conversation) == branch_id:
-            return replace(conversation, session_id=session_id)
+    for session_id in tree.branches:
+        found = replace(conversation, session_id=session_id)
+        if found.branch_id == branch_id:
+            return found
     raise BranchNotFound

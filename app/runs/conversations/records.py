@@ -56,6 +56,8 @@ class ConversationFilter:
     """Exclusive."""
     labels: LabelFilter = ANY_LABELS
     """Of one of its runs."""
+    pinned: bool | None = None
+    archived: bool | None = None
     words: str | None = None
     """What its title, or a message or an answer of one of its runs has, as people search the web."""
 

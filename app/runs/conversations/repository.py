@@ -204,6 +204,10 @@ async def chosen_conversations(
         conditions.append(sessions.c.updated_at >= chosen.used_from)
     if chosen.used_to is not None:
         conditions.append(sessions.c.updated_at < chosen.used_to)
+    if chosen.pinned is not None:
+        conditions.append(sessions.c.pinned if chosen.pinned else ~sessions.c.pinned)
+    if chosen.archived is not None:
+        conditions.append(sessions.c.archived if chosen.archived else ~sessions.c.archived)
     if has_labels := labels_match(runs.c, chosen.labels):
         conditions.append(exists().where(IS_OF_SESSION, *has_labels))
     return await newest_conversations(reader, caller.account_id, page, *conditions)

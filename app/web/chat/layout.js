@@ -126,7 +126,8 @@ export function ConfirmDelete({ yes, no }) {
     <dialog ref=${dialog} class="card" onClose=${no} aria-labelledby="delete-title">
       <h2 id="delete-title">Delete this conversation?</h2>
       <p>Its messages, attachments, files and tool results are deleted permanently, here and on the server.
-        Receipts stay: they have tokens and costs, and nothing that was said. Forks of it stay, too.</p>
+        Links by which it is shared show
+        nothing any more. Receipts stay: they have tokens and costs, and nothing that was said. Forks of it stay, too.</p>
       <div class="row">
         <button type="button" class="button button-bad" onClick=${yes}>Delete</button>
         <button type="button" class="button" onClick=${no}>Keep it</button>

@@ -173,6 +173,12 @@ export interface components {
             /** @description Seconds since the request before. */
             idleS: number;
         };
+        /** @description What changes of a conversation; omitted fields stay unchanged. */
+        ChangedConversation: {
+            title?: string;
+            pinned?: boolean;
+            archived?: boolean;
+        };
         /** @description A page that an answer is based on, and an excerpt of it. */
         CitationResponse: {
             url: string;
@@ -196,6 +202,8 @@ export interface components {
             forkedFrom: string | null;
             forkedAt: string | null;
             branches: number;
+            pinned: boolean;
+            archived: boolean;
             createdAt: string;
             updatedAt: string;
             messages: (components["schemas"]["ConversationMessageResponse"] | components["schemas"]["RunResultResponse"])[];
@@ -235,6 +243,8 @@ export interface components {
             forkedFrom: string | null;
             forkedAt: string | null;
             branches: number;
+            pinned: boolean;
+            archived: boolean;
             createdAt: string;
             updatedAt: string;
         };
@@ -270,6 +280,19 @@ export interface components {
             endedAt: string | null;
             /** @description Of all items; null without earlier runs of the graph. */
             forecast: components["schemas"]["ForecastResponse"] | null;
+        };
+        /** @description A new share link; `url` and `token` cannot be retrieved later. */
+        CreatedShare: {
+            /** Format: uuid */
+            id: string;
+            lastRun: string;
+            withToolCalls: boolean;
+            /** Format: uuid */
+            apiKeyId: string;
+            createdAt: string;
+            expiresAt: string;
+            url: string;
+            token: string;
         };
         /** @description The request of each run of a schedule or batch: without `runId` and `startAfter`. */
         DelegatedRunRequest: {

@@ -17,7 +17,9 @@ export type BudgetTerms = Schemas["BudgetRequest"];
 export type Conversation = Schemas["ConversationResponse"];
 export type ConversationFiles = Schemas["ConversationFiles"];
 export type ConversationMessage = Schemas["ConversationDetailResponse"]["messages"][number];
+export type ConversationChange = Schemas["ChangedConversation"];
 export type CreatedBatch = Schemas["CreatedBatchResponse"];
+export type CreatedShare = Schemas["CreatedShare"];
 export type Evidence = Schemas["EvidenceResponse"];
 export type Feedback = Schemas["FeedbackResponse"];
 export type Graph = Schemas["GraphResponse"];
@@ -31,6 +33,7 @@ export type RunFile = Schemas["RunFileResponse"];
 export type RunPreview = Schemas["PreviewResponse"];
 export type RunRequest = Schemas["GraphRunRequest"];
 export type SentMessage = Schemas["SentToRun"];
+export type Share = Schemas["ShareResponse"];
 export type Tool = Schemas["ToolResponse"];
 export type UsageReport = Schemas["UsageReportResponse"];
 
@@ -85,6 +88,8 @@ export interface RunFilters extends RequestOptions {
 export interface ConversationFilters extends RequestOptions {
   /** Words in the title, a message or an answer: all of them, `"a phrase"`, `or`, `-without`. */
   q?: string;
+  pinned?: boolean;
+  archived?: boolean;
   endUser?: string;
   /** Name and value: `team:search`. */
   tag?: string;

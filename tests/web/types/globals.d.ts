@@ -21,7 +21,7 @@ declare global {
 
   /** A path of the OpenAPI document. */
   type ApiPath = keyof paths;
-  type Method = "get" | "post" | "put" | "delete";
+  type Method = "get" | "post" | "put" | "patch" | "delete";
   /** A URL below the page's base, made by `apiPath` from this path of the document. */
   type PathOf<Path extends ApiPath> = string & { readonly [template]: Path };
   type ParametersOf<Path extends ApiPath> = { [Name in NamesIn<Path>]: string } & {

@@ -58,6 +58,14 @@ async def billing_page(request: Request) -> Response:
     return await files.get_response("billing.html", request.scope)
 
 
+@router.get("/shared")
+async def shared_page(request: Request) -> Response:
+    """The page of a shared conversation, whose link has its token after `#`."""
+    response = await files.get_response("shared.html", request.scope)
+    response.headers["X-Robots-Tag"] = "noindex"
+    return response
+
+
 @router.get("/docs")
 async def docs_page(request: Request) -> Response:
     """The API documentation page."""
