@@ -3,11 +3,11 @@
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import TypeAlias
 
 import structlog
 
+from app.auth.account_retention import AccountRetention
 from app.auth.accounts import Accounts
 from app.auth.browser_sessions import BrowserSessions
 from app.auth.credential_monitor import CredentialMonitor
@@ -46,6 +46,7 @@ from app.platform.metrics.registry import MetricsRegistry
 from app.platform.read_side import ReadSide
 from app.platform.server.memory import MemoryCeiling
 from app.platform.settings import Settings
+from app.platform.storage.records import Retention
 from app.runs.abandonment.service import AbandonedRuns
 from app.runs.batches.service import BatchService
 from app.runs.chats import ChatRuns
@@ -91,6 +92,7 @@ class Services:
     database: Database
     reading: ReadSide
     accounts: Accounts
+    retention: AccountRetention
     tokens: Tokens
     person_sign_in: PersonSignIn | None
     """None if no issuer is configured."""
@@ -203,6 +205,7 @@ async def _open(
         database=infra.database,
         reading=infra.reading,
         accounts=accounts,
+        retention=AccountRetention(infra.database, Retention.by_default(infra.settings)),
         tokens=tokens,
         person_sign_in=await _open_person_sign_in(infra, stack, tokens),
         credentials=_open_credentials(infra, accounts),
@@ -359,21 +362,14 @@ def _start_agent(infra: Infrastructure, agent: Agent, accounts: Accounts) -> Rea
 
 
 def _open_contents(infra: Infrastructure, opened: OpenedRuns) -> RunDeletion:
-    settings = infra.settings
     contents = RunDeletion(
         infra.database,
         storage=infra.storage,
         delete_unused=opened.conversations.delete_unused,
-        keep=infra.retention,
-        keep_events=_days(settings.events_retention_days),
-        keep_conversations=_days(settings.transcripts_retention_days),
+        by_default=Retention.by_default(infra.settings),
     )
     infra.tasks.start_soon(contents.sweep)
     return contents
-
-
-def _days(number: int) -> timedelta | None:
-    return timedelta(days=number) if number else None
 
 
 def _open_erasures(
