@@ -65,6 +65,7 @@ class KeyOptions(TypedDict, total=False):
     models: Sequence[str] | None
     requests_per_minute: int | None
     concurrent_runs: int | None
+    tokens_per_minute: int | None
     labels: KeyLabels | None
 
 

@@ -272,6 +272,10 @@ def _terms_of(row: RowMapping) -> KeyTerms:
 
 def _term_values(terms: KeyTerms) -> dict[str, Any]:
     limits = [{**asdict(limit), "of": str(limit.of)} for limit in terms.limits]
+    for limit in limits:
+        if limit["tokens_per_minute"] is None:
+            # The release before knows no such limit, and the other keys.
+            del limit["tokens_per_minute"]
     return {
         "expires_at": terms.expires_at,
         "graphs": None if terms.graphs is None else list(terms.graphs),

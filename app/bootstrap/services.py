@@ -30,6 +30,7 @@ from app.bootstrap.metrics.exposition import database_parts, open_exposition
 from app.bootstrap.roles import Role
 from app.bootstrap.runs import OpenedRuns, open_runs
 from app.bootstrap.schedules import open_schedules
+from app.bootstrap.storage import default_retention
 from app.bootstrap.webhooks import open_webhooks
 from app.executors.aggregator import ExecutorAggregator, PreviewerAggregator
 from app.executors.claude_agent.launching.idle_watch import IdleWatch
@@ -46,7 +47,6 @@ from app.platform.metrics.registry import MetricsRegistry
 from app.platform.read_side import ReadSide
 from app.platform.server.memory import MemoryCeiling
 from app.platform.settings import Settings
-from app.platform.storage.records import Retention
 from app.runs.abandonment.service import AbandonedRuns
 from app.runs.batches.service import BatchService
 from app.runs.chats import ChatRuns
@@ -205,7 +205,7 @@ async def _open(
         database=infra.database,
         reading=infra.reading,
         accounts=accounts,
-        retention=AccountRetention(infra.database, Retention.by_default(infra.settings)),
+        retention=AccountRetention(infra.database, default_retention(infra.settings)),
         tokens=tokens,
         person_sign_in=await _open_person_sign_in(infra, stack, tokens),
         credentials=_open_credentials(infra, accounts),
@@ -366,7 +366,7 @@ def _open_contents(infra: Infrastructure, opened: OpenedRuns) -> RunDeletion:
         infra.database,
         storage=infra.storage,
         delete_unused=opened.conversations.delete_unused,
-        by_default=Retention.by_default(infra.settings),
+        by_default=default_retention(infra.settings),
     )
     infra.tasks.start_soon(contents.sweep)
     return contents

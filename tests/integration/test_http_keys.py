@@ -89,7 +89,7 @@ async def test_a_key_is_shown_once_with_what_it_may_do(world: World) -> None:
         "expiresAt": LATER.isoformat().replace("+00:00", "Z"),
         "graphs": [ASSISTANT],
         "models": ["claude-haiku-*"],
-        "limits": {"requestsPerMinute": 60, "concurrentRuns": 2},
+        "limits": {"requestsPerMinute": 60, "concurrentRuns": 2, "tokensPerMinute": 90_000},
     }
     made = (await world.http.post(f"/v1/accounts/{account}/keys", json=body)).json()
     listed = (await world.http.get(f"/v1/accounts/{account}/keys")).json()["items"]
@@ -136,6 +136,8 @@ GIVEN: dict[str, tuple[dict[str, Any], dict[str, Any], str | None]] = {
     "another model": ({"models": ["claude-haiku-*"]}, {"models": ["claude-opus-5-5"]}, "models"),
     "fewer requests": ({"limits": {"requestsPerMinute": 9}}, {"limits": {"requestsPerMinute": 8}}, None),
     "more requests": ({"limits": {"requestsPerMinute": 9}}, {"limits": {"requestsPerMinute": 10}}, "limits"),
+    "fewer tokens": ({"limits": {"tokensPerMinute": 9}}, {"limits": {"tokensPerMinute": 8}}, None),
+    "more tokens": ({"limits": {"tokensPerMinute": 9}}, {"limits": {"tokensPerMinute": 10}}, "limits"),
     "more runs": ({"limits": {"concurrentRuns": 1}}, {"limits": {"concurrentRuns": 2}}, "limits"),
 }
 
@@ -164,7 +166,7 @@ async def test_what_is_not_asked_for_is_as_with_the_giver(world: World) -> None:
         "expiresAt": LATER.isoformat().replace("+00:00", "Z"),
         "graphs": ["messages:*"],
         "models": ["haiku"],
-        "limits": {"requestsPerMinute": 500, "concurrentRuns": 3},
+        "limits": {"requestsPerMinute": 500, "concurrentRuns": 3, "tokensPerMinute": None},
     }
     async with holder(world, **own) as (http, made):
         path = f"/v1/accounts/{made.account}/keys"

@@ -148,14 +148,13 @@ async def _change(
 async def _keep(name: str, changed: Mapping[str, int | None]) -> "AccountRecord":
     from app.auth.account_retention import AccountRetention
     from app.auth.accounts import Accounts
-    from app.bootstrap.storage import attach_database
+    from app.bootstrap.storage import attach_database, default_retention
     from app.platform.audit.service import command_actor
-    from app.platform.storage.records import Retention
 
     settings = Settings.load()
     async with attach_database(settings) as database:
         account = await Accounts(database).find_by_name(name)
-        kept = AccountRetention(database, Retention.by_default(settings))
+        kept = AccountRetention(database, default_retention(settings))
         return await kept.change(account.id, changed, by=command_actor())
 
 

@@ -4,8 +4,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Literal, Self
 
-from app.platform.settings import Settings
-
 RetentionKind = Literal[
     "contents_days", "events_days", "transcripts_days", "workspaces_days", "evidence_days"
 ]
@@ -27,16 +25,6 @@ class Retention:
     def of(cls, days: Mapping[str, int] | None) -> Self:
         """That of an account, as it is stored."""
         return cls(**(days or {}))
-
-    @classmethod
-    def by_default(cls, settings: Settings) -> Self:
-        """That of the deployment."""
-        days = (
-            settings.retention_days,
-            settings.events_retention_days,
-            settings.transcripts_retention_days,
-        )
-        return cls(*(each or None for each in days))
 
     @property
     def days(self) -> dict[str, int]:

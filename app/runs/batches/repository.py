@@ -11,8 +11,8 @@ from sqlalchemy import Text, TextClause, cast, delete, func, insert, select, tex
 from app.ids import AccountId, ApiKeyId, RunKey
 from app.platform.db import Reader, Transaction, page_of
 from app.platform.pagination import PageRequest
-from app.platform.storage.overdue import overdue
 from app.platform.storage.records import Retention
+from app.platform.storage.repository import overdue
 from app.runs.batches.records import MAX_ITEMS, Batch, BatchItem, NewBatch, StartedItem, run_id_of
 from app.runs.batches.tables import batch_items, batches
 

@@ -33,8 +33,8 @@ from app.platform.objects.repository import with_objects
 from app.platform.pagination import PageRequest
 from app.platform.postgres.labels import labels_match
 from app.platform.postgres.statements import is_one_of
-from app.platform.storage.overdue import overdue
 from app.platform.storage.records import Retention
+from app.platform.storage.repository import overdue
 from app.requests.principal import Principal
 from app.runs.conversations.records import ConversationFilter, StoredQuestion, TurnRecord
 from app.runs.records import UNFINISHED, RunRecord, StoredEvents

@@ -7,8 +7,8 @@ from sqlalchemy import ColumnElement, FromClause, and_, delete, func, null, sele
 
 from app.ids import AccountId, RunId, RunKey
 from app.platform.db import Transaction
-from app.platform.storage.overdue import overdue
 from app.platform.storage.records import KEPT_FOR_EVER, Retention, RetentionKind
+from app.platform.storage.repository import overdue
 from app.requests.outcome import GraphFinal
 from app.runs.evidence.repository import delete_evidence
 from app.runs.evidence.tables import FIRST_PIECES, run_evidence
