@@ -38,6 +38,8 @@ _OF_CLIENT = (
         "PreviewResponse",
         "RunChange",
     ),
+    *("AccountBalance", "AccountChange", "AccountResponse", "Adjustment", "AuditResponse", "CreatedKey"),
+    *("Grant", "KeyRequest", "ManagedKey", "TopUpRequest"),
 )
 
 
