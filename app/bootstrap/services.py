@@ -7,7 +7,6 @@ from typing import TypeAlias
 
 import structlog
 
-from app.auth.account_retention import AccountRetention
 from app.auth.accounts import Accounts
 from app.auth.browser_sessions import BrowserSessions
 from app.auth.credential_monitor import CredentialMonitor
@@ -92,7 +91,6 @@ class Services:
     database: Database
     reading: ReadSide
     accounts: Accounts
-    retention: AccountRetention
     tokens: Tokens
     person_sign_in: PersonSignIn | None
     """None if no issuer is configured."""
@@ -205,7 +203,6 @@ async def _open(
         database=infra.database,
         reading=infra.reading,
         accounts=accounts,
-        retention=AccountRetention(infra.database, default_retention(infra.settings)),
         tokens=tokens,
         person_sign_in=await _open_person_sign_in(infra, stack, tokens),
         credentials=_open_credentials(infra, accounts),

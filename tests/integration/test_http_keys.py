@@ -136,8 +136,6 @@ GIVEN: dict[str, tuple[dict[str, Any], dict[str, Any], str | None]] = {
     "another model": ({"models": ["claude-haiku-*"]}, {"models": ["claude-opus-5-5"]}, "models"),
     "fewer requests": ({"limits": {"requestsPerMinute": 9}}, {"limits": {"requestsPerMinute": 8}}, None),
     "more requests": ({"limits": {"requestsPerMinute": 9}}, {"limits": {"requestsPerMinute": 10}}, "limits"),
-    "fewer tokens": ({"limits": {"tokensPerMinute": 9}}, {"limits": {"tokensPerMinute": 8}}, None),
-    "more tokens": ({"limits": {"tokensPerMinute": 9}}, {"limits": {"tokensPerMinute": 10}}, "limits"),
     "more runs": ({"limits": {"concurrentRuns": 1}}, {"limits": {"concurrentRuns": 2}}, "limits"),
 }
 

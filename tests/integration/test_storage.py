@@ -61,7 +61,8 @@ async def end(database: Database, run: RunKey, *, answer_text: str = "", attempt
 def contents_of(database: Database, *, keep: Retention = KEPT_FOR_EVER) -> tuple[RunDeletion, Workspaces]:
     workspaces = Workspaces(database, ())
     storage = StorageQuota(database, None)
-    return RunDeletion(database, storage, conversations_over(database).delete_unused, by_default=keep), workspaces
+    delete_unused = conversations_over(database).delete_unused
+    return RunDeletion(database, storage, delete_unused, by_default=keep), workspaces
 
 
 async def test_requests_events_and_answers_count(database: Database) -> None:

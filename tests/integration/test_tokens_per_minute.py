@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from app.auth.accounts import Accounts
+from app.auth.giving import ExceedsOwnRights
 from app.auth.records import KeyRecord
 from app.billing.prices.price_list import Charge
 from app.billing.receipts.records import NewReceipt, ReceiptBasis
@@ -106,6 +107,8 @@ async def test_keys_that_are_made_with_a_key_share_its_limit_and_a_rotated_one_k
     accounts, scopes = Accounts(database), ["runs:write", "keys:write"]
     parent, _ = await accounts.create_key("acme", scopes, tokens_per_minute=1000)
     by = Actor("http", parent.id, parent.account_id)
+    with pytest.raises(ExceedsOwnRights, match="limits"):
+        await accounts.give_key(parent.principal, "acme", scopes, by=by, tokens_per_minute=1001)
     child, _ = await accounts.give_key(parent.principal, "acme", ["runs:write"], by=by, tokens_per_minute=500)
     sibling, _ = await accounts.give_key(parent.principal, "acme", ["runs:write"], by=by)
     await use(database, child, 600)

@@ -2,6 +2,7 @@
 
 from fastapi import APIRouter
 
+from app.auth.account_retention import AccountRetention
 from app.http.admission.checks import CheckedRoute, small_body
 from app.http.api.accounts.schemas import (
     AccountBalance,
@@ -55,7 +56,8 @@ async def change_account(
     """
     found = await services.accounts.find_by_name(account)
     if body.retention is not None:
-        await services.retention.change(found.id, body.retention.changed, by=actor)
+        retention = AccountRetention(services.database, services.contents.by_default)
+        await retention.change(found.id, body.retention.changed, by=actor)
     changed = await services.accounts.change_account(
         found.id, name=body.name, suspended=body.suspended, by=actor
     )
