@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         Balance as Balance,
         Receipt as Receipt,
         ReceiptLine as ReceiptLine,
+        TopUp as TopUp,
         UsageItem as UsageItem,
         UsageReport as UsageReport,
         UsageSums as UsageSums,
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     )
     from runtally.accounts.types import (
         Account as Account,
+        AccountBalance as AccountBalance,
         ApiKey as ApiKey,
         AuditEntry as AuditEntry,
     )
@@ -150,10 +152,10 @@ _PLACES = {
     "runtally.tools.result": ("ToolResult",),
     "runtally.tools.tool": ("HookContext", "Tool", "ToolContext", "ToolFailed", "ToolOutput", "tool"),
     "runtally.protocol.billing": (
-        *("Balance", "Receipt", "ReceiptLine", "UsageItem", "UsageReport", "UsageSums"),
+        *("Balance", "Receipt", "ReceiptLine", "TopUp", "UsageItem", "UsageReport", "UsageSums"),
     ),
     "runtally.accounts.budgets": ("Budget",),
-    "runtally.accounts.types": ("Account", "ApiKey", "AuditEntry"),
+    "runtally.accounts.types": ("Account", "AccountBalance", "ApiKey", "AuditEntry"),
     "runtally.async_client": ("AsyncClient",),
     "runtally.client": ("Client",),
     "runtally.client_tools": ("ClientTool",),

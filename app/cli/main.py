@@ -17,6 +17,7 @@ from app.bootstrap.roles import Role
 from app.cli.commands.accounts import accounts
 from app.cli.commands.approvals import approvals
 from app.cli.commands.batches import batches
+from app.cli.commands.bills import ledger, statements
 from app.cli.commands.connect import connect
 from app.cli.commands.exports import exports
 from app.cli.commands.graphs import graphs
@@ -101,7 +102,7 @@ def init(directory: Annotated[Path, typer.Argument(help="Created if missing.")] 
         lay_out(console, directory)
 
 
-for _command in (serve, api, worker, sql_role, connect):
+for _command in (serve, api, worker, sql_role, connect, ledger, statements):
     app.command()(_command)
 
 

@@ -6,6 +6,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 
 from app.billing.credit.ledger import CreditLedger
+from app.billing.token_rates.service import require_tokens
 from app.executors.port import RunPlan
 from app.ids import AccountId, ApiKeyId, RunKey
 from app.platform.db import Database, Transaction
@@ -61,8 +62,8 @@ class RunAcceptance:
 
         `has_place`: this process may execute it at once; then it is stored as running, unless it has to wait
         for other runs. Raises `InsufficientCredits`, `BudgetSpent`, `ConversationBusy`, `ConversationFull`,
-        `ContentsUnavailable`, `QueueFull`, `ScopeMissing`, `StorageFull`, and `Invalid` for the run that it
-        is to replace.
+        `ContentsUnavailable`, `QueueFull`, `ScopeMissing`, `StorageFull`, `TokensUsedUp`, and `Invalid` for
+        the run that it is to replace.
         """
         is_large = posted.request.size > _LARGE_BYTES
         try:
@@ -109,6 +110,8 @@ class RunAcceptance:
                 await request_cancels(tx, turn.to_cancel)
             if (record := await self.queue.insert(tx, replace(new, conversation=plan.conversation))) is None:
                 raise _IdTaken
+            # After the insert: a request that only joins a run uses nothing.
+            await require_tokens(tx, caller)
             await self.codec.hold(tx, plan.run.account_id, new.objects)
             if plan.spec.native_tools:
                 await self.workspaces.reserve(tx, plan.run, plan.spec.workspace, uploads)

@@ -177,6 +177,20 @@ Index(
 )
 
 Index(
+    "ix_runs_of_account_with_contents",
+    runs.c.account_id,
+    runs.c.ended_at,
+    postgresql_where=text("contents_deleted_at IS NULL AND ended_at IS NOT NULL"),
+)
+
+Index(
+    "ix_runs_of_account_with_events",
+    runs.c.account_id,
+    runs.c.ended_at,
+    postgresql_where=text("events_deleted_at IS NULL AND ended_at IS NOT NULL"),
+)
+
+Index(
     "ix_runs_answered",
     runs.c.account_id,
     runs.c.graph_id,

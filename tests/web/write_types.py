@@ -39,6 +39,8 @@ _OF_CLIENT = (
         "RunChange",
     ),
     *("ChangedConversation", "CreatedShare", "ShareResponse"),
+    *("AccountBalance", "AccountChange", "AccountResponse", "Adjustment", "AuditResponse", "CreatedKey"),
+    *("Grant", "KeyRequest", "ManagedKey", "TopUpRequest"),
 )
 
 

@@ -6,7 +6,7 @@ from functools import partial
 from typing import NamedTuple
 
 from app.billing.budgets.records import Amount
-from app.billing.budgets.repository import budgets_left, hold
+from app.billing.budgets.repository import budgets_left, hold, mark_refusing
 from app.billing.credit.expiry.service import expire_due, find_current_balance
 from app.billing.credit.payment_mode import PaymentMode
 from app.billing.credit.records import FOR_EVER, CreditBalance, GrantTerms, LedgerEntry, Spendable, TopUp
@@ -184,6 +184,11 @@ class CreditLedger:
             if spendable.has_budgets and spendable.credits - pending >= least.credits:
                 await self._hold(tx, run, requested, least=least, pending=pending)
             return spendable.credits
+
+    async def report_refusal(self, run: RunKey, needed: Amount) -> None:
+        """Report to webhooks which hard budgets have refused a call of a run: once for each window."""
+        async with self._database.transaction() as tx:
+            await mark_refusing(tx, run, needed, self.clock.now())
 
     async def _resize(
         self, tx: Transaction, run: RunKey, requested: int, *, minimum: int, pending: int = 0

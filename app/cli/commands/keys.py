@@ -36,6 +36,7 @@ def create(
     model: Annotated[list[str] | None, typer.Option(help="Which it may use; * for any characters.")] = None,
     requests_per_minute: Count = None,
     concurrent_runs: Count = None,
+    tokens_per_minute: Count = None,
     end_user: Annotated[
         str | None, typer.Option(help="Whom its runs are for, if they name no other.")
     ] = None,
@@ -51,6 +52,7 @@ def create(
         "models": model or None,
         "requests_per_minute": requests_per_minute,
         "concurrent_runs": concurrent_runs,
+        "tokens_per_minute": tokens_per_minute,
         "labels": _labels(end_user, tag or (), fixed=fixed_labels),
     }
     with explained():

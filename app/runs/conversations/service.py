@@ -3,7 +3,6 @@
 from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
 from functools import partial
 from uuid import UUID
 
@@ -28,6 +27,7 @@ from app.ids import AccountId, RunId, RunKey, new_uuid
 from app.platform.concurrency.fair_semaphore import FairSemaphore
 from app.platform.db import Database, Transaction
 from app.platform.pagination import PageRequest
+from app.platform.storage.records import Retention
 from app.platform.storage.service import StorageQuota
 from app.requests.principal import Principal
 from app.requests.runs import GraphRunRequest
@@ -250,10 +250,10 @@ class ConversationService:
         conversation = await lock_conversation(tx, account_id, state_key)
         return () if conversation is None else await self._erase(tx, conversation)
 
-    async def delete_unused(self, longer_than: timedelta, most: int) -> int:
-        """The same for some without a turn for that long; returns how many."""
+    async def delete_unused(self, by_default: Retention, most: int) -> int:
+        """The same for some without a turn for too long; returns how many."""
         async with self.database.transaction() as tx:
-            unused = await lock_unused(tx, longer_than=longer_than, most=most)
+            unused = await lock_unused(tx, by_default, most=most)
             for account_id, state_key in unused:
                 await self.erase(tx, account_id, state_key)
         return len(unused)

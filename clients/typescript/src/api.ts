@@ -13,6 +13,50 @@ export interface components {
             /** @enum {string} */
             status: "queued" | "running" | "waiting" | "succeeded" | "failed" | "cancelled";
         };
+        /** @description An account and its credit. */
+        AccountBalance: {
+            account: string;
+            suspendedAt: string | null;
+            retention: components["schemas"]["ShownRetention"];
+            /** @enum {string} */
+            mode: "prepaid" | "postpaid";
+            granted: number;
+            adjusted: number;
+            spent: number;
+            reserved: number;
+            left: number;
+            available: number | null;
+            monthSpent: number;
+            grantedUsd: string;
+            spentUsd: string;
+            leftUsd: string;
+            topUp: components["schemas"]["TopUpResponse"] | null;
+        };
+        /** @description What changes of an account; omitted fields stay unchanged. */
+        AccountChange: {
+            name?: string;
+            suspended?: boolean;
+            /** @default false */
+            stopRuns?: boolean;
+            /** @enum {string} */
+            mode?: "prepaid" | "postpaid";
+            retention?: components["schemas"]["RetentionChange"];
+        };
+        /** @description An account. */
+        AccountResponse: {
+            /** Format: uuid */
+            id: string;
+            name: string;
+            createdAt: string;
+            suspendedAt: string | null;
+            retention: components["schemas"]["ShownRetention"];
+        };
+        /** @description A correction of either sign. */
+        Adjustment: {
+            usd?: string | number;
+            credits?: number;
+            note: string;
+        } & (unknown | unknown);
         /**
          * @description A tool call, a question, a call of a client tool, or a budget that waits for an answer.
          *
@@ -44,6 +88,27 @@ export interface components {
             title: string | null;
             size: number | null;
             url: string | null;
+        };
+        /** @description What was done to an account; the actor is null if it is no key of the caller's account. */
+        AuditResponse: {
+            /** Format: uuid */
+            id: string;
+            at: string;
+            account: string;
+            action: string;
+            target: string;
+            /** @enum {string} */
+            via: "http" | "command" | "server";
+            actorKeyId: string | null;
+            actorAccountId: string | null;
+            address: string | null;
+            requestId: string | null;
+            before: {
+                [key: string]: unknown;
+            } | null;
+            after: {
+                [key: string]: unknown;
+            } | null;
         };
         /** @description An account's credit. `available` is null for an account that is not prepaid. */
         BalanceResponse: {
@@ -400,6 +465,15 @@ export interface components {
             at?: string | null;
             stateKey?: string | null;
         };
+        /** @description Credit to add, for a time or for ever. */
+        Grant: {
+            usd?: string | number;
+            credits?: number;
+            note?: string | null;
+            expiresAt?: string | null;
+            /** @default 0 */
+            priority?: number;
+        } & (unknown | unknown);
         /** @description A tool that runs of this graph call in the conversation without asking a person. */
         GrantResponse: {
             /** Format: uuid */
@@ -530,12 +604,54 @@ export interface components {
             at: string;
         };
         JsonValue: unknown;
+        /** @description What the runs of a key are labelled with where their requests name nothing else. */
+        KeyLabels: {
+            endUser?: string | null;
+            tags?: {
+                [key: string]: string;
+            } | null;
+            /** @default false */
+            fixed?: boolean;
+        };
+        /** @description The limits of a key; null: none besides those of its account and the server. */
+        KeyLimits: {
+            requestsPerMinute: number | null;
+            concurrentRuns: number | null;
+            tokensPerMinute: number | null;
+        };
+        /** @description A new key; what is omitted is as with the caller's key. */
+        KeyRequest: {
+            name?: string | null;
+            scopes: ("runs:write" | "runs:read" | "runs:approve" | "runs:audit" | "external:write" | "receipts:read" | "metrics:read" | "keys:write" | "budgets:write" | "admin")[];
+            expiresAt?: string | null;
+            graphs?: string[] | null;
+            models?: string[] | null;
+            limits?: components["schemas"]["NewLimits"] | null;
+            labels?: components["schemas"]["KeyLabels"] | null;
+        };
         /** @description Limits of a run; null is no limit. */
         LimitsResponse: {
             timeoutS: number;
             maxTurns: number | null;
             maxBudgetUsd: string | null;
             maxTotalTokens: number | null;
+        };
+        /** @description An API key with its rights; null: not restricted. */
+        ManagedKey: {
+            /** Format: uuid */
+            id: string;
+            name: string | null;
+            prefix: string;
+            createdAt: string;
+            lastUsedAt: string | null;
+            revokedAt: string | null;
+            account: string;
+            scopes: ("runs:write" | "runs:read" | "runs:approve" | "runs:audit" | "external:write" | "receipts:read" | "metrics:read" | "keys:write" | "budgets:write" | "admin")[];
+            expiresAt: string | null;
+            graphs: string[] | null;
+            models: string[] | null;
+            limits: components["schemas"]["KeyLimits"];
+            labels: components["schemas"]["ShownLabels"] | null;
         };
         /** @description A message of the conversation. */
         Message: {
@@ -579,6 +695,12 @@ export interface components {
             cacheReadUsdPerMTok: string | null;
             cacheWrite5mUsdPerMTok: string | null;
             cacheWrite1hUsdPerMTok: string | null;
+        };
+        /** @description Limits of a new key. */
+        NewLimits: {
+            requestsPerMinute?: number | null;
+            concurrentRuns?: number | null;
+            tokensPerMinute?: number | null;
         };
         /**
          * @description A person's decision on a `permission_request`.
@@ -761,6 +883,14 @@ export interface components {
                 [key: string]: unknown;
             };
         };
+        /** @description What changes of an account's retention; null: as by default. */
+        RetentionChange: {
+            contentsDays?: number | null;
+            eventsDays?: number | null;
+            transcriptsDays?: number | null;
+            workspacesDays?: number | null;
+            evidenceDays?: number | null;
+        };
         /**
          * @description The charges of a run so far.
          *
@@ -892,6 +1022,13 @@ export interface components {
             inputSchema: {
                 [key: string]: unknown;
             };
+        };
+        /** @description When an account requests more credit. */
+        TopUpRequest: {
+            belowUsd: string | number;
+            amountUsd: string | number;
+            /** @default 1 */
+            perDay?: number;
         };
         /** @description When an account requests more credit, and when it last did. */
         TopUpResponse: {

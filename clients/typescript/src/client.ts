@@ -1,4 +1,5 @@
 // Client: a client of one Runtally server with one API key.
+import { Accounts } from "./accounts.js";
 import { Batches } from "./batches.js";
 import { Budgets } from "./budgets.js";
 import { Connection, newId, segment, type Call, type ClientOptions } from "./connection.js";
@@ -39,6 +40,7 @@ export class Client {
   readonly conversations: Conversations;
   readonly batches: Batches;
   readonly budgets: Budgets;
+  readonly accounts: Accounts;
   readonly #connection: Connection;
 
   constructor(options: ClientOptions = {}) {
@@ -46,6 +48,7 @@ export class Client {
     this.conversations = new Conversations(this.#connection);
     this.batches = new Batches(this.#connection);
     this.budgets = new Budgets(this.#connection);
+    this.accounts = new Accounts(this.#connection);
   }
 
   /** Run a graph and wait for its end. A connection that is lost meanwhile neither loses nor doubles the run. */

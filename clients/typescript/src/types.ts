@@ -3,6 +3,16 @@ import type { components } from "./api.js";
 
 type Schemas = components["schemas"];
 
+export type Account = Schemas["AccountResponse"];
+export type AccountBalance = Schemas["AccountBalance"];
+export type AccountChange = Schemas["AccountChange"];
+export type Adjustment = Schemas["Adjustment"];
+export type ApiKey = Schemas["ManagedKey"];
+export type AuditEntry = Schemas["AuditResponse"];
+export type CreatedKey = Schemas["CreatedKey"];
+export type CreditGrant = Schemas["Grant"];
+export type NewKey = Schemas["KeyRequest"];
+export type TopUpTerms = Schemas["TopUpRequest"];
 export type AcceptedRun = Schemas["AcceptedRunResponse"];
 export type Balance = Schemas["BalanceResponse"];
 export type Batch = Schemas["BatchResponse"];
@@ -61,6 +71,14 @@ export interface RequestOptions {
 
 /** What a run can be started with; a `runId` is made if it is omitted. */
 export type RunOptions = Omit<RunRequest, "graphId" | "messages"> & RequestOptions;
+
+/** Which entries of the audit log to list: `from` is inclusive and `to` exclusive. */
+export interface AuditFilters extends RequestOptions {
+  account?: string;
+  action?: string;
+  from?: Date;
+  to?: Date;
+}
 
 /** What to list of all that waits for a person. */
 export interface ApprovalFilters extends RequestOptions {
