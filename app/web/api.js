@@ -60,10 +60,27 @@ export const get = (path) => call("GET", path);
 /**
  * @template {ApiPath} Path
  * @param {PathOf<Path>} path
- * @param {BodyOf<Path>} body
+ * @param {BodyOf<Path, "post">} body
+ * @param {Record<string, string>} [headers]
  * @returns {Promise<ResponseOf<Path, "post">>}
  */
-export const post = (path, body) => call("POST", path, body);
+export const post = (path, body, headers) => call("POST", path, body, headers);
+
+/**
+ * @template {ApiPath} Path
+ * @param {PathOf<Path>} path
+ * @param {BodyOf<Path, "put">} body
+ * @returns {Promise<ResponseOf<Path, "put">>}
+ */
+export const put = (path, body) => call("PUT", path, body);
+
+/**
+ * @template {ApiPath} Path
+ * @param {PathOf<Path>} path
+ * @param {BodyOf<Path, "patch">} body
+ * @returns {Promise<ResponseOf<Path, "patch">>}
+ */
+export const patch = (path, body) => call("PATCH", path, body);
 
 /**
  * @template {ApiPath} Path
@@ -77,18 +94,19 @@ export const remove = (path) => call("DELETE", path);
  * @param {string} method
  * @param {string} path
  * @param {unknown} [body]
+ * @param {Record<string, string>} [headers]
  */
-async function call(method, path, body) {
-  const response = await request(method, path, body);
+async function call(method, path, body, headers) {
+  const response = await request(method, path, body, headers);
   if (response.ok) return response.status === 204 ? null : response.json();
   const problem = await response.json().catch(() => UNREADABLE);
   if (response.status === 401 && path !== "v1/browser-session") onUnauthenticated();
   throw new ApiError({ ...problem, status: response.status });
 }
 
-/** @param {string} method @param {string} path @param {unknown} body */
-async function request(method, path, body) {
-  const json = { headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) };
+/** @param {string} method @param {string} path @param {unknown} body @param {Record<string, string>} [headers] */
+async function request(method, path, body, headers) {
+  const json = { headers: { "Content-Type": "application/json", ...headers }, body: JSON.stringify(body) };
   try {
     return await fetch(apiUrl(path), { method, ...(body === undefined ? {} : json) });
   } catch {

@@ -3,23 +3,27 @@
 import { apiPath, apiUrl } from "../api.js";
 import { html, useState } from "../html.js";
 import { formatExact, formatFixed, parseDollars } from "../money.js";
-import { formatTime } from "./format.js";
-import { Pages } from "./pages.js";
-import { loaded, useRequests } from "./requests.js";
+import { formatTime } from "../parts/format.js";
+import { Pages } from "../parts/pages.js";
+import { loaded, useRequests } from "../parts/requests.js";
 import { linkTo } from "./view.js";
 
 const PAGE = 20;
 
 /** @typedef {Schemas["LedgerEntryResponse"]} Entry */
 
-export function Ledger() {
+/**
+ * The `account` is the name of another one, for operators.
+ * @param {{account?: string}} props
+ */
+export function Ledger({ account = "" }) {
   const [cursors, turnTo] = useState([""]);
-  const page = useRequests([apiPath("/v1/ledger", { limit: PAGE, cursor: cursors.at(-1) })], null);
+  const page = useRequests([apiPath("/v1/ledger", { account, limit: PAGE, cursor: cursors.at(-1) })], null);
   return html`
     <section class="card receipts" aria-labelledby="ledger-title">
       <div class="section-head">
         <h2 id="ledger-title">Credit</h2>
-        <a class="button button-small" href=${apiUrl(apiPath("/v1/ledger", { format: "csv" }))} download="ledger.csv">Export as CSV</a>
+        <a class="button button-small" href=${apiUrl(apiPath("/v1/ledger", { account, format: "csv" }))} download="ledger.csv">Export as CSV</a>
       </div>
       ${loaded(page, {
         what: "changes of credit",

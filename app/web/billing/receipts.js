@@ -5,11 +5,11 @@
 import { apiPath, apiUrl } from "../api.js";
 import { html, useEffect, useState, withValue } from "../html.js";
 import { formatExact, formatFixed, fromCredits } from "../money.js";
+import { count, formatTime } from "../parts/format.js";
+import { Pages } from "../parts/pages.js";
+import { loaded, useRequests } from "../parts/requests.js";
 import { Choice } from "./filters.js";
-import { count, formatTime } from "./format.js";
-import { Pages } from "./pages.js";
 import { ReceiptDetails } from "./receipt_details.js";
-import { loaded, useRequests } from "./requests.js";
 import { BASES, linkTo, ORIGINS } from "./view.js";
 
 const PAGE = 50;

@@ -58,6 +58,12 @@ async def billing_page(request: Request) -> Response:
     return await files.get_response("billing.html", request.scope)
 
 
+@router.get("/console")
+async def console_page(request: Request) -> Response:
+    """The console."""
+    return await files.get_response("console.html", request.scope)
+
+
 @router.get("/docs")
 async def docs_page(request: Request) -> Response:
     """The API documentation page."""
