@@ -48,7 +48,7 @@ const GROUPS = [
     [
       { name: "accounts", label: "Accounts", needs: "admin", Shown: Accounts },
       { name: "keys", label: "API keys", needs: "receipts:read", ofAccounts: true, Shown: Keys },
-      { name: "audit", label: "Audit log", needs: "keys:write", ofAccounts: true, Shown: Audit },
+      { name: "audit", label: "Audit log", needs: "keys:write", Shown: Audit },
     ],
   ],
   [
@@ -85,6 +85,8 @@ function Console({ who }) {
   const view = open.find(({ name }) => name === (query.view || open[0].name));
   useEffect(() => {
     document.title = `${view ? `${view.label} – ` : ""}Console – Runtally`;
+    // On a narrow screen the parts are in one line.
+    document.querySelector(".console > nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
   }, [view]);
   return html`
     <div class="console">

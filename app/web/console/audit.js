@@ -1,5 +1,6 @@
 // The audit log: what was done to accounts, keys, credit and budgets, and by whom.
 
+/** @import { Session } from "../shell.js" */
 /** @import { Query, Show } from "./view.js" */
 
 import { apiPath } from "../api.js";
@@ -8,6 +9,7 @@ import { FilterFields } from "../parts/filter_fields.js";
 import { listed, Table, timeOf, usePages } from "../parts/table.js";
 
 const PAGE = 50;
+const ACCOUNT = { name: "account", label: "Account" };
 const FILTERS = [
   { name: "action", label: "Action", placeholder: "key.created" },
   { name: "from", label: "From (UTC)", isTime: true },
@@ -16,12 +18,12 @@ const FILTERS = [
 
 /** @typedef {Schemas["AuditResponse"]} Entry */
 
-/** @param {{query: Query, show: Show}} props */
-export function Audit({ query, show }) {
+/** @param {{who: Session, query: Query, show: Show}} props */
+export function Audit({ who, query, show }) {
   const { account = "", action, from, to } = query;
   const pages = usePages((cursor) => apiPath("/v1/audit", { account, action, from, to, limit: PAGE, cursor }));
   return html`
-    <${FilterFields} filters=${FILTERS} values=${query} choose=${show} />
+    <${FilterFields} filters=${who.may("admin") ? [ACCOUNT, ...FILTERS] : FILTERS} values=${query} choose=${show} />
     ${listed(pages, {
       of: "the audit log",
       none: "Nothing matches.",

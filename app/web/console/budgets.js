@@ -6,7 +6,7 @@
 
 import { apiPath, put, remove } from "../api.js";
 import { html } from "../html.js";
-import { formatExact, formatMoney, parseDollars } from "../money.js";
+import { formatExact, formatMoney, parseDollars, plainDecimal } from "../money.js";
 import { Action } from "../parts/action.js";
 import { BudgetBar } from "../parts/budget_bar.js";
 import { count } from "../parts/format.js";
@@ -135,7 +135,12 @@ function SetBudget({ account, budget, done }) {
       ],
       value: budget && budget.usd === null ? "tokens" : "usd",
     },
-    { name: "amount", label: "How much", value: budget?.usd ?? budget?.tokens, required: true },
+    {
+      name: "amount",
+      label: "How much",
+      value: budget?.usd ? plainDecimal(budget.usd) : budget?.tokens,
+      required: true,
+    },
     { name: "window", label: "In which time", kind: "choice", options: WINDOWS, value: budget?.window ?? "month" },
     { name: "mode", label: "When it is reached", kind: "choice", options: MODES, value: budget?.mode },
     { name: "timeZone", label: "Time zone of its days and months", value: budget?.timeZone ?? "UTC", required: true },

@@ -4,6 +4,7 @@
 
 import { apiPath } from "../api.js";
 import { html } from "../html.js";
+import { plainDecimal } from "../money.js";
 import { count } from "../parts/format.js";
 import { loaded, useRequests } from "../parts/requests.js";
 import { badge, Table } from "../parts/table.js";
@@ -63,17 +64,17 @@ export function Models({ who }) {
           {
             label: "Input",
             isNumber: true,
-            show: (/** @type {Model} */ { inputUsdPerMTok }) => inputUsdPerMTok ?? "–",
+            show: (/** @type {Model} */ { inputUsdPerMTok }) => priceOf(inputUsdPerMTok),
           },
           {
             label: "Output",
             isNumber: true,
-            show: (/** @type {Model} */ { outputUsdPerMTok }) => outputUsdPerMTok ?? "–",
+            show: (/** @type {Model} */ { outputUsdPerMTok }) => priceOf(outputUsdPerMTok),
           },
           {
             label: "Cache read",
             isNumber: true,
-            show: (/** @type {Model} */ { cacheReadUsdPerMTok }) => cacheReadUsdPerMTok ?? "–",
+            show: (/** @type {Model} */ { cacheReadUsdPerMTok }) => priceOf(cacheReadUsdPerMTok),
           },
         ]}
       />`,
@@ -86,6 +87,11 @@ export function Models({ who }) {
 function stateOf(priced, refusal) {
   if (refusal) return html`${badge("refused", "failed")} ${refusal}`;
   return priced ? badge("usable", "succeeded") : badge("without a price", "partial");
+}
+
+/** @param {string | null} usd */
+function priceOf(usd) {
+  return usd === null ? "–" : plainDecimal(usd);
 }
 
 function Prices() {

@@ -6,7 +6,7 @@
 import { apiPath, post, put, remove } from "../api.js";
 import { Ledger } from "../billing/ledger.js";
 import { html, useState } from "../html.js";
-import { formatExact, formatMoney, fromCredits, parseDollars } from "../money.js";
+import { formatExact, formatMoney, fromCredits, parseDollars, plainDecimal } from "../money.js";
 import { Action } from "../parts/action.js";
 import { loaded, useRequests } from "../parts/requests.js";
 import { timeOf } from "../parts/table.js";
@@ -121,8 +121,13 @@ function TopUp({ account, topUp, done }) {
       words="When the credit falls below a limit, the webhook event credit.topup_requested is sent. Your own system decides, and grants it."
       submit="Save"
       fields=${[
-        { name: "belowUsd", label: "Below, in dollars", value: topUp?.belowUsd, required: true },
-        { name: "amountUsd", label: "How much is requested, in dollars", value: topUp?.amountUsd, required: true },
+        { name: "belowUsd", label: "Below, in dollars", value: topUp && plainDecimal(topUp.belowUsd), required: true },
+        {
+          name: "amountUsd",
+          label: "How much is requested, in dollars",
+          value: topUp && plainDecimal(topUp.amountUsd),
+          required: true,
+        },
         { name: "perDay", label: "At most how often a day", kind: "number", value: topUp?.perDay ?? 1, required: true },
       ]}
       send=${(/** @type {Values} */ { belowUsd, amountUsd, perDay }) => put(path, { belowUsd, amountUsd, perDay })}

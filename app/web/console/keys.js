@@ -73,7 +73,7 @@ function ManagedKeys({ who, account }) {
     },
     {
       label: "Restricted to",
-      show: (/** @type {ManagedKey} */ key) => html`<span class="wrapped">${restrictionsOf(key)}</span>`,
+      show: restrictionsOf,
     },
     {
       label: "Actions",
@@ -96,15 +96,14 @@ function ManagedKeys({ who, account }) {
 function restrictionsOf({ graphs, models, limits, labels }) {
   const { requestsPerMinute, concurrentRuns } = limits;
   const tags = Object.entries(labels?.tags ?? {}).map(([name, value]) => `${name}=${value}`);
-  return [
+  const restrictions = [
     graphs && `graphs ${graphs.join(" ")}`,
     models && `models ${models.join(" ")}`,
     requestsPerMinute !== null && `${requestsPerMinute} requests a minute`,
     concurrentRuns !== null && `${concurrentRuns} runs at once`,
     labels && `${labels.fixed ? "only as" : "labelled"} ${[labels.endUser, ...tags].filter(Boolean).join(" ")}`,
-  ]
-    .filter(Boolean)
-    .join("; ");
+  ].filter(Boolean);
+  return restrictions.length > 0 && html`<span class="wrapped">${restrictions.join("; ")}</span>`;
 }
 
 /** @param {{who: Session, account: string, done: () => void}} props */

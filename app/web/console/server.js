@@ -24,7 +24,12 @@ export function Server({ who }) {
         show: ([ready, alive]) => html`
           <dl class="facts">
             <div><dt>Release</dt><dd>${alive.version}</dd></div>
-            ${Object.entries(ready).map(([name, value]) => html`<div><dt>${wordsOf(name)}</dt><dd>${typeof value === "string" && GOOD.includes(value) ? badge(value, "succeeded") : badge(String(value), "failed")}</dd></div>`)}
+            ${Object.entries(ready)
+              .filter(([, value]) => value !== null)
+              .map(
+                ([name, value]) =>
+                  html`<div><dt>${wordsOf(name)}</dt><dd>${typeof value === "string" && GOOD.includes(value) ? badge(value, "succeeded") : badge(String(value), "failed")}</dd></div>`,
+              )}
           </dl>
         `,
       })}

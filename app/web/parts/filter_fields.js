@@ -1,6 +1,6 @@
 // Fields that filter a list.
 
-import { html, withValue } from "../html.js";
+import { html, useEffect, useState, withValue } from "../html.js";
 import { apiMoment, inputMoment } from "./form.js";
 
 /** @typedef {{name: string, label: string, options?: readonly (readonly [string, string])[], isTime?: boolean, placeholder?: string}} Filter */
@@ -12,17 +12,16 @@ import { apiMoment, inputMoment } from "./form.js";
 export function FilterFields({ filters, values, choose }) {
   return html`
     <div class="filters" role="group" aria-label="Filters">
-      ${filters.map((filter) => html`<label class="field" key=${filter.name}><span>${filter.label}</span>${control(filter, values[filter.name] ?? "", choose)}</label>`)}
+      ${filters.map((filter) => html`<label class="field" key=${filter.name}><span>${filter.label}</span><${Control} filter=${filter} value=${values[filter.name] ?? ""} choose=${choose} /></label>`)}
     </div>
   `;
 }
 
-/**
- * @param {Filter} filter
- * @param {string} value
- * @param {(changes: Record<string, string>) => void} choose
- */
-function control({ name, options, isTime, placeholder = "any" }, value, choose) {
+/** @param {{filter: Filter, value: string, choose: (changes: Record<string, string>) => void}} props */
+function Control({ filter: { name, options, isTime, placeholder = "any" }, value, choose }) {
+  // What is being typed stays while a live list is shown again.
+  const [text, setText] = useState(value);
+  useEffect(() => setText(value), [value]);
   if (options) {
     return html`
       <select value=${value} onChange=${withValue((chosen) => choose({ [name]: chosen }))}>
@@ -33,16 +32,18 @@ function control({ name, options, isTime, placeholder = "any" }, value, choose) 
   if (isTime) {
     return html`<input
       type="datetime-local"
-      value=${inputMoment(value)}
+      value=${inputMoment(text)}
+      onInput=${withValue(setText)}
       onChange=${withValue((chosen) => choose({ [name]: apiMoment(chosen) }))}
     />`;
   }
   return html`<input
-    value=${value}
+    value=${text}
     placeholder=${placeholder}
     autocapitalize="off"
     autocomplete="off"
     spellcheck=${false}
+    onInput=${withValue(setText)}
     onChange=${withValue((chosen) => choose({ [name]: chosen.trim() }))}
   />`;
 }

@@ -33,7 +33,7 @@ export function Table({ caption, columns, items, rowKey }) {
           ${items.map(
             (item) => html`
               <tr role="row" key=${item[rowKey]}>
-                ${shown.map((column) => html`<td role="cell" class=${styleOf(column)} data-label=${column.label}>${column.show(item)}</td>`)}
+                ${shown.map((column) => html`<td role="cell" class=${styleOf(column)} data-label=${column.label}>${cellOf(column.show(item))}</td>`)}
               </tr>
             `,
           )}
@@ -41,6 +41,13 @@ export function Table({ caption, columns, items, rowKey }) {
       </table>
     </div>
   `;
+}
+
+/** @param {unknown} content nothing is shown of what is empty, false or null */
+function cellOf(content) {
+  return content === "" || content === false || content === null || content === undefined
+    ? null
+    : html`<div>${content}</div>`;
 }
 
 /**
@@ -71,7 +78,7 @@ export function listed({ page, cursors, turnTo }, { of, none, show }) {
     what: of,
     show: ([found]) => html`
       ${found.items.length === 0 ? html`<p class="empty">${none}</p>` : show(found.items)}
-      <${Pages} of=${of} cursors=${cursors} next=${found.nextCursor} loading=${page.loading} turnTo=${turnTo} />
+      ${(cursors.length > 1 || found.nextCursor) && html`<${Pages} of=${of} cursors=${cursors} next=${found.nextCursor} loading=${page.loading} turnTo=${turnTo} />`}
     `,
   });
 }
