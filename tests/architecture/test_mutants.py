@@ -11,7 +11,8 @@ def test_a_fault_can_be_planted(mutant: Mutant) -> None:
     source = (ROOT / mutant.file).read_text("utf-8")
 
     assert source.count(mutant.old) == 1
-    compile(source.replace(mutant.old, mutant.new), mutant.file, "exec")
+    if mutant.file.endswith(".py"):
+        compile(source.replace(mutant.old, mutant.new), mutant.file, "exec")
 
 
 def test_every_fault_has_a_name_of_its_own() -> None:
