@@ -253,6 +253,9 @@ async def test_who_may_only_read_sees_nothing_to_change(site: Site) -> None:
             await expect(page.get_by_role("heading", name=name, level=1)).to_be_visible()
             await expect(page.get_by_text("Loading")).to_have_count(0)
             await expect(page.locator("#main .button:not(:disabled):not([href])")).to_have_count(0)
+        await page.goto(f"/console?view=graphs&graph={ASSISTANT}")
+        await expect(page.get_by_role("heading", name=ASSISTANT)).to_be_visible()
+        await expect(page.locator("#main .button")).to_have_count(0)
         for view in ("accounts", "audit", "nonsense"):
             await page.goto(f"/console?view={view}")
             await expect(page.get_by_text("There is no such part of the console")).to_be_visible()
