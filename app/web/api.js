@@ -69,10 +69,11 @@ export const getAs = (path, authorization) => call("GET", path, undefined, { Aut
 /**
  * @template {ApiPath} Path
  * @param {PathOf<Path>} path
- * @param {BodyOf<Path>} body
+ * @param {BodyOf<Path, "post">} body
+ * @param {Record<string, string>} [headers]
  * @returns {Promise<ResponseOf<Path, "post">>}
  */
-export const post = (path, body) => call("POST", path, body);
+export const post = (path, body, headers) => call("POST", path, body, headers);
 
 /**
  * @template {ApiPath} Path
@@ -104,7 +105,7 @@ export const remove = (path) => call("DELETE", path);
  * @param {unknown} [body]
  * @param {Record<string, string>} [headers]
  */
-async function call(method, path, body, headers = {}) {
+async function call(method, path, body, headers) {
   const response = await request(method, path, body, headers);
   if (response.ok) return response.status === 204 ? null : response.json();
   const problem = await response.json().catch(() => UNREADABLE);
@@ -112,9 +113,9 @@ async function call(method, path, body, headers = {}) {
   throw new ApiError({ ...problem, status: response.status });
 }
 
-/** @param {string} method @param {string} path @param {unknown} body @param {Record<string, string>} headers */
+/** @param {string} method @param {string} path @param {unknown} body @param {Record<string, string>} [headers] */
 async function request(method, path, body, headers) {
-  const json = { headers: { ...headers, "Content-Type": "application/json" }, body: JSON.stringify(body) };
+  const json = { headers: { "Content-Type": "application/json", ...headers }, body: JSON.stringify(body) };
   try {
     return await fetch(apiUrl(path), { method, ...(body === undefined ? { headers } : json) });
   } catch {

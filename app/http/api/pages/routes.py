@@ -66,6 +66,12 @@ async def shared_page(request: Request) -> Response:
     return response
 
 
+@router.get("/console")
+async def console_page(request: Request) -> Response:
+    """The console."""
+    return await files.get_response("console.html", request.scope)
+
+
 @router.get("/docs")
 async def docs_page(request: Request) -> Response:
     """The API documentation page."""
