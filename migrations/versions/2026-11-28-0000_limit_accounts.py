@@ -7,7 +7,7 @@ from alembic import op
 from sqlalchemy.dialects.postgresql import JSONB
 
 revision: str = "d2a7c1e0f4b8"
-down_revision: str | None = "b7d2f40c9a61"
+down_revision: str | None = "f4b2d18f6e43"
 branch_labels: str | Sequence[str] | None = None
 depends_on: str | Sequence[str] | None = None
 compatibility: str = "expand"

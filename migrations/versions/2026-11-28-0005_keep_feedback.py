@@ -6,7 +6,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision: str = "e3a61f0c84d7"
-down_revision: str | None = "b7d2f40c9a61"
+down_revision: str | None = "d2a7c1e0f4b8"
 branch_labels: str | Sequence[str] | None = None
 depends_on: str | Sequence[str] | None = None
 compatibility: str = "expand"

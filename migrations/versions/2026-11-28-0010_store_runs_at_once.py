@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from alembic import op
 
 revision: str = "c1a7e0d35b92"
-down_revision: str | None = "b7d2f40c9a61"
+down_revision: str | None = "e3a61f0c84d7"
 branch_labels: str | Sequence[str] | None = None
 depends_on: str | Sequence[str] | None = None
 compatibility: str = "expand"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from app.cli.errors import explained
-from app.cli.terminal import Terminal
+from app.cli.terminal import AsJson, Terminal, print_rows
 from app.platform.settings import Settings
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ _output = Terminal(highlight=False)
 Found = TypeVar("Found")
 
 Account = Annotated[str, typer.Argument(help="An account's name.")]
-AsJson = Annotated[bool, typer.Option("--json", help="For programs.")]
 Limit = Annotated[int, typer.Option(min=1, max=200, help="How many at most.")]
 
 
@@ -85,18 +84,18 @@ async def _of_account(account: str, find: "Callable[[Database, AccountId], Await
 
 
 def _show(found: "Sequence[ResponseModel]", columns: Sequence[str], *, as_json: bool) -> None:
-    from rich.table import Table
-
     if as_json:
         _output.print_json(data=[_shown(each) for each in found])
         return
-    table = Table()
-    for column in columns:
-        table.add_column(column.replace("_", " "), overflow="fold")
-    for each in found:
-        shown = each.model_dump(mode="json")
-        table.add_row(*("" if shown[column] is None else str(shown[column]) for column in columns))
-    _output.print(table)
+    rows = (each.model_dump(mode="json") for each in found)
+    print_rows(
+        _output,
+        [{column.replace("_", " "): _text(row[column]) for column in columns} for row in rows],
+    )
+
+
+def _text(value: object) -> str:
+    return "" if value is None else str(value)
 
 
 def _shown(response: "ResponseModel") -> dict[str, Any]:
