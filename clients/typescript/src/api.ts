@@ -346,6 +346,24 @@ export interface components {
             /** @description Of all items; null without earlier runs of the graph. */
             forecast: components["schemas"]["ForecastResponse"] | null;
         };
+        /** @description A new API key; `key` cannot be retrieved later. */
+        CreatedKey: {
+            /** Format: uuid */
+            id: string;
+            name: string | null;
+            prefix: string;
+            createdAt: string;
+            lastUsedAt: string | null;
+            revokedAt: string | null;
+            account: string;
+            scopes: ("runs:write" | "runs:read" | "runs:approve" | "runs:share" | "runs:audit" | "external:write" | "receipts:read" | "metrics:read" | "keys:write" | "budgets:write" | "admin")[];
+            expiresAt: string | null;
+            graphs: string[] | null;
+            models: string[] | null;
+            limits: components["schemas"]["KeyLimits"];
+            labels: components["schemas"]["ShownLabels"] | null;
+            key: string;
+        };
         /** @description A new share link; `url` and `token` cannot be retrieved later. */
         CreatedShare: {
             /** Format: uuid */
@@ -622,7 +640,7 @@ export interface components {
         /** @description A new key; what is omitted is as with the caller's key. */
         KeyRequest: {
             name?: string | null;
-            scopes: ("runs:write" | "runs:read" | "runs:approve" | "runs:audit" | "external:write" | "receipts:read" | "metrics:read" | "keys:write" | "budgets:write" | "admin")[];
+            scopes: ("runs:write" | "runs:read" | "runs:approve" | "runs:share" | "runs:audit" | "external:write" | "receipts:read" | "metrics:read" | "keys:write" | "budgets:write" | "admin")[];
             expiresAt?: string | null;
             graphs?: string[] | null;
             models?: string[] | null;
@@ -646,7 +664,7 @@ export interface components {
             lastUsedAt: string | null;
             revokedAt: string | null;
             account: string;
-            scopes: ("runs:write" | "runs:read" | "runs:approve" | "runs:audit" | "external:write" | "receipts:read" | "metrics:read" | "keys:write" | "budgets:write" | "admin")[];
+            scopes: ("runs:write" | "runs:read" | "runs:approve" | "runs:share" | "runs:audit" | "external:write" | "receipts:read" | "metrics:read" | "keys:write" | "budgets:write" | "admin")[];
             expiresAt: string | null;
             graphs: string[] | null;
             models: string[] | null;
@@ -998,6 +1016,33 @@ export interface components {
             runId: string;
             messageId: string;
             position: number | null;
+        };
+        /** @description A share link of a conversation; `lastRun` is the last run that it shows. */
+        ShareResponse: {
+            /** Format: uuid */
+            id: string;
+            lastRun: string;
+            withToolCalls: boolean;
+            /** Format: uuid */
+            apiKeyId: string;
+            createdAt: string;
+            expiresAt: string;
+        };
+        /** @description What the key's runs are labelled with; `fixed`: whether requests may name no other value. */
+        ShownLabels: {
+            endUser: string | null;
+            tags: {
+                [key: string]: string;
+            } | null;
+            fixed: boolean;
+        };
+        /** @description For how many days an account's contents are kept; null: as by default. */
+        ShownRetention: {
+            contentsDays: number | null;
+            eventsDays: number | null;
+            transcriptsDays: number | null;
+            workspacesDays: number | null;
+            evidenceDays: number | null;
         };
         /** @description A message that people may begin with, and what to show for it. */
         SuggestionResponse: {
