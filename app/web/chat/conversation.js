@@ -2,7 +2,6 @@
 
 /** @import { Answers, Decision } from "../runs/answers.js" */
 /** @import { Branch } from "./answers/branches.js" */
-/** @import { GiveFeedback } from "./answers/feedback.js" */
 /** @import { Permission } from "../runs/run_state.js" */
 
 import { ApiError, apiPath, get, post, put, remove } from "../api.js";
@@ -22,6 +21,8 @@ const RECEIPTS_DELAY_MS = 1200;
  */
 
 /** What a run may have besides its message. @typedef {Pick<Schemas["GraphRunRequest"], "model" | "effort">} RunChoices */
+/** @typedef {"up" | "down"} Rating */
+/** @typedef {(turn: Turn, rating: Rating, note?: string) => Promise<boolean>} GiveFeedback */
 /** @typedef {{onChange: () => void, onRunEnd: (turn: Turn) => void}} Listeners */
 /** @typedef {Schemas["ConversationDetailResponse"]} Detail */
 

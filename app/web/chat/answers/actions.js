@@ -1,8 +1,7 @@
 // What can be done with an answer.
 
-/** @import { Actions, Turn } from "../conversation.js" */
+/** @import { Actions, Rating, Turn } from "../conversation.js" */
 /** @import { Alternatives } from "./branches.js" */
-/** @import { Rating } from "./feedback.js" */
 
 import { html, useState } from "../../html.js";
 import { dollars } from "../cost.js";

@@ -1,14 +1,11 @@
 // Feedback on an answer: a thumb, and a note.
 
-/** @import { Turn } from "../conversation.js" */
+/** @import { GiveFeedback, Rating, Turn } from "../conversation.js" */
 
 import { html, useState, withValue } from "../../html.js";
 import { Icon } from "./icon.js";
 
 const MAX_NOTE = 4000;
-
-/** @typedef {"up" | "down"} Rating */
-/** @typedef {(turn: Turn, rating: Rating, note?: string) => Promise<boolean>} GiveFeedback */
 
 /** @param {{turn: Turn, choose: (rating: Rating) => void}} props */
 export function Thumbs({ turn, choose }) {
