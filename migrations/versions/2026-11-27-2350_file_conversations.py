@@ -16,7 +16,9 @@ def upgrade() -> None:
     """Apply while older servers may still run: they list all conversations, whether archived or not."""
     op.execute("SET LOCAL lock_timeout = '5s'")
     for name in ("pinned", "archived"):
-        column = sa.Column(name, sa.Boolean(), nullable=False, server_default=sa.text("false"))
+        column: sa.Column[bool] = sa.Column(
+            name, sa.Boolean(), nullable=False, server_default=sa.text("false")
+        )
         op.add_column("sessions", column)
     op.execute("COMMENT ON COLUMN sessions.title IS 'How its first question begins, until it is renamed'")
     op.create_index(

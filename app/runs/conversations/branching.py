@@ -146,7 +146,7 @@ def summaries_of(tree: BranchTree, conversation: Conversation) -> list[BranchSum
 
 def _source_of(tree: BranchTree, branch: Branch, conversation: Conversation) -> UUID | None:
     run = branch.forked_from_run
-    return None if run is None else tree.branches[tree.branch_of(run)].public_id(conversation)
+    return None if run is None else replace(conversation, session_id=tree.branch_of(run)).branch_id
 
 
 def find_branch(tree: BranchTree, conversation: Conversation, branch_id: UUID) -> Conversation:
