@@ -36,9 +36,9 @@ declare global {
   type ResponseOf<Path extends ApiPath, Name extends Method> = paths[Path][Name] extends { responses: infer Responses }
     ? JsonOf<Success<Responses>>
     : never;
-  type BodyOf<Path extends ApiPath, Name extends "post" | "put" | "patch" = "post"> = [RequestOf<paths[Path][Name]>] extends [
-    never,
-  ]
+  type BodyOf<Path extends ApiPath, Name extends "post" | "put" | "patch" = "post"> = [
+    RequestOf<paths[Path][Name]>,
+  ] extends [never]
     ? undefined
     : RequestOf<paths[Path][Name]> extends { content: { "application/json": infer Body } }
       ? Body | (paths[Path][Name] extends { requestBody: unknown } ? never : undefined)
