@@ -5,17 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from pydantic import TypeAdapter
-from sqlalchemy import (
-    Text,
-    and_,
-    bindparam,
-    cast,
-    func,
-    select,
-    text,
-    true,
-    update,
-)
+from sqlalchemy import Text, and_, bindparam, cast, func, select, text, true, update
 
 from app.conversations.cuts.answer_cuts import ShownAnswer
 from app.conversations.records import Conversation
