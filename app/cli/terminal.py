@@ -54,7 +54,7 @@ def print_rows(console: Console, rows: Sequence[Mapping[str, str]], *, title: st
 
     No number is ever cut or broken.
     """
-    table = Table(title=title, box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for column in rows[0] if rows else ():
         values = [row[column] for row in rows]
         if all(map(_NUMBER.fullmatch, values)) and any(map(_DIGIT.search, values)):

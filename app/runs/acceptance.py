@@ -81,7 +81,8 @@ class RunAcceptance:
     async def _store_unlimited(self, posted: PostedRun, plan: RunPlan, new: NewRun) -> AcceptedRun | None:
         """Store a run with one statement that checks everything; None for a run that needs more."""
         is_alone = posted.request.state_key is None and not plan.spec.native_tools and not new.objects
-        if not is_alone or plan.run.account_id in self._limited:
+        is_limited = plan.run.account_id in self._limited or posted.caller.terms.tokens_per_minute is not None
+        if is_limited or not is_alone:
             return None
         checked_at = asyncio.get_running_loop().time()
         size, most = posted.request.size, self.storage.max_bytes
