@@ -7,6 +7,7 @@
 /** @import { Listed, Sessions } from "./conversations/sessions.js" */
 /** @import { Session } from "./shell.js" */
 
+import { nameOf } from "./chat/agents/describing.js";
 import { FirstScreen, Skeleton } from "./chat/agents/first_screen.js";
 import { alternativesAfter } from "./chat/answers/branches.js";
 import { useRunChoices } from "./chat/composer/choices.js";
@@ -134,6 +135,11 @@ function ConversationPane({ conversation, graphs, choices, drawer, actions, prob
  * @returns {Actions}
  */
 function actionsOn(conversation, { who, graphs, choices, sessions, errors, open }) {
+  /** @type {Actions["nameOfAgent"]} */
+  const nameOfAgent = (graphId) => {
+    const graph = graphs.graphs?.find(({ id }) => id === graphId);
+    return graph ? nameOf(graph, graphs.graphs ?? []) : graphId;
+  };
   /** @type {Actions["loadEvents"]} */
   const loadEvents = (turn) => conversation.loadEvents(turn);
   /** @type {Actions["decide"]} */
@@ -142,6 +148,7 @@ function actionsOn(conversation, { who, graphs, choices, sessions, errors, open 
     : null;
   if (!who.may("runs:write"))
     return {
+      nameOfAgent,
       loadEvents,
       send: null,
       retry: null,
@@ -196,6 +203,7 @@ function actionsOn(conversation, { who, graphs, choices, sessions, errors, open 
     open(null);
   };
   return {
+    nameOfAgent,
     loadEvents,
     send,
     retry: (turn) => send(turn.question ?? ""),

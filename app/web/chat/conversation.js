@@ -30,6 +30,7 @@ const RECEIPTS_DELAY_MS = 1200;
  * The actions on a conversation; null for those that the API key does not allow. `send` resolves to whether the
  * message was sent.
  * @typedef {object} Actions
+ * @property {(graphId: string) => string} nameOfAgent
  * @property {(turn: Turn) => Promise<void>} loadEvents
  * @property {((text: string) => Promise<boolean>) | null} send
  * @property {((turn: Turn) => void) | null} retry

@@ -14,6 +14,15 @@ import { linkTo } from "./view.js";
 const PAGE = 50;
 const NAME_HINT = "Letters, digits, dots, hyphens and underscores.";
 
+/** For how many days what is kept. @type {[keyof Schemas["ShownRetention"], string][]} */
+const RETENTION = [
+  ["contentsDays", "Requests and answers"],
+  ["eventsDays", "Events"],
+  ["evidenceDays", "Evidence"],
+  ["workspacesDays", "Files of runs"],
+  ["transcriptsDays", "Conversations"],
+];
+
 /** @typedef {Schemas["AccountResponse"]} Account */
 /** @typedef {Schemas["AccountBalance"]} Balance */
 
@@ -102,7 +111,7 @@ function OneAccount({ name }) {
 }
 
 /** @param {{account: Balance, reload: () => void}} props */
-function Changes({ account: { account, suspendedAt, mode }, reload }) {
+function Changes({ account: { account, suspendedAt, mode, retention }, reload }) {
   const path = apiPath("/v1/accounts/{account}", { account });
   const other = mode === "prepaid" ? "postpaid" : "prepaid";
   return html`
@@ -114,6 +123,15 @@ function Changes({ account: { account, suspendedAt, mode }, reload }) {
       send=${(/** @type {Values} */ { name }) => patch(path, { name })}
       result=${(/** @type {Schemas["ChangedAccount"]} */ changed) => html`<p>It is called <a href=${linkTo({ view: "accounts", account: changed.account })}>${changed.account}</a> now.</p>`}
       done=${() => {}}
+    />
+    <${Action}
+      label="Keep less"
+      title=${`Days for which contents of ${account} are kept`}
+      words="What is older is deleted within a minute or two, and cannot be brought back. Receipts, the list of runs and the audit log stay. An empty field is as by default."
+      isDestructive
+      fields=${RETENTION.map(([name, label]) => ({ name: `retention.${name}`, label, kind: "number", value: retention[name] }))}
+      send=${(/** @type {Values} */ values) => patch(path, { retention: retentionOf(values) })}
+      done=${reload}
     />
     <${Action}
       label=${`Make it ${other}`}
@@ -147,4 +165,9 @@ function Changes({ account: { account, suspendedAt, mode }, reload }) {
           />`
     }
   `;
+}
+
+/** @param {Values} values */
+function retentionOf(values) {
+  return Object.fromEntries(RETENTION.map(([name]) => [name, values[`retention.${name}`] ?? null]));
 }

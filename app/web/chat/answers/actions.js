@@ -48,7 +48,7 @@ export function AnswerEnd({ turn, busy, alternatives, actions }) {
         }
         ${fork && isOfRun && html`<${Button} icon="fork" name="Fork from here" onClick=${() => fork(turn)} />`}
         <span class="turn-about">
-          ${turn.graphId && html`<span>${turn.graphId}</span>`}
+          ${turn.graphId && html`<span title=${turn.graphId}>${actions.nameOfAgent(turn.graphId)}</span>`}
           ${turn.costUsd !== null && html`<span class="turn-cost">${dollars(turn.costUsd)}</span>`}
         </span>
       </div>
