@@ -27,7 +27,7 @@ import { startPage } from "./shell.js";
 function ChatPage({ who }) {
   const errors = useProblem();
   const graphs = useGraphs(errors.fail);
-  const choices = useRunChoices(graphs.graphId);
+  const choices = useRunChoices(graphs.graphId, !isOwnOnly(who));
   const sessions = useSessions(errors.fail);
   const drawer = useDrawer();
   const { conversation, announcement, go } = useConversation({
@@ -123,6 +123,11 @@ function ConversationPane({ conversation, graphs, choices, drawer, actions, prob
   `;
 }
 
+/** Whether only what is open to end users is open to them. @param {Session} who */
+function isOwnOnly(who) {
+  return who.person?.role === "user";
+}
+
 /**
  * @param {Conversation} conversation
  * @param {object} page
@@ -178,8 +183,6 @@ function actionsOn(conversation, { who, graphs, choices, sessions, errors, open 
     sessions.list();
     return true;
   };
-  // Closed to end users.
-  const isOwnOnly = who.person?.role === "user";
   const fork = async (/** @type {ConversationTurn} */ turn) => {
     const key = await conversation.fork(turn);
     sessions.list();
@@ -210,13 +213,13 @@ function actionsOn(conversation, { who, graphs, choices, sessions, errors, open 
     stop: () => conversation.stop().catch(errors.fail),
     decide: decideOn,
     answer: (turn, requestId, answers) => answer(turn.run.runId, requestId, answers),
-    fork: isOwnOnly ? null : (turn) => fork(turn).catch(errors.fail),
+    fork: isOwnOnly(who) ? null : (turn) => fork(turn).catch(errors.fail),
     regenerate: (turn) => void replace(turn, undefined),
     edit: async (turn, text) => void (await replace(turn, text)),
     chooseBranch: (branchId) => void attempt(() => conversation.chooseBranch(branchId)),
     giveFeedback: (turn, rating, note) => attempt(() => conversation.giveFeedback(turn, rating, note)),
     showsReceipts: who.may("receipts:read"),
-    forecasts: !isOwnOnly,
+    forecasts: !isOwnOnly(who),
     remove: () => remove().catch(errors.fail),
   };
 }

@@ -14,11 +14,13 @@ import { effortsOf, modelNamed, nameOf } from "../agents/describing.js";
 /**
  * The models, none until they are loaded, and what is chosen for the graph; another one begins with its own.
  * @param {string | null} graphId
+ * @param {boolean} mayList whether models are open to who is signed in
  */
-export function useRunChoices(graphId) {
+export function useRunChoices(graphId, mayList) {
   const [models, setModels] = useState(/** @type {Model[]} */ ([]));
   const [chosen, setChosen] = useState(/** @type {RunChoices} */ ({}));
   useEffect(() => {
+    if (!mayList) return;
     // Without them an agent runs as its graph says.
     get(apiPath("/v1/models")).then(
       ({ items }) => setModels(items.filter(({ priced, refusal }) => priced && !refusal)),
