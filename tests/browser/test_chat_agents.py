@@ -131,7 +131,8 @@ async def test_lines_take_the_place_of_what_is_loaded_and_a_run_shows_its_time(s
 
         await page.route("**/v1/sessions/*", keep_waiting)
         await page.reload()
-        await expect(page.get_by_text("Loading…")).to_be_attached()
+        conversation = page.get_by_role("region", name="Conversation")
+        await expect(conversation.get_by_text("Loading…")).to_be_attached()
         await screenshot(page, "chat-loading")
         assert await accessibility_problems(page) == []
         may_answer.set()
