@@ -54,8 +54,8 @@ async def test_code_formulas_and_tables_are_drawn(site: Site) -> None:
         await copies_of(page)
         await send(page, "Show me all you can", graph=ASSISTANT)
         await ended(page)
-        await expect(page.locator(".formula-display .katex-html")).to_have_count(1)
-        await expect(page.locator(".formula .katex-html")).to_have_count(2)
+        await expect(page.locator(".formula-display math")).to_have_count(1)
+        await expect(page.locator(".formula math")).to_have_count(2)
         await expect(page.locator(".prose").get_by_text("a price is $5 to $10.")).to_be_visible()
         await expect(page.locator(".hljs-keyword").first).to_have_text("def")
         await expect(page.locator(".prose").get_by_text("<b>no markup</b>")).to_be_visible()
@@ -77,7 +77,7 @@ async def test_code_formulas_and_tables_are_drawn(site: Site) -> None:
         url = page.url
     for size, dark in ((WIDE, True), (PHONE, False), (PHONE, True)):
         async with site.visit(key, path=url, size=size, dark=dark) as page:
-            await expect(page.locator(".formula .katex-html")).to_have_count(2)
+            await expect(page.locator(".formula math")).to_have_count(2)
             await expect(page.locator(".hljs-keyword").first).to_be_visible()
             fits = "document.documentElement.scrollWidth <= document.documentElement.clientWidth"
             assert await page.evaluate(fits)

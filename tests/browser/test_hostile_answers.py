@@ -90,7 +90,7 @@ async def test_no_formula_draws_over_the_page(site: Site) -> None:
         page.on("request", lambda request: requested.append(request.url))
         await send(page, "Calculate", graph=ASSISTANT)
         await ended(page)
-        await expect(page.locator(".formula .katex-html").last).to_contain_text("x2")
+        await expect(page.locator(".formula math").last).to_contain_text("x2")
         await expect(page.locator("code.formula").first).to_be_visible()
         outside = await page.evaluate(_OUTSIDE)
         foreign = await page.locator(".prose a[href^=j], .prose img, .prose .notice, .prose #main").count()

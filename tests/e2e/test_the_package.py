@@ -33,7 +33,6 @@ _NEEDED = {
         "*.css",
         "*.svg",
         "*.gz",
-        "*.woff2",
         "*.LICENSE",
         "*.template",
     ],

@@ -143,7 +143,7 @@ async def change_run(
     return ChangedRun(run_id=run_id, permission_mode=body.permission_mode)
 
 
-@router.put("/feedback", dependencies=[small_body], tags=["runs"], summary="Rate a run's answer")
+@router.put("/feedback", dependencies=[small_body], summary="Rate a run's answer")
 async def give_feedback(
     run_id: RunIdParam, body: FeedbackRequest, services: ServicesDep, caller: Writer
 ) -> FeedbackResponse:

@@ -70,7 +70,7 @@ const near = new IntersectionObserver((entries) => {
 export async function drawFormulas(block) {
   const found = block.querySelectorAll("code.formula");
   if (found.length === 0) return;
-  await (library ??= Promise.all([import("../../vendor/katex.js"), styled()]));
+  await (library ??= import("../../vendor/katex.js"));
   for (const formula of found) near.observe(formula);
 }
 
@@ -90,11 +90,13 @@ function draw(code) {
   const place = document.createElement("span");
   place.className = code.className;
   try {
-    // Not to a string: the policy of the page allows no `style` attributes in markup.
+    // To elements: no markup is parsed.
     window.katex.render(source, place, {
       displayMode: code.classList.contains("formula-display"),
       maxExpand: MAX_EXPANSIONS,
       maxSize: MAX_SIZE,
+      // Which browsers draw themselves, with their fonts.
+      output: "mathml",
       strict: "ignore",
       trust: false,
     });
@@ -103,13 +105,4 @@ function draw(code) {
     throw error;
   }
   code.replaceWith(place);
-}
-
-function styled() {
-  const link = document.createElement("link");
-  link.rel = "stylesheet";
-  link.href = new URL("../../vendor/katex.css", import.meta.url).href;
-  const loaded = new Promise((resolve) => link.addEventListener("load", resolve));
-  document.head.append(link);
-  return loaded;
 }
