@@ -56,7 +56,7 @@ function Shell({ name, Page }) {
   const signOut = async () => {
     try {
       const left = await remove(BROWSER_SESSION);
-      // Somebody else may sign in here.
+      // Another person may sign in here.
       sessionStorage.clear();
       if (left) return location.assign(left.continueAt);
       setNotice("You are signed out.");

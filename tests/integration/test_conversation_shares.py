@@ -44,7 +44,7 @@ async def share(client: httpx.AsyncClient, **asked: Any) -> Any:
 
 
 async def read(client: httpx.AsyncClient, token: str, **query: Any) -> httpx.Response:
-    """What somebody reads who has the link and no key."""
+    """What a reader gets with the link and no key."""
     headers = {"Authorization": f"Bearer {token}"}
     return await client.get("/v1/shared", headers=headers, params=query)
 

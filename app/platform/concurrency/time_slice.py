@@ -11,7 +11,7 @@ SLICE_S: Final = 0.005
 """How long a task works before it yields."""
 
 SHOWN_S: Final = 0.001
-"""As `SLICE_S`, of a task whose work somebody waits to see."""
+"""As `SLICE_S`, of a task whose output a client is waiting for."""
 
 
 class TimeSlice:

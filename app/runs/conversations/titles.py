@@ -1,4 +1,4 @@
-"""The title of a conversation that nobody has named: how its first question begins."""
+"""The title of a conversation until it is renamed: how its first question begins."""
 
 from typing import Final
 
