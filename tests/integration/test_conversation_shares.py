@@ -107,8 +107,9 @@ async def test_a_link_shows_the_branch_on_which_it_was_made(client: httpx.AsyncC
     later = (await share(client))["token"]
     await ask(client, "stork", stateKey="chat", forkFrom="first")
 
-    assert (await texts(client, earlier))[0] == "heron"
-    assert (await texts(client, later))[0] == "crane"
+    answer = "The answer is **albatross**."
+    assert await texts(client, earlier) == ["heron", answer]
+    assert await texts(client, later) == ["crane", answer]
 
 
 @without_cli

@@ -77,6 +77,20 @@ async def test_feedback_is_for_those_who_may_read_the_run(world_of: WorldOf) -> 
     assert (await world.http.get("/v1/runs/rated")).json()["feedback"] is None
 
 
+async def test_feedback_is_for_the_run_of_one_account(world_of: WorldOf) -> None:
+    world = await world_of(lambda _: Reply([Text("ok")]))
+    await an_answered_run(world)
+    _, other = await world.services.accounts.create_key("umbrella", ["runs:write", "runs:read"])
+    async with a_client(world.url, other) as client:
+        body = a_request("hi", graphId="messages:assistant", runId="rated")
+        assert (await client.post("/v1/runs/wait", json=body)).json()["ok"]
+
+        await world.http.put(PATH, json={"rating": "up"})
+
+        assert (await client.get("/v1/runs/rated")).json()["feedback"] is None
+    assert (await world.http.get("/v1/runs/rated")).json()["feedback"]["rating"] == "up"
+
+
 async def test_feedback_is_deleted_with_the_contents_of_its_run(world_of: WorldOf) -> None:
     world = await world_of(in_turn(Reply([Text("ok")])))
     await an_answered_run(world)
