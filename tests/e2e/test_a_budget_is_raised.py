@@ -11,7 +11,7 @@ import pytest
 
 from app.simulator.script import Block, Reply, Responder, Text, ToolUse, in_turn
 from app.simulator.server import Simulator
-from tests.e2e.agents import every_agent, named, without_cli
+from tests.e2e.agents import every_agent, every_agent_at_length, named, without_cli
 from tests.e2e.servers import a_server
 from tests.e2e.stories import CLOCK, Heard, World, WorldOf, a_client, a_request, until
 from tests.e2e.test_a_run_stays_within_its_means import ending
@@ -201,17 +201,17 @@ async def reached(http: httpx.AsyncClient, run_id: str, *, before: str = "") -> 
     raise AssertionError
 
 
-@every_agent
-async def test_killed_between_the_refusal_and_parking_it_asks_again(memory_path: Path, agent: str) -> None:
-    chosen = settings(memory_path, "retry: true\n", park_after_s="600")
+@every_agent_at_length
+async def test_killed_between_the_refusal_and_parking_it_asks_again(migrated_path: Path, agent: str) -> None:
+    chosen = settings(migrated_path, "retry: true\n", park_after_s="600")
     limits = {"maxBudgetUsd": FIRST}
     body = a_request("time?", runId="r", graphId=THRIFTY, model=MODEL, limits=limits, stateKey="chat")
     async with Simulator(named(agent, looks_twice())) as simulator:
-        async with a_server(memory_path, simulator.url, agent=agent, **chosen) as (server, http):
+        async with a_server(migrated_path, simulator.url, agent=agent, **chosen) as (server, http):
             await http.post("/v1/runs", json=body)
             lost = await reached(http, "r")
             server.kill()
-        async with a_server(memory_path, simulator.url, agent=agent, **chosen) as (_, http):
+        async with a_server(migrated_path, simulator.url, agent=agent, **chosen) as (_, http):
             request_id = await reached(http, "r", before=lost)
             assert len(simulator.requests) == 1
             answer = await http.post(f"/v1/runs/r/permissions/{request_id}", json=raised("1"))

@@ -11,7 +11,7 @@ from app.simulator.script import Reply, Responder, Text, ToolUse, in_turn
 from tests.e2e.agents import MESSAGES
 from tests.e2e.office import MAIL, MAILER, office, settings
 from tests.e2e.stories import CLOCK, Heard, World, WorldOf, a_client, a_request, until
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, until_shown
 
 ARGS = {"to": "bob@example.org", "text": "Hello Bob"}
 SOON = {"RUNTALLY_PARK_AFTER_S": 0.05}
@@ -33,9 +33,7 @@ async def parked(world: World, **fields: Any) -> tuple[str, dict[str, Any]]:
 
 
 async def waits(world: World, run_id: str) -> None:
-    async with asyncio.timeout(PATIENCE_S):
-        while (await world.http.get(f"/v1/runs/{run_id}")).json()["status"] != "waiting":
-            await asyncio.sleep(0.02)
+    await until_shown(world.http, f"/v1/runs/{run_id}", lambda run: run["status"] == "waiting")
 
 
 async def decide(world: World, run_id: str, request: dict[str, Any], **decision: Any) -> Any:
