@@ -26,6 +26,7 @@ window.Date = class extends Real {
   static now() { return NOW; }
 };
 """
+_OPEN_AT_ONCE = "button => { document.querySelector('.menu').hidePopover(); button.click(); }"
 _WIDTH = "() => document.documentElement.scrollWidth"
 
 
@@ -126,6 +127,21 @@ async def test_conversations_are_grouped_renamed_pinned_and_archived(site: Site)
         await expect(conversations.get_by_text("Nothing is archived.")).to_be_visible()
         await conversations.get_by_role("button", name="Archive").click()
         await expect(conversations.get_by_role("link", name="cranes")).to_be_visible()
+
+
+@pytest.mark.parametrize("then", ["owls", "herons"])
+async def test_a_menu_that_is_opened_before_the_browser_tells_of_the_last_one_stays(
+    site: Site, then: str
+) -> None:
+    async with site.visit(await a_reader(site), size=WIDE) as page:
+        await page.get_by_role("button", name=re.compile("Actions for .*owls")).click()
+        await expect(page.get_by_role("group", name=re.compile("Actions for .*owls"))).to_be_visible()
+        await page.get_by_role("button", name=re.compile(f"Actions for .*{then}")).evaluate(_OPEN_AT_ONCE)
+        menu = page.get_by_role("group", name=re.compile(f"Actions for .*{then}"))
+        await menu.get_by_text("Pin", exact=True).click()
+
+        await expect(page.get_by_role("heading", name="Pinned")).to_be_visible()
+        assert (await groups(page))["Pinned"] == about(then)
 
 
 async def test_conversations_are_found_and_deleted(site: Site) -> None:

@@ -64,6 +64,8 @@ export function Sidebar({ sessions, current, open, rename, remove, shares, shown
     remove: remove && begin("remove"),
   };
   const end = () => setDoing(null);
+  // Browsers tell later that a menu has closed: the next one may be open by then, even of the same conversation.
+  const menuClosed = () => setDoing((now) => (now === doing ? null : now));
   const named = (/** @type {Listed} */ session, /** @type {string} */ title) => {
     setDoing((now) => (now?.kind === "rename" ? null : now));
     if (title.trim() && title !== nameOf(session)) rename?.(session, title);
@@ -91,11 +93,11 @@ export function Sidebar({ sessions, current, open, rename, remove, shares, shown
       doing.anchor !== null &&
       html`
       <${Menu}
-        key=${doing.session.stateKey}
+        key=${doing}
         session=${doing.session}
         anchor=${doing.anchor}
         actions=${actions}
-        close=${() => setDoing((now) => (now?.kind === "menu" ? null : now))}
+        close=${menuClosed}
       />
     `
     }
