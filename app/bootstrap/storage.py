@@ -19,6 +19,7 @@ from app.platform.objects.storage import ObjectStorage
 from app.platform.postgres.passwords import PasswordCommand, PasswordFile, PasswordSource
 from app.platform.read_side import ReadSide
 from app.platform.settings import Settings, SettingsError
+from app.platform.storage.records import Retention
 
 _WRITTEN_BYTES = 64 * 1024
 """Written to the data directory to find out whether there is space."""
@@ -160,3 +161,9 @@ def open_sealer(settings: Settings, database: Database) -> ChainSealer:
 def open_witness(settings: Settings) -> HeadWitness:
     """What servers with this data directory remember of the chains."""
     return HeadWitness(settings.data_dir.absolute() / "chain-heads.json")
+
+
+def default_retention(settings: Settings) -> Retention:
+    """For how long contents are kept where their account does not say less."""
+    days = settings.retention_days, settings.events_retention_days, settings.transcripts_retention_days
+    return Retention(*(each or None for each in days))

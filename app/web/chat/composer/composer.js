@@ -1,22 +1,34 @@
-// The message field, the choice of a graph, and the buttons to send and stop.
+// The message field, the choice of an agent, and the buttons to send and stop.
 
-/** @import { RunState } from "../runs/run_state.js" */
-/** @import { Actions } from "./conversation.js" */
-/** @import { Graphs } from "./hooks.js" */
+/** @import { RunState } from "../../runs/run_state.js" */
+/** @import { Actions } from "../conversation.js" */
+/** @import { Graphs } from "../hooks.js" */
+/** @import { Choices } from "./choices.js" */
+/** @import { Draft } from "./drafts.js" */
 
-import { html, useEffect, useLayoutEffect, useRef, useState, withValue } from "../html.js";
-import { dollars } from "./cost.js";
-import { useForecast } from "./hooks.js";
+import { html, useEffect, useLayoutEffect, useRef, useState, withValue } from "../../html.js";
+import { dollars } from "../cost.js";
+import { useForecast } from "../hooks.js";
+import { AgentChoice, RunOptions } from "./choices.js";
 
 /** @typedef {Actions & {send: NonNullable<Actions["send"]>}} WriterActions */
 
 /**
  * `actions.send(text)` resolves to whether it was sent; if not, the text is restored. `running` is the current run.
  * The field gets the focus with every new `conversation`.
- * @param {{conversation: string, graphs: Graphs, actions: WriterActions, running: RunState | undefined}} props
+ * @typedef {object} ComposerProps
+ * @property {string} conversation
+ * @property {Graphs} graphs
+ * @property {Choices} choices
+ * @property {Draft} draft
+ * @property {WriterActions} actions
+ * @property {RunState | undefined} running
  */
-export function Composer({ conversation, graphs: { graphs, graphId, chooseGraph }, actions, running }) {
-  const [text, setText] = useState("");
+
+/** @param {ComposerProps} props */
+export function Composer({ conversation, graphs, choices, draft: { text, write }, actions, running }) {
+  const { graphId } = graphs;
+  const graph = graphs.graphs?.find(({ id }) => id === graphId);
   const [sending, setSending] = useState(false);
   const forecast = useForecast(actions.forecasts ? graphId : null);
   const field = useRef(/** @type {HTMLTextAreaElement | null} */ (null));
@@ -36,9 +48,9 @@ export function Composer({ conversation, graphs: { graphs, graphId, chooseGraph 
     const message = text.trim();
     if (!message || sending || !graphId) return;
     setSending(true);
-    setText("");
+    write("");
     field.current?.focus();
-    if (!(await actions.send(message))) setText((since) => since || text);
+    if (!(await actions.send(message)) && !field.current?.value) write(text);
     setSending(false);
   };
   const onKeyDown = (/** @type {KeyboardEvent} */ event) => {
@@ -56,20 +68,12 @@ export function Composer({ conversation, graphs: { graphs, graphId, chooseGraph 
           value=${text}
           placeholder=${running ? "Send a message to the running agent" : "Write a message"}
           aria-describedby="composer-hint"
-          onInput=${withValue(setText)}
+          onInput=${withValue(write)}
           onKeyDown=${onKeyDown}
         ></textarea>
         <div class="composer-row">
-          <label class="composer-graph">
-            <span class="visually-hidden">Graph</span>
-            <select
-              value=${graphId ?? ""}
-              disabled=${!graphs?.length}
-              onChange=${withValue(chooseGraph)}
-            >
-              ${(graphs ?? []).map((graph) => html`<option value=${graph.id} selected=${graph.id === graphId}>${graph.id}</option>`)}
-            </select>
-          </label>
+          <${AgentChoice} ...${graphs} />
+          ${graph && !running && html`<${RunOptions} graph=${graph} choices=${choices} />`}
           <span class="hint composer-hint" id="composer-hint">
             ${forecast && usual(forecast)}Enter sends, Shift+Enter starts a new line
           </span>
