@@ -5,7 +5,7 @@ import os
 import re
 import sys
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import httpx
@@ -14,7 +14,7 @@ import psutil
 from benchmarks.servers import READY_S, until_ready
 from tests.e2e.agents import CLAUDE
 from tests.e2e.preloaded import start_preloaded
-from tests.e2e.stories import KEY, a_client
+from tests.e2e.stories import KEY, a_client, is_running
 
 ROOT = Path(__file__).parents[2]
 _STARTED = re.compile(r'"url": "(\S+)",.*"event": "server.started"')
@@ -58,7 +58,7 @@ async def a_server(
             await until_ready(http)
             yield server, http
     finally:
-        if _is_running(server):
+        if is_running(server):
             server.terminate()
         await asyncio.to_thread(server.wait, STOPPED_S)
 
@@ -78,12 +78,6 @@ def an_environment(directory: Path, provider_url: str, **settings: str) -> dict[
     }
 
 
-def _is_running(server: psutil.Process) -> bool:
-    with suppress(psutil.NoSuchProcess):
-        return server.is_running() and server.status() != psutil.STATUS_ZOMBIE
-    return False
-
-
 async def _url_of(server: psutil.Process, log: Path, logged_before: int) -> str:
     """What the server logs once it has started."""
     async with asyncio.timeout(READY_S):
@@ -91,5 +85,5 @@ async def _url_of(server: psutil.Process, log: Path, logged_before: int) -> str:
             logged = (await asyncio.to_thread(log.read_bytes))[logged_before:].decode()
             if (found := _STARTED.search(logged)) is not None:
                 return found[1]
-            assert _is_running(server), logged
+            assert is_running(server), logged
             await asyncio.sleep(0.05)

@@ -241,6 +241,13 @@ def _is_cli(process: psutil.Process) -> bool:
     return False
 
 
+def is_running(process: psutil.Process) -> bool:
+    """Whether a process has not ended, whether or not its parent knows."""
+    with suppress(psutil.NoSuchProcess):
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    return False
+
+
 def arguments_of(process: psutil.Process) -> str:
     """A process's arguments; nothing once it is gone."""
     with suppress(psutil.NoSuchProcess):

@@ -14,12 +14,14 @@ from pathlib import Path
 from shutil import which
 
 import httpx
+import psutil
 import pytest
 
 from app.executors.claude_agent.process.cli import bundled_cli
 from app.simulator.demo import DemoModel
 from app.simulator.server import Simulator
 from tests.architecture.tree import ROOT
+from tests.e2e.parking import gone
 from tests.e2e.stories import until
 from tests.patience import PATIENCE_S
 from tests.ports import free_port
@@ -127,8 +129,12 @@ async def a_reader(directory: Path) -> AsyncIterator[Reader]:
         try:
             yield Reader(shell, directory, port, provider.url)
         finally:
+            started = psutil.Process(shell.pid).children(recursive=True)
             os.killpg(shell.pid, signal.SIGTERM)
             await shell.wait()
+            # A server and its database write into the directory until they have ended.
+            for each in started:
+                await gone(each)
 
 
 def blocks_of(page: Path) -> list[tuple[str, str, str]]:
