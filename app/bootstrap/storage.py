@@ -74,12 +74,12 @@ async def _database(
             yield await stack.enter_async_context(operators_database(settings, process_id))
             return
         server = await stack.enter_async_context(embedded(settings.data_dir))
-        yield await stack.enter_async_context(_migrated(server.url, process_id))
+        yield await stack.enter_async_context(_migrated(server.url, settings.database_pool_size, process_id))
 
 
 @asynccontextmanager
-async def _migrated(url: str, process_id: UUID | None) -> AsyncIterator[Database]:
-    database = await Database.open(url, process_id=process_id)
+async def _migrated(url: str, pool_size: int, process_id: UUID | None = None) -> AsyncIterator[Database]:
+    database = await Database.open(url, pool_size=pool_size, process_id=process_id)
     try:
         await database.migrate()
         yield database
@@ -92,7 +92,7 @@ async def embedded_database(settings: Settings) -> AsyncIterator[str]:
     """The URL of an embedded database, which is migrated, for several processes."""
     require_data_directory(settings)
     async with EmbeddedPostgres.start(settings.data_dir) as server:
-        async with _migrated(server.url, None):
+        async with _migrated(server.url, settings.database_pool_size):
             pass
         yield server.url
 
@@ -106,6 +106,7 @@ async def operators_database(settings: Settings, process_id: UUID | None = None)
         settings.database_url,
         direct_url=settings.database_direct_url,
         password=_password_of(settings),
+        pool_size=settings.database_pool_size,
         process_id=process_id,
     )
     try:
@@ -122,7 +123,9 @@ async def open_read_side(settings: Settings, primary: Database) -> AsyncIterator
         return
     if settings.database_url is None:
         raise SettingsError("DATABASE_READ_URL needs DATABASE_URL: it leads to a replica of that database.")
-    replica = Database.replica(settings.database_read_url, _password_of(settings))
+    replica = Database.replica(
+        settings.database_read_url, _password_of(settings), pool_size=settings.database_pool_size
+    )
     try:
         reading = ReadSide(primary, replica)
         await reading.check()
