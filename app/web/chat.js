@@ -1,6 +1,7 @@
 // The chat page.
 
-/** @import { Actions, Conversation, Turn as ConversationTurn } from "./chat/conversation.js" */
+/** @import { Actions, Attached, Conversation, Turn as ConversationTurn } from "./chat/conversation.js" */
+/** @import { Attachments } from "./chat/composer/attachments.js" */
 /** @import { Choices } from "./chat/composer/choices.js" */
 /** @import { Graphs, Problem } from "./chat/hooks.js" */
 /** @import { Drawer } from "./chat/layout.js" */
@@ -10,6 +11,7 @@
 import { nameOf } from "./chat/agents/describing.js";
 import { FirstScreen, Skeleton } from "./chat/agents/first_screen.js";
 import { alternativesAfter } from "./chat/answers/branches.js";
+import { useAttachments, useDrop } from "./chat/composer/attachments.js";
 import { useRunChoices } from "./chat/composer/choices.js";
 import { Composer } from "./chat/composer/composer.js";
 import { useDraft } from "./chat/composer/drafts.js";
@@ -17,7 +19,7 @@ import { keyOfUrl, linkTo, useConversation, useGraphs, useProblem } from "./chat
 import { Busy, ConfirmDelete, Head, Scroll } from "./chat/layout.js";
 import { Sidebar } from "./chat/sidebar.js";
 import { Turn } from "./chat/transcript.js";
-import { apiPath, remove } from "./api.js";
+import { ApiError, apiPath, remove } from "./api.js";
 import { useSessions } from "./conversations/sessions.js";
 import { html, useState } from "./html.js";
 import { answer, decide } from "./runs/answers.js";
@@ -37,6 +39,7 @@ function ChatPage({ who }) {
       if (last) graphs.chooseGraph(last.graphId);
     },
   });
+  const attachments = useAttachments(conversation?.key ?? "");
   if (conversation === null) return html`<div class="column"><${Skeleton} /></div>`;
 
   const open = (/** @type {string | null} */ key) => {
@@ -44,7 +47,7 @@ function ChatPage({ who }) {
     drawer.hide();
     go(key);
   };
-  const actions = actionsOn(conversation, { who, graphs, choices, sessions, errors, open });
+  const actions = actionsOn(conversation, { who, graphs, choices, attachments, sessions, errors, open });
   return html`
     <div class="chat">
       <${Sidebar}
@@ -56,7 +59,10 @@ function ChatPage({ who }) {
         close=${drawer.close}
       />
       ${drawer.shown && html`<div class="backdrop" onClick=${drawer.close}></div>`}
-      <${ConversationPane} ...${{ conversation, graphs, choices, drawer, actions, announcement }} problem=${errors.problem} />
+      <${ConversationPane}
+        ...${{ conversation, graphs, choices, attachments, drawer, actions, announcement }}
+        problem=${errors.problem}
+      />
     </div>
   `;
 }
@@ -66,12 +72,13 @@ function ChatPage({ who }) {
  * @param {Conversation} props.conversation
  * @param {Graphs} props.graphs
  * @param {Choices} props.choices
+ * @param {Attachments} props.attachments
  * @param {Drawer} props.drawer
  * @param {Actions} props.actions
  * @param {string} props.problem
  * @param {string} props.announcement
  */
-function ConversationPane({ conversation, graphs, choices, drawer, actions, problem, announcement }) {
+function ConversationPane({ conversation, graphs, choices, attachments, drawer, actions, problem, announcement }) {
   const [isConfirming, setConfirming] = useState(false);
   const draft = useDraft(conversation.key, keyOfUrl() ?? "new");
   const { turns } = conversation;
@@ -80,12 +87,21 @@ function ConversationPane({ conversation, graphs, choices, drawer, actions, prob
     draft.write(message);
     document.getElementById("message")?.focus();
   };
+  const { isDropping, ...dropping } = useDrop(attachments.add);
   const confirmDelete = () => {
     setConfirming(false);
     actions.remove?.();
   };
   return html`
-    <main class="conversation" id="main" tabindex="-1">
+    <main
+      class="conversation"
+      id="main"
+      tabindex="-1"
+      data-dropping=${isDropping}
+      onDragOver=${actions.send && dropping.over}
+      onDragLeave=${dropping.leave}
+      onDrop=${actions.send && dropping.drop}
+    >
       <${Head}
         conversation=${conversation}
         drawer=${drawer}
@@ -113,7 +129,7 @@ function ConversationPane({ conversation, graphs, choices, drawer, actions, prob
         ${problem && html`<p class="notice notice-bad foot-problem" role="alert">${problem}</p>`}
         ${
           actions.send
-            ? html`<${Composer} conversation=${conversation.key} ...${{ graphs, choices, draft, actions, running }} />`
+            ? html`<${Composer} conversation=${conversation.key} ...${{ graphs, choices, draft, attachments, actions, running }} />`
             : html`<p class="notice foot-problem">You may read conversations, but not write.</p>`
         }
       </div>
@@ -134,12 +150,13 @@ function isOwnOnly(who) {
  * @param {Session} page.who
  * @param {Graphs} page.graphs
  * @param {Choices} page.choices
+ * @param {Attachments} page.attachments
  * @param {Sessions} page.sessions
  * @param {Problem} page.errors
  * @param {(key: string | null) => void} page.open
  * @returns {Actions}
  */
-function actionsOn(conversation, { who, graphs, choices, sessions, errors, open }) {
+function actionsOn(conversation, { who, graphs, choices, attachments, sessions, errors, open }) {
   /** @type {Actions["nameOfAgent"]} */
   const nameOfAgent = (graphId) => {
     const graph = graphs.graphs?.find(({ id }) => id === graphId);
@@ -169,13 +186,13 @@ function actionsOn(conversation, { who, graphs, choices, sessions, errors, open 
       forecasts: false,
       remove: null,
     };
-  const send = async (/** @type {string} */ text) => {
+  const send = async (/** @type {string} */ text, /** @type {Attached[]} */ attached) => {
     errors.clear();
     const isFirst = conversation.turns.length === 0;
     try {
-      await conversation.send(text, graphs.graphId ?? "", choices.chosen);
+      await conversation.send({ text, attached }, graphs.graphId ?? "", choices.chosen);
     } catch (error) {
-      errors.fail(error);
+      if (!(error instanceof ApiError && attachments.refuse(error.errors))) errors.fail(error);
       return false;
     }
     graphs.rememberGraph();
@@ -209,7 +226,7 @@ function actionsOn(conversation, { who, graphs, choices, sessions, errors, open 
     nameOfAgent,
     loadEvents,
     send,
-    retry: (turn) => send(turn.question ?? ""),
+    retry: (turn) => (turn.attachments?.length ? replace(turn, undefined) : send(turn.question ?? "", [])),
     stop: () => conversation.stop().catch(errors.fail),
     decide: decideOn,
     answer: (turn, requestId, answers) => answer(turn.run.runId, requestId, answers),

@@ -14,13 +14,15 @@ const RECEIPTS_DELAY_MS = 1200;
 
 /**
  * A user message and the run that answers it. `runId` is empty for messages that belong to no run.
- * `hasEvents`: `run` holds all events, also of subagents. `since`: when this tab has started it (`performance.now()`).
+ * `attachments` are names. `hasEvents`: `run` holds all events, also of subagents. `since`: when this tab has started it (`performance.now()`).
  * @typedef {{runId: string, question: string | null, run: RunState, graphId: string | null,
- *   costUsd: string | null, hasEvents?: boolean, since?: number, hasAttachments?: boolean,
+ *   costUsd: string | null, hasEvents?: boolean, since?: number, attachments?: string[],
  *   feedback?: Schemas["FeedbackResponse"] | null}} Turn
  */
 
 /** What a run may have besides its message. @typedef {Pick<Schemas["GraphRunRequest"], "model" | "effort">} RunChoices */
+/** A file that is sent, and its name. @typedef {{part: Schemas["ImagePart"] | Schemas["DocumentPart"], name: string}} Attached */
+/** @typedef {{text: string, attached: Attached[]}} Message */
 /** @typedef {"up" | "down"} Rating */
 /** @typedef {(turn: Turn, rating: Rating, note?: string) => Promise<boolean>} GiveFeedback */
 /** @typedef {{onChange: () => void, onRunEnd: (turn: Turn) => void}} Listeners */
@@ -32,7 +34,7 @@ const RECEIPTS_DELAY_MS = 1200;
  * @typedef {object} Actions
  * @property {(graphId: string) => string} nameOfAgent
  * @property {(turn: Turn) => Promise<void>} loadEvents
- * @property {((text: string) => Promise<boolean>) | null} send
+ * @property {((text: string, attached: Attached[]) => Promise<boolean>) | null} send
  * @property {((turn: Turn) => void) | null} retry
  * @property {(() => void) | null} stop
  * @property {((turn: Turn, permission: Permission, decision: Decision) => Promise<void>) | null} decide
@@ -115,18 +117,18 @@ export class Conversation {
 
   /**
    * Start a run, or send a message to the running one. Throws `ApiError`.
-   * @param {string} text
+   * @param {Message} message
    * @param {string} graphId
    * @param {RunChoices} choices
    */
-  async send(text, graphId, choices) {
+  async send(message, graphId, choices) {
     const busy = this.open.at(-1);
-    if (!busy) return this._start(text, { graphId, choices });
+    if (!busy) return this._start(message, { graphId, choices });
     try {
-      await this._sendToRun(busy.run, text);
+      await this._sendToRun(busy.run, message);
     } catch (error) {
       if (!(error instanceof ApiError) || error.code !== "run_ended") throw error;
-      await this._start(text, { graphId, choices });
+      await this._start(message, { graphId, choices });
     }
   }
 
@@ -138,7 +140,7 @@ export class Conversation {
    * @param {string} [text]
    */
   async replace(turn, graphId, text) {
-    await this._start(text, { graphId, instead: turn });
+    await this._start(text === undefined ? null : { text, attached: [] }, { graphId, instead: turn });
     await this._readBranches();
     this._onChange();
   }
@@ -212,23 +214,32 @@ export class Conversation {
   }
 
   /**
-   * Start a run at the end, or in place of another one; without a text it answers that one's question.
-   * @param {string | undefined} text
+   * Start a run at the end, or in place of another one; without a message it answers that one's question.
+   * @param {Message | null} message
    * @param {{graphId: string, choices?: RunChoices, instead?: Turn}} options
    */
-  async _start(text, { graphId, choices, instead }) {
+  async _start(message, { graphId, choices, instead }) {
     const runId = newKey();
-    const question = text ?? instead?.question ?? null;
+    const question = message?.text ?? instead?.question ?? null;
+    const attachments = message ? message.attached.map(({ name }) => name) : instead?.attachments;
     const run = new RunState(runId);
     /** @type {Turn} */
-    const turn = { runId, question, graphId, run, costUsd: null, hasEvents: true, since: performance.now() };
-    if (text === undefined) turn.hasAttachments = instead?.hasAttachments;
+    const turn = {
+      runId,
+      question,
+      attachments,
+      graphId,
+      run,
+      costUsd: null,
+      hasEvents: true,
+      since: performance.now(),
+    };
     const before = this.turns;
     const place = instead === undefined ? before.length : before.indexOf(instead);
     this.turns = [...before.slice(0, place), turn];
     this._onChange();
     try {
-      const messages = text === undefined ? undefined : [{ role: /** @type {const} */ ("user"), content: text }];
+      const messages = message ? [{ role: /** @type {const} */ ("user"), content: contentOf(message) }] : undefined;
       const forkFrom = instead?.runId;
       await post(apiPath("/v1/runs"), { ...choices, graphId, stateKey: this.key, runId, messages, forkFrom });
     } catch (error) {
@@ -241,13 +252,16 @@ export class Conversation {
     this._onChange();
   }
 
-  /** @param {RunState} run @param {string} text */
-  async _sendToRun(run, text) {
-    const message = run.addPendingMessage(text);
+  /** @param {RunState} run @param {Message} sent */
+  async _sendToRun(run, sent) {
+    const message = run.addPendingMessage(
+      sent.text,
+      sent.attached.map(({ name }) => name),
+    );
     this._onChange();
     try {
       const path = apiPath("/v1/runs/{runId}/messages", { runId: run.runId });
-      const { messageId } = await post(path, { content: text });
+      const { messageId } = await post(path, { content: contentOf(sent) });
       message.messageId = messageId;
     } catch (error) {
       run.removePendingMessage(message);
@@ -292,6 +306,13 @@ export class Conversation {
   }
 }
 
+/** The text after what it is about. @param {Message} message */
+function contentOf({ text, attached }) {
+  if (attached.length === 0) return text;
+  const parts = attached.map(({ part }) => part);
+  return text ? [...parts, { type: /** @type {const} */ ("text"), text }] : parts;
+}
+
 /** A random key; `crypto.randomUUID` exists only on https pages. */
 export function newKey() {
   const bytes = crypto.getRandomValues(new Uint8Array(16));
@@ -333,7 +354,7 @@ function turnsOf(messages) {
     }
     if (message.type === "user_message" && turn.question === null && !turn.run.items.length) {
       turn.question = message.content ?? "";
-      turn.hasAttachments = Boolean(message.attachments);
+      turn.attachments = message.attachments?.map(({ title, mediaType, type }) => title ?? mediaType ?? type);
     } else {
       turn.run.addStoredMessage(message);
     }

@@ -4,11 +4,11 @@
 /** @import { Actions, Turn as ConversationTurn } from "./conversation.js" */
 /** @import { Answers, Decision } from "../runs/answers.js" */
 /** @import { Html } from "../html.js" */
-/** @import { Item, Permission, TextItem } from "../runs/run_state.js" */
+/** @import { Item, Permission, TextItem, UserItem } from "../runs/run_state.js" */
 
 import { Component, html } from "../html.js";
 import { AnswerEnd } from "./answers/actions.js";
-import { Asked } from "./answers/asked.js";
+import { Asked, AttachmentNames } from "./answers/asked.js";
 import { activityOf, runProblem } from "./messages.js";
 import { Question } from "./question.js";
 import { Plain, Prose } from "./text.js";
@@ -82,7 +82,7 @@ function Items({ items, turn, actions }) {
           />
         `;
       case "user":
-        return html`<${Interjection} key=${index} text=${item.text} delivered=${item.delivered} />`;
+        return html`<${Interjection} key=${index} ...${item} />`;
       default:
         return html`<p key=${index} class="note">${item.text}</p>`;
     }
@@ -146,12 +146,13 @@ class Thinking extends Component {
   }
 }
 
-/** @param {{text: string, delivered: boolean}} props */
-function Interjection({ text, delivered }) {
+/** @param {UserItem} props */
+function Interjection({ text, delivered, attachments }) {
   return html`
     <h2 class="visually-hidden">You, meanwhile</h2>
     <div class="user-message" data-delivered=${delivered}>
-      <${Plain} text=${text} />
+      ${text && html`<${Plain} text=${text} />`}
+      <${AttachmentNames} names=${attachments ?? []} />
       ${!delivered && html`<p class="hint">Sent. The agent receives it at its next step.</p>`}
     </div>
     <h2 class="visually-hidden">Answer continues</h2>
@@ -172,7 +173,7 @@ function End({ turn, busy, alternatives, actions }) {
         ${
           retry &&
           !busy &&
-          turn.question &&
+          turn.question !== null &&
           html`
           <button type="button" class="button button-small" onClick=${() => retry(turn)}>Try again</button>
         `

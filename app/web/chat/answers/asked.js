@@ -18,9 +18,12 @@ export function Asked({ turn, busy, actions }) {
     };
     return html`<${EditForm} text=${question} save=${save} close=${() => setEditing(false)} />`;
   }
-  const canEdit = edit !== null && turn.runId !== "" && turn.run.done && !turn.hasAttachments;
+  const canEdit = edit !== null && turn.runId !== "" && turn.run.done && !turn.attachments?.length;
   return html`
-    <div class="user-message"><${Plain} text=${question} /></div>
+    <div class="user-message">
+      ${question && html`<${Plain} text=${question} />`}
+      <${AttachmentNames} names=${turn.attachments ?? []} />
+    </div>
     ${
       canEdit &&
       html`
@@ -29,6 +32,16 @@ export function Asked({ turn, busy, actions }) {
         </div>
       `
     }
+  `;
+}
+
+/** @param {{names: string[]}} props */
+export function AttachmentNames({ names }) {
+  if (names.length === 0) return null;
+  return html`
+    <ul class="attachment-names" aria-label="Attachments">
+      ${names.map((name, index) => html`<li key=${index}>${name}</li>`)}
+    </ul>
   `;
 }
 
