@@ -18,10 +18,12 @@ PROGRAM = FilePayload(name="setup.exe", mimeType="application/x-msdownload", buf
 
 _TRANSFER = """
 const transfer = new DataTransfer();
-transfer.items.add(new File([new Uint8Array([...atob(png)].map((c) => c.charCodeAt(0)))], name, {type: "image/png"}));
+const bytes = new Uint8Array([...atob(png)].map((c) => c.charCodeAt(0)));
+transfer.items.add(new File([bytes], name, {type: "image/png"}));
 """
 _PASTE = f"""(field, [name, png]) => {{ {_TRANSFER}
-  field.dispatchEvent(new ClipboardEvent("paste", {{clipboardData: transfer, bubbles: true, cancelable: true}}));
+  const about = {{clipboardData: transfer, bubbles: true, cancelable: true}};
+  field.dispatchEvent(new ClipboardEvent("paste", about));
 }}"""
 _DRAG = f"""(main, [name, png]) => {{ {_TRANSFER}
   main.dispatchEvent(new DragEvent("dragover", {{dataTransfer: transfer, bubbles: true, cancelable: true}}));

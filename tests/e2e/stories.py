@@ -179,8 +179,6 @@ def the_settings(
         "RUNTALLY_BOOTSTRAP_KEY": KEY,
         # Each costs a third of a second of CPU; stories about them ask for some.
         "RUNTALLY_IDLE_PROCESSES": 0,
-        # Each is a process of PostgreSQL, and all of a pool are opened while a server starts.
-        "DATABASE_POOL_SIZE": 3,
         **settings,
     }
     return Settings.load(_env_file=None, **values)
