@@ -17,7 +17,7 @@ from tests.e2e.stories import a_world
 from tests.patience import PATIENCE_S
 from tests.programs import require
 
-_ARGUMENTS = [
+ARGUMENTS = [
     "--no-sandbox",
     "--disable-gpu",
     "--disable-quic",
@@ -46,7 +46,7 @@ async def browser() -> AsyncIterator[Browser]:
     require("chromium")
     expect.set_options(timeout=PATIENCE_S * 1000)
     async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=shutil.which("chromium"), args=_ARGUMENTS)
+        browser = await playwright.chromium.launch(executable_path=shutil.which("chromium"), args=ARGUMENTS)
         yield browser
         await browser.close()
 

@@ -62,7 +62,6 @@ async def test_changes_of_the_credit_are_listed(site: Site, books: Books) -> Non
     async with site.visit(books.key, path="/billing") as page:
         entries = page.get_by_role("region", name="Changes of credit, newest first").locator("tbody tr")
         await expect(entries.first).to_have_text(re.compile(r"debit\s*-?\$0\.\d{6}\s*-?\$\d+\.\d{6}"))
-        await expect(page.get_by_role("navigation", name="Pages of credit")).to_contain_text("Page 1")
         export = page.locator("a[download='ledger.csv']")
         await expect(export).to_have_attribute("href", re.compile("v1/ledger"))
 

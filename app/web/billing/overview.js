@@ -4,12 +4,12 @@
 
 import { apiPath } from "../api.js";
 import { html } from "../html.js";
+import { loaded, useRequests } from "../parts/requests.js";
 import { Alarms } from "./alarms.js";
 import { Filters } from "./filters.js";
 import { Ledger } from "./ledger.js";
 import { Receipts } from "./receipts.js";
 import { Reconciliation } from "./reconciliation.js";
-import { loaded, useRequests } from "./requests.js";
 import { Spend } from "./spending.js";
 import { Totals } from "./totals.js";
 import { apiWindow, periodDays } from "./view.js";

@@ -6,8 +6,8 @@
 
 import { html, useMemo } from "../html.js";
 import { formatExact, formatFixed, fromCredits, parseDollars } from "../money.js";
+import { count, percent } from "../parts/format.js";
 import { Chart } from "./chart.js";
-import { count, percent } from "./format.js";
 import { eachDay, linkTo } from "./view.js";
 
 /** @type {[Split, string, string][]} */

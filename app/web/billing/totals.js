@@ -4,7 +4,8 @@
 
 import { html } from "../html.js";
 import { formatExact, formatMoney, fromCredits, parseDollars } from "../money.js";
-import { compactCount, count, percent } from "./format.js";
+import { BudgetBar } from "../parts/budget_bar.js";
+import { compactCount, count, percent } from "../parts/format.js";
 
 /** @param {{total: UsageReport["total"], balance: Schemas["BalanceResponse"], budgets: Schemas["BudgetResponse"][]}} props */
 export function Totals({ total, balance, budgets }) {
@@ -52,7 +53,7 @@ function Balance({ balance, budgets }) {
     <div class="figure">
       <h2>${prepaid ? "Credit left" : "This month"}</h2>
       <p class="figure-value" title=${formatExact(shown)}>${formatMoney(shown)}</p>
-      ${budgets.map((budget) => html`<${Budget} key=${budget.id} budget=${budget} />`)}
+      ${budgets.map((budget) => html`<${BudgetBar} key=${budget.id} budget=${budget} />`)}
       <p class="hint">
         ${prepaid && html`${formatMoney(available)} for new runs`}
         ${!prepaid && budgets.length === 0 && "Postpaid, without a budget"}
@@ -60,35 +61,5 @@ function Balance({ balance, budgets }) {
         ${balance.reserved > 0 && html`, ${formatMoney(fromCredits(balance.reserved))} set aside`}
       </p>
     </div>
-  `;
-}
-
-const WINDOWS = { hour: "an hour", day: "a day", month: "a month", total: "in total" };
-
-/** @param {{budget: Schemas["BudgetResponse"]}} props */
-function Budget({ budget }) {
-  const { usd, tokens, spentUsd, spentTokens } = budget;
-  const [spent, limit] = usd === null ? [spentTokens, tokens ?? 0] : [Number(spentUsd), Number(usd)];
-  const part = limit === 0 ? 100 : Math.min(100, (100 * spent) / limit);
-  const state = part >= 100 ? "used-up" : part >= 80 ? "nearly" : "";
-  const amounts =
-    usd === null
-      ? `${compactCount(spentTokens)} of ${compactCount(tokens ?? 0)} tokens`
-      : `${formatMoney(parseDollars(spentUsd))} of ${formatMoney(parseDollars(usd))}`;
-  const value = budget.value === null ? "" : ` (${budget.value})`;
-  const text = `${budget.id}${value}: ${amounts} ${WINDOWS[budget.window]}`;
-  return html`
-    <div
-      class=${`gauge ${state}`}
-      role="meter"
-      aria-label=${`Budget ${budget.id}`}
-      aria-valuemin="0"
-      aria-valuemax="100"
-      aria-valuenow=${Math.round(part)}
-      aria-valuetext=${text}
-    >
-      <div style=${{ width: `${part}%` }}></div>
-    </div>
-    <p class="hint">${text}</p>
   `;
 }
