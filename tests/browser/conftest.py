@@ -11,7 +11,7 @@ from playwright.async_api import Browser, async_playwright, expect
 
 from tests.browser.site import Model, Site, a_site, in_its_own_task
 from tests.conftest import TEMPLATE
-from tests.e2e import office
+from tests.e2e import office, workshop
 from tests.e2e.agents import named_by_caller
 from tests.e2e.stories import a_world
 from tests.patience import PATIENCE_S
@@ -73,6 +73,8 @@ async def site(
     (directory / "graphs" / "thrifty.md").write_text(
         "---\ndescription: Tells the time.\ntools: [core__get_current_time]\non_budget: pause\n---\nHelp.\n"
     )
+    if shutil.which("bwrap") and shutil.which("socat"):
+        workshop.settings(directory, "approve: [state_change]")
     async with in_its_own_task(served) as world, a_site(world, model, browser) as site:
         yield site
     await admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
