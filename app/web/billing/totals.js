@@ -7,8 +7,18 @@ import { formatExact, formatMoney, fromCredits, parseDollars } from "../money.js
 import { BudgetBar } from "../parts/budget_bar.js";
 import { compactCount, count, percent } from "../parts/format.js";
 
-/** @param {{total: UsageReport["total"], balance: Schemas["BalanceResponse"], budgets: Schemas["BudgetResponse"][]}} props */
-export function Totals({ total, balance, budgets }) {
+/** @typedef {{name: string, total: UsageReport["total"]}} Earlier what the period is compared with */
+
+/**
+ * `passed` is the part of the month that has passed, if the period is this month.
+ * @param {object} props
+ * @param {UsageReport["total"]} props.total
+ * @param {Earlier} props.earlier
+ * @param {[number, number] | null} props.passed
+ * @param {Schemas["BalanceResponse"]} props.balance
+ * @param {Schemas["BudgetResponse"][]} props.budgets
+ */
+export function Totals({ total, earlier, passed, balance, budgets }) {
   const charged = fromCredits(total.chargedCredits);
   const saved = parseDollars(total.cacheSavingsUsd);
   const written = total.cacheWrite5mTokens + total.cacheWrite1hTokens;
@@ -16,7 +26,8 @@ export function Totals({ total, balance, budgets }) {
   return html`
     <section aria-label="Totals" class="totals">
       <${Figure} label="Charged" value=${formatMoney(charged)} exact=${formatExact(charged)}>
-        ${formatMoney(parseDollars(total.costUsd))} at the provider’s prices
+        ${formatMoney(parseDollars(total.costUsd))} at the provider’s prices; ${trend(total, earlier)}
+        ${passed && total.chargedCredits > 0 && html`. ${forecast(charged, passed)}`}
       <//>
       <${Figure} label="Saved by the cache" value=${formatMoney(saved)} exact=${formatExact(saved)}>
         ${percent(total.cacheReadTokens, prompt)} of prompt tokens were read from it, misses cost ${formatMoney(parseDollars(total.cacheMissUsd))}
@@ -30,6 +41,19 @@ export function Totals({ total, balance, budgets }) {
       <${Balance} balance=${balance} budgets=${budgets} />
     </section>
   `;
+}
+
+/** @param {UsageReport["total"]} total @param {Earlier} earlier */
+function trend({ chargedCredits: now }, { name, total: { chargedCredits: before } }) {
+  if (before <= 0) return `${formatMoney(fromCredits(before))} ${name}`;
+  if (now === before) return `as much ${name}`;
+  const change = percent(Math.abs(now - before), before);
+  return `${change} ${now > before ? "more" : "less"} than ${name} (${formatMoney(fromCredits(before))})`;
+}
+
+/** @param {bigint} charged @param {[number, number]} passed */
+function forecast(charged, [passed, all]) {
+  return `At this pace, ${formatMoney((charged * BigInt(all)) / BigInt(passed))} by the end of the month`;
 }
 
 /** @param {{label: string, value: string, exact: string, children: ComponentChildren}} props */
