@@ -100,13 +100,12 @@ function columnsFor(who, reload) {
     { label: "Status", show: (/** @type {Run} */ run) => html`${badge(run.status)} ${run.final?.error}` },
     { label: "Graph", show: (/** @type {Run} */ run) => run.graphId },
     { label: "Model", show: (/** @type {Run} */ run) => run.model },
-    { label: "End user", show: (/** @type {Run} */ run) => run.endUser },
     {
-      label: "Tags",
+      label: "End user, tags",
       show: (/** @type {Run} */ run) =>
-        Object.entries(run.tags ?? {})
-          .map(([name, value]) => `${name}:${value}`)
-          .join(" "),
+        [run.endUser, ...Object.entries(run.tags ?? {}).map(([name, value]) => `${name}:${value}`)]
+          .filter(Boolean)
+          .join(" · "),
     },
     {
       label: "Ran",

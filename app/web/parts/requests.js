@@ -28,7 +28,7 @@ import { html, useEffect, useState } from "../html.js";
 /**
  * Request these paths, and again whenever one changes: `{responses, about, problem, loading, retry}`.
  * While new requests are pending the old responses stay, and so does their `about`. A path of null gives null.
- * With `everyMs` they are repeated while the page is visible.
+ * With `everyMs` they are repeated while the page is visible and no dialog is open.
  * @template {Paths} const Requested
  * @template About
  * @param {Requested} paths
@@ -45,10 +45,12 @@ export function useRequests(paths, about, everyMs = 0) {
     let isCurrent = true;
     let timer = 0;
     setState((held) => ({ ...held, problem: null, loading: true }));
+    // A dialog would go with what it is about: it may say that this was deleted.
+    const isLeftAlone = () => everyMs > 0 && (document.hidden || document.querySelector("dialog[open]") !== null);
     const request = async () => {
-      const change = document.hidden && everyMs > 0 ? {} : await outcomeOf(paths, about);
+      const found = isLeftAlone() ? {} : await outcomeOf(paths, about);
       if (!isCurrent) return;
-      setState((held) => ({ ...held, ...change, loading: false, requested }));
+      setState((held) => ({ ...held, ...(isLeftAlone() ? {} : found), loading: false, requested }));
       if (everyMs > 0) timer = setTimeout(request, everyMs);
     };
     request();
