@@ -67,7 +67,7 @@ async def test_a_period_is_compared_with_the_one_before(site: Site, books: Books
     async with site.visit(books.key, path="/billing?period=7d") as page:
         compared = re.compile(r"% (more|less) than in the 7 days before \(\$(\d+\.\d+)\)")
         await expect(figure(page, "Charged")).to_contain_text(compared)
-        word, amount = compared.search(await figure(page, "Charged").inner_text()).groups()
+        ((word, amount),) = compared.findall(await figure(page, "Charged").inner_text())
         assert (word, Decimal(amount)) == ("more" if now["all"] > before["all"] else "less", before["all"])
         for model in {*now, *before} - {"all"}:
             change = now.get(model, 0) - before.get(model, 0)
