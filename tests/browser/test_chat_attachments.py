@@ -43,13 +43,7 @@ def parts(request: ApiRequest) -> list[str]:
 
 @pytest.mark.parametrize("dark", [False, True])
 async def test_files_reach_the_model_and_are_named_in_the_conversation(site: Site, *, dark: bool) -> None:
-    seen: list[ApiRequest] = []
-
-    def model(request: ApiRequest) -> Reply:
-        seen.append(request)
-        return Reply([Text("A dot, and 12 owls.")])
-
-    site.model.script = model
+    site.model.script = in_turn(Reply([Text("A dot, and 12 owls.")]))
     async with site.visit(await site.key(), dark=dark) as page:
         files = page.get_by_role("list", name="Attached files")
         await pick(page, PICTURE, NOTES)
@@ -69,19 +63,13 @@ async def test_files_reach_the_model_and_are_named_in_the_conversation(site: Sit
         await page.reload()
         await expect(names).to_have_text(["image/png", "notes.md"])
 
-    (request,) = seen
+    request = site.world.simulator.requests[-1]
     assert parts(request) == ["image", "notes.md", "What is it?"]
     assert "12 owls" in str(request.body["messages"])
 
 
 async def test_files_alone_are_a_message_and_are_pasted_and_dropped(site: Site) -> None:
-    seen: list[ApiRequest] = []
-
-    def model(request: ApiRequest) -> Reply:
-        seen.append(request)
-        return Reply([Text("Two dots.")])
-
-    site.model.script = model
+    site.model.script = in_turn(Reply([Text("Two dots.")]))
     async with site.visit(await site.key(), size=PHONE) as page:
         field = page.get_by_role("textbox", name="Message")
         main = page.get_by_role("main")
@@ -97,7 +85,7 @@ async def test_files_alone_are_a_message_and_are_pasted_and_dropped(site: Site) 
         await page.get_by_role("button", name="Send").click()
         await ended(page)
 
-    assert [parts(request) for request in seen] == [["image", "image"]]
+    assert parts(site.world.simulator.requests[-1]) == ["image", "image"]
 
 
 async def test_what_cannot_be_sent_is_said_in_words_and_nothing_is_lost(site: Site) -> None:
@@ -133,13 +121,7 @@ async def test_what_cannot_be_sent_is_said_in_words_and_nothing_is_lost(site: Si
 
 async def test_a_running_agent_gets_files(site: Site) -> None:
     hold = Hold(index=0)
-    seen: list[ApiRequest] = []
-
-    def model(request: ApiRequest) -> Reply:
-        seen.append(request)
-        return Reply([Text("I see.")], hold=hold if len(seen) == 1 else None)
-
-    site.model.script = model
+    site.model.script = in_turn(Reply([Text("I wait.")], hold=hold), Reply([Text("I see.")]))
     async with site.visit(await site.key()) as page:
         await send(page, "Wait for it.", graph=ASSISTANT)
         await hold.reached.wait()
@@ -149,4 +131,4 @@ async def test_a_running_agent_gets_files(site: Site) -> None:
         hold.until.set()
         await ended(page)
 
-    assert parts(seen[-1])[-2:] == ["image", "This one."]
+    assert parts(site.world.simulator.requests[-1])[-2:] == ["image", "This one."]

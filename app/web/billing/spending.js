@@ -111,7 +111,7 @@ function Nothing({ view }) {
 }
 
 /** A part of which nothing was charged. */
-const NOTHING = { chargedCredits: 0, receipts: 0, cacheSavingsUsd: "0", cacheMissUsd: "0" };
+const NO_CHARGES = { chargedCredits: 0, receipts: 0, cacheSavingsUsd: "0", cacheMissUsd: "0" };
 
 /**
  * @param {object} props
@@ -125,7 +125,7 @@ const NOTHING = { chargedCredits: 0, receipts: 0, cacheSavingsUsd: "0", cacheMis
 function Parts({ split, show, perPart, earlier, table, labelFor }) {
   const before = new Map(earlier.items.map(({ group, chargedCredits }) => [group, chargedCredits]));
   const used = new Set(perPart.items.map(({ group }) => group));
-  const gone = earlier.items.flatMap(({ group }) => (used.has(group) ? [] : [{ ...NOTHING, group }]));
+  const gone = earlier.items.flatMap(({ group }) => (used.has(group) ? [] : [{ ...NO_CHARGES, group }]));
   const items = [...perPart.items, ...gone].sort((one, other) => other.chargedCredits - one.chargedCredits);
   /** @type {Map<string | null, string | number>} */
   const colour = new Map(table.parts.map((part, index) => [part, part === null ? "other" : index]));

@@ -14,7 +14,8 @@ const RECEIPTS_DELAY_MS = 1200;
 
 /**
  * A user message and the run that answers it. `runId` is empty for messages that belong to no run.
- * `attachments` are names. `hasEvents`: `run` holds all events, also of subagents. `since`: when this tab has started it (`performance.now()`).
+ * `hasEvents`: `run` holds all events, also of subagents. `since`: when this tab has started it (`performance.now()`).
+ * `attachments` are names.
  * @typedef {{runId: string, question: string | null, run: RunState, graphId: string | null,
  *   costUsd: string | null, hasEvents?: boolean, since?: number, attachments?: string[],
  *   feedback?: Schemas["FeedbackResponse"] | null}} Turn

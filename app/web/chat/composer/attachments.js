@@ -1,5 +1,7 @@
 // Files that are sent with the next message.
 
+/** @import { Attached } from "../conversation.js" */
+
 import { html, useLayoutEffect, useRef, useState } from "../../html.js";
 import { Button } from "../answers/actions.js";
 
@@ -8,11 +10,9 @@ const MAX_TOTAL_BYTES = 22 * 2 ** 20;
 const MAX_TITLE = 255;
 const MEGABYTE = 1_000_000;
 
-/** @typedef {Schemas["ImagePart"] | Schemas["DocumentPart"]} AttachmentPart */
-
 /**
  * `part` is null until the file has been read, of which `read` is the share.
- * @typedef {{id: number, file: File, part: AttachmentPart | null, read: number, problem: string}} AttachedFile
+ * @typedef {{id: number, file: File, part: Attached["part"] | null, read: number, problem: string}} AttachedFile
  */
 
 /** @typedef {ReturnType<typeof useAttachments>} Attachments */
@@ -32,8 +32,7 @@ export function useAttachments(conversation) {
     let total = files.reduce((sum, { file }) => sum + file.size, 0);
     const added = [...chosen].map((file) => {
       total += file.size;
-      const problem = total > MAX_TOTAL_BYTES ? "Files of one message may have 22 MiB together." : problemOf(file);
-      return { id: count.current++, file, part: null, read: 0, problem };
+      return { id: count.current++, file, part: null, read: 0, problem: problemOf(file, total) };
     });
     setFiles((now) => [...now, ...added]);
     for (const { id, file, problem } of added) {
@@ -130,16 +129,17 @@ function AttachedEntry({ attached: { file, part, read, problem }, remove }) {
   `;
 }
 
-/** @param {File} file */
-function problemOf(file) {
-  return file.size === 0 ? "It is empty." : "";
+/** @param {File} file @param {number} total bytes of the message with it */
+function problemOf(file, total) {
+  if (file.size === 0) return "It is empty.";
+  return total > MAX_TOTAL_BYTES ? "Files of one message may have 22 MiB together." : "";
 }
 
 /**
  * A file as a part of a message. What it is, its bytes say, which the server looks at.
  * @param {File} file
  * @param {(share: number) => void} onProgress
- * @returns {Promise<AttachmentPart>}
+ * @returns {Promise<Attached["part"]>}
  */
 function readPart(file, onProgress) {
   return new Promise((resolve, reject) => {
